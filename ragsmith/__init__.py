@@ -1,0 +1,3 @@
+"""Genetic architecture search for Retrieval-Augmented Generation pipelines."""
+
+__version__ = "0.1.0"

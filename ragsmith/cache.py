@@ -1,0 +1,75 @@
+"""Remembering: values by key, each computed once however many threads ask at the same time.
+
+Keys are the values themselves, not digests of them: in memory nothing can collide, and nothing has to be serialised.
+A computation that raises is not remembered; everyone who waited for it gets the same error.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from concurrent.futures import Future
+from typing import Any, Generic, TypeVar
+
+V = TypeVar("V")
+
+
+class Memo(Generic[V]):
+    """A thread-safe memo with join of identical computations in flight."""
+
+    def __init__(self) -> None:
+        self._done: dict[Hashable, V] = {}
+        self._running: dict[Hashable, Future[V]] = {}
+        self._lock = threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self._done)
+
+    def keys(self) -> list[Any]:
+        """Every key remembered."""
+        return list(self._done)
+
+    def get(self, key: Hashable, compute: Callable[[], V]) -> V:
+        """The value of ``key``, computed now if nobody has done so before."""
+        try:
+            return self._done[key]
+        except KeyError:
+            return self.get_many([key], lambda _: [compute()])[0]
+
+    def get_many(self, keys: Sequence[Hashable], compute: Callable[[list[Any]], Sequence[V]]) -> list[V]:
+        """The values of ``keys``; ``compute`` is given, once, the distinct keys that nobody has or is computing.
+
+        One's own keys are computed before waiting for those of others, so two callers can never wait for each other.
+        """
+        mine: list[Hashable] = []
+        others: dict[Hashable, Future[V]] = {}
+        with self._lock:
+            for key in dict.fromkeys(keys):
+                if key in self._done:
+                    continue
+                if key in self._running:
+                    others[key] = self._running[key]
+                else:
+                    self._running[key] = Future()
+                    mine.append(key)
+        if mine:
+            self._compute(mine, compute)
+        found = {key: future.result() for key, future in others.items()}
+        return [found[key] if key in found else self._done[key] for key in keys]
+
+    def _compute(self, mine: list[Hashable], compute: Callable[[list[Any]], Sequence[V]]) -> None:
+        try:
+            values = compute(mine)
+            if len(values) != len(mine):
+                raise RuntimeError(f"{len(mine)} values were asked for and {len(values)} came back")
+        except BaseException as error:
+            with self._lock:
+                futures = [self._running.pop(key) for key in mine]
+            for future in futures:
+                future.set_exception(error)
+            raise
+        with self._lock:
+            self._done.update(zip(mine, values, strict=True))
+            futures = [self._running.pop(key) for key in mine]
+        for future, value in zip(futures, values, strict=True):
+            future.set_result(value)

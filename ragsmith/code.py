@@ -1,0 +1,68 @@
+"""Fingerprints of code: what a result depends on besides its inputs.
+
+A module's fingerprint covers its own statements and, transitively, those of every ragsmith module it imports, so a
+change in `fusion` is a change in each technique that fuses. Comments, docstrings and formatting do not count; constants
+such as prompts do.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+from functools import lru_cache
+from pathlib import Path
+
+DECLARATIVE = frozenset({"ragsmith", "ragsmith.errors", "ragsmith.families", "ragsmith.registry", "ragsmith.code"})
+"""Modules that declare, and cannot change what a technique returns."""
+
+
+def fingerprint(module: str) -> str:
+    """Digest of ``module`` and of all ragsmith modules it builds on, 16 hex digits."""
+    state = hashlib.blake2b(digest_size=8)
+    for name in sorted(closure(module)):
+        state.update(f"{name}\0{_statements(name)[0]}\0".encode())
+    return state.hexdigest()
+
+
+@lru_cache(maxsize=None)
+def closure(module: str) -> frozenset[str]:
+    """``module`` and every ragsmith module it imports, directly or not, without the declarative ones."""
+    seen: set[str] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if name not in seen and name not in DECLARATIVE:
+            seen.add(name)
+            waiting.extend(_statements(name)[1])
+    return frozenset(seen)
+
+
+@lru_cache(maxsize=None)
+def _statements(module: str) -> tuple[str, frozenset[str]]:
+    """Normal form of a module's code, and the ragsmith modules it imports."""
+    tree = ast.parse(_source(module))
+    imports: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "ragsmith":
+            imports.add(node.module)
+            imports.update(f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            imports.update(alias.name for alias in node.names if alias.name.split(".")[0] == "ragsmith")
+        if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return ast.unparse(tree), frozenset(name for name in imports if _is_module(name))
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ModuleNotFoundError:  # ``name`` is an attribute of a module, not a submodule
+        return False
+
+
+def _source(module: str) -> str:
+    spec = importlib.util.find_spec(module)
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError(f"no source for {module}")
+    return Path(spec.origin).read_text(encoding="utf-8")

@@ -1,0 +1,70 @@
+"""Every error ragsmith raises on purpose.
+
+    RagsmithError
+    ├── UsageError              the request was wrong: exit code 2, one sentence
+    │   ├── DatasetError        a data set cannot be used; lists all mistakes with file, line and id
+    │   ├── SpaceError          a search space cannot be used
+    │   └── MissingExtra        an optional package is not installed; names the command that installs it
+    ├── ModelError              a model could not give a valid reply: the question fails, and is tried again on resume
+    ├── ScaleError              scores of different scales were about to be compared
+    ├── StageFailed             a technique failed on a question; names both
+    └── StoreError              the cache cannot be opened, or belongs to something else
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class RagsmithError(Exception):
+    """Root of every error raised on purpose."""
+
+
+class UsageError(RagsmithError):
+    """The request was wrong; the message says what, where, and what to do."""
+
+
+class SpaceError(UsageError):
+    """A search space or pipeline file cannot be used."""
+
+
+class DatasetError(UsageError):
+    """A data set cannot be used; ``mistakes`` holds every one that was found."""
+
+    def __init__(self, mistakes: Sequence[str]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__("\n".join(self.mistakes))
+
+
+class MissingExtra(UsageError):
+    """An optional package is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed: run  pip install 'ragsmith[{extra}]'")
+
+
+class ModelError(RagsmithError):
+    """A model gave no valid reply; the cause is in the message."""
+
+
+class ScaleError(RagsmithError):
+    """Scores of different scales were about to be sorted or cut together."""
+
+
+class StoreError(RagsmithError):
+    """The cache cannot be opened, or was written by something else."""
+
+
+class StageFailed(RagsmithError):
+    """A technique failed on a question."""
+
+    def __init__(self, family: str, technique: str, cause: BaseException) -> None:
+        self.family = family
+        self.technique = technique
+        self.cause = cause
+        super().__init__(f"{family}.{technique}: {type(cause).__name__}: {cause}")
+
+    @property
+    def stage(self) -> str:
+        """``family.technique``."""
+        return f"{self.family}.{self.technique}"

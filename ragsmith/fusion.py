@@ -1,0 +1,136 @@
+"""Order, normalise and fuse ranked lists of hits.
+
+A score means something on its scale only. Whatever compares scores here refuses to compare two scales (``ScaleError``);
+to combine lists of different scales, normalise them or use their ranks. Every order is ``(-score, chunk id)``, so that ties
+never depend on where a hit came from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Literal, get_args
+
+from ragsmith.errors import ScaleError
+from ragsmith.types import Chunk, Hit, Hits, Scale
+
+Norm = Literal["minmax", "dbsf", "zscore", "rank", "none"]
+
+
+def ranked(hits: Iterable[Hit]) -> Hits:
+    """Return ``hits`` best first; raise ``ScaleError`` if their scales differ."""
+    hits = tuple(hits)
+    _same_scale(hits)
+    return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id)))
+
+
+def best_per_chunk(hits: Iterable[Hit]) -> Hits:
+    """Return the best hit of each chunk, best first; raise ``ScaleError`` if their scales differ."""
+    best: dict[str, Hit] = {}
+    for hit in ranked(hits):
+        best.setdefault(hit.chunk.id, hit)
+    return tuple(best.values())
+
+
+def normalised(hits: Sequence[Hit], how: Norm) -> tuple[float, ...]:
+    """Return one normalised score for each hit, in the order given.
+
+    ``minmax``, ``dbsf`` and ``rank`` lie on [0, 1]; ``zscore`` has mean 0 and standard deviation 1; ``none`` keeps the
+    scores. Equal scores all become 1 (0 under ``zscore``), but scores that are all zero stay 0: a list that found nothing
+    supports nothing. ``rank`` gives ``(n - r + 1) / n`` to the hit of rank ``r`` from 1.
+    """
+    _same_scale(hits)
+    if how not in get_args(Norm):
+        raise ValueError(f"there is no normalisation {how!r}: use one of {', '.join(get_args(Norm))}")
+    if how == "rank":
+        return _by_rank(hits)
+    scores = tuple(hit.score for hit in hits)
+    if how == "none" or not scores:
+        return scores
+    if min(scores) == max(scores):
+        return (0.0 if how == "zscore" or scores[0] == 0 else 1.0,) * len(scores)
+    return _rescaled(scores, how)
+
+
+def reciprocal_rank_fusion(rankings: Iterable[Iterable[Hit]], *, constant: float = 60) -> Hits:
+    """Fuse by ranks from 1: the sum over the lists of ``1 / (constant + rank)`` (Cormack, Clarke and Büttcher 2009).
+
+    Each list is ordered by its own scores, a chunk counting by its best hit; scales may differ between lists.
+    """
+    if constant < 0:
+        raise ValueError(f"reciprocal_rank_fusion: constant is {constant}; give 0 or more")
+    lists = [best_per_chunk(ranking) for ranking in rankings]
+    return _fused(lists, [[1 / (constant + rank) for rank, _ in enumerate(hits, 1)] for hits in lists], Scale.RRF)
+
+
+def borda(rankings: Iterable[Iterable[Hit]]) -> Hits:
+    """Fuse by votes: a list of ``n`` chunks gives ``n`` to its first and 1 to its last (Aslam and Montague 2001)."""
+    lists = [best_per_chunk(ranking) for ranking in rankings]
+    return _fused(lists, [[float(n) for n in range(len(hits), 0, -1)] for hits in lists], Scale.BORDA)
+
+
+def convex_combination(
+    rankings: Iterable[Iterable[Hit]], weights: Sequence[float] | None = None, norm: Norm = "minmax"
+) -> Hits:
+    """Fuse by scores: the weighted mean of the normalised scores, 0 where a list lacks the chunk (Bruch et al. 2023).
+
+    ``weights``, one for each list, are divided by their sum; by default they are equal. With ``norm="none"`` the lists must
+    share one scale, or ``ScaleError`` is raised.
+    """
+    lists = [best_per_chunk(ranking) for ranking in rankings]
+    if norm == "none":
+        _same_scale([hit for hits in lists for hit in hits])
+    shares = _shares([1.0] * len(lists) if weights is None else weights, len(lists))
+    votes = [[share * score for score in normalised(hits, norm)] for share, hits in zip(shares, lists, strict=True)]
+    return _fused(lists, votes, Scale.CONVEX)
+
+
+def _fused(lists: Sequence[Hits], votes: Sequence[Sequence[float]], scale: Scale) -> Hits:
+    """Sum the votes that each chunk got; ``votes`` is parallel to ``lists``."""
+    chunks: dict[str, Chunk] = {}
+    gathered: defaultdict[str, list[float]] = defaultdict(list)
+    for hits, given in zip(lists, votes, strict=True):
+        for hit, vote in zip(hits, given, strict=True):
+            chunks[hit.chunk.id] = hit.chunk
+            gathered[hit.chunk.id].append(vote)
+    # fsum: the same votes in another order have to tie
+    return ranked(Hit(chunks[key], math.fsum(given), scale) for key, given in gathered.items())
+
+
+def _same_scale(hits: Iterable[Hit]) -> None:
+    scales = {hit.scale for hit in hits}
+    if len(scales) > 1:
+        names = " and ".join(sorted(scales))
+        raise ScaleError(f"scores on the scales {names} cannot be compared: normalise the lists, or fuse them by rank")
+
+
+def _by_rank(hits: Sequence[Hit]) -> tuple[float, ...]:
+    n = len(hits)
+    places = sorted(range(n), key=lambda i: (-hits[i].score, hits[i].chunk.id))
+    value = {i: (n - place) / n for place, i in enumerate(places)}
+    return tuple(value[i] for i in range(n))
+
+
+def _rescaled(scores: Sequence[float], how: Norm) -> tuple[float, ...]:
+    """Normalise scores that are not all equal."""
+    if how == "minmax":
+        low, high = min(scores), max(scores)
+        return tuple((s - low) / (high - low) for s in scores)
+    mean = math.fsum(scores) / len(scores)
+    sd = math.sqrt(math.fsum((s - mean) ** 2 for s in scores) / len(scores))  # of the population
+    if sd == 0:  # differences too small to be squared
+        return (0.0 if how == "zscore" else 1.0,) * len(scores)
+    if how == "zscore":
+        return tuple((s - mean) / sd for s in scores)
+    # distribution-based score fusion (Mazzeschi 2023): mean - 3 sd becomes 0, mean + 3 sd becomes 1
+    return tuple(min(1.0, max(0.0, (s - (mean - 3 * sd)) / (6 * sd))) for s in scores)
+
+
+def _shares(weights: Sequence[float], n: int) -> list[float]:
+    if len(weights) != n:
+        raise ValueError(f"convex_combination: {len(weights)} weights for {n} lists; give one for each list")
+    total = math.fsum(weights)
+    if n and (min(weights) < 0 or not 0 < total < math.inf):
+        raise ValueError(f"convex_combination: the weights are {list(weights)}; give numbers of 0 or more, not all 0")
+    return [weight / total for weight in weights]

@@ -1,0 +1,137 @@
+"""The block structure of a Markdown text, as far as cutting it into chunks needs it: headings, and blocks between them.
+
+Only ATX headings outside fenced code are headings (CommonMark 0.31, section 4.2). A text without any is paragraphs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+
+
+class Kind(Enum):
+    """What a block is: prose is cut at sentences, lines at line ends."""
+
+    HEADING = auto()
+    PROSE = auto()
+    LINES = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """The characters ``[start, end)`` without surrounding white space; ``level`` and ``heading`` for headings only."""
+
+    kind: Kind
+    start: int
+    end: int
+    level: int = 0
+    heading: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    text: str
+    start: int
+    end: int
+
+    @property
+    def blank(self) -> bool:
+        return not self.text.strip()
+
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(\S.*?)(?:[ \t]+#+)?[ \t]*")
+_FENCE = re.compile(r"\s*(`{3,}(?=[^`]*$)|~{3,})")
+_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])[ \t]+\S")
+_TABLE_RULE = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)+\|?\s*|\s*\|\s*:?-+:?\s*\|\s*")
+
+
+def title(text: str) -> str | None:
+    """Return the first heading of level 1, or ``None``."""
+    return next((b.heading for b in blocks(text) if b.kind is Kind.HEADING and b.level == 1), None)
+
+
+def blocks(text: str) -> Iterator[Block]:
+    """Yield the headings, paragraphs, lists, tables and fenced code of ``text``, in order.
+
+    Every character that is not white space lies in exactly one block.
+    """
+    lines = [_Line(m.group().rstrip("\r\n"), *m.span()) for m in _LINE.finditer(text)]
+    at = 0
+    while at < len(lines):
+        if lines[at].blank:
+            at += 1
+        elif match := _HEADING.fullmatch(lines[at].text):
+            yield _block(Kind.HEADING, lines[at : at + 1], len(match[1]), match[2].strip())
+            at += 1
+        else:
+            kind, after = _extent(lines, at)
+            yield _block(kind, lines[at:after])
+            at = after
+
+
+def _block(kind: Kind, lines: list[_Line], level: int = 0, heading: str = "") -> Block:
+    first, last = lines[0], lines[-1]
+    start = first.start + len(first.text) - len(first.text.lstrip())
+    return Block(kind, start, last.start + len(last.text.rstrip()), level, heading)
+
+
+def _extent(lines: list[_Line], at: int) -> tuple[Kind, int]:
+    """Return what begins at line ``at``, and the line after its last visible one."""
+    if _FENCE.match(lines[at].text):
+        return Kind.LINES, _after_visible(lines, at, _after_fence(lines, at))
+    if _ITEM.match(lines[at].text):
+        return Kind.LINES, _after_visible(lines, at, _after_list(lines, at))
+    if _is_table(lines, at):
+        return Kind.LINES, _after_paragraph(lines, at, in_table=True)
+    return Kind.PROSE, _after_paragraph(lines, at, in_table=False)
+
+
+def _after_fence(lines: list[_Line], at: int) -> int:
+    """Return the line after the closing fence; without one the code goes on to the end of the text."""
+    opening = _FENCE.match(lines[at].text)
+    fence = opening[1] if opening else ""
+    closing = re.compile(rf"\s*{re.escape(fence[:1])}{{{len(fence)},}}\s*")
+    for i in range(at + 1, len(lines)):
+        if closing.fullmatch(lines[i].text):
+            return i + 1
+    return len(lines)
+
+
+def _after_list(lines: list[_Line], at: int) -> int:
+    """Return the line after a list: items, their indented content, and lazy lines that follow them directly."""
+    i = at
+    while i < len(lines):
+        line = lines[i]
+        if _HEADING.fullmatch(line.text):
+            break
+        after_blank = i > at and lines[i - 1].blank
+        if after_blank and not line.blank and not _ITEM.match(line.text) and not line.text.startswith(("  ", "\t")):
+            break
+        i = _after_fence(lines, i) if _FENCE.match(line.text) else i + 1
+    return i
+
+
+def _after_paragraph(lines: list[_Line], at: int, *, in_table: bool) -> int:
+    for i in range(at + 1, len(lines)):
+        line = lines[i]
+        if line.blank or _HEADING.fullmatch(line.text) or _FENCE.match(line.text):
+            return i
+        if not in_table and (_ITEM.match(line.text) or _is_table(lines, i)):
+            return i
+    return len(lines)
+
+
+def _is_table(lines: list[_Line], at: int) -> bool:
+    """Whether a header row with its delimiter row begins at line ``at``."""
+    following = lines[at + 1].text if at + 1 < len(lines) else ""
+    return "|" in lines[at].text and bool(_TABLE_RULE.fullmatch(following))
+
+
+def _after_visible(lines: list[_Line], at: int, after: int) -> int:
+    """Return ``after`` without the blank lines in front of it."""
+    while after > at + 1 and lines[after - 1].blank:
+        after -= 1
+    return after

@@ -1,0 +1,197 @@
+"""A candidate and a question to an answer: a memoised fold over the families.
+
+A stage is remembered by what ran (technique, code, parameters, tools) and by the *values* it read, not by the genome that
+led there: candidates share all they can, and where two paths produce equal values they join again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ragsmith.cache import Memo
+from ragsmith.canonical import digest
+from ragsmith.errors import RagsmithError, StageFailed
+from ragsmith.families import FAMILIES
+from ragsmith.gateway import ChatModel, Gateway, Meter, Usage
+from ragsmith.generation import generate
+from ragsmith.graph import EntityGraph, build_graph
+from ragsmith.index import Corpus, Index
+from ragsmith.models import CrossEncoder, Embedder, LanguageModel
+from ragsmith.registry import Parameter, Technique
+from ragsmith.types import Answer, Hits, Passage, Prompt, Queries, Question, Rankings
+
+
+@dataclass(frozen=True)
+class Gene:
+    """A technique with all its parameters."""
+
+    technique: Technique
+    parameters: Mapping[str, Parameter]
+
+    def __str__(self) -> str:
+        changed = {k: v for k, v in self.parameters.items() if v != self.technique.defaults[k]}
+        inside = ", ".join(f"{name}={value}" for name, value in changed.items())
+        return f"{self.technique.name}({inside})" if inside else self.technique.name
+
+    @cached_property
+    def identity(self) -> str:
+        """Digest of technique, code and parameters."""
+        return digest("gene", self.technique.family, self.technique.name, self.technique.code, dict(self.parameters))
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Gene) and self.identity == other.identity
+
+
+Candidate = tuple[Gene, ...]
+"""One gene for each family, in the order of `FAMILIES`."""
+
+
+@dataclass(frozen=True)
+class Models:
+    """The models of a run. ``judge`` scores answers and is never handed to a technique."""
+
+    language_model: LanguageModel | ChatModel
+    embedder: Embedder
+    cross_encoder: CrossEncoder
+    judge: LanguageModel | ChatModel
+
+    def ids(self) -> dict[str, str]:
+        """Role to model id."""
+        return {role: getattr(self, role).id for role in ("language_model", "embedder", "cross_encoder", "judge")}
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A value, numbered so that equal values have equal numbers."""
+
+    value: Any
+    number: int
+
+
+@dataclass(slots=True)
+class Trace:
+    """What a candidate did with a question, stage by stage."""
+
+    outputs: dict[str, Held] = field(default_factory=dict)
+    usage: dict[str, Usage] = field(default_factory=dict)
+
+    @property
+    def hits(self) -> Hits:
+        """What passed the filter: retrieval is scored on this."""
+        hits: Hits = self.outputs["passage_filter"].value
+        return hits
+
+    @property
+    def prompt(self) -> Prompt:
+        """What the generator read."""
+        prompt: Prompt = self.outputs["prompt_maker"].value
+        return prompt
+
+    @property
+    def answer(self, candidate: Candidate, question: Question) -> Trace:
+        """Run ``candidate`` on ``question``.
+
+        Raises:
+            StageFailed: a technique raised; the cause is kept.
+        """
+        index, _ = self.prepare(candidate)
+        genes = {gene.technique.family: gene for gene in candidate}
+        bound = _Binding(genes["retrieval"], index)
+        held = {
+            "question": self._hold(question),
+            "corpus": Held(self.corpus, 0),
+            "search": Held(bound, self._number(("search", bound.gene.identity, index.id))),
+        }
+        trace = Trace()
+        for family in FAMILIES:
+            if family.tier != "question":
+                continue
+            reads = [held[name] for name in family.reads]
+            output, trace.usage[family.name] = self._technique(genes[family.name], reads)
+            held[family.writes] = trace.outputs[family.name] = output
+            if family.writes == "prompt":
+                held["answer"], trace.usage["generation"] = self._generation([held["question"], output])
+                trace.outputs["generation"] = held["answer"]
+        return trace
+
+    def fingerprint(self, output: Held) -> str:
+        """Short digest of what a stage's output says, the same in every process: chunk ids in order, or texts."""
+        return self._fingerprints.get(output.number, lambda: _fingerprint(output.value))
+
+    def call(self, gene: Gene, arguments: Sequence[Any]) -> tuple[Any, Usage]:
+        """Run a gene's technique on values with metered tools."""
+        meter = Meter()
+        tools = {name: self._tool(kind, meter) for name, kind in gene.technique.tools.items()}
+        try:
+            value = gene.technique.fn(*arguments, **tools, **gene.parameters)
+        except StageFailed:  # a search inside a query expansion: it has said who failed
+            raise
+        except Exception as error:
+            raise StageFailed(gene.technique.family, gene.technique.name, error) from error
+        return value, meter.total()
+
+    def _technique(self, gene: Gene, reads: Sequence[Held]) -> tuple[Held, Usage]:
+        def run() -> tuple[Held, Usage]:
+            arguments = [_Search(self, r.value) if isinstance(r.value, _Binding) else r.value for r in reads]
+            value, usage = self.call(gene, arguments)
+            for search in arguments:
+                if isinstance(search, _Search):
+                    usage += search.usage
+            return self._hold(value), usage
+
+        return self._remember(gene.identity, reads, run)
+
+    def _generation(self, reads: Sequence[Held]) -> tuple[Held, Usage]:
+        def run() -> tuple[Held, Usage]:
+            meter = Meter()
+            model = self.gateway.language_model(self.models.language_model, meter)
+            try:
+                answer = generate(*(read.value for read in reads), language_model=model)
+            except Exception as error:
+                raise StageFailed("generation", "generate", error) from error
+            return self._hold(answer), meter.total()
+
+        return self._remember("generation", reads, run)
+
+    def _remember(
+        self, identity: str, reads: Sequence[Held], run: Callable[[], tuple[Held, Usage]]
+    ) -> tuple[Held, Usage]:
+        with self._lock:
+            self.requested += 1
+        return self.stages.get((identity, *(read.number for read in reads)), run)
+
+    def _hold(self, value: Any) -> Held:
+        return Held(value, self._number(value))
+
+    def _number(self, value: Any) -> int:
+        with self._lock:
+            return self._numbers.setdefault(value, len(self._numbers) + 1)
+
+    def _tool(self, kind: str, meter: Meter) -> Any:
+        if kind == "language_model":
+            return self.gateway.language_model(self.models.language_model, meter)
+        if kind == "embedder":
+            return self.gateway.embedder(self.models.embedder, meter)
+        if kind == "cross_encoder":
+            return self.gateway.cross_encoder(self.models.cross_encoder, meter)
+        if kind == "entity_graph":
+            return self.entity_graph()
+        raise RagsmithError(f"no tool of kind {kind!r}")
+
+
+def _fingerprint(value: Any) -> str:
+    if isinstance(value, Prompt):
+        parts = [value.text]
+    elif isinstance(value, Answer):
+        parts = [value.text]
+    else:
+        parts = [item.text if isinstance(item, Passage) else item.chunk.id for item in value]
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=4).hexdigest()

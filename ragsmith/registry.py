@@ -1,0 +1,155 @@
+"""How a function becomes a technique. Everything known about one is read from its own file."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.metadata import entry_points
+from typing import Any, Generic, Literal, TypeVar, get_type_hints
+
+from ragsmith.code import fingerprint
+from ragsmith.errors import SpaceError
+from ragsmith.graph import EntityGraph
+from ragsmith.models import CrossEncoder, Embedder, LanguageModel
+from ragsmith.suggest import did_you_mean
+
+F = TypeVar("F", bound=Callable[..., Any])
+Parameter = str | int | float | bool
+
+TOOLS: Mapping[Any, str] = {
+    LanguageModel: "language_model",
+    Embedder: "embedder",
+    CrossEncoder: "cross_encoder",
+    EntityGraph: "entity_graph",
+}
+"""Argument types that a technique is handed, and the kind of tool they stand for."""
+
+
+@dataclass(frozen=True)
+class Technique:
+    """A registered function, and what its signature says about it."""
+
+    family: str
+    fn: Callable[..., Any]
+    paper: str
+    choices: Mapping[str, tuple[Parameter, ...]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """Function name = file name = gene value."""
+        return self.fn.__name__
+
+    @property
+    def summary(self) -> str:
+        """First line of the docstring."""
+        return (inspect.getdoc(self.fn) or "").split("\n", 1)[0]
+
+    @cached_property
+    def _hints(self) -> dict[str, Any]:
+        return get_type_hints(self.fn)
+
+    @cached_property
+    def tools(self) -> dict[str, str]:
+        """Argument name to kind of tool, in the order of the signature."""
+        return {name: TOOLS[self._hints[name]] for name in inspect.signature(self.fn).parameters if self._is_tool(name)}
+
+    @cached_property
+    def defaults(self) -> dict[str, Parameter]:
+        """Parameters (keyword-only arguments that are not tools) and their defaults."""
+        parameters = inspect.signature(self.fn).parameters.values()
+        return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and not self._is_tool(p.name)}
+
+    @cached_property
+    def code(self) -> str:
+        """Fingerprint of the technique's module and of the project's modules it builds on."""
+        return fingerprint(self.fn.__module__)
+
+    def resolved(self, given: Mapping[str, Any], where: str = "") -> dict[str, Parameter]:
+        """All parameters, defaults applied.
+
+        Raises:
+            SpaceError: a name is unknown, or a value has the wrong type or is not among the declared choices.
+        """
+        place = f"{where}: " if where else ""
+        for name, value in given.items():
+            if name not in self.defaults:
+                raise SpaceError(f"{place}{self.family}.{self.name} has no parameter {name!r}: {did_you_mean(name, self.defaults)}")
+            default = self.defaults[name]
+            if not _fits(value, default):
+                raise SpaceError(
+                    f"{place}{self.family}.{self.name}: {name} must be {_kind(default)} like {default!r}, not {value!r}"
+                )
+            if name in self.choices and isinstance(default, str) and value not in self.choices[name]:
+                known = ", ".join(map(repr, self.choices[name]))
+                raise SpaceError(f"{place}{self.family}.{self.name}: {name} must be one of {known}, not {value!r}")
+        merged = {**self.defaults, **given}
+        return {name: float(v) if isinstance(self.defaults[name], float) else v for name, v in merged.items()}
+
+    def _is_tool(self, name: str) -> bool:
+        hint = self._hints[name]
+        return inspect.isclass(hint) and hint in TOOLS
+
+
+def _fits(value: Any, default: Parameter) -> bool:
+    if isinstance(default, bool) or isinstance(value, bool):
+        return isinstance(value, bool) and isinstance(default, bool)
+    if isinstance(default, float):
+        return isinstance(value, int | float)
+    return isinstance(value, type(default))
+
+
+def _kind(value: Parameter) -> str:
+    return {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}[type(value)]
+
+
+@dataclass(frozen=True)
+class Family(Generic[F]):
+    """A gene: what its techniques read and write, and the techniques themselves.
+
+    Calling it gives the decorator that registers a technique, typed so that a wrong signature is a type error.
+    ``choices`` lists the values a search should vary a parameter over. ``tier`` says when it runs: once for a
+    collection, inside `search`, or once for a question.
+    """
+
+    name: str
+    reads: tuple[str, ...]
+    writes: str
+    purpose: str
+    tier: Literal["collection", "search", "question"] = "question"
+    techniques: dict[str, Technique] = field(default_factory=dict)
+
+    def __call__(self, *, paper: str, choices: Mapping[str, tuple[Parameter, ...]] | None = None) -> Callable[[F], F]:
+        """Register the decorated function."""
+
+        def register(fn: F) -> F:
+            if fn.__name__ in self.techniques:
+                raise ValueError(f"{self.name}.{fn.__name__} is registered twice")
+            self.techniques[fn.__name__] = Technique(self.name, fn, paper, choices or {})
+            return fn
+
+        return register
+
+    def __getitem__(self, name: str) -> Technique:
+        """The technique called ``name``.
+
+        Raises:
+            SpaceError: there is none; the message names the known ones.
+        """
+        if name in self.techniques:
+            return self.techniques[name]
+        raise SpaceError(f"no {self.name} technique is called {name!r}: {did_you_mean(name, self.techniques)}")
+
+
+def load_techniques() -> None:
+    """Import every file under ``ragsmith/techniques`` and every installed package that offers techniques."""
+    package = importlib.import_module("ragsmith.techniques")
+    for module in sorted(m.name for m in pkgutil.walk_packages(package.__path__, "ragsmith.techniques.")):
+        if module not in sys.modules:
+            importlib.import_module(module)
+    for entry in entry_points(group="ragsmith.techniques"):
+        entry.load()

@@ -1,0 +1,254 @@
+"""Search spaces: YAML to options, genome to candidate and back, feasibility and size.
+
+    name: mine
+    description: one sentence
+    families:
+      pre_embedding: [none, hype]
+      retrieval:
+        - vector
+        - hybrid: {fusion: [convex, rrf], weight: 0.5}   # a list is a grid: two options
+      reranking: all                                     # every registered technique at its defaults
+    constraints:
+      - forbid: {pre_embedding: hype, retrieval: bm25}
+
+A genome is one small number per family: the position of its option. Every family must be listed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ragsmith.bundled import bundled_path
+from ragsmith.canonical import digest
+from ragsmith.errors import SpaceError
+from ragsmith.families import FAMILIES
+from ragsmith.pipeline import Candidate, Gene
+from ragsmith.registry import load_techniques
+from ragsmith.strict_yaml import Tree, YamlError, read_yaml
+from ragsmith.suggest import did_you_mean
+
+Genome = tuple[int, ...]
+Constraint = Mapping[str, frozenset[str]]
+"""Family to technique names; a candidate that matches all of it is not feasible."""
+
+ENUMERABLE = 2_000_000
+"""Above this many genomes, feasible ones are counted by family instead of one by one only if nothing is forbidden."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """The options of every family, and what may not go together."""
+
+    name: str
+    description: str
+    options: tuple[tuple[Gene, ...], ...]
+    forbidden: tuple[Constraint, ...] = ()
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of options of each family."""
+        return tuple(len(options) for options in self.options)
+
+    @property
+    def size(self) -> int:
+        """Number of genomes."""
+        return math.prod(self.sizes)
+
+    @cached_property
+    def feasible_size(self) -> int:
+        """Number of genomes that no constraint forbids, counted over the families that constraints name."""
+        if not self.forbidden:
+            return self.size
+        named = [i for i, f in enumerate(FAMILIES) if any(f.name in c for c in self.forbidden)]
+        if math.prod(self.sizes[i] for i in named) > ENUMERABLE:
+            raise SpaceError(f"space {self.name!r}: the constraints span too many combinations to count")
+        free = math.prod(size for i, size in enumerate(self.sizes) if i not in named)
+        ranges = [range(size) if i in named else range(1) for i, size in enumerate(self.sizes)]
+        return free * sum(self.is_feasible(genome) for genome in itertools.product(*ranges))
+
+    @cached_property
+    def digest(self) -> str:
+        """Identifies options and constraints, whatever the space is called and in whatever order it lists families."""
+        constraints = sorted(sorted((k, sorted(v)) for k, v in c.items()) for c in self.forbidden)
+        return digest("space", [[gene.identity for gene in options] for options in self.options], constraints)
+
+    def candidate(self, genome: Genome) -> Candidate:
+        """The pipeline that a genome stands for."""
+        return tuple(options[i] for options, i in zip(self.options, genome, strict=True))
+
+    def genome(self, candidate: Candidate) -> Genome:
+        """The genome of a pipeline.
+
+        Raises:
+            SpaceError: the space does not have one of its options.
+        """
+        try:
+            return tuple(options.index(gene) for options, gene in zip(self.options, candidate, strict=True))
+        except ValueError:
+            raise SpaceError(f"space {self.name!r} does not contain {label(candidate)}") from None
+
+    def is_feasible(self, genome: Genome) -> bool:
+        """Whether no constraint forbids ``genome``."""
+        names = {f.name: self.options[i][g].technique.name for i, (f, g) in enumerate(zip(FAMILIES, genome, strict=True))}
+        return not any(all(names[family] in banned for family, banned in c.items()) for c in self.forbidden)
+
+    def repair(self, genome: Genome) -> Genome:
+        """The nearest feasible genome: fewest genes changed, then the first in order of options."""
+        if not self.forbidden or self.is_feasible(genome):
+            return genome
+        return next(g for g in self._by_distance(genome) if self.is_feasible(g))
+
+    def genomes(self) -> Iterator[Genome]:
+        """Every feasible genome, in order."""
+        return (g for g in itertools.product(*map(range, self.sizes)) if self.is_feasible(g))
+
+    def _by_distance(self, genome: Genome) -> Iterator[Genome]:
+        for n in range(1, len(genome) + 1):
+            for places in itertools.combinations(range(len(genome)), n):
+                for values in itertools.product(*(range(self.sizes[p]) for p in places)):
+                    changed = list(genome)
+                    for place, value in zip(places, values, strict=True):
+                        changed[place] = value
+                    yield tuple(changed)
+
+
+def label(candidate: Candidate) -> str:
+    """A pipeline in words: what differs from the plainest one (vector search, nothing else)."""
+    plain = {"none", "top_k", "listing"}
+    parts = [str(gene) for gene in candidate if str(gene) not in plain]
+    return " + ".join(parts)
+
+
+def load_space(name_or_path: str | Path) -> Space:
+    """Read a space by its bundled name or by path.
+
+    Raises:
+        SpaceError: the file is missing or wrong; the message has file and line.
+    """
+    load_techniques()
+    path = bundled_path("search_spaces", str(name_or_path))
+    try:
+        tree = read_yaml(path)
+    except YamlError as error:
+        raise SpaceError(str(error)) from error
+    return _Reader(tree, path.stem).space()
+
+
+def make_gene(family_name: str, technique: str, parameters: Mapping[str, Any] | None = None, where: str = "") -> Gene:
+    """A gene by name, parameters checked and defaults applied."""
+    family = _family(family_name, where)
+    try:
+        found = family[technique]
+    except SpaceError as error:
+        raise SpaceError(f"{where}: {error}" if where else str(error)) from None
+    return Gene(found, found.resolved(parameters or {}, where))
+
+
+def _family(name: str, where: str) -> Any:
+    for family in FAMILIES:
+        if family.name == name:
+            return family
+    known = [family.name for family in FAMILIES]
+    place = f"{where}: " if where else ""
+    raise SpaceError(f"{place}unknown family {name!r}: {did_you_mean(name, known)}")
+
+
+class _Reader:
+    """Turns one YAML tree into a space; every complaint has file and line."""
+
+    def __init__(self, tree: Tree, default_name: str) -> None:
+        self._tree = tree
+        self._default_name = default_name
+
+    def space(self) -> Space:
+        root = self._mapping((), ("name", "description", "families", "constraints"))
+        name = root.get("name", self._default_name)
+        description = root.get("description", "")
+        for key, value in (("name", name), ("description", description)):
+            if not isinstance(value, str):
+                raise self._error((key,), f"{key} must be text, not {value!r}")
+        if "families" not in root:
+            raise self._error((), "'families' is missing")
+        families = self._mapping(("families",), [family.name for family in FAMILIES])
+        missing = [family.name for family in FAMILIES if family.name not in families]
+        if missing:
+            raise self._error(("families",), f"no options for {', '.join(missing)}: list at least one for each family")
+        options = tuple(self._options(family.name, families[family.name]) for family in FAMILIES)
+        space = Space(name, description, options, self._constraints(root.get("constraints", []), options))
+        if space.feasible_size == 0:
+            raise self._error(("constraints",), "the constraints forbid every candidate")
+        return space
+
+    def _options(self, family: str, listed: Any) -> tuple[Gene, ...]:
+        if listed == "all":
+            return tuple(make_gene(family, name) for name in _family(family, "").techniques)
+        path = ("families", family)
+        if not isinstance(listed, list) or not listed:
+            raise self._error(path, f"{family} must be a list of techniques, or the word all")
+        genes: list[Gene] = []
+        for i, item in enumerate(listed):
+            for gene in self._expand(family, item, (*path, i)):
+                if gene in genes:
+                    raise self._error((*path, i), f"{family} lists {gene} twice")
+                genes.append(gene)
+        return tuple(genes)
+
+    def _expand(self, family: str, item: Any, path: tuple[Any, ...]) -> Iterator[Gene]:
+        where = self._tree.where(*path)
+        if isinstance(item, str):
+            yield make_gene(family, item, {}, where)
+            return
+        if not isinstance(item, dict) or len(item) != 1:
+            raise self._error(path, f"an option is a name or 'name: {{parameters}}', not {item!r}")
+        name, given = next(iter(item.items()))
+        if not isinstance(given, dict):
+            raise self._error(path, f"the parameters of {name} must be 'name: value' pairs, not {given!r}")
+        grid = {key: value if isinstance(value, list) else [value] for key, value in given.items()}
+        for key, values in grid.items():
+            if not values:
+                raise self._error(path, f"{name}: {key} has no values")
+        for values in itertools.product(*grid.values()):
+            yield make_gene(family, str(name), dict(zip(grid, values, strict=True)), where)
+
+    def _constraints(self, listed: Any, options: Sequence[tuple[Gene, ...]]) -> tuple[Constraint, ...]:
+        if not isinstance(listed, list):
+            raise self._error(("constraints",), "constraints must be a list of 'forbid: {family: technique, ...}'")
+        known = {f.name: {g.technique.name for g in genes} for f, genes in zip(FAMILIES, options, strict=True)}
+        found = []
+        for i, item in enumerate(listed):
+            path = ("constraints", i)
+            if not isinstance(item, dict) or set(item) != {"forbid"} or not isinstance(item["forbid"], dict):
+                raise self._error(path, "a constraint is 'forbid: {family: technique, ...}'")
+            constraint = {}
+            for family, names in item["forbid"].items():
+                if family not in known:
+                    raise self._error(path, f"unknown family {family!r}: {did_you_mean(str(family), known)}")
+                banned = frozenset(names if isinstance(names, list) else [names])
+                unknown = sorted(str(name) for name in banned - known[family])
+                if unknown or not banned:
+                    raise self._error(path, f"{family} has no option {', '.join(unknown)} in this space")
+                constraint[family] = banned
+            if len(constraint) < 2:
+                raise self._error(path, "a constraint names at least two families; to drop one option, do not list it")
+            found.append(constraint)
+        return tuple(found)
+
+    def _mapping(self, path: tuple[Any, ...], known: Sequence[str]) -> dict[str, Any]:
+        value: Any = self._tree.data
+        for step in path:
+            value = value[step]
+        if not isinstance(value, dict):
+            raise self._error(path, f"{path[-1] if path else 'a space'} must be 'name: value' pairs, not {value!r}")
+        for key in value:
+            if key not in known:
+                raise self._error((*path, key), f"unknown key {key!r}: {did_you_mean(str(key), known)}")
+        return value
+
+    def _error(self, path: tuple[Any, ...], message: str) -> SpaceError:
+        return SpaceError(f"{self._tree.where(*path)}: {message}")

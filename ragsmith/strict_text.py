@@ -1,0 +1,84 @@
+"""Read a text file strictly: a regular file of bounded size, in UTF-8, kept exactly as it is.
+
+Line ends are not translated, so that offsets into the text mean the same everywhere.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import stat
+from pathlib import Path
+
+from ragsmith.errors import UsageError
+
+# C0 and C1 controls but tab, line feed, form feed, carriage return and NEL, and halves of surrogate pairs.
+FORBIDDEN = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]")
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+class TextError(UsageError):
+    """A text cannot be used; ``reason`` says why, ``line`` (1-based) where, if it is in one line."""
+
+    def __init__(self, reason: str, line: int | None = None) -> None:
+        self.reason = reason
+        self.line = line
+        super().__init__(reason if line is None else f"line {line}: {reason}")
+
+
+def read_text(path: Path, *, limit: int, links: bool = False) -> str:
+    """Return the text of the file at ``path``.
+
+    ``limit`` is in bytes; ``links`` allows ``path`` to be a symbolic link. Raises ``TextError``.
+    """
+    try:
+        status = path.stat() if links else path.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            raise TextError("is a symbolic link, which is not followed; put the file itself here")
+        if not stat.S_ISREG(status.st_mode):
+            raise TextError("is not a regular file")
+        with path.open("rb") as file:
+            data = file.read(limit + 1) if status.st_size <= limit else None
+    except FileNotFoundError:
+        raise TextError("is missing") from None
+    except OSError as error:
+        raise TextError(f"cannot be read ({os.strerror(error.errno or 0)})") from error
+    if data is None or len(data) > limit:
+        raise TextError(f"is larger than the limit of {size(limit)}; split it")
+    return decode(data)
+
+
+def decode(data: bytes) -> str:
+    """Return ``data`` as UTF-8 text; a byte order mark, a bad byte or a control character raises ``TextError``."""
+    if data.startswith(codecs.BOM_UTF8):
+        raise TextError("starts with a byte order mark; save it as UTF-8 without BOM", 1)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        bad = f"0x{data[error.start]:02x}"
+        raise TextError(f"byte {bad} at offset {error.start} is not UTF-8; save the file as UTF-8", line) from None
+    if found := FORBIDDEN.search(text):
+        raise TextError(f"{control(found.group())}; remove it", line_at(text, found.start()))
+    return text
+
+
+def control(character: str) -> str:
+    """Name a character that must not be printed: ``control character U+001B``."""
+    return f"control character U+{ord(character):04X}"
+
+
+def line_at(text: str, offset: int) -> int:
+    """Return the 1-based line of ``text`` in which ``offset`` lies."""
+    return text.count("\n", 0, offset) + 1
+
+
+def size(count: int) -> str:
+    """Return a number of bytes for people: ``16 MiB``, ``300 bytes``."""
+    for unit, name in ((MIB, "MiB"), (KIB, "KiB")):
+        if count >= unit and count % unit == 0:
+            return f"{count // unit} {name}"
+    return f"{count} bytes"

@@ -1,0 +1,183 @@
+"""Words, index terms and sentences of an English text, and the normal form in which short answers are compared."""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Iterator
+from functools import lru_cache
+
+import Stemmer
+
+STOP_WORDS = frozenset(
+    """
+    a about above after again against all also although am among an and any are aren as at be because been before being
+    below between both but by can cannot could couldn d did didn do does doesn doing don done down during each either
+    else ever every few for from further had hadn has hasn have haven having he her here hers herself him himself his
+    how i if in into is isn it its itself just ll m may me might more most much must mustn my myself neither no nor not
+    of off on once only onto or other our ours ourselves out over own per quite rather re s same shall she should
+    shouldn since so some such t than that the their theirs them themselves then there these they this those though
+    through thus to too under until up upon us ve very was wasn we were weren what when where whether which while who
+    whom whose why will with within without won would wouldn yet you your yours yourself yourselves
+    """.split()
+)
+"""English function words, among them what ``\\w+`` leaves of contractions (``don``, ``t``) and the question words."""
+
+_WORD = re.compile(r"\w+")
+_STEMMER = Stemmer.Stemmer("english", 0)  # its own cache is off: ``_stem`` keeps one that threads may share
+
+
+def words(text: str) -> list[str]:
+    r"""Return the lower-cased matches of ``\b\w+\b``, in order."""
+    return _WORD.findall(text.lower())
+
+
+@lru_cache(maxsize=1 << 16)
+def _stem(word: str) -> str:
+    stem: str = _STEMMER.stemWord(word)
+    return stem
+
+
+@lru_cache(maxsize=1 << 14)
+def terms(text: str) -> tuple[str, ...]:
+    """Return the words without stop words, stemmed (Snowball English): what BM25 and word overlap count."""
+    return tuple([_stem(word) for word in words(text) if word not in STOP_WORDS])
+
+
+_ARTICLE = re.compile(r"\b(?:a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+
+
+def normalise_answer(text: str) -> str:
+    """Return the form in which SQuAD compares answers (Rajpurkar et al. 2016).
+
+    Lower case, without ASCII punctuation and without the articles, white space collapsed.
+    """
+    return " ".join(_ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
+
+
+# --- sentences -------------------------------------------------------------------------------------------------------
+
+_TITLES = frozenset("adm capt cf col dr e.g eg gen gov hon i.e ie lt messrs mr mrs ms mt prof rep rev sen sgt v viz vs".split())
+"""Abbreviations that never end a sentence: something they belong to follows."""
+
+_NUMBERED = frozenset(
+    """
+    app apr arg art arts aug cl ch chap dec eq eqs ex feb fig figs jan jul jun l ln mar no nos nov oct p para paras pp pt
+    ref refs reg s sec secs sep sept ser ss tab vol vols
+    """.split()
+)
+"""Abbreviations in front of a number or a label; the same letters may be a word that ends a sentence."""
+
+_SOMETIMES_LAST = frozenset("al approx assn ave blvd bros ca co corp dept ed eds est inc jr ltd plc rd sr st univ".split())
+"""Abbreviations that end a sentence only when a function word opens the next one."""
+
+_OPENERS = STOP_WORDS | {"according", "however", "later", "moreover", "nevertheless", "one", "two", "many", "several"}
+_DOTTED = re.compile(r"[A-Z]|(?:[A-Za-z]{1,2}\.)+[A-Za-z]{1,2}")  # an initial, or U.S, Ph.D, a.m
+_ENUMERATOR = re.compile(r"(?:\d{1,3}\.)*\d{1,3}|[A-Za-z]|[ivxIVX]{1,5}")
+_ROMAN = re.compile(r"[IVXLCDM]+")
+
+# Runs are matched whole and only from their first character, so that no input takes quadratic time.
+_END = re.compile(
+    r"(?<![.!?…؟।])[.!?…؟।]++[\"'”’»)\]]*+(?:\[\d{1,3}\])*+(?=\s)"  # with quotes, brackets, footnote marks
+    r"|(?<![。！？])[。！？]++[\"”’」』）]*+"
+)
+_OPENING = re.compile(r"[\s\"'“‘«‹(\[¿¡*_]*+")
+_SPACE = re.compile(r"\s*+")
+
+_BREAK = re.compile(r"[\n\r\f\u2028\u2029]\s*+")
+_WIKI_HEADING = re.compile(r"(?<!\S)(={2,6}) [^=\n]{1,120} \1(?!\S)")
+_ITEM = re.compile(r"[-*+•‣◦▪–—>]\s|#|={2}|\(\w{1,4}\)\s|\d{1,3}[.)]\s|[a-z][.)]\s|[A-Z]\)\s")
+_CELL = re.compile(r"[|\t]")
+_PROSE_WIDTH = 40
+"""Characters; a shorter line is a heading, a verse or an entry of a list, not a line of wrapped prose."""
+
+
+def sentences(text: str) -> list[tuple[int, int]]:
+    """Return the offsets ``[start, end)`` of the sentences of ``text``, in order and without surrounding white space.
+
+    Every visible character lies in exactly one sentence. Headings, list items and table rows are sentences of their own;
+    a line break inside wrapped prose is not an end. Full stops of abbreviations, initials and numbering are not ends.
+    """
+    return list(_sentences(text))
+
+
+@lru_cache(maxsize=1 << 13)
+def _sentences(text: str) -> tuple[tuple[int, int], ...]:
+    return tuple(span for start, end in _blocks(text) for span in _split(text, start, end))
+
+
+def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    """Cut at headings and at line breaks that mean something; offsets may include white space."""
+    start = 0
+    if "== " in text:
+        for heading in _WIKI_HEADING.finditer(text):
+            yield from _lines(text, start, heading.start())
+            yield heading.span()
+            start = heading.end()
+    yield from _lines(text, start, len(text))
+
+
+def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    line_start = start
+    for gap in _BREAK.finditer(text, start, end):
+        following = _BREAK.search(text, gap.end(), end)
+        next_end = following.start() if following else end
+        if not _wraps(text[line_start : gap.start()].rstrip(), gap.group(), text[gap.end() : next_end]):
+            yield start, gap.start()
+            start = gap.end()
+        line_start = gap.end()
+    yield start, end
+
+
+def _wraps(line: str, gap: str, following: str) -> bool:
+    """Whether the break between two lines only wraps prose."""
+    if len(line) < _PROSE_WIDTH or gap.replace("\r\n", "\n").rstrip(" \t") not in {"\n", "\r"}:
+        return False
+    if _CELL.search(line) or _CELL.search(following) or _ITEM.match(following):
+        return False
+    return following[:1].islower() or line[-1].isalpha() or line[-1] in ",.?!"
+
+
+def _split(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the sentences of one block."""
+    start = _after_space(text, start, end)
+    for mark in _END.finditer(text, start, end):
+        if _ends_sentence(text, start, mark, end):
+            yield start, mark.end()
+            start = _after_space(text, mark.end(), end)
+    if start < end:
+        yield start, start + len(text[start:end].rstrip())
+
+
+def _after_space(text: str, start: int, end: int) -> int:
+    match = _SPACE.match(text, start, end)
+    return match.end() if match else start
+
+
+def _ends_sentence(text: str, start: int, mark: re.Match[str], end: int) -> bool:
+    """Decide on one terminator, from the token before it and the word after it."""
+    opening = _OPENING.match(text, mark.end(), end)
+    word = _WORD.match(text, opening.end() if opening else mark.end(), end)
+    after = word.group() if word else text[opening.end() : opening.end() + 1] if opening else ""
+    stop = mark.start()
+    if text[stop] in "。！？" or (stop > start and text[stop - 1].isspace() and after != "."):
+        return True  # tokenised text puts a space before its full stops and may have no capitals
+    if after[:1].islower():
+        return False
+    if text[stop] != "." or text[stop + 1 : stop + 2] in {".", "!", "?"}:
+        return True
+    tokens = text[max(start, stop - 24) : stop].split()
+    return not tokens or not _is_abbreviation(tokens[-1], after, first=stop - len(tokens[-1]) == start)
+
+
+def _is_abbreviation(token: str, after: str, *, first: bool) -> bool:
+    """Whether a full stop belongs to ``token`` in front of ``after``; ``first``: the token opens its sentence."""
+    token = token.lstrip("\"'“‘«([")
+    key = token.lower()
+    if key in _TITLES or (first and _ENUMERATOR.fullmatch(token)):
+        return True
+    if key in _NUMBERED:
+        label = key != "no" and ((len(after) == 1 and after.isupper()) or _ROMAN.fullmatch(after))
+        return after[:1].isdigit() or after[:1] in {"§", "#"} or bool(label)
+    return (key in _SOMETIMES_LAST or bool(_DOTTED.fullmatch(token))) and after.lower() not in _OPENERS
