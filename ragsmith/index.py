@@ -69,6 +69,17 @@ class Index:
                 self._vectors[embedder.id] = embedder.embed(self.keys)
             return self._vectors[embedder.id]
 
+    @property
+    def embedded_by(self) -> frozenset[str]:
+        """Ids of the embedders whose vectors are there."""
+        return frozenset(self._vectors)
+
+    def take_vectors(self, other: Index) -> None:
+        """Take over vectors that ``other``, an index of the same entries, has."""
+        with self._lock:
+            for embedder, vectors in other._vectors.items():
+                self._vectors.setdefault(embedder, vectors)
+
     def by_words(self, queries: Sequence[str], k: int) -> Rankings:
         """The ``k`` best chunks for each query by BM25; chunks that share no term with it are not hits."""
         return tuple(self._best(self._bm25.scores(query), k, Scale.BM25, positive=True) for query in queries)

@@ -96,6 +96,93 @@ class Trace:
         return prompt
 
     @property
+    def answer(self) -> Answer:
+        """What is delivered."""
+        answer: Answer = self.outputs["post_generation"].value
+        return answer
+
+
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    """The retrieval gene and the index that `search` stands for."""
+
+    gene: Gene
+    index: Index
+
+
+class _Search:
+    """A bound retrieval, remembered by query; ``usage`` adds up what its rankings cost."""
+
+    def __init__(self, engine: Engine, bound: _Binding) -> None:
+        self._engine = engine
+        self._bound = bound
+        self.usage = Usage()
+
+    def __call__(self, queries: Queries) -> Rankings:
+        gene, index = self._bound.gene, self._bound.index
+
+        def compute(missing: list[tuple[str, str, str]]) -> Sequence[tuple[Hits, Usage]]:
+            rankings, usage = self._engine.call(gene, (index, [query for *_, query in missing]))
+            return list(zip(rankings, usage.shares(len(missing)), strict=True))
+
+        found = self._engine.searches.get_many([(gene.identity, index.id, query) for query in queries], compute)
+        for _, usage in found:
+            self.usage += usage
+        return tuple(ranking for ranking, _ in found)
+
+
+class Engine:
+    """Runs candidates over one corpus with one set of models."""
+
+    def __init__(self, corpus: Corpus, models: Models, gateway: Gateway) -> None:
+        self.corpus = corpus
+        self.models = models
+        self.gateway = gateway
+        self.stages: Memo[tuple[Held, Usage]] = Memo()
+        self.searches: Memo[tuple[Hits, Usage]] = Memo()
+        self.requested = 0
+        self.collection_usage = Meter()
+        self._indexes: Memo[Index] = Memo()
+        self._graph: Memo[EntityGraph] = Memo()
+        self._numbers: dict[Any, int] = {}
+        self._fingerprints: Memo[str] = Memo()
+        self._lock = threading.Lock()
+
+    def index(self, gene: Gene) -> Index:
+        """The index of a pre-embedding gene."""
+
+        def build() -> Index:
+            value, usage = self.call(gene, (self.corpus.chunks,))
+            self.collection_usage.parts.append(usage)
+            return Index(value)
+
+        return self._indexes.get(gene.identity, build)
+
+    def entity_graph(self) -> EntityGraph:
+        """The entity graph of the corpus."""
+
+        def build() -> EntityGraph:
+            model = self.gateway.language_model(self.models.language_model, self.collection_usage)
+            return build_graph(self.corpus.chunks, model)
+
+        return self._graph.get("graph", build)
+
+    def prepare(self, candidate: Candidate) -> tuple[Index, EntityGraph | None]:
+        """Build what ``candidate`` needs once for the whole collection."""
+        index = self.index(candidate[0])
+        if any(gene.technique.family == "retrieval" and "embedder" in gene.technique.tools.values() for gene in candidate):
+            index.vectors(self.gateway.embedder(self.models.embedder, self.collection_usage))
+        needs_graph = any("entity_graph" in gene.technique.tools.values() for gene in candidate)
+        return index, self.entity_graph() if needs_graph else None
+
+    def install_index(self, gene: Gene, index: Index) -> None:
+        """Take over an index that another process prepared, or one with vectors that this one lacks."""
+        self._indexes.get(gene.identity, lambda: index).take_vectors(index)
+
+    def install_graph(self, graph: EntityGraph) -> None:
+        """Take over a graph that another process built."""
+        self._graph.get("graph", lambda: graph)
+
     def answer(self, candidate: Candidate, question: Question) -> Trace:
         """Run ``candidate`` on ``question``.
 

@@ -1,0 +1,273 @@
+"""Where evaluations run: threads for models that are waited for, processes for models that compute.
+
+Both yield finished questions as they come, in any order; nothing that follows depends on that order. Processes share
+questions out, not candidates, because candidates share their stages within a question.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import traceback
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.connection import wait as wait_for
+from typing import Any, Protocol
+
+from ragsmith.errors import RagsmithError, StageFailed
+from ragsmith.gateway import Counts
+from ragsmith.graph import EntityGraph
+from ragsmith.index import Index
+from ragsmith.pipeline import Candidate, Engine
+from ragsmith.scoring import record
+from ragsmith.setup import Setup
+from ragsmith.space import make_gene
+from ragsmith.types import Example, Question
+
+Job = tuple[int, str]
+"""A candidate's position in the batch, and a question's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A job that ended: ``value`` is a record, or says what failed."""
+
+    job: Job
+    ok: bool
+    value: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What was really done, for the run's account."""
+
+    calls: dict[str, Counts]
+    stages_requested: int
+    stages_computed: int
+
+    def __add__(self, other: Work) -> Work:
+        calls = {kind: counts + other.calls[kind] for kind, counts in self.calls.items()}
+        return Work(
+            calls, self.stages_requested + other.stages_requested, self.stages_computed + other.stages_computed
+        )
+
+
+class Runner(Protocol):
+    """Runs jobs; used as a context manager, so that whatever was started is stopped."""
+
+    def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job]) -> Iterator[Finished]:
+        """Evaluate ``jobs`` and yield each as it ends."""
+        ...
+
+    def work(self) -> Work:
+        """What was done so far."""
+        ...
+
+    def __enter__(self) -> Runner: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def evaluate_job(engine: Engine, setup: Setup, candidate: Candidate, job: Job) -> Finished:
+    """Run one candidate on one question: the one place where an exception becomes a state."""
+    example: Example = setup.examples[job[1]]
+    try:
+        trace = engine.answer(candidate, Question(example.question))
+        return Finished(job, True, record(engine, trace, example, setup.relevance(example)))
+    except Exception as error:  # noqa: BLE001  recorded, shown, retried on resume; never a score
+        stage = error.stage if isinstance(error, StageFailed) else "scoring"
+        cause = error.cause if isinstance(error, StageFailed) else error
+        return Finished(
+            job,
+            False,
+            {
+                "stage": stage,
+                "error": f"{type(cause).__name__}: {cause}",
+                "traceback": "".join(traceback.format_exception(cause)),
+            },
+        )
+
+
+def account(engine: Engine) -> Work:
+    """What an engine did."""
+    return Work(engine.gateway.counts(), engine.requested, len(engine.stages))
+
+
+class ThreadRunner:
+    """One engine, ``workers`` questions in flight."""
+
+    def __init__(self, setup: Setup, engine: Engine, workers: int) -> None:
+        self._setup = setup
+        self._engine = engine
+        self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="ragsmith")
+
+    def __enter__(self) -> ThreadRunner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def work(self) -> Work:
+        """See `Runner.work`."""
+        return account(self._engine)
+
+    def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job]) -> Iterator[Finished]:
+        """See `Runner.run`."""
+        by_question = sorted(jobs, key=lambda job: job[1])
+        futures = {
+            self._pool.submit(evaluate_job, self._engine, self._setup, candidates[job[0]], job) for job in by_question
+        }
+        while futures:
+            done, futures = wait(futures, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+
+
+class ProcessRunner:
+    """``workers`` processes, each with an engine of its own and its share of the questions.
+
+    The calling process builds what a whole collection needs, once, and hands it over. A worker that loses its parent
+    ends by itself: its pipe closes.
+    """
+
+    def __init__(self, setup: Setup, engine: Engine, workers: int) -> None:
+        self._engine = engine
+        self._shard = {example: i % workers for i, example in enumerate(sorted(setup.examples))}
+        self._installed: set[str] = set()
+        self._graph_sent = False
+        context = multiprocessing.get_context("spawn")
+        self._workers = []
+        threads = os.environ.get("OMP_NUM_THREADS")
+        os.environ["OMP_NUM_THREADS"] = "1"  # one thread a process: BLAS threads of several would fight for the cores
+        try:
+            for _ in range(workers):
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_serve, args=(theirs, setup), daemon=True)
+                process.start()
+                theirs.close()
+                self._workers.append((process, ours))
+        finally:
+            if threads is None:
+                del os.environ["OMP_NUM_THREADS"]
+            else:
+                os.environ["OMP_NUM_THREADS"] = threads
+
+    def __enter__(self) -> ProcessRunner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process, connection in self._workers:
+            connection.close()
+            process.terminate()
+            process.join()
+
+    def work(self) -> Work:
+        """See `Runner.work`."""
+        total = account(self._engine)
+        for _, connection in self._workers:
+            connection.send(("account",))
+            total = total + _receive(connection)
+        return total
+
+    def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job]) -> Iterator[Finished]:
+        """See `Runner.run`."""
+        for candidate in candidates:
+            self._install(candidate)
+        plain = [_plain(candidate) for candidate in candidates]
+        shares: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for position, question in sorted(jobs, key=lambda job: (job[1], job[0])):
+            shares[self._shard[question]][question].append(position)
+        waiting = {}
+        for worker, share in shares.items():
+            connection = self._workers[worker][1]
+            connection.send(("evaluate", plain, {question: positions for question, positions in share.items()}))
+            waiting[connection] = sum(map(len, share.values()))
+        while waiting:
+            for connection in wait_for(list(waiting)):
+                assert isinstance(connection, Connection)
+                for finished in _receive(connection):
+                    waiting[connection] -= 1
+                    yield finished
+                if not waiting[connection]:
+                    del waiting[connection]
+
+    def _install(self, candidate: Candidate) -> None:
+        index, graph = self._engine.prepare(candidate)
+        gene = candidate[0]
+        vectors = ",".join(sorted(index.embedded_by))
+        new_index = f"{gene.identity}:{vectors}" not in self._installed
+        new_graph = graph is not None and not self._graph_sent
+        if not (new_index or new_graph):
+            return
+        self._installed.add(f"{gene.identity}:{vectors}")
+        self._graph_sent = self._graph_sent or new_graph
+        message = ("install", _plain((gene,)), index if new_index else None, graph if new_graph else None)
+        for _, connection in self._workers:
+            connection.send(message)
+
+
+PlainGene = tuple[str, str, dict[str, Any]]
+
+
+def _plain(candidate: Candidate) -> list[PlainGene]:
+    return [(gene.technique.family, gene.technique.name, dict(gene.parameters)) for gene in candidate]
+
+
+def _receive(connection: Connection) -> Any:
+    try:
+        return connection.recv()
+    except EOFError:
+        raise RagsmithError(
+            "a worker process ended unexpectedly (out of memory, or killed): run the same command again to go on"
+        ) from None
+
+
+def _serve(connection: Connection, setup: Setup) -> None:
+    """Body of a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends its workers
+    from ragsmith.registry import load_techniques  # noqa: PLC0415  in the worker, not where the runner is imported
+
+    load_techniques()
+    engine = setup.engine()
+    while True:
+        try:
+            message = connection.recv()
+        except EOFError:
+            return
+        try:
+            _handle(connection, setup, engine, message)
+        except BrokenPipeError:
+            return
+
+
+def _handle(connection: Connection, setup: Setup, engine: Engine, message: tuple[Any, ...]) -> None:
+    match message:
+        case ("install", [plain], index, graph):
+            _take_over(engine, plain, index, graph)
+        case ("evaluate", candidates, share):
+            genomes = [tuple(make_gene(*gene) for gene in plain) for plain in candidates]
+            _evaluate(connection, setup, engine, genomes, share)
+        case ("account",):
+            connection.send(account(engine))
+
+
+def _take_over(engine: Engine, plain: PlainGene, index: Index | None, graph: EntityGraph | None) -> None:
+    if index is not None:
+        engine.install_index(make_gene(*plain), index)
+    if graph is not None:
+        engine.install_graph(graph)
+
+
+def _evaluate(
+    connection: Connection,
+    setup: Setup,
+    engine: Engine,
+    candidates: Sequence[Candidate],
+    share: Mapping[str, Sequence[int]],
+) -> None:
+    for question, positions in share.items():
+        connection.send([evaluate_job(engine, setup, candidates[p], (p, question)) for p in positions])

@@ -1,0 +1,83 @@
+"""What a process needs to evaluate: a data set cut into chunks, and models by name.
+
+Small and picklable: a worker process is handed a `Setup` and builds its own engine from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from ragsmith.canonical import digest
+from ragsmith.chunking import chunk_documents
+from ragsmith.code import fingerprint
+from ragsmith.gateway import CallStore, Gateway
+from ragsmith.index import Corpus
+from ragsmith.models.loading import ModelNames, load_models
+from ragsmith.pipeline import Candidate, Engine, Models
+from ragsmith.relevance import ChunkMap, Relevance
+from ragsmith.types import Dataset, Example
+
+CHUNK_SIZE = 900
+"""Characters. The published law data has chunks of about 700; see `chunking`."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A data set, how it is cut, and which models work on it."""
+
+    dataset: Dataset
+    models: ModelNames = field(default_factory=ModelNames)
+    chunk_size: int = CHUNK_SIZE
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """Documents and chunks."""
+        return Corpus(self.dataset.documents, chunk_documents(self.dataset.documents, size=self.chunk_size))
+
+    @cached_property
+    def loaded_models(self) -> Models:
+        """The models, which load their weights when first used."""
+        return load_models(self.models, [chunk.text for chunk in self.corpus.chunks])
+
+    @cached_property
+    def examples(self) -> dict[str, Example]:
+        """Questions by id."""
+        return {example.id: example for example in self.dataset.examples}
+
+    @cached_property
+    def chunk_map(self) -> ChunkMap:
+        """Where the chunks lie, for judging relevance."""
+        return ChunkMap(self.corpus.chunks)
+
+    def relevance(self, example: Example) -> Relevance:
+        """The chunks relevant to a question."""
+        return self.chunk_map.relevance(example.evidence)
+
+    def engine(self, store: CallStore | None = None) -> Engine:
+        """A fresh engine with a gateway of its own."""
+        return Engine(self.corpus, self.loaded_models, Gateway(store))
+
+    def evaluation_key(self, candidate: Candidate) -> str:
+        """Identifies what every record of ``candidate`` on this data set depends on: a change in any of it misses."""
+        models = self.loaded_models.ids()
+        used = {kind for gene in candidate for kind in gene.technique.tools.values()}
+        if "cross_encoder" not in used:
+            del models["cross_encoder"]
+        code = [fingerprint(name) for name in ("ragsmith.scoring", "ragsmith.generation", "ragsmith.chunking")]
+        genes = [gene.identity for gene in candidate]
+        return digest("evaluation", self.dataset.digest, self.chunk_size, genes, models, code)
+
+
+def configuration(candidate: Candidate) -> dict[str, object]:
+    """A pipeline as plain data: family to technique and all its parameters."""
+    return {
+        gene.technique.family: {"technique": gene.technique.name, "parameters": dict(gene.parameters)}
+        for gene in candidate
+    }
+
+
+def ordered(examples: Sequence[Example]) -> list[Example]:
+    """Examples in the one order in which results are listed and averaged."""
+    return sorted(examples, key=lambda example: example.id)
