@@ -63,6 +63,11 @@ class Models:
     cross_encoder: CrossEncoder
     judge: LanguageModel | ChatModel
 
+    @property
+    def waits(self) -> bool:
+        """Whether a model is somewhere else, so that many questions at once save time."""
+        return any(isinstance(model, ChatModel) for model in (self.language_model, self.judge))
+
     def ids(self) -> dict[str, str]:
         """Role to model id."""
         return {role: getattr(self, role).id for role in ("language_model", "embedder", "cross_encoder", "judge")}

@@ -13,6 +13,7 @@ import traceback
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
@@ -59,8 +60,8 @@ class Work:
 class Runner(Protocol):
     """Runs jobs; used as a context manager, so that whatever was started is stopped."""
 
-    def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job]) -> Iterator[Finished]:
-        """Evaluate ``jobs`` and yield each as it ends."""
+    def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job]) -> Iterator[list[Finished]]:
+        """Evaluate ``jobs`` and yield them as they end, a few at a time."""
         ...
 
     def work(self) -> Work:
@@ -115,7 +116,7 @@ class ThreadRunner:
         """See `Runner.work`."""
         return account(self._engine)
 
-    def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job]) -> Iterator[Finished]:
+    def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job]) -> Iterator[list[Finished]]:
         """See `Runner.run`."""
         by_question = sorted(jobs, key=lambda job: job[1])
         futures = {
@@ -123,8 +124,7 @@ class ThreadRunner:
         }
         while futures:
             done, futures = wait(futures, return_when=FIRST_COMPLETED)
-            for future in done:
-                yield future.result()
+            yield [future.result() for future in done]
 
 
 class ProcessRunner:
@@ -173,10 +173,11 @@ class ProcessRunner:
             total = total + _receive(connection)
         return total
 
-    def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job]) -> Iterator[Finished]:
+    def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job]) -> Iterator[list[Finished]]:
         """See `Runner.run`."""
         for candidate in candidates:
-            self._install(candidate)
+            with suppress(StageFailed):  # then the workers meet the same failure, and record it for each question
+                self._install(candidate)
         plain = [_plain(candidate) for candidate in candidates]
         shares: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         for position, question in sorted(jobs, key=lambda job: (job[1], job[0])):
@@ -189,9 +190,9 @@ class ProcessRunner:
         while waiting:
             for connection in wait_for(list(waiting)):
                 assert isinstance(connection, Connection)
-                for finished in _receive(connection):
-                    waiting[connection] -= 1
-                    yield finished
+                batch = _receive(connection)
+                waiting[connection] -= len(batch)
+                yield batch
                 if not waiting[connection]:
                     del waiting[connection]
 

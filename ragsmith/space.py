@@ -150,6 +150,21 @@ def make_gene(family_name: str, technique: str, parameters: Mapping[str, Any] | 
     return Gene(found, found.resolved(parameters or {}, where))
 
 
+def read_configuration(pipeline: Mapping[str, Mapping[str, Any]], where: str = "") -> Candidate:
+    """A pipeline from plain data: family to ``{"technique": name, "parameters": {...}}``.
+
+    Raises:
+        SpaceError: a family is missing or unknown, or a technique or parameter is not known.
+    """
+    for name in pipeline:
+        _family(name, where)
+    missing = [family.name for family in FAMILIES if family.name not in pipeline]
+    if missing:
+        raise SpaceError(f"{where + ': ' if where else ''}the pipeline has no {', '.join(missing)}")
+    genes = ((family.name, pipeline[family.name]) for family in FAMILIES)
+    return tuple(make_gene(name, gene["technique"], gene.get("parameters", {}), where) for name, gene in genes)
+
+
 def _family(name: str, where: str) -> Any:
     for family in FAMILIES:
         if family.name == name:

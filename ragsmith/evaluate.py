@@ -1,0 +1,190 @@
+"""Candidates × questions to scores, through the store.
+
+What is stored is not computed again; what is computed is stored at once. A score is a number with a denominator: a
+candidate that lacks a record for one question has no score at all, and cannot win.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from types import TracebackType
+from typing import Any
+
+from ragsmith.canonical import digest
+from ragsmith.pipeline import Candidate
+from ragsmith.runner import Finished, Job, ProcessRunner, Runner, ThreadRunner, Work
+from ragsmith.scoring import Weights, fitness, generation_score, retrieval_score
+from ragsmith.errors import StoreError
+from ragsmith.setup import Setup, configuration, ordered
+from ragsmith.space import read_configuration
+from ragsmith.store import ResultRow, Store
+from ragsmith.types import Example
+
+Record = dict[str, Any]
+
+DERIVED: dict[str, Callable[[dict[str, float]], float]] = {"retrieval": retrieval_score, "generation": generation_score}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A candidate on some questions: a record or a failure for each."""
+
+    key: str
+    candidate: Candidate
+    questions: tuple[str, ...]
+    records: dict[str, Record]
+    failures: dict[str, Record]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every question has a record."""
+        return len(self.records) == len(self.questions)
+
+    def values(self, metric: str, weights: Weights | None = None) -> list[float]:
+        """A metric of each question that has a record, in the order of ``questions``.
+
+        ``metric`` is one of the record's, or ``retrieval``, ``generation``, ``fitness``, or a count of the usage such
+        as ``calls``.
+        """
+        return [self._value(self.records[q], metric, weights) for q in self.questions if q in self.records]
+
+    def mean(self, metric: str, weights: Weights | None = None) -> float | None:
+        """The mean of a metric over all questions; None unless complete."""
+        if not self.complete:
+            return None
+        return math.fsum(self.values(metric, weights)) / len(self.questions)
+
+    @cached_property
+    def phenotype(self) -> str:
+        """Digest of what the candidate found and answered: equal ones are the same pipeline in effect."""
+        return digest("phenotype", [[q, self.records[q]["retrieved"], self.records[q]["answer"]] for q in self.records])
+
+    def _value(self, record: Record, metric: str, weights: Weights | None) -> float:
+        metrics: dict[str, float] = record["metrics"]
+        if metric == "fitness":
+            return fitness(metrics, weights or Weights())
+        if metric in DERIVED:
+            return DERIVED[metric](metrics)
+        return float(metrics[metric] if metric in metrics else record["usage"][metric])
+
+
+def stored_evaluation(store: Store, key: str, questions: Sequence[str]) -> Evaluation:
+    """An evaluation as the store has it, of a candidate that may come from an earlier run.
+
+    Raises:
+        SpaceError: its pipeline uses a technique or parameter that is not there any more.
+        StoreError: the store does not have it.
+    """
+    described = store.evaluation(key)
+    if described is None:
+        raise StoreError(f"the cache has no evaluation {key}: run the search again")
+    rows = store.results(key)
+    return Evaluation(
+        key,
+        read_configuration(described.configuration["pipeline"]),
+        tuple(questions),
+        {q: rows[q].value for q in questions if q in rows and rows[q].state == "ok"},
+        {q: rows[q].value for q in questions if q in rows and rows[q].state == "failed"},
+    )
+
+
+Progress = Callable[[int, int], None]
+"""Called with questions finished and questions to do, of the current batch."""
+
+
+class Evaluator:
+    """Evaluates candidates on one data set. Nothing is started, and no model loaded, before something is missing."""
+
+    def __init__(self, setup: Setup, store: Store, workers: int, progress: Progress | None = None) -> None:
+        self._setup = setup
+        self._store = store
+        self._workers = workers
+        self._progress = progress or (lambda done, total: None)
+        self._runner: Runner | None = None
+        self._stack = ExitStack()
+        self._known: dict[str, dict[str, ResultRow]] = {}
+        self.computed = 0
+        self.reused = 0
+
+    def __enter__(self) -> Evaluator:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def work(self) -> Work | None:
+        """What was really done by models and stages; None if nothing had to be."""
+        return self._runner.work() if self._runner else None
+
+    def evaluate(self, candidates: Sequence[Candidate], examples: Sequence[Example]) -> list[Evaluation]:
+        """Evaluations of ``candidates`` on ``examples``, in the order of ``candidates``."""
+        questions = tuple(example.id for example in ordered(examples))
+        keys = [self._setup.evaluation_key(candidate) for candidate in candidates]
+        self._recall(keys)
+        distinct = list(dict(zip(keys, candidates, strict=True)).items())
+        jobs = [
+            (position, question)
+            for position, (key, _) in enumerate(distinct)
+            for question in questions
+            if not self._is_known(key, question)
+        ]
+        self.reused += len(distinct) * len(questions) - len(jobs)
+        if jobs:
+            self._compute(distinct, jobs)
+        return [self._evaluation(key, candidate, questions) for key, candidate in zip(keys, candidates, strict=True)]
+
+    def _recall(self, keys: Sequence[str]) -> None:
+        new = [key for key in dict.fromkeys(keys) if key not in self._known]
+        stored = self._store.results_many(new)
+        for key in new:
+            # a failure of an earlier run is tried again; one of this run is not
+            self._known[key] = {q: row for q, row in stored.get(key, {}).items() if row.state == "ok"}
+
+    def _is_known(self, key: str, question: str) -> bool:
+        return question in self._known[key]
+
+    def _compute(self, distinct: Sequence[tuple[str, Candidate]], jobs: Sequence[Job]) -> None:
+        for key, candidate in distinct:
+            self._store.put_evaluation(key, self._setup.dataset.digest, self._describe(candidate))
+        if self._runner is None:
+            self._runner = self._stack.enter_context(self._start())
+        done = 0
+        for batch in self._runner.run([candidate for _, candidate in distinct], jobs):
+            rows = [self._row(distinct[finished.job[0]][0], finished) for finished in batch]
+            self._store.put_results(rows)
+            for row in rows:
+                self._known[row.evaluation][row.question] = row
+            done += len(rows)
+            self.computed += len(rows)
+            self._progress(done, len(jobs))
+
+    def _row(self, key: str, finished: Finished) -> ResultRow:
+        return ResultRow(key, finished.job[1], "ok" if finished.ok else "failed", finished.value)
+
+    def _start(self) -> Runner:
+        models = self._setup.loaded_models
+        engine = self._setup.engine(self._store)
+        if models.waits:
+            return ThreadRunner(self._setup, engine, max(1, self._workers))
+        if self._workers > 1:
+            return ProcessRunner(self._setup, engine, self._workers)
+        return ThreadRunner(self._setup, engine, 1)
+
+    def _describe(self, candidate: Candidate) -> dict[str, Any]:
+        return {
+            "pipeline": configuration(candidate),
+            "chunk_size": self._setup.chunk_size,
+            "models": self._setup.loaded_models.ids(),
+        }
+
+    def _evaluation(self, key: str, candidate: Candidate, questions: tuple[str, ...]) -> Evaluation:
+        rows = self._known[key]
+        records = {q: rows[q].value for q in questions if q in rows and rows[q].state == "ok"}
+        failures = {q: rows[q].value for q in questions if q in rows and rows[q].state == "failed"}
+        return Evaluation(key, candidate, questions, records, failures)

@@ -1,0 +1,344 @@
+"""One run: from a data set and a space to a winner, with everything the report compares it to.
+
+The run draws no random numbers of its own and decides only on stored results, so the same command goes the same way
+whatever was computed before: resuming is replaying.
+
+The strategy sees the search questions only. The test questions are used once, at the end, for the winner and the three
+things it has to beat: naive RAG, BM25, and the best of as many random candidates as the search evaluated.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from ragsmith.canonical import digest
+from ragsmith.errors import RagsmithError, UsageError
+from ragsmith.evaluate import Evaluation, Evaluator
+from ragsmith.families import FAMILIES
+from ragsmith.gateway import KINDS
+from ragsmith.pipeline import Candidate, Gene
+from ragsmith.runner import Work
+from ragsmith.scoring import Weights
+from ragsmith.search import GeneticSettings, RandomSearch, make_strategy
+from ragsmith.search.strategy import Genome, Strategy
+from ragsmith.setup import Setup
+from ragsmith.space import Space, make_gene
+from ragsmith.splits import Split, split
+from ragsmith.store import Store
+
+BASELINES: dict[str, dict[str, str]] = {
+    "naive": {"retrieval": "vector", "passage_filter": "top_k", "prompt_maker": "listing"},
+    "bm25": {"retrieval": "bm25", "passage_filter": "top_k", "prompt_maker": "listing"},
+}
+"""What people run before they search: one retriever, and nothing else."""
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """Everything that decides how a run goes, besides data, models and space."""
+
+    strategy: str = "genetic"
+    genetic: GeneticSettings = field(default_factory=GeneticSettings)
+    max_evaluations: int | None = None
+    time_limit: float | None = None
+    weights: Weights = Weights()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a run tells whoever watches it."""
+
+    phase: str
+    number: int
+    evaluated: int
+    best: float | None
+    best_candidate: Candidate | None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended."""
+
+    key: str
+    state: str
+    winner: Evaluation | None
+    value: dict[str, Any]
+    computed: int
+    reused: int
+    work: Work | None
+
+
+def baseline(name: str) -> Candidate:
+    """A baseline pipeline."""
+    return tuple(make_gene(family.name, BASELINES[name].get(family.name, "none")) for family in FAMILIES)
+
+
+def run_key(setup: Setup, space: Space, settings: RunSettings) -> str:
+    """Identifies a run: the same command on the same data, models, space and code is the same run."""
+    plain = asdict(settings)
+    del plain["time_limit"]  # it decides when a run pauses, not where it goes
+    return digest("run", setup.dataset.digest, setup.chunk_size, setup.loaded_models.ids(), space.digest, plain)
+
+
+def search(
+    setup: Setup,
+    space: Space,
+    store: Store,
+    settings: RunSettings | None = None,
+    *,
+    workers: int = 1,
+    on_step: Callable[[Step], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+    now: Callable[[], float] = time.time,
+) -> Outcome:
+    """Search ``space`` for the best pipeline on ``setup``'s data set, going on from whatever ``store`` holds.
+
+    Raises:
+        RagsmithError: no candidate could be evaluated on every question; what was computed is kept.
+    """
+    settings = settings or RunSettings()
+    key = run_key(setup, space, settings)
+    with Evaluator(setup, store, workers, on_progress) as evaluator:
+        run = _Run(setup, space, store, settings, evaluator, key, on_step or (lambda step: None), now)
+        return run.go()
+
+
+class _Run:
+    """One run in progress."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        space: Space,
+        store: Store,
+        settings: RunSettings,
+        evaluator: Evaluator,
+        key: str,
+        on_step: Callable[[Step], None],
+        now: Callable[[], float],
+    ) -> None:
+        self._setup = setup
+        self._space = space
+        self._store = store
+        self._settings = settings
+        self._evaluator = evaluator
+        self._key = key
+        self._on_step = on_step
+        self._now = now
+        self._started = now()
+        self._split: Split = split(setup.dataset)
+        self._evaluations: dict[str, Evaluation] = {}
+        self._stopped = False
+
+    def go(self) -> Outcome:
+        """Run to the end, or to the time limit; leave the state of the run in the store whatever happens."""
+        value = self._describe()
+        self._store.put_dataset(self._setup.dataset.digest, self._setup.dataset.name, self._describe_dataset())
+        self._store.put_run(self._key, self._setup.dataset.digest, {**value, "started": self._started}, "running")
+        state = "failed"
+        try:
+            winner = self._search(value)
+            state = "paused" if self._stopped else "finished"
+        except KeyboardInterrupt:
+            state = "interrupted"
+            raise
+        finally:
+            work = self._evaluator.work() if state in ("finished", "paused") else None
+            value["account"] = self._account(work)
+            self._store.update_run(self._key, state, {**value, "started": self._started, "finished": self._now()})
+        return Outcome(
+            self._key, state, winner, value, self._evaluator.computed, self._evaluator.reused, work
+        )
+
+    def _search(self, value: dict[str, Any]) -> Evaluation | None:
+        examples = self._split.search
+        value["baselines"] = {name: e.key for name, e in self._baselines(examples).items()}
+        settings = self._settings
+        strategy = make_strategy(
+            settings.strategy,
+            self._space.sizes,
+            settings.genetic,
+            repair=self._space.repair,
+            max_evaluations=settings.max_evaluations,
+        )
+        proposed = self._follow(strategy, "search")
+        value["history"] = [asdict(generation) for generation in strategy.history]
+        value["proposals"] = self._proposals(proposed)
+        self._store.put_proposals(self._key, value["proposals"])
+        ranking = self.ranked([evaluation for _, evaluation in proposed])
+        if not ranking:
+            raise RagsmithError(_nothing_complete([evaluation for _, evaluation in proposed]))
+        winner = ranking[0]
+        value["winner"] = winner.key
+        if not self._stopped:
+            value["random"] = self._random(len(proposed)) if settings.strategy != "random" else []
+        if not self._stopped:
+            value["probes"] = self._probes()
+            self._test(value, winner)
+        return winner
+
+    def _follow(self, strategy: Strategy, phase: str) -> list[tuple[Genome, Evaluation]]:
+        proposed: list[tuple[Genome, Evaluation]] = []
+        while not self._stopped and (batch := strategy.propose()):
+            evaluations = self._evaluate([self._space.candidate(genome) for genome in batch], self._split.search)
+            proposed += zip(batch, evaluations, strict=True)
+            strategy.tell({g: e.mean("fitness", self._settings.weights) for g, e in zip(batch, evaluations, strict=True)})
+            best = strategy.best()
+            self._on_step(
+                Step(
+                    phase,
+                    len(strategy.history) - 1,
+                    len(proposed),
+                    best[1] if best else None,
+                    self._space.candidate(best[0]) if best else None,
+                )
+            )
+            limit = self._settings.time_limit
+            self._stopped = limit is not None and self._now() - self._started >= limit
+        return proposed
+
+    def _random(self, budget: int) -> list[str]:
+        """Keys of as many random candidates as the search evaluated, in the order drawn."""
+        genetic = self._settings.genetic
+        strategy = RandomSearch(
+            self._space.sizes,
+            seed=genetic.seed,
+            batch=genetic.population,
+            repair=self._space.repair,
+            max_evaluations=budget,
+        )
+        return [evaluation.key for _, evaluation in self._follow(strategy, "random search, same budget")]
+
+    def _probes(self) -> list[dict[str, str]]:
+        """Every option of the space switched on alone in naive RAG."""
+        plain = baseline("naive")
+        probes = [
+            (gene, (*plain[:place], gene, *plain[place + 1 :]))
+            for place, options in enumerate(self._space.options)
+            for gene in options
+            if gene != plain[place]
+        ]
+        evaluations = self._evaluate([candidate for _, candidate in probes], self._split.search)
+        self._on_step(Step("each option alone", 0, len(probes), None, None))
+        return [
+            {"family": gene.technique.family, "option": str(gene), "key": evaluation.key}
+            for (gene, _), evaluation in zip(probes, evaluations, strict=True)
+        ]
+
+    def _test(self, value: dict[str, Any], winner: Evaluation) -> None:
+        if not self._split.test:
+            return
+        finalists = {"winner": winner.candidate, **{name: baseline(name) for name in BASELINES}}
+        drawn = self.ranked([self._evaluations[key] for key in value["random"]])
+        if drawn:
+            finalists["random"] = drawn[0].candidate
+        evaluations = self._evaluate(list(finalists.values()), self._split.test, keep=False)
+        value["test"] = {name: e.key for name, e in zip(finalists, evaluations, strict=True)}
+        self._on_step(Step("test questions", 0, len(finalists), None, None))
+
+    def _baselines(self, examples: Sequence[Any]) -> dict[str, Evaluation]:
+        candidates = [baseline(name) for name in BASELINES]
+        return dict(zip(BASELINES, self._evaluate(candidates, examples), strict=True))
+
+    def _evaluate(
+        self, candidates: Sequence[Candidate], examples: Sequence[Any], *, keep: bool = True
+    ) -> list[Evaluation]:
+        evaluations = self._evaluator.evaluate(candidates, examples)
+        if keep:
+            self._evaluations.update((e.key, e) for e in evaluations)
+        return evaluations
+
+    def ranked(self, evaluations: Sequence[Evaluation]) -> list[Evaluation]:
+        """See `ranked`."""
+        return ranked(evaluations, self._settings.weights)
+
+    def _proposals(self, proposed: Sequence[tuple[Genome, Evaluation]]) -> list[dict[str, Any]]:
+        return [
+            {"genome": list(genome), "key": evaluation.key, "fitness": evaluation.mean("fitness", self._settings.weights)}
+            for genome, evaluation in proposed
+        ]
+
+    def _account(self, work: Work | None) -> dict[str, Any]:
+        account: dict[str, Any] = {"computed": self._evaluator.computed, "reused": self._evaluator.reused}
+        if work:
+            account["stages"] = {"requested": work.stages_requested, "computed": work.stages_computed}
+            account["calls"] = {kind: asdict(work.calls[kind]) for kind in KINDS}
+        return account
+
+    def _describe(self) -> dict[str, Any]:
+        space = self._space
+        settings = asdict(replace(self._settings, time_limit=None))
+        return {
+            "space": {
+                "name": space.name,
+                "digest": space.digest,
+                "size": space.size,
+                "feasible": space.feasible_size,
+                "options": {f.name: [str(g) for g in genes] for f, genes in zip(FAMILIES, space.options, strict=True)},
+            },
+            "settings": settings,
+            "models": self._setup.loaded_models.ids(),
+            "chunk_size": self._setup.chunk_size,
+            "split": {
+                "rule": self._split.rule,
+                "search": sorted(example.id for example in self._split.search),
+                "test": sorted(example.id for example in self._split.test),
+            },
+        }
+
+    def _describe_dataset(self) -> dict[str, Any]:
+        data = self._setup.dataset
+        types = {example.id: example.type for example in data.examples}
+        return {
+            "title": data.title,
+            "description": data.description,
+            "documents": len(data.documents),
+            "chunks": len(self._setup.corpus.chunks),
+            "questions": types,
+        }
+
+
+def ranked(evaluations: Sequence[Evaluation], weights: Weights) -> list[Evaluation]:
+    """Complete evaluations, best first, one for each phenotype.
+
+    Equal fitness goes to fewer model calls, then to fewer techniques, then to the earlier options: what does nothing is
+    not part of the winner.
+    """
+
+    def place(evaluation: Evaluation) -> tuple[float, float, int, str]:
+        fitness = evaluation.mean("fitness", weights)
+        calls = evaluation.mean("calls")
+        assert fitness is not None
+        assert calls is not None
+        active = sum(gene.technique.name != "none" for gene in evaluation.candidate)
+        return -round(fitness, 12), calls, active, evaluation.key
+
+    best: dict[str, Evaluation] = {}
+    for evaluation in sorted((e for e in evaluations if e.complete), key=place):
+        best.setdefault(evaluation.phenotype, evaluation)
+    return list(best.values())
+
+
+def _nothing_complete(evaluations: Sequence[Evaluation]) -> str:
+    failures = [failure for evaluation in evaluations for failure in evaluation.failures.values()]
+    if not failures:
+        return "no candidate was evaluated: raise --max-evaluations or --time-limit"
+    first = failures[0]
+    return (
+        f"no candidate could be evaluated on every question ({len(failures)} failures; the first in {first['stage']}: "
+        f"{first['error']}); what worked is kept, and the same command tries the rest again"
+    )
+
+
+def gene_names(candidate: Candidate) -> dict[str, Gene]:
+    """Family name to gene."""
+    return {gene.technique.family: gene for gene in candidate}
+
+
+def require_questions(setup: Setup) -> None:
+    """Refuse a data set that nothing could be searched on."""
+    if not split(setup.dataset).search:
+        raise UsageError(f"data set {setup.dataset.name!r} has no question to search on")
