@@ -15,16 +15,18 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ragsmith.canonical import digest
-from ragsmith.errors import RagsmithError, UsageError
+from ragsmith.datasets import load_dataset
+from ragsmith.errors import DatasetError, RagsmithError, UsageError
 from ragsmith.evaluate import Evaluation, Evaluator
 from ragsmith.families import FAMILIES
 from ragsmith.gateway import KINDS
-from ragsmith.pipeline import Candidate, Gene
+from ragsmith.models.loading import ModelNames
+from ragsmith.pipeline import Candidate
 from ragsmith.runner import Work
 from ragsmith.scoring import Weights
 from ragsmith.search import GeneticSettings, RandomSearch, make_strategy
 from ragsmith.search.strategy import Genome, Strategy
-from ragsmith.setup import Setup
+from ragsmith.setup import Setup, ordered
 from ragsmith.space import Space, make_gene
 from ragsmith.splits import Split, split
 from ragsmith.store import Store
@@ -34,6 +36,10 @@ BASELINES: dict[str, dict[str, str]] = {
     "bm25": {"retrieval": "bm25", "passage_filter": "top_k", "prompt_maker": "listing"},
 }
 """What people run before they search: one retriever, and nothing else."""
+
+
+SMALLEST_CHUNK = 100
+"""Characters; below this a chunk is hardly a sentence."""
 
 
 @dataclass(frozen=True)
@@ -281,6 +287,7 @@ class _Run:
             },
             "settings": settings,
             "models": self._setup.loaded_models.ids(),
+            "model_names": asdict(replace(self._setup.models, base_url=None)),
             "chunk_size": self._setup.chunk_size,
             "split": {
                 "rule": self._split.rule,
@@ -333,12 +340,18 @@ def _nothing_complete(evaluations: Sequence[Evaluation]) -> str:
     )
 
 
-def gene_names(candidate: Candidate) -> dict[str, Gene]:
-    """Family name to gene."""
-    return {gene.technique.family: gene for gene in candidate}
+def prepare(dataset: str, models: ModelNames, chunk_size: int) -> Setup:
+    """Load and check everything a run needs before anything is computed.
 
-
-def require_questions(setup: Setup) -> None:
-    """Refuse a data set that nothing could be searched on."""
-    if not split(setup.dataset).search:
-        raise UsageError(f"data set {setup.dataset.name!r} has no question to search on")
+    Raises:
+        UsageError: the data set or a model name cannot be used, or a question cannot be scored on these chunks.
+    """
+    if chunk_size < SMALLEST_CHUNK:
+        raise UsageError(f"the chunk size is {chunk_size}: give at least {SMALLEST_CHUNK} characters")
+    setup = Setup(load_dataset(dataset), models, chunk_size)
+    unreachable = [e.id for e in ordered(setup.dataset.examples) if not setup.relevance(e).relevant]
+    if unreachable:
+        raise DatasetError(
+            [f"{question}: all its evidence lies in headings, which are in no chunk: quote the text" for question in unreachable]
+        )
+    return setup

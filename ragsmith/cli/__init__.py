@@ -1,0 +1,40 @@
+"""The command line: a thin layer over the library. One file a group of verbs; nothing heavy is imported before it is needed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from ragsmith.cli.app import app
+from ragsmith.errors import RagsmithError, UsageError
+
+DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
+"""Exit codes: done; the run failed; the request was wrong; interrupted and resumable."""
+
+
+def main() -> None:
+    """Entry point of ``ragsmith``."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command line and return its exit code; what went wrong is one sentence on standard error."""
+    try:
+        app(arguments, prog_name="ragsmith", standalone_mode=True)
+    except SystemExit as stop:  # how Typer ends, with the exit code of a wrong flag among others
+        return stop.code if isinstance(stop.code, int) else DONE
+    except UsageError as error:
+        return _complain(error, WRONG)
+    except RagsmithError as error:
+        return _complain(error, FAILED)
+    except BrokenPipeError:  # the reader of our output went away, as `| head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
+    return DONE
+
+
+def _complain(error: RagsmithError, code: int) -> int:
+    for line in str(error).splitlines():
+        print(f"error: {line}", file=sys.stderr)  # noqa: T201  the command line's voice
+    return code

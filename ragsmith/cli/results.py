@@ -1,0 +1,110 @@
+"""``ragsmith report | export | runs | cache``: what earlier searches left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ragsmith.cli.app import CACHE, REPORTS, CacheOption, DatasetOption, JsonOption, app, say, say_json, table
+
+if TYPE_CHECKING:
+    from ragsmith.store import Store
+
+
+def _open(cache: str, *, read_only: bool = True) -> Store:
+    from ragsmith.errors import UsageError  # noqa: PLC0415
+    from ragsmith.store import Store  # noqa: PLC0415
+
+    if "://" not in cache and not Path(cache).exists():
+        raise UsageError(f"there is no cache {cache!r}: run a search first, or name its cache with --cache")
+    return Store.open(cache, read_only=read_only)
+
+
+@app.command()
+def report(
+    dataset: DatasetOption = None,
+    cache: CacheOption = str(CACHE),
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")] = REPORTS,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the report of each data set in the cache, and how they compare."""
+    from ragsmith.report import domain_json, load_domain, summary_lines, write_report  # noqa: PLC0415
+
+    with _open(cache) as store:
+        written = write_report(store, output, dataset)
+        domains = [load_domain(store, name) for name in written.domains]
+        if as_json:
+            say_json({"paths": [str(path) for path in written.paths], "domains": [domain_json(d) for d in domains]})
+            return
+        for domain in domains:
+            for line in summary_lines(domain):
+                say(line)
+            say()
+        for path in written.paths:
+            say(str(path))
+
+
+@app.command()
+def export(
+    dataset: Annotated[str, typer.Option("--dataset", help="The data set, as it was given to the search.")],
+    cache: CacheOption = str(CACHE),
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("winner.yaml"),
+    run: Annotated[str | None, typer.Option(help="A run's key (see `ragsmith runs`). [default: the latest]")] = None,
+) -> None:
+    """Write the winner of a search as YAML."""
+    from ragsmith.exporting import run_setup, write_winner  # noqa: PLC0415
+
+    with _open(cache) as store:
+        key, setup = run_setup(store, dataset, run)
+        say(str(write_winner(store, key, setup, dataset, output)))
+
+
+@app.command()
+def runs(cache: CacheOption = str(CACHE), as_json: JsonOption = False) -> None:
+    """List the searches in the cache."""
+    with _open(cache) as store:
+        names = {row.digest: row.name for row in store.datasets()}
+        found = [_run(row, names.get(row.dataset, "?")) for row in store.runs()]
+    if as_json:
+        say_json(found)
+    else:
+        head = ["key", "data set", "state", "space", "strategy", "seed", "candidates"]
+        table([[str(run[name]) for name in head] for run in found], head, frozenset({5, 6}))
+
+
+def _run(row: Any, dataset: str) -> dict[str, Any]:
+    settings = row.value["settings"]
+    return {
+        "key": row.key,
+        "data set": dataset,
+        "state": row.state,
+        "space": row.value["space"]["name"],
+        "strategy": settings["strategy"],
+        "seed": settings["genetic"]["seed"],
+        "candidates": len(row.value.get("proposals", [])),
+    }
+
+
+@app.command()
+def cache(
+    path: Annotated[str, typer.Option("--cache", help="The cache: a file, or any SQLAlchemy URL.")] = str(CACHE),
+    verify: Annotated[bool, typer.Option("--verify", help="Read every row and check it.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what the cache holds."""
+    with _open(path) as store:
+        found: dict[str, Any] = dict(store.statistics())
+        if verify:
+            found["damaged rows"] = store.verify()
+    if as_json:
+        say_json(found)
+        return
+    for name, value in found.items():
+        if isinstance(value, dict):
+            say(f"{name:<14} " + "  ".join(f"{key} {number:,}" for key, number in value.items()))
+        elif isinstance(value, list):
+            say(f"{name:<14} {', '.join(map(str, value)) or 'none'}")
+        else:
+            say(f"{name:<14} {value:,}" if isinstance(value, int) else f"{name:<14} {value}")

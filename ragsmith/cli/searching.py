@@ -1,0 +1,218 @@
+"""``ragsmith search``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragsmith.cli.app import CACHE, REPORTS, CacheOption, app, note, say, say_json
+
+if TYPE_CHECKING:
+    from ragsmith.run import Outcome, RunSettings, Step
+    from ragsmith.setup import Setup
+    from ragsmith.store import Store
+
+
+@app.command()
+def search(  # noqa: PLR0917
+    dataset: Annotated[str, typer.Option("--dataset", help="A bundled data set by name, or a folder.")],
+    space: Annotated[
+        str | None, typer.Option("--space", help="A bundled search space by name, or a YAML file. [default: the preset's]")
+    ] = None,
+    preset: Annotated[str, typer.Option(help="Numbers of the genetic algorithm: default, paper or quick.")] = "default",
+    strategy: Annotated[str, typer.Option(help="genetic, random, tpe, greedy or exhaustive.")] = "genetic",
+    population: Annotated[int | None, typer.Option(help="Candidates in a generation.")] = None,
+    generations: Annotated[int | None, typer.Option(help="Generations after the first.")] = None,
+    crossover: Annotated[
+        str | None, typer.Option(help="single_point, multi_point, uniform, order or segment.")
+    ] = None,
+    mutation: Annotated[
+        str | None, typer.Option(help="random, adaptive, categorical, swap, inversion or composite.")
+    ] = None,
+    selection: Annotated[str | None, typer.Option(help="tournament, roulette, rank or elite.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the search.")] = None,
+    max_evaluations: Annotated[int | None, typer.Option(help="Most candidates to evaluate.")] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Pause after so many seconds; resumable.")] = None,
+    llm: Annotated[str, typer.Option(help="extractive (embedded), or openai:MODEL.")] = "extractive",
+    base_url: Annotated[str | None, typer.Option(help="An OpenAI-compatible server.")] = None,
+    judge: Annotated[str | None, typer.Option(help="The model that judges answers. [default: the --llm]")] = None,
+    chunk_size: Annotated[int | None, typer.Option(help="Characters in a chunk, at most.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes (embedded models) or questions in flight. [default: cores, or 16]")
+    ] = None,
+    cache: CacheOption = str(CACHE),
+    reports: Annotated[Path, typer.Option(help="Folder for report and winner.")] = REPORTS,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Search for the best pipeline; the same command again goes on where it stopped."""
+    from ragsmith.models.loading import EXTRACTIVE, ModelNames  # noqa: PLC0415  imports are lazy: --help is instant
+    from ragsmith.run import prepare, search as run_search  # noqa: PLC0415
+    from ragsmith.scoring import Weights  # noqa: PLC0415
+    from ragsmith.setup import CHUNK_SIZE  # noqa: PLC0415
+    from ragsmith.space import load_space  # noqa: PLC0415
+    from ragsmith.store import Store  # noqa: PLC0415
+
+    settings = _settings(
+        preset,
+        {
+            "population": population,
+            "generations": generations,
+            "crossover": crossover,
+            "mutation": mutation,
+            "selection": selection,
+            "seed": seed,
+        },
+        strategy,
+        max_evaluations,
+        time_limit,
+    )
+    if workers is not None and workers < 1:
+        from ragsmith.errors import UsageError  # noqa: PLC0415
+
+        raise UsageError(f"--workers is {workers}: give at least 1")
+    if workers is None:
+        workers = (os.cpu_count() or 1) if llm == EXTRACTIVE and judge in (None, EXTRACTIVE) else 16
+    names = ModelNames(language_model=llm, judge=judge, base_url=base_url)
+    found_space = load_space(space or ("paper" if preset == "paper" else "default"))
+    setup = prepare(dataset, names, CHUNK_SIZE if chunk_size is None else chunk_size)
+    voice = _Voice(quiet=quiet or as_json)
+    with Store.open(cache) as store:
+        voice.begin(setup, found_space.name, found_space.feasible_size)
+        try:
+            outcome = run_search(
+                setup, found_space, store, settings, workers=workers, on_step=voice.step, on_progress=voice.progress
+            )
+        except KeyboardInterrupt:
+            voice.clear()
+            note("interrupted; everything computed is kept. Go on with the same command.")
+            raise typer.Exit(130) from None
+        voice.clear()
+        _finish(store, setup, outcome, dataset, reports, Weights(), as_json=as_json, seconds=voice.seconds())
+
+
+def _settings(
+    preset: str, given: dict[str, object], strategy: str, max_evaluations: int | None, time_limit: float | None
+) -> RunSettings:
+    from dataclasses import replace  # noqa: PLC0415
+
+    from ragsmith.errors import UsageError  # noqa: PLC0415
+    from ragsmith.run import RunSettings  # noqa: PLC0415
+    from ragsmith.search import PRESETS, STRATEGIES  # noqa: PLC0415
+    from ragsmith.suggest import did_you_mean  # noqa: PLC0415
+
+    if preset not in PRESETS:
+        raise UsageError(f"unknown preset {preset!r}: {did_you_mean(preset, PRESETS)}")
+    if strategy not in STRATEGIES:
+        raise UsageError(f"unknown strategy {strategy!r}: {did_you_mean(strategy, STRATEGIES)}")
+    if max_evaluations is not None and max_evaluations < 1:
+        raise UsageError(f"--max-evaluations is {max_evaluations}: give at least 1")
+    if time_limit is not None and not time_limit > 0:
+        raise UsageError(f"--time-limit is {time_limit}: give seconds above 0")
+    genetic = replace(PRESETS[preset], **{key: value for key, value in given.items() if value is not None})
+    return RunSettings(strategy, genetic, max_evaluations, time_limit)
+
+
+def _finish(
+    store: Store,
+    setup: Setup,
+    outcome: Outcome,
+    location: str,
+    reports: Path,
+    weights: object,
+    *,
+    as_json: bool,
+    seconds: float,
+) -> None:
+    from ragsmith.exporting import write_winner  # noqa: PLC0415
+    from ragsmith.report import load_domain, summary_lines, write_report  # noqa: PLC0415
+
+    written = write_report(store, reports, setup.dataset.name)
+    folder = reports / setup.dataset.name
+    winner = write_winner(store, outcome.key, setup, location, folder / "winner.yaml") if outcome.winner else None
+    domain = load_domain(store, setup.dataset.name)
+    if as_json:
+        say_json(
+            {
+                "run": outcome.key,
+                "state": outcome.state,
+                "account": outcome.value["account"],
+                "winner": str(winner) if winner else None,
+                "report": [str(path) for path in written.paths],
+                "summary": summary_lines(domain),
+            }
+        )
+    else:
+        for line in summary_lines(domain):
+            say(line)
+        say()
+        say(f"{outcome.computed} answers computed, {outcome.reused} from the cache, {_calls(outcome)}, {seconds:.1f} s")
+        say(f"report  {folder / 'index.html'}")
+        if winner:
+            say(f"winner  {winner}")
+            say(f'ask it  ragsmith ask {winner} "your question"')
+    if outcome.state == "paused":
+        note("paused at the time limit; go on with the same command.")
+    for damaged in store.damaged:
+        note(f"the cache row {damaged} was damaged and was computed again")
+
+
+def _calls(outcome: Outcome) -> str:
+    made = sum(counts.made for counts in outcome.work.calls.values()) if outcome.work else 0
+    return f"{made:,} model calls"
+
+
+class _Voice:
+    """Progress on standard error: a moving line on a terminal, a line a step elsewhere."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._live = sys.stderr.isatty()
+        self._started = time.perf_counter()
+        self._last = 0.0
+        self._line = ""
+
+    def seconds(self) -> float:
+        """Seconds since the command began."""
+        return time.perf_counter() - self._started
+
+    def begin(self, setup: Setup, space: str, size: int) -> None:
+        """Say what is searched."""
+        data = setup.dataset
+        self._say(
+            f"{data.name}: {len(data.documents)} documents, {len(setup.corpus.chunks)} chunks, "
+            f"{len(data.examples)} questions; space {space!r}: {size:,} pipelines"
+        )
+
+    def step(self, step: Step) -> None:
+        """Say how a step ended."""
+        from ragsmith.space import label  # noqa: PLC0415
+
+        best = ""
+        if step.best is not None and step.best_candidate is not None:
+            best = f"  best {step.best:.4f}  {label(step.best_candidate)}"
+        where = f"{step.phase} {step.number:>2}" if step.phase == "search" else step.phase
+        self._line = f"{where}  {step.evaluated:>4} evaluated{best}"
+        self._say(f"[{self.seconds():6.1f} s] {self._line}")
+
+    def progress(self, done: int, total: int) -> None:
+        """Show how far the batch is, on a terminal."""
+        now = time.perf_counter()
+        if not self._quiet and self._live and now - self._last > 0.1:
+            self._last = now
+            print(f"\r\x1b[K  {done}/{total} answers", end="", file=sys.stderr, flush=True)  # noqa: T201
+
+    def clear(self) -> None:
+        """Take the moving line away."""
+        if not self._quiet and self._live:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)  # noqa: T201
+
+    def _say(self, text: str) -> None:
+        if not self._quiet:
+            self.clear()
+            note(text)

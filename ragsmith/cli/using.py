@@ -1,0 +1,103 @@
+"""``ragsmith ask | evaluate | verify``: an exported pipeline at work."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ragsmith.cli.app import CACHE, CacheOption, JsonOption, app, say, say_json, table
+
+PipelineArgument = Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")]
+OtherDataset = Annotated[str | None, typer.Option("--dataset", help="Other documents than the exported ones.")]
+BaseUrl = Annotated[str | None, typer.Option(help="An OpenAI-compatible server, where the pipeline uses one.")]
+
+
+@app.command()
+def ask(
+    pipeline: PipelineArgument,
+    question: Annotated[str, typer.Argument(help="The question.")],
+    dataset: OtherDataset = None,
+    base_url: BaseUrl = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Answer a question, with the passages the answer rests on."""
+    from ragsmith.exported import Pipeline  # noqa: PLC0415
+
+    reply = Pipeline.load(pipeline, dataset=dataset, base_url=base_url).ask(question)
+    if as_json:
+        say_json(asdict(reply))
+        return
+    say(reply.answer)
+    cited = [source for source in reply.sources if source.cited]
+    say()
+    say("rests on" if cited else "was shown, and cites none of")
+    for source in cited or reply.sources:
+        say()
+        say(f"{source.doc} [{source.start}:{source.end}]  {source.title}")
+        for line in source.text.splitlines():
+            say(f"  | {line}")
+
+
+@app.command()
+def evaluate(
+    pipeline: PipelineArgument,
+    dataset: OtherDataset = None,
+    cache: CacheOption = str(CACHE),
+    base_url: BaseUrl = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Score a pipeline on all questions of its data set, or of another."""
+    from ragsmith.exported import METRICS, Pipeline  # noqa: PLC0415
+    from ragsmith.statistics import bootstrap_interval  # noqa: PLC0415
+    from ragsmith.store import Store  # noqa: PLC0415
+
+    with Store.open(cache) as store:
+        loaded = Pipeline.load(pipeline, dataset=dataset, store=store, base_url=base_url)
+        evaluation = loaded.evaluate(store)
+    scored, attempted = len(evaluation.records), len(evaluation.questions)
+    rows = {}
+    for metric in METRICS:
+        values = evaluation.values(metric, loaded.weights)
+        if values:
+            low, high = bootstrap_interval(values)
+            rows[metric] = {"mean": sum(values) / len(values), "low": low, "high": high}
+    if as_json:
+        say_json(
+            {
+                "dataset": loaded.setup.dataset.name,
+                "attempted": attempted,
+                "scored": scored,
+                "failed": attempted - scored,
+                "metrics": rows,
+                "failures": evaluation.failures,
+            }
+        )
+    else:
+        say(f"{loaded.setup.dataset.name}: {attempted} questions, {scored} scored, {attempted - scored} failed")
+        cells = [[metric, f"{r['mean']:.4f}", f"{r['low']:.4f} .. {r['high']:.4f}"] for metric, r in rows.items()]
+        table(cells, ["metric", "mean", "95 % interval"], frozenset({1}))
+        for question, failure in evaluation.failures.items():
+            say(f"{question} failed in {failure['stage']}: {failure['error']}")
+    if scored < attempted:
+        raise typer.Exit(1)
+
+
+@app.command()
+def verify(pipeline: PipelineArgument, base_url: BaseUrl = None, as_json: JsonOption = False) -> None:
+    """Run a pipeline again and compare with the scores it was exported with."""
+    from ragsmith.exported import TOLERANCE, Pipeline  # noqa: PLC0415
+
+    loaded = Pipeline.load(pipeline, base_url=base_url)
+    differences = loaded.verify()
+    parts = ", ".join(f"{scores['questions']} {part} questions" for part, scores in loaded.expected.items())
+    if as_json:
+        say_json({"verified": not differences, "differences": [asdict(d) for d in differences]})
+    elif not differences:
+        say(f"verified: every score is reproduced to {TOLERANCE:g} on {parts}")
+    for difference in () if as_json else differences:
+        say(f"{difference.part} {difference.metric}: exported {difference.expected!r}, now {difference.found!r}")
+    if differences:
+        raise typer.Exit(1)
