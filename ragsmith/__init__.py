@@ -1,3 +1,38 @@
-"""Genetic architecture search for Retrieval-Augmented Generation pipelines."""
+"""Genetic architecture search for Retrieval-Augmented Generation pipelines.
+
+    import ragsmith
+
+    outcome = ragsmith.search("law", cache="cache.sqlite")
+    ragsmith.report("cache.sqlite", "reports")
+    ragsmith.Pipeline.load("reports/law/winner.yaml").ask("When does the limitation period start?")
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ragsmith.api import report, search
+    from ragsmith.datasets import load_dataset
+    from ragsmith.exported import Pipeline
+    from ragsmith.space import load_space
 
 __version__ = "0.1.0"
+__all__ = ["Pipeline", "__version__", "load_dataset", "load_space", "report", "search"]
+
+_HOME = {
+    "Pipeline": "ragsmith.exported",
+    "load_dataset": "ragsmith.datasets",
+    "load_space": "ragsmith.space",
+    "report": "ragsmith.api",
+    "search": "ragsmith.api",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for, and nothing before: ``import ragsmith`` costs milliseconds."""
+    if name not in _HOME:
+        raise AttributeError(f"module 'ragsmith' has no attribute {name!r}")
+    import importlib  # noqa: PLC0415
+
+    return getattr(importlib.import_module(_HOME[name]), name)

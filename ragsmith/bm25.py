@@ -14,7 +14,7 @@ from ragsmith.text import terms
 class BM25:
     """An index over ``texts``; immutable once built, so threads may share it.
 
-    The score of a text ``d`` of length ``|d|`` for a query ``q`` is, with ``N`` texts of mean length ``avg`` and ``n(t)``
+    The score of a text ``d`` of length ``|d|`` for a query ``q`` is, with ``N`` texts of mean length ``avg``, ``n(t)``
     of them containing the term ``t``::
 
         sum over t in q of  ln(1 + (N - n(t) + 0.5) / (n(t) + 0.5)) * f(t, d) / (f(t, d) + k1 * (1 - b + b * |d| / avg))

@@ -29,7 +29,7 @@ def bundled_path(kind: Kind, name: str | Path, *, package: Path = PACKAGE) -> Pa
     if str(name) in known:
         return _home(kind, package) / (str(name) if kind == "datasets" else f"{name}.yaml")
     what, form = ("data set", "folder") if kind == "datasets" else ("search space", "YAML file")
-    raise UsageError(f"{str(name)!r} is neither a {form} nor the name of a {what}: {did_you_mean(str(name), known)}")
+    raise UsageError(f"{str(name)!r} is neither a {form} nor the name of a {what}; {did_you_mean(str(name), known)}")
 
 
 def names(kind: Kind, *, package: Path = PACKAGE) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ DEFAULT_SIZE = 900
 Extent = tuple[int, int]
 
 _INLINE_HEADING = re.compile(r"(={2,6}) .+ \1")
-_VISIBLE_LINE = re.compile(r"[^\r\n]*[^\s][^\r\n]*")
+_LINE = re.compile(r"[^\r\n]+")
 _WORD = re.compile(r"\S+")
 
 
@@ -35,8 +35,8 @@ class Section:
 def chunk_documents(documents: Sequence[Document], *, size: int = DEFAULT_SIZE) -> tuple[Chunk, ...]:
     """Return the chunks of all documents, in the order of documents and text.
 
-    ``size`` is the most characters a chunk may have. Chunks do not overlap, and every visible character outside headings
-    lies in exactly one. The identifier is ``document#0003``. Raises ``UsageError`` for a size below 1.
+    ``size`` is the most characters a chunk may have. Chunks do not overlap, and every visible character outside
+    headings lies in exactly one. The identifier is ``document#0003``. Raises ``UsageError`` for a size below 1.
     """
     if size < 1:
         raise UsageError(f"a chunk size of {size} characters is too small; give at least 1")
@@ -87,29 +87,32 @@ def _pieces(text: str, block: Block, size: int) -> Iterable[Extent]:
     """Return a block whole if it fits, else cut at the ends of lines or sentences, then at spaces, then anywhere."""
     if block.end - block.start <= size:
         return [(block.start, block.end)]
-    units = _lines(text, block) if block.kind is Kind.LINES else _sentences(text, block)
-    return _level(_within(text, units, size), block.end - block.start, size)
+    units = _lines(text, block, size) if block.kind is Kind.LINES else _sentences(text, block.start, block.end)
+    return _level(_within(text, units, size), block.end, size)
 
 
-def _lines(text: str, block: Block) -> list[Extent]:
-    found = (line.span() for line in _VISIBLE_LINE.finditer(text, block.start, block.end))
-    return [_stripped(text, start, end) for start, end in found]
-
-
-def _sentences(text: str, block: Block) -> list[Extent]:
-    """Return the sentences of a block; a heading inside the line (``== So ==``) goes with the sentence after it."""
-    units: list[Extent] = []
-    heading: int | None = None
-    for start, end in sentences(text[block.start : block.end]):
-        first = block.start + start if heading is None else heading
-        if _INLINE_HEADING.fullmatch(text, block.start + start, block.start + end):
-            heading = first
+def _lines(text: str, block: Block, size: int) -> Iterator[Extent]:
+    """Yield the lines of a block, and the sentences of a line that is too long."""
+    for line in _LINE.finditer(text, block.start, block.end):
+        if not (visible := line.group().strip()):
             continue
-        units.append((first, block.start + end))
+        start = line.start() + line.group().index(visible)
+        end = start + len(visible)
+        yield from [(start, end)] if end - start <= size else _sentences(text, start, end)
+
+
+def _sentences(text: str, first: int, last: int) -> Iterator[Extent]:
+    """Yield the sentences; a heading inside the line (``== So ==``) goes with the sentence after it."""
+    heading: int | None = None
+    for start, end in sentences(text[first:last]):
+        begin = first + start if heading is None else heading
+        if _INLINE_HEADING.fullmatch(text, first + start, first + end):
+            heading = begin
+            continue
+        yield begin, first + end
         heading = None
     if heading is not None:
-        units.append((heading, block.end))
-    return units
+        yield heading, last
 
 
 def _within(text: str, units: Iterable[Extent], size: int) -> Iterator[Extent]:
@@ -123,15 +126,19 @@ def _within(text: str, units: Iterable[Extent], size: int) -> Iterator[Extent]:
         yield from _pack(parts, size)
 
 
-def _level(units: Iterable[Extent], length: int, size: int) -> Iterator[Extent]:
-    """Join units to pieces of about equal length, so that a block just over the size does not leave a crumb."""
-    aim = length / -(-length // size)
+def _level(units: Iterable[Extent], last: int, size: int) -> Iterator[Extent]:
+    """Join units to pieces of about equal length up to ``last``: a block just over the size leaves no crumb."""
     current: Extent | None = None
+    aim = 0.0
     for start, end in units:
-        if current is not None and (end - current[0] > size or current[1] - current[0] >= aim):
+        if current is not None:
+            short, long = current[1] - current[0], end - current[0]
+            if long <= size and long - aim < aim - short:
+                current = (current[0], end)
+                continue
             yield current
-            current = None
-        current = (start if current is None else current[0], end)
+        current = (start, end)
+        aim = (last - start) / -(-(last - start) // size)
     if current is not None:
         yield current
 
@@ -148,9 +155,3 @@ def _pack(pieces: Iterable[Extent], size: int) -> Iterator[Extent]:
         current = (start, end)
     if current is not None:
         yield current
-
-
-def _stripped(text: str, start: int, end: int) -> Extent:
-    """Return the extent without white space at its ends; it has some visible character."""
-    part = text[start:end]
-    return start + len(part) - len(part.lstrip()), start + len(part.rstrip())

@@ -30,7 +30,7 @@ def run_setup(store: Store, dataset: str, run_key: str | None = None) -> tuple[s
         rows = [row for row in rows if row.key.startswith(run_key)]
     if not rows:
         raise UsageError(f"the cache has no finished search on {data.name!r} as it is now: run one first")
-    row = max(rows, key=lambda row: row.value["finished"])
+    row = max(rows, key=lambda row: row.finished or "")
     return row.key, Setup(data, ModelNames(**row.value["model_names"]), row.value["chunk_size"])
 
 
@@ -52,7 +52,7 @@ def winner_yaml(store: Store, run_key: str, setup: Setup, location: str) -> str:
         "space": value["space"]["name"],
         "strategy": value["settings"]["strategy"],
         "seed": value["settings"]["genetic"]["seed"],
-        "evaluations": len(value["proposals"]),
+        "evaluations": len(store.proposals(run_key)),
     }
     return export_yaml(winner, test, setup, about, location=location, weights=weights)
 

@@ -1,8 +1,8 @@
 """Order, normalise and fuse ranked lists of hits.
 
 A score means something on its scale only. Whatever compares scores here refuses to compare two scales (``ScaleError``);
-to combine lists of different scales, normalise them or use their ranks. Every order is ``(-score, chunk id)``, so that ties
-never depend on where a hit came from.
+to combine lists of different scales, normalise them or use their ranks. Every order is ``(-score, chunk id)``, so that
+ties never depend on where a hit came from.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def normalised(hits: Sequence[Hit], how: Norm) -> tuple[float, ...]:
     """Return one normalised score for each hit, in the order given.
 
     ``minmax``, ``dbsf`` and ``rank`` lie on [0, 1]; ``zscore`` has mean 0 and standard deviation 1; ``none`` keeps the
-    scores. Equal scores all become 1 (0 under ``zscore``), but scores that are all zero stay 0: a list that found nothing
-    supports nothing. ``rank`` gives ``(n - r + 1) / n`` to the hit of rank ``r`` from 1.
+    scores. Equal scores all become 1 (0 under ``zscore``), but scores that are all zero stay 0: a list that found
+    nothing supports nothing. ``rank`` gives ``(n - r + 1) / n`` to the hit of rank ``r`` from 1.
     """
     _same_scale(hits)
     if how not in get_args(Norm):
@@ -75,8 +75,8 @@ def convex_combination(
 ) -> Hits:
     """Fuse by scores: the weighted mean of the normalised scores, 0 where a list lacks the chunk (Bruch et al. 2023).
 
-    ``weights``, one for each list, are divided by their sum; by default they are equal. With ``norm="none"`` the lists must
-    share one scale, or ``ScaleError`` is raised.
+    ``weights``, one for each list, are divided by their sum; by default they are equal. With ``norm="none"`` the lists
+    must share one scale, or ``ScaleError`` is raised.
     """
     lists = [best_per_chunk(ranking) for ranking in rankings]
     if norm == "none":

@@ -46,10 +46,11 @@ class Usage:
 
     def shares(self, n: int) -> list[Usage]:
         """Split evenly over ``n``; what does not divide goes to the first."""
-        whole = [getattr(self, f.name) for f in fields(self)][:-1]
-        rest = [value % n for value in whole]
-        each = Usage(*(value // n for value in whole), self.seconds / n)
-        return [each + Usage(*rest), *[each] * (n - 1)]
+        whole = (self.calls, self.texts_embedded, self.pairs_scored, self.input_tokens, self.output_tokens)
+        calls, texts, pairs, read, written = (value // n for value in whole)
+        each = Usage(calls, texts, pairs, read, written, self.seconds / n)
+        calls, texts, pairs, read, written = (value % n for value in whole)
+        return [each + Usage(calls, texts, pairs, read, written), *[each] * (n - 1)]
 
 
 class Meter:
@@ -98,7 +99,18 @@ class CallStore(Protocol):
         """The stored call, or None."""
         ...
 
-    def put_call(self, key: str, **call: Any) -> None:
+    def put_call(
+        self,
+        key: str,
+        model: str,
+        task: str,
+        value: Any,
+        *,
+        calls: int,
+        input_tokens: int,
+        output_tokens: int,
+        seconds: float,
+    ) -> None:
         """Keep a call; durable when this returns."""
         ...
 

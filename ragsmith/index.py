@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ragsmith.bm25 import BM25
 from ragsmith.canonical import digest
-from ragsmith.models import Embedder, Vectors
+from ragsmith.models import Embedder
 from ragsmith.types import Chunk, Chunks, Document, Entries, Hit, Hits, Rankings, Scale, Span
 
 
@@ -55,18 +55,18 @@ class Index:
         if 0 in sizes:
             raise ValueError(f"chunk {self.entries[sizes.index(0)].chunk.id} has no key: it could never be found")
         self._starts = np.cumsum([0, *sizes[:-1]]) if sizes else np.zeros(0, dtype=np.int64)
-        self._vectors: dict[str, Vectors] = {}
+        self._vectors: dict[str, NDArray[np.float64]] = {}
         self._lock = threading.Lock()
 
     @cached_property
     def _bm25(self) -> BM25:
         return BM25(self.keys)
 
-    def vectors(self, embedder: Embedder) -> Vectors:
+    def vectors(self, embedder: Embedder) -> NDArray[np.float64]:
         """Vectors of all keys, shape ``(len(keys), dimensions)``, embedded once."""
         with self._lock:
             if embedder.id not in self._vectors:
-                self._vectors[embedder.id] = embedder.embed(self.keys)
+                self._vectors[embedder.id] = embedder.embed(self.keys).astype(np.float64)
             return self._vectors[embedder.id]
 
     @property
@@ -88,15 +88,15 @@ class Index:
         """The ``k`` best chunks for each query by cosine similarity."""
         if not self.keys or not queries:
             return tuple(() for _ in queries)
-        scores = embedder.embed(queries) @ self.vectors(embedder).T
+        # in double precision the sixth decimal does not depend on how many queries are multiplied at once
+        scores = embedder.embed(queries).astype(np.float64) @ self.vectors(embedder).T
         return tuple(self._best(row, k, Scale.COSINE) for row in scores)
 
     def _best(self, scores: NDArray[np.floating], k: int, scale: Scale, *, positive: bool = False) -> Hits:
         if not self.entries:
             return ()
         per_chunk = np.maximum.reduceat(scores, self._starts) if len(self.keys) > len(self.entries) else scores
-        # float32 products can differ in the last bits between machines and batch sizes: ties must not depend on them
-        rounded = np.round(per_chunk.astype(np.float64), 6)
+        rounded = np.round(per_chunk.astype(np.float64), 6)  # the last bits differ between machines; ties must not
         order = np.argsort(-rounded, kind="stable")[:k]  # entries are in chunk order, so ties go to the smaller id
         return tuple(
             Hit(self.entries[i].chunk, float(rounded[i]), scale) for i in order if not positive or rounded[i] > 0

@@ -42,10 +42,11 @@ class _Line:
 
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
-_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(\S.*?)(?:[ \t]+#+)?[ \t]*")
+_HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+(?=\S)")
+_CLOSING = re.compile(r"(?<!\S)#+$")
 _FENCE = re.compile(r"\s*(`{3,}(?=[^`]*$)|~{3,})")
 _ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])[ \t]+\S")
-_TABLE_RULE = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)+\|?\s*|\s*\|\s*:?-+:?\s*\|\s*")
+_TABLE_RULE = re.compile(r"(?:\|\s*)?:?-+:?\s*(?:\|\s*:?-+:?\s*)+\|?|\|\s*:?-+:?\s*\|")
 
 
 def title(text: str) -> str | None:
@@ -63,8 +64,9 @@ def blocks(text: str) -> Iterator[Block]:
     while at < len(lines):
         if lines[at].blank:
             at += 1
-        elif match := _HEADING.fullmatch(lines[at].text):
-            yield _block(Kind.HEADING, lines[at : at + 1], len(match[1]), match[2].strip())
+        elif match := _HEADING.match(lines[at].text):
+            heading = _CLOSING.sub("", lines[at].text[match.end() :].rstrip()).rstrip()
+            yield _block(Kind.HEADING, lines[at : at + 1], len(match[1]), heading)
             at += 1
         else:
             kind, after = _extent(lines, at)
@@ -105,7 +107,7 @@ def _after_list(lines: list[_Line], at: int) -> int:
     i = at
     while i < len(lines):
         line = lines[i]
-        if _HEADING.fullmatch(line.text):
+        if _HEADING.match(line.text):
             break
         after_blank = i > at and lines[i - 1].blank
         if after_blank and not line.blank and not _ITEM.match(line.text) and not line.text.startswith(("  ", "\t")):
@@ -117,7 +119,7 @@ def _after_list(lines: list[_Line], at: int) -> int:
 def _after_paragraph(lines: list[_Line], at: int, *, in_table: bool) -> int:
     for i in range(at + 1, len(lines)):
         line = lines[i]
-        if line.blank or _HEADING.fullmatch(line.text) or _FENCE.match(line.text):
+        if line.blank or _HEADING.match(line.text) or _FENCE.match(line.text):
             return i
         if not in_table and (_ITEM.match(line.text) or _is_table(lines, i)):
             return i
@@ -127,7 +129,7 @@ def _after_paragraph(lines: list[_Line], at: int, *, in_table: bool) -> int:
 def _is_table(lines: list[_Line], at: int) -> bool:
     """Whether a header row with its delimiter row begins at line ``at``."""
     following = lines[at + 1].text if at + 1 < len(lines) else ""
-    return "|" in lines[at].text and bool(_TABLE_RULE.fullmatch(following))
+    return "|" in lines[at].text and bool(_TABLE_RULE.fullmatch(following.strip()))
 
 
 def _after_visible(lines: list[_Line], at: int, after: int) -> int:

@@ -1,8 +1,8 @@
 """Scores of one question: of a ranking, of an answer, of the passages' variety.
 
-A ranking is a sequence of chunk ids, best first; of an id that is repeated only the first occurrence counts. ``relevant`` is
-the set of chunk ids that are right (``relevance.Relevance.relevant``); gains are binary. A question with nothing to find has
-no retrieval score: these functions raise ``ValueError`` rather than call it 0.
+A ranking is a sequence of chunk ids, best first; of an id that is repeated only the first occurrence counts.
+``relevant`` is the set of chunk ids that are right (``relevance.Relevance.relevant``); gains are binary. A question
+with nothing to find has no retrieval score: these functions raise ``ValueError`` rather than call it 0.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def reciprocal_rank(ranking: Iterable[str], relevant: AbstractSet[str]) -> float
 
 
 def ndcg_at(ranking: Iterable[str], relevant: AbstractSet[str], k: int = 5) -> float:
-    """Return the discounted cumulative gain of the first ``k`` as a share of the best possible (Järvelin, Kekäläinen 2002)."""
+    """Return the discounted gain of the first ``k`` as a share of the best possible (Järvelin and Kekäläinen 2002)."""
     ideal = _dcg([True] * min(len(relevant), k))
     return _dcg(_gains(ranking, relevant, k)) / ideal
 
@@ -54,8 +54,8 @@ def ndcg_at(ranking: Iterable[str], relevant: AbstractSet[str], k: int = 5) -> f
 def span_recall_at(retrieved: Iterable[Span], evidence: Iterable[Span], k: int = 5) -> float:
     """Return the share of the gold spans of which the first ``k`` retrieved spans, together, cover at least half.
 
-    Unlike the other metrics it does not depend on how many chunks a gold span was cut into. A repeated span counts once, in
-    either argument.
+    Unlike the other metrics it does not depend on how many chunks a gold span was cut into. A repeated span counts
+    once, in either argument.
     """
     gold = tuple(dict.fromkeys(evidence))
     _something_to_find(gold, k)
@@ -78,10 +78,10 @@ def token_f1(answer: str, reference: str) -> float:
 
 
 def redundancy_ratio(vectors: ArrayLike, threshold: float = 0.85) -> float | None:
-    """Return the share of pairs of passages with a cosine above ``threshold``; ``vectors`` has shape ``(n, dimensions)``.
+    """Return the share of pairs of passages with a cosine above ``threshold``; ``vectors``: ``(n, dimensions)``.
 
-    None for fewer than two passages, which have no pair; leave them out of a mean, and say how many. A vector of zeros has
-    cosine 0 with everything. The value depends on the embedder: report it alongside.
+    None for fewer than two passages, which have no pair; leave them out of a mean, and say how many. A vector of zeros
+    has cosine 0 with everything. The value depends on the embedder: report it alongside.
     """
     cosines = _pairwise_cosines(vectors)
     return float((cosines > threshold).mean()) if cosines.size else None

@@ -1,8 +1,9 @@
 """Which chunks answer a question: gold spans of documents, carried over to whatever chunks a corpus was cut into.
 
-A chunk is relevant when it covers at least half of a gold span, so that chunk sizes can be compared. A span more than twice as
-long as the chunks has no such chunk; then the chunk, or chunks, that cover most of it are relevant instead: a question must
-not drop out of an average because of how the corpus was cut. ``Relevance.partial`` names the spans judged that way.
+A chunk is relevant when it covers at least half of a gold span, so that chunk sizes can be compared. A span more than
+twice as long as the chunks has no such chunk; then the chunk, or chunks, that cover most of it are relevant instead: a
+question must not drop out of an average because of how the corpus was cut. ``Relevance.partial`` names the spans judged
+that way.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from ragsmith.types import Chunk, Span
 class Relevance:
     """The chunks that are relevant to one question.
 
-    ``grades`` gives for each its largest covered share of a gold span, in (0, 1]. ``partial`` holds the gold spans that no
-    chunk covers by half, ``missed`` those that no chunk touches at all.
+    ``grades`` gives for each its largest covered share of a gold span, in (0, 1]. ``partial`` holds the gold spans that
+    no chunk covers by half, ``missed`` those that no chunk touches at all.
     """
 
     grades: Mapping[str, float]

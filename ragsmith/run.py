@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from ragsmith.canonical import digest
@@ -24,12 +25,12 @@ from ragsmith.models.loading import ModelNames
 from ragsmith.pipeline import Candidate
 from ragsmith.runner import Work
 from ragsmith.scoring import Weights
-from ragsmith.search import GeneticSettings, RandomSearch, make_strategy
-from ragsmith.search.strategy import Genome, Strategy
+from ragsmith.strategies import GeneticSettings, RandomSearch, make_strategy
+from ragsmith.strategies.strategy import Genome, Strategy
 from ragsmith.setup import Setup, ordered
 from ragsmith.space import Space, make_gene
 from ragsmith.splits import Split, split
-from ragsmith.store import Store
+from ragsmith.store import ProposalRow, RunState, Store
 
 BASELINES: dict[str, dict[str, str]] = {
     "naive": {"retrieval": "vector", "passage_filter": "top_k", "prompt_maker": "listing"},
@@ -66,15 +67,17 @@ class Step:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended."""
+    """How a run ended: ``state`` is ``finished``, or ``interrupted`` at a time limit. Counts are answers."""
 
     key: str
     state: str
-    winner: Evaluation | None
-    value: dict[str, Any]
+    winner: Evaluation
     computed: int
     reused: int
     work: Work | None
+
+
+Proposed = list[tuple[Genome, Evaluation]]
 
 
 def baseline(name: str) -> Candidate:
@@ -142,24 +145,28 @@ class _Run:
     def go(self) -> Outcome:
         """Run to the end, or to the time limit; leave the state of the run in the store whatever happens."""
         value = self._describe()
-        self._store.put_dataset(self._setup.dataset.digest, self._setup.dataset.name, self._describe_dataset())
-        self._store.put_run(self._key, self._setup.dataset.digest, {**value, "started": self._started}, "running")
-        state = "failed"
+        before = self._store.run(self._key)
+        finished_before = before is not None and before.state == "finished"
+        if not finished_before:  # else it stays as it is unless there turns out to be something to compute
+            data = self._setup.dataset
+            self._store.put_dataset(data.digest, data.name, self._describe_dataset())
+            self._store.put_run(self._key, data.digest, value, started=_stamp(self._started))
+        state: RunState = "failed"
+        work = None
         try:
             winner = self._search(value)
-            state = "paused" if self._stopped else "finished"
+            work = self._evaluator.work()
+            state = "interrupted" if self._stopped else "finished"
         except KeyboardInterrupt:
             state = "interrupted"
             raise
         finally:
-            work = self._evaluator.work() if state in ("finished", "paused") else None
-            value["account"] = self._account(work)
-            self._store.update_run(self._key, state, {**value, "started": self._started, "finished": self._now()})
-        return Outcome(
-            self._key, state, winner, value, self._evaluator.computed, self._evaluator.reused, work
-        )
+            if not finished_before or self._evaluator.computed:
+                value["account"] = self._account(work)
+                self._store.update_run(self._key, state, value, finished=_stamp(self._now()))
+        return Outcome(self._key, state, winner, self._evaluator.computed, self._evaluator.reused, work)
 
-    def _search(self, value: dict[str, Any]) -> Evaluation | None:
+    def _search(self, value: dict[str, Any]) -> Evaluation:
         examples = self._split.search
         value["baselines"] = {name: e.key for name, e in self._baselines(examples).items()}
         settings = self._settings
@@ -170,10 +177,8 @@ class _Run:
             repair=self._space.repair,
             max_evaluations=settings.max_evaluations,
         )
-        proposed = self._follow(strategy, "search")
+        proposed = self._follow(strategy, "search", self._keep)
         value["history"] = [asdict(generation) for generation in strategy.history]
-        value["proposals"] = self._proposals(proposed)
-        self._store.put_proposals(self._key, value["proposals"])
         ranking = self.ranked([evaluation for _, evaluation in proposed])
         if not ranking:
             raise RagsmithError(_nothing_complete([evaluation for _, evaluation in proposed]))
@@ -186,25 +191,35 @@ class _Run:
             self._test(value, winner)
         return winner
 
-    def _follow(self, strategy: Strategy, phase: str) -> list[tuple[Genome, Evaluation]]:
-        proposed: list[tuple[Genome, Evaluation]] = []
+    def _follow(self, strategy: Strategy, phase: str, keep: Callable[[int, int, Proposed], None] | None = None) -> Proposed:
+        """Evaluate what ``strategy`` proposes until it is done; ``keep`` is given position, step and batch of each."""
+        proposed: Proposed = []
+        weights = self._settings.weights
         while not self._stopped and (batch := strategy.propose()):
-            evaluations = self._evaluate([self._space.candidate(genome) for genome in batch], self._split.search)
-            proposed += zip(batch, evaluations, strict=True)
-            strategy.tell({g: e.mean("fitness", self._settings.weights) for g, e in zip(batch, evaluations, strict=True)})
-            best = strategy.best()
-            self._on_step(
-                Step(
-                    phase,
-                    len(strategy.history) - 1,
-                    len(proposed),
-                    best[1] if best else None,
-                    self._space.candidate(best[0]) if best else None,
-                )
-            )
+            step = len(strategy.history)
+            evaluated = list(zip(batch, self._evaluate(self._candidates(batch), self._split.search), strict=True))
+            if keep:
+                keep(len(proposed), step, evaluated)
+            proposed += evaluated
+            strategy.tell({genome: evaluation.mean("fitness", weights) for genome, evaluation in evaluated})
+            score, candidate = None, None
+            if best := strategy.best():
+                score, candidate = best[1], self._space.candidate(best[0])
+            self._on_step(Step(phase, step, len(proposed), score, candidate))
             limit = self._settings.time_limit
             self._stopped = limit is not None and self._now() - self._started >= limit
         return proposed
+
+    def _keep(self, position: int, step: int, batch: Proposed) -> None:
+        weights = self._settings.weights
+        rows = [
+            ProposalRow(position + i, step, list(genome), evaluation.key, {"fitness": evaluation.mean("fitness", weights)})
+            for i, (genome, evaluation) in enumerate(batch)
+        ]
+        self._store.put_proposals(self._key, rows)
+
+    def _candidates(self, genomes: Sequence[Genome]) -> list[Candidate]:
+        return [self._space.candidate(genome) for genome in genomes]
 
     def _random(self, budget: int) -> list[str]:
         """Keys of as many random candidates as the search evaluated, in the order drawn."""
@@ -260,12 +275,6 @@ class _Run:
     def ranked(self, evaluations: Sequence[Evaluation]) -> list[Evaluation]:
         """See `ranked`."""
         return ranked(evaluations, self._settings.weights)
-
-    def _proposals(self, proposed: Sequence[tuple[Genome, Evaluation]]) -> list[dict[str, Any]]:
-        return [
-            {"genome": list(genome), "key": evaluation.key, "fitness": evaluation.mean("fitness", self._settings.weights)}
-            for genome, evaluation in proposed
-        ]
 
     def _account(self, work: Work | None) -> dict[str, Any]:
         account: dict[str, Any] = {"computed": self._evaluator.computed, "reused": self._evaluator.reused}
@@ -349,9 +358,13 @@ def prepare(dataset: str, models: ModelNames, chunk_size: int) -> Setup:
     if chunk_size < SMALLEST_CHUNK:
         raise UsageError(f"the chunk size is {chunk_size}: give at least {SMALLEST_CHUNK} characters")
     setup = Setup(load_dataset(dataset), models, chunk_size)
-    unreachable = [e.id for e in ordered(setup.dataset.examples) if not setup.relevance(e).relevant]
+    unreachable = [e.id for e in ordered(setup.dataset.examples) if not setup.relevance[e.id].relevant]
     if unreachable:
         raise DatasetError(
             [f"{question}: all its evidence lies in headings, which are in no chunk: quote the text" for question in unreachable]
         )
     return setup
+
+
+def _stamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

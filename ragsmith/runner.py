@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.gateway import Counts
@@ -28,6 +28,9 @@ from ragsmith.scoring import record
 from ragsmith.setup import Setup
 from ragsmith.space import make_gene
 from ragsmith.types import Example, Question
+
+PATIENCE_SECONDS = 1.0
+"""How long a worker may take to end by itself; one in the middle of a question is stopped."""
 
 Job = tuple[int, str]
 """A candidate's position in the batch, and a question's id."""
@@ -78,7 +81,7 @@ def evaluate_job(engine: Engine, setup: Setup, candidate: Candidate, job: Job) -
     example: Example = setup.examples[job[1]]
     try:
         trace = engine.answer(candidate, Question(example.question))
-        return Finished(job, True, record(engine, trace, example, setup.relevance(example)))
+        return Finished(job, True, record(engine, trace, example, setup.relevance[example.id]))
     except Exception as error:  # noqa: BLE001  recorded, shown, retried on resume; never a score
         stage = error.stage if isinstance(error, StageFailed) else "scoring"
         cause = error.cause if isinstance(error, StageFailed) else error
@@ -160,8 +163,10 @@ class ProcessRunner:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process, connection in self._workers:
-            connection.close()
+        for _, connection in self._workers:
+            connection.close()  # a worker at rest ends by itself and cleans up
+        for process, _ in self._workers:
+            process.join(PATIENCE_SECONDS)
             process.terminate()
             process.join()
 
@@ -182,14 +187,14 @@ class ProcessRunner:
         shares: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         for position, question in sorted(jobs, key=lambda job: (job[1], job[0])):
             shares[self._shard[question]][question].append(position)
-        waiting = {}
+        waiting: dict[Any, int] = {}
         for worker, share in shares.items():
             connection = self._workers[worker][1]
             connection.send(("evaluate", plain, {question: positions for question, positions in share.items()}))
             waiting[connection] = sum(map(len, share.values()))
         while waiting:
-            for connection in wait_for(list(waiting)):
-                assert isinstance(connection, Connection)
+            for ready in wait_for(list(waiting)):
+                connection = cast(Connection, ready)
                 batch = _receive(connection)
                 waiting[connection] -= len(batch)
                 yield batch

@@ -47,13 +47,10 @@ class Setup:
         return {example.id: example for example in self.dataset.examples}
 
     @cached_property
-    def chunk_map(self) -> ChunkMap:
-        """Where the chunks lie, for judging relevance."""
-        return ChunkMap(self.corpus.chunks)
-
-    def relevance(self, example: Example) -> Relevance:
-        """The chunks relevant to a question."""
-        return self.chunk_map.relevance(example.evidence)
+    def relevance(self) -> dict[str, Relevance]:
+        """The chunks relevant to each question, by the question's id."""
+        chunk_map = ChunkMap(self.corpus.chunks)
+        return {example.id: chunk_map.relevance(example.evidence) for example in self.dataset.examples}
 
     def engine(self, store: CallStore | None = None) -> Engine:
         """A fresh engine with a gateway of its own."""

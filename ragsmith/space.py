@@ -228,8 +228,8 @@ class _Reader:
         for key, values in grid.items():
             if not values:
                 raise self._error(path, f"{name}: {key} has no values")
-        for values in itertools.product(*grid.values()):
-            yield make_gene(family, str(name), dict(zip(grid, values, strict=True)), where)
+        for chosen in itertools.product(*grid.values()):
+            yield make_gene(family, str(name), dict(zip(grid, chosen, strict=True)), where)
 
     def _constraints(self, listed: Any, options: Sequence[tuple[Gene, ...]]) -> tuple[Constraint, ...]:
         if not isinstance(listed, list):

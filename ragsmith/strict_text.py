@@ -19,6 +19,8 @@ FORBIDDEN = re.compile("[\x00-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]"
 KIB = 1024
 MIB = 1024 * KIB
 
+LONGEST_SHOWN = 60
+
 
 class TextError(UsageError):
     """A text cannot be used; ``reason`` says why, ``line`` (1-based) where, if it is in one line."""
@@ -27,6 +29,10 @@ class TextError(UsageError):
         self.reason = reason
         self.line = line
         super().__init__(reason if line is None else f"line {line}: {reason}")
+
+    def at(self, file: str | Path) -> str:
+        """Return the sentence for a text that came from ``file``."""
+        return f"{file}: {self.reason}" if self.line is None else f"{file}:{self.line}: {self.reason}"
 
 
 def read_text(path: Path, *, limit: int, links: bool = False) -> str:
@@ -69,6 +75,12 @@ def decode(data: bytes) -> str:
 def control(character: str) -> str:
     """Name a character that must not be printed: ``control character U+001B``."""
     return f"control character U+{ord(character):04X}"
+
+
+def shown(value: object) -> str:
+    """Return a value as it is quoted in a message: on one line, and not long."""
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[: LONGEST_SHOWN - 4]}...{text[-1]}"
 
 
 def line_at(text: str, offset: int) -> int:

@@ -16,10 +16,10 @@ from typing import TypeAlias
 import yaml
 
 from ragsmith.errors import UsageError
-from ragsmith.strict_text import FORBIDDEN, MIB, TextError, control, line_at, read_text
+from ragsmith.strict_text import FORBIDDEN, MIB, TextError, control, line_at, read_text, shown
 from ragsmith.suggest import did_you_mean
 
-Plain: TypeAlias = "None | bool | int | float | str | list[Plain] | dict[str, Plain]"
+Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
 Address: TypeAlias = tuple[str | int, ...]
 
 MAX_BYTES = MIB
@@ -30,7 +30,7 @@ INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 LEADING_ZERO = re.compile(r"[-+]?0[0-9]+")
 NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-WORDS: Mapping[str, None | bool] = {
+WORDS: Mapping[str, bool | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
@@ -51,9 +51,8 @@ class Tree:
 
     def line(self, *path: str | int) -> int:
         """Return the 1-based line of the value at ``path`` (keys and positions), or of its nearest known parent."""
-        while path not in self.lines:
-            path = path[:-1]
-        return self.lines[path]
+        known = (path[:length] for length in range(len(path), -1, -1) if path[:length] in self.lines)
+        return self.lines[next(known)]
 
     def where(self, *path: str | int) -> str:
         """Return ``file:line`` of the value at ``path``."""
@@ -65,8 +64,7 @@ def read_yaml(path: Path) -> Tree:
     try:
         text = read_text(path, limit=MAX_BYTES, links=True)
     except TextError as error:
-        place = f"{path}:{error.line}:" if error.line else str(path)
-        raise YamlError(f"{place} {error.reason}") from None
+        raise YamlError(error.at(path)) from None
     return parse_yaml(text, str(path))
 
 
@@ -80,8 +78,8 @@ def parse_yaml(text: str, source: str) -> Tree:
 
 
 def unknown_key_message(key: str, known: Iterable[str]) -> str:
-    """Return ``unknown key 'x': did you mean 'y'? known: y, z``."""
-    return f"unknown key {key!r}: {did_you_mean(key, known)}"
+    """Return ``unknown key 'x'; did you mean 'y'? known: y, z``."""
+    return f"unknown key {shown(key)}; {did_you_mean(key, known)}"
 
 
 class _Builder:
@@ -109,7 +107,7 @@ class _Builder:
         last = 1
         try:
             for event in yaml.parse(text, Loader=yaml.SafeLoader):
-                last = event.start_mark.line + 1
+                last = _line(event)
                 yield event
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
@@ -125,23 +123,26 @@ class _Builder:
             ) from None
 
     def _error(self, event: yaml.Event, reason: str) -> YamlError:
-        return YamlError(f"{self.source}:{event.start_mark.line + 1}: {reason}")
+        return YamlError(f"{self.source}:{_line(event)}: {reason}")
 
     def _value(self, event: yaml.Event, path: Address) -> Plain:
-        self.lines.setdefault(path, event.start_mark.line + 1)
-        if isinstance(event, yaml.AliasEvent):
-            raise self._error(event, f"the alias *{event.anchor} is not allowed; write the value out")
-        if getattr(event, "anchor", None) is not None:
-            raise self._error(event, "anchors (&name) are not allowed; write the value out where it is needed")
-        if getattr(event, "tag", None) is not None:
-            raise self._error(event, f"the tag {_shown(getattr(event, 'tag', ''))} is not allowed; remove it")
+        self.lines.setdefault(path, _line(event))
+        self._refuse_features(event)
         if isinstance(event, yaml.ScalarEvent):
             return self._scalar(event)
         if len(path) >= MAX_DEPTH:
             raise self._error(event, f"nested more than {MAX_DEPTH} levels deep; flatten it")
-        if isinstance(event, yaml.SequenceStartEvent):
-            return self._sequence(path)
-        return self._mapping(path)
+        return self._sequence(path) if isinstance(event, yaml.SequenceStartEvent) else self._mapping(path)
+
+    def _refuse_features(self, event: yaml.Event) -> None:
+        """Refuse what lets a small file mean a large or surprising value."""
+        if isinstance(event, yaml.AliasEvent):
+            raise self._error(event, f"the alias {shown(event.anchor)} is not allowed; write the value out")
+        if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
+            if event.anchor is not None:
+                raise self._error(event, f"the anchor {shown(event.anchor)} is not allowed; write the value out")
+            if event.tag is not None:
+                raise self._error(event, f"the tag {_written(event.tag)} is not allowed; remove it")
 
     def _sequence(self, path: Address) -> list[Plain]:
         values: list[Plain] = []
@@ -152,22 +153,23 @@ class _Builder:
     def _mapping(self, path: Address) -> dict[str, Plain]:
         values: dict[str, Plain] = {}
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
-            key = self._key(event, path)
+            key = self._key(event)
             if key in values:
                 first = self.lines[*path, key]
-                raise self._error(event, f"duplicate key {key!r}, first on line {first}; keep one of them")
-            self.lines[*path, key] = event.start_mark.line + 1
+                raise self._error(event, f"duplicate key {shown(key)}, first on line {first}; keep one of them")
+            self.lines[*path, key] = _line(event)
             values[key] = self._value(next(self.events), (*path, key))
         return values
 
-    def _key(self, event: yaml.Event, path: Address) -> str:
-        if isinstance(event, yaml.ScalarEvent) and event.style is None and event.value == "<<":
+    def _key(self, event: yaml.Event) -> str:
+        self._refuse_features(event)
+        if not isinstance(event, yaml.ScalarEvent):
+            raise self._error(event, "a key must be text, not a list or a mapping; write a name")
+        if event.style is None and event.value == "<<":
             raise self._error(event, "merge keys (<<) are not allowed; write the keys out")
-        if not isinstance(event, yaml.ScalarEvent | yaml.AliasEvent):
-            raise self._error(event, "a key must be text, not a list or a mapping")
-        key = self._value(event, path)  # the mapping's line is set already, and stays
+        key = self._scalar(event)
         if not isinstance(key, str):
-            raise self._error(event, f"the key {key!r} must be text; put it in quotes")
+            raise self._error(event, f"the key {shown(event.value)} must be text; put it in quotes")
         return key
 
     def _scalar(self, event: yaml.ScalarEvent) -> Plain:
@@ -198,9 +200,13 @@ class _Builder:
         return value
 
 
-def _shown(tag: str) -> str:
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 1
+
+
+def _written(tag: str) -> str:
     """Write a tag as its author did."""
-    return tag.replace("tag:yaml.org,2002:", "!!")
+    return shown(tag.replace("tag:yaml.org,2002:", "!!"))
 
 
 def _sentence(error: yaml.MarkedYAMLError) -> str:

@@ -119,8 +119,8 @@ _VELMOUTH: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
         (
             (
                 "",
-                "The harbour of Velmouth was dug in 1612 by order of Countess Isaura Brandt. It is the only port on the "
-                "Skell coast where ships can lie at low tide.",
+                "The harbour of Velmouth was dug in 1612 by order of Countess Isaura Brandt. It is the only port on "
+                "the Skell coast where ships can lie at low tide.",
             ),
             (
                 "The bell",
@@ -174,8 +174,8 @@ _VELMOUTH: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
             ),
             (
                 "Rebuilding",
-                "Oswin Tarrel paid for a new sea wall of black stone. The town repaid the loan with half of the harbour "
-                "dues for ten years.",
+                "Oswin Tarrel paid for a new sea wall of black stone. The town repaid the loan with half of the "
+                "harbour dues for ten years.",
             ),
         ),
     ),

@@ -9,7 +9,12 @@ from functools import lru_cache
 
 import Stemmer
 
-STOP_WORDS = frozenset(
+
+def _listed(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+STOP_WORDS = _listed(
     """
     a about above after again against all also although am among an and any are aren as at be because been before being
     below between both but by can cannot could couldn d did didn do does doesn doing don done down during each either
@@ -19,7 +24,7 @@ STOP_WORDS = frozenset(
     shouldn since so some such t than that the their theirs them themselves then there these they this those though
     through thus to too under until up upon us ve very was wasn we were weren what when where whether which while who
     whom whose why will with within without won would wouldn yet you your yours yourself yourselves
-    """.split()
+    """
 )
 """English function words, among them what ``\\w+`` leaves of contractions (``don``, ``t``) and the question words."""
 
@@ -58,18 +63,18 @@ def normalise_answer(text: str) -> str:
 
 # --- sentences -------------------------------------------------------------------------------------------------------
 
-_TITLES = frozenset("adm capt cf col dr e.g eg gen gov hon i.e ie lt messrs mr mrs ms mt prof rep rev sen sgt v viz vs".split())
+_TITLES = _listed("adm capt cf col dr e.g eg gen gov hon i.e ie lt messrs mr mrs ms mt prof rep rev sen sgt v viz vs")
 """Abbreviations that never end a sentence: something they belong to follows."""
 
-_NUMBERED = frozenset(
+_NUMBERED = _listed(
     """
-    app apr arg art arts aug cl ch chap dec eq eqs ex feb fig figs jan jul jun l ln mar no nos nov oct p para paras pp pt
-    ref refs reg s sec secs sep sept ser ss tab vol vols
-    """.split()
+    app apr arg art arts aug cl ch chap dec eq eqs ex feb fig figs jan jul jun l ln mar no nos nov oct p para paras pp
+    pt ref refs reg s sec secs sep sept ser ss tab vol vols
+    """
 )
 """Abbreviations in front of a number or a label; the same letters may be a word that ends a sentence."""
 
-_SOMETIMES_LAST = frozenset("al approx assn ave blvd bros ca co corp dept ed eds est inc jr ltd plc rd sr st univ".split())
+_SOMETIMES_LAST = _listed("al approx assn ave blvd bros ca co corp dept ed eds est inc jr ltd plc rd sr st univ")
 """Abbreviations that end a sentence only when a function word opens the next one."""
 
 _OPENERS = STOP_WORDS | {"according", "however", "later", "moreover", "nevertheless", "one", "two", "many", "several"}
@@ -96,8 +101,8 @@ _PROSE_WIDTH = 40
 def sentences(text: str) -> list[tuple[int, int]]:
     """Return the offsets ``[start, end)`` of the sentences of ``text``, in order and without surrounding white space.
 
-    Every visible character lies in exactly one sentence. Headings, list items and table rows are sentences of their own;
-    a line break inside wrapped prose is not an end. Full stops of abbreviations, initials and numbering are not ends.
+    Every visible character lies in exactly one sentence. Headings, list items and table rows are sentences of their
+    own; a line break inside wrapped prose is not an end. Nor are full stops of abbreviations, initials and numbering.
     """
     return list(_sentences(text))
 
@@ -141,26 +146,25 @@ def _wraps(line: str, gap: str, following: str) -> bool:
 
 def _split(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the sentences of one block."""
-    start = _after_space(text, start, end)
+    start = _skip(_SPACE, text, start, end)
     for mark in _END.finditer(text, start, end):
         if _ends_sentence(text, start, mark, end):
             yield start, mark.end()
-            start = _after_space(text, mark.end(), end)
+            start = _skip(_SPACE, text, mark.end(), end)
     if start < end:
         yield start, start + len(text[start:end].rstrip())
 
 
-def _after_space(text: str, start: int, end: int) -> int:
-    match = _SPACE.match(text, start, end)
+def _skip(pattern: re.Pattern[str], text: str, start: int, end: int) -> int:
+    match = pattern.match(text, start, end)
     return match.end() if match else start
 
 
 def _ends_sentence(text: str, start: int, mark: re.Match[str], end: int) -> bool:
     """Decide on one terminator, from the token before it and the word after it."""
-    opening = _OPENING.match(text, mark.end(), end)
-    word = _WORD.match(text, opening.end() if opening else mark.end(), end)
-    after = word.group() if word else text[opening.end() : opening.end() + 1] if opening else ""
     stop = mark.start()
+    opening = _skip(_OPENING, text, mark.end(), end)
+    after = text[opening : max(opening + 1, _skip(_WORD, text, opening, end))]  # a word, or one symbol
     if text[stop] in "。！？" or (stop > start and text[stop - 1].isspace() and after != "."):
         return True  # tokenised text puts a space before its full stops and may have no capitals
     if after[:1].islower():

@@ -10,7 +10,7 @@ import typer
 from ragsmith.cli.app import CACHE, REPORTS, CacheOption, DatasetOption, JsonOption, app, say, say_json, table
 
 if TYPE_CHECKING:
-    from ragsmith.store import Store
+    from ragsmith.store import RunRow, Store
 
 
 def _open(cache: str, *, read_only: bool = True) -> Store:
@@ -66,7 +66,7 @@ def runs(cache: CacheOption = str(CACHE), as_json: JsonOption = False) -> None:
     """List the searches in the cache."""
     with _open(cache) as store:
         names = {row.digest: row.name for row in store.datasets()}
-        found = [_run(row, names.get(row.dataset, "?")) for row in store.runs()]
+        found = [_run(row, names[row.dataset], len(store.proposals(row.key))) for row in store.runs()]
     if as_json:
         say_json(found)
     else:
@@ -74,7 +74,7 @@ def runs(cache: CacheOption = str(CACHE), as_json: JsonOption = False) -> None:
         table([[str(run[name]) for name in head] for run in found], head, frozenset({5, 6}))
 
 
-def _run(row: Any, dataset: str) -> dict[str, Any]:
+def _run(row: RunRow, dataset: str, candidates: int) -> dict[str, Any]:
     settings = row.value["settings"]
     return {
         "key": row.key,
@@ -83,7 +83,7 @@ def _run(row: Any, dataset: str) -> dict[str, Any]:
         "space": row.value["space"]["name"],
         "strategy": settings["strategy"],
         "seed": settings["genetic"]["seed"],
-        "candidates": len(row.value.get("proposals", [])),
+        "candidates": candidates,
     }
 
 

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -53,7 +53,6 @@ def search(  # noqa: PLR0917
     """Search for the best pipeline; the same command again goes on where it stopped."""
     from ragsmith.models.loading import EXTRACTIVE, ModelNames  # noqa: PLC0415  imports are lazy: --help is instant
     from ragsmith.run import prepare, search as run_search  # noqa: PLC0415
-    from ragsmith.scoring import Weights  # noqa: PLC0415
     from ragsmith.setup import CHUNK_SIZE  # noqa: PLC0415
     from ragsmith.space import load_space  # noqa: PLC0415
     from ragsmith.store import Store  # noqa: PLC0415
@@ -93,17 +92,17 @@ def search(  # noqa: PLR0917
             note("interrupted; everything computed is kept. Go on with the same command.")
             raise typer.Exit(130) from None
         voice.clear()
-        _finish(store, setup, outcome, dataset, reports, Weights(), as_json=as_json, seconds=voice.seconds())
+        _finish(store, setup, outcome, dataset, reports, as_json=as_json, seconds=voice.seconds())
 
 
 def _settings(
-    preset: str, given: dict[str, object], strategy: str, max_evaluations: int | None, time_limit: float | None
+    preset: str, given: dict[str, Any], strategy: str, max_evaluations: int | None, time_limit: float | None
 ) -> RunSettings:
     from dataclasses import replace  # noqa: PLC0415
 
     from ragsmith.errors import UsageError  # noqa: PLC0415
     from ragsmith.run import RunSettings  # noqa: PLC0415
-    from ragsmith.search import PRESETS, STRATEGIES  # noqa: PLC0415
+    from ragsmith.strategies import PRESETS, STRATEGIES  # noqa: PLC0415
     from ragsmith.suggest import did_you_mean  # noqa: PLC0415
 
     if preset not in PRESETS:
@@ -124,7 +123,6 @@ def _finish(
     outcome: Outcome,
     location: str,
     reports: Path,
-    weights: object,
     *,
     as_json: bool,
     seconds: float,
@@ -134,15 +132,16 @@ def _finish(
 
     written = write_report(store, reports, setup.dataset.name)
     folder = reports / setup.dataset.name
-    winner = write_winner(store, outcome.key, setup, location, folder / "winner.yaml") if outcome.winner else None
+    winner = write_winner(store, outcome.key, setup, location, folder / "winner.yaml")
     domain = load_domain(store, setup.dataset.name)
     if as_json:
         say_json(
             {
                 "run": outcome.key,
                 "state": outcome.state,
-                "account": outcome.value["account"],
-                "winner": str(winner) if winner else None,
+                "computed": outcome.computed,
+                "reused": outcome.reused,
+                "winner": str(winner),
                 "report": [str(path) for path in written.paths],
                 "summary": summary_lines(domain),
             }
@@ -153,10 +152,9 @@ def _finish(
         say()
         say(f"{outcome.computed} answers computed, {outcome.reused} from the cache, {_calls(outcome)}, {seconds:.1f} s")
         say(f"report  {folder / 'index.html'}")
-        if winner:
-            say(f"winner  {winner}")
-            say(f'ask it  ragsmith ask {winner} "your question"')
-    if outcome.state == "paused":
+        say(f"winner  {winner}")
+        say(f'ask it  ragsmith ask {winner} "your question"')
+    if outcome.state == "interrupted":
         note("paused at the time limit; go on with the same command.")
     for damaged in store.damaged:
         note(f"the cache row {damaged} was damaged and was computed again")

@@ -23,7 +23,9 @@ TRANSIENT = frozenset({408, 409, 429, 500, 502, 503, 504})
 class OpenAIChat:
     """Completes prompts at temperature 0; sample n is asked for with seed n."""
 
-    def __init__(self, model: str, *, base_url: str | None = None, attempts: int = ATTEMPTS, pause: float = 1.0) -> None:
+    def __init__(
+        self, model: str, *, base_url: str | None = None, attempts: int = ATTEMPTS, pause: float = 1.0
+    ) -> None:
         self._model = model
         self._base_url = base_url or os.environ.get("OPENAI_BASE_URL")
         self._attempts = attempts
@@ -41,9 +43,7 @@ class OpenAIChat:
         key = os.environ.get("OPENAI_API_KEY")
         if key is None and self._base_url is None:
             raise UsageError("OPENAI_API_KEY is not set: export it, or give --base-url of a server that needs no key")
-        return openai.OpenAI(
-            api_key=key or "none", base_url=self._base_url, max_retries=0, timeout=TIMEOUT_SECONDS
-        )
+        return openai.OpenAI(api_key=key or "none", base_url=self._base_url, max_retries=0, timeout=TIMEOUT_SECONDS)
 
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
         """See `ragsmith.gateway.ChatModel`."""
@@ -92,5 +92,6 @@ class OpenAIChat:
 
     def _completion(self, reply: Any, seconds: float) -> Completion:
         usage = reply.usage
-        tokens = (usage.prompt_tokens, usage.completion_tokens) if usage else (0, 0)
-        return Completion(reply.choices[0].message.content, Usage(1, 0, 0, *tokens, seconds))
+        read, written = (usage.prompt_tokens, usage.completion_tokens) if usage else (0, 0)
+        cost = Usage(calls=1, input_tokens=read, output_tokens=written, seconds=seconds)
+        return Completion(reply.choices[0].message.content, cost)

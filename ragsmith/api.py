@@ -1,0 +1,54 @@
+"""Search and report from Python: what the command line does, without printing."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from ragsmith.exporting import write_winner
+from ragsmith.models.loading import EXTRACTIVE, ModelNames
+from ragsmith.report import write_report
+from ragsmith.run import Outcome, RunSettings, prepare
+from ragsmith.run import search as run_search
+from ragsmith.setup import CHUNK_SIZE
+from ragsmith.space import load_space
+from ragsmith.store import Store
+
+
+def search(
+    dataset: str | Path,
+    *,
+    space: str | Path = "default",
+    settings: RunSettings | None = None,
+    models: ModelNames | None = None,
+    chunk_size: int = CHUNK_SIZE,
+    workers: int | None = None,
+    cache: str | Path = "cache.sqlite",
+    winner: str | Path | None = None,
+) -> Outcome:
+    """Search ``space`` for the best pipeline on ``dataset``, going on from what ``cache`` holds.
+
+    ``winner`` names a file for the winning pipeline. ``workers`` is processes for the embedded models (every core unless
+    given; a script that uses more than one needs ``if __name__ == "__main__":``) and questions in flight for others.
+
+    Raises:
+        UsageError: the data set, the space, a setting or a model cannot be used; nothing was computed.
+        RagsmithError: no candidate could be evaluated on every question; what was computed is kept.
+    """
+    names = models or ModelNames()
+    found = load_space(space)
+    setup = prepare(str(dataset), names, chunk_size)
+    embedded = names.language_model == EXTRACTIVE and names.judge in (None, EXTRACTIVE)
+    with Store.open(str(cache)) as store:
+        outcome = run_search(
+            setup, found, store, settings, workers=workers or ((os.cpu_count() or 1) if embedded else 16)
+        )
+        if winner is not None:
+            write_winner(store, outcome.key, setup, str(dataset), Path(winner))
+    return outcome
+
+
+def report(cache: str | Path, folder: str | Path, dataset: str | None = None) -> list[Path]:
+    """Write the report of the searches in ``cache``, of one data set or of all, and return the files written."""
+    with Store.open(str(cache), read_only=True) as store:
+        return list(write_report(store, Path(folder), dataset).paths)

@@ -1,0 +1,178 @@
+"""What a difference between two pipelines is worth: intervals, paired tests, corrections for many comparisons.
+
+All functions take one value for each question. A value that is not a finite number is an error here, never left out:
+decide beforehand which questions count. All randomness comes from ``seed``, so the same values give the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Vector = NDArray[np.float64]
+
+EXACT_UP_TO = 20
+"""Non-zero differences; their 2**20 sign patterns are enumerated, more are sampled."""
+
+FEWEST_DIFFERENCES = 6
+"""With fewer the smallest two-sided p, 2**(1 - 5) = 0.06, cannot reach 0.05 whatever the values."""
+
+_CACHED_CELLS = 4_000_000  # of one matrix of resamples: 32 MB, 400 questions × 10,000
+
+
+class Verdict(StrEnum):
+    """What may be said of the first pipeline of a pair."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    NO_DIFFERENCE = "no difference shown"
+    TOO_FEW = "too few differences"
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """Two pipelines on the same ``n`` questions; differences are first minus second.
+
+    ``low`` and ``high`` bound the mean difference (bootstrap), ``p`` is two-sided (sign flips) and raw, ``nonzero``
+    counts the questions on which the two differ.
+    """
+
+    n: int
+    mean_difference: float
+    low: float
+    high: float
+    p: float
+    nonzero: int
+
+
+def bootstrap_interval(
+    values: ArrayLike, *, resamples: int = 10_000, seed: int = 0, level: float = 0.95
+) -> tuple[float, float]:
+    """Return the percentile interval of the mean of ``values`` (Efron 1979)."""
+    sample = _finite(values, "bootstrap_interval")
+    if not 0 < level < 1 or resamples < 1:
+        raise ValueError(f"bootstrap_interval: level {level} has to lie between 0 and 1, resamples {resamples} above 0")
+    if sample.min() == sample.max():
+        return float(sample[0]), float(sample[0])
+    tail = (1 - level) / 2
+    low, high = np.quantile(_resampled_means(sample, resamples, seed), [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def paired(a: ArrayLike, b: ArrayLike, *, resamples: int = 10_000, seed: int = 0, level: float = 0.95) -> Paired:
+    """Compare two pipelines question by question; ``a[i]`` and ``b[i]`` belong to the same question.
+
+    The test flips the signs of the differences (Fisher 1935): exact up to 20 that are not zero, else by ``resamples``
+    random patterns with the add-one estimate (Phipson and Smyth 2010). The interval is ``bootstrap_interval``'s.
+    """
+    first, second = _finite(a, "paired"), _finite(b, "paired")
+    if len(first) != len(second):
+        raise ValueError(f"paired: {len(first)} values against {len(second)}; give both pipelines the same questions")
+    differences = first - second
+    # A difference of rounding errors is none; it would count as evidence for its sign.
+    differences[np.abs(differences) <= 1e-12 * np.maximum(np.abs(first), np.abs(second))] = 0.0
+    nonzero = differences[differences != 0]
+    low, high = bootstrap_interval(differences, resamples=resamples, seed=seed, level=level)
+    p = _sign_flip_p(nonzero, resamples, seed)
+    return Paired(len(differences), float(differences.mean()), low, high, p, len(nonzero))
+
+
+def verdict(comparison: Paired, adjusted_p: float, *, alpha: float = 0.05) -> Verdict:
+    """Say what ``comparison`` shows at level ``alpha``, ``adjusted_p`` being its p corrected for its family."""
+    _probabilities([adjusted_p], "verdict")
+    if comparison.nonzero < FEWEST_DIFFERENCES:
+        return Verdict.TOO_FEW
+    if adjusted_p > alpha or comparison.mean_difference == 0:
+        return Verdict.NO_DIFFERENCE
+    return Verdict.BETTER if comparison.mean_difference > 0 else Verdict.WORSE
+
+
+def holm(pvalues: Sequence[float]) -> tuple[float, ...]:
+    """Return p-values adjusted by Holm (1979), in the order given; ``<= alpha`` bounds the chance of a false claim."""
+    raw = _probabilities(pvalues, "holm")
+    order = np.argsort(raw, kind="stable")
+    factors = np.arange(len(raw), 0, -1)  # reject while p_(i) <= alpha / (m - i + 1)
+    return _unsorted(np.maximum.accumulate(raw[order] * factors), order)
+
+
+def benjamini_hochberg(pvalues: Sequence[float]) -> tuple[float, ...]:
+    """Return p-values adjusted by Benjamini and Hochberg (1995), in order; ``<= q`` bounds the false share."""
+    raw = _probabilities(pvalues, "benjamini_hochberg")
+    order = np.argsort(raw, kind="stable")
+    factors = len(raw) / np.arange(1, len(raw) + 1)  # the largest i with p_(i) <= q i / m
+    return _unsorted(np.minimum.accumulate((raw[order] * factors)[::-1])[::-1], order)
+
+
+def _unsorted(adjusted: Vector, order: NDArray[np.intp]) -> tuple[float, ...]:
+    placed = np.empty_like(adjusted)
+    placed[order] = np.minimum(adjusted, 1.0)
+    return tuple(placed.tolist())
+
+
+def _sign_flip_p(differences: Vector, resamples: int, seed: int) -> float:
+    """Return the share of sign patterns whose sum is at least as far from 0 as the observed one."""
+    if not len(differences):
+        return 1.0
+    # Sums that are equal on paper differ by rounding, and equal sums have to count.
+    observed = abs(differences.sum()) - 1e-12 * np.abs(differences).sum()
+    if len(differences) <= EXACT_UP_TO:
+        sums = differences[:1]  # the first sign stays: a pattern and its opposite are equally far from 0
+        for difference in differences[1:]:
+            sums = np.concatenate((sums + difference, sums - difference))
+        return float((np.abs(sums) >= observed).mean())
+    rng = np.random.default_rng(seed)
+    hits, n = 0, len(differences)
+    for rows in _blocks(resamples, n):
+        signs = rng.integers(0, 2, (rows, n), dtype=np.int8) * 2.0 - 1.0
+        hits += int((np.abs(np.einsum("ij,j->i", signs, differences)) >= observed).sum())
+    return (hits + 1) / (resamples + 1)
+
+
+def _resampled_means(sample: Vector, resamples: int, seed: int) -> Vector:
+    n = len(sample)
+    if n * resamples <= _CACHED_CELLS:
+        means: Vector = np.einsum("ij,j->i", _resample_counts(n, resamples, seed), sample) / n
+        return means
+    rng = np.random.default_rng(seed)
+    return np.concatenate([sample[rng.integers(0, n, (rows, n))].mean(axis=1) for rows in _blocks(resamples, n)])
+
+
+@lru_cache(maxsize=6)
+def _resample_counts(n: int, resamples: int, seed: int) -> Vector:
+    """Return how often each resample draws each of ``n`` values, shape ``(resamples, n)``; shared, so read-only."""
+    drawn = np.random.default_rng(seed).integers(0, n, (resamples, n))
+    cells = (drawn + n * np.arange(resamples)[:, None]).ravel()
+    counts = np.bincount(cells, minlength=n * resamples).reshape(resamples, n).astype(np.float64)
+    counts.flags.writeable = False
+    return counts
+
+
+def _blocks(resamples: int, n: int) -> list[int]:
+    """Cut ``resamples`` rows of ``n`` cells into blocks that fit in memory; the random stream runs through them."""
+    rows = max(1, _CACHED_CELLS // n)
+    return [min(rows, resamples - done) for done in range(0, resamples, rows)]
+
+
+def _finite(values: ArrayLike, where: str) -> Vector:
+    array = np.array(values, dtype=np.float64)
+    if array.ndim != 1 or not len(array):
+        raise ValueError(f"{where}: the values have shape {array.shape}; give one for each of at least one question")
+    if not np.isfinite(array).all():
+        place = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise ValueError(
+            f"{where}: value {place} is {array[place]}; score the question, or leave it out of both pipelines"
+        )
+    return array
+
+
+def _probabilities(pvalues: Sequence[float], where: str) -> Vector:
+    array = np.array(pvalues, dtype=np.float64)
+    bad = array[~((array >= 0) & (array <= 1))]
+    if bad.size:
+        raise ValueError(f"{where}: {bad[0]} is not a p-value; give numbers between 0 and 1")
+    return array

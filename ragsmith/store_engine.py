@@ -1,0 +1,205 @@
+"""Connecting to the place where the store lives: an SQLite file of ours, or a PostgreSQL server.
+
+A file is kept in WAL mode while it is in use and leaves it when the last process closes it. So a closed file is
+complete by itself and can be read from a read-only disk, and one in WAL mode without its log beside it has lost work.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, make_url
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError, DBAPIError
+
+from ragsmith.errors import MissingExtra, StoreError
+from ragsmith.store_schema import APPLICATION_ID
+
+PAUSE = 0.01
+"""Seconds between two attempts to change a file's journal mode, which waits for nobody by itself."""
+
+
+def parse(location: str | Path) -> Path | URL:
+    """A path, or the URL of a server; ``sqlite:///path`` is a path. Raises StoreError for what can be neither."""
+    if isinstance(location, Path) or "://" not in location:
+        path = Path(location)
+    else:
+        try:
+            url = make_url(location)
+        except ArgumentError as error:
+            raise StoreError("the cache's URL cannot be read: write postgresql://user@host/database") from error
+        if url.get_backend_name() in ("postgresql", "postgres"):
+            return url.set(drivername="postgresql+psycopg")
+        if url.get_backend_name() != "sqlite" or url.query:
+            raise StoreError(f"{url.render_as_string()} cannot hold the cache: name a file or a postgresql:// URL")
+        path = Path(url.database or ":memory:")
+    if str(path) in (":memory:", "."):
+        raise StoreError(f"{location!s} names no file, and the cache must outlive the process: name a file")
+    return path
+
+
+def server_engine(url: URL) -> Engine:
+    """Connections to PostgreSQL. Raises MissingExtra when its driver is not installed."""
+    try:
+        return create_engine(url, hide_parameters=True, pool_pre_ping=True)
+    except ImportError as error:
+        raise MissingExtra("psycopg", "postgres") from error
+
+
+def file_engine(path: Path, *, timeout: float, options: str) -> Engine:
+    """Connections to an SQLite file that exists; ``options`` are those of an SQLite URI (``mode=rw``).
+
+    Transactions are ours: the driver would begin them too late to keep a read-then-write whole.
+    """
+    engine = create_engine(
+        "sqlite://",
+        creator=lambda: connect(path, timeout=timeout, options=options),
+        poolclass=QueuePool,
+        pool_size=0,  # no bound: as many connections as threads that are at it
+        hide_parameters=True,
+    )
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        immediate = connection.get_execution_options().get("immediate", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+    return engine
+
+
+def connect(path: Path, *, timeout: float, options: str) -> sqlite3.Connection:
+    """One connection in autocommit mode; text that is no longer UTF-8 is read for its checksum to refuse."""
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?{options}",
+        uri=True,
+        timeout=timeout,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    connection.text_factory = lambda raw: raw.decode(errors="replace")
+    connection.execute("PRAGMA synchronous = NORMAL")
+    return connection
+
+
+def create_file(path: Path) -> None:
+    """Make an empty file that only its owner can read, unless there is one already."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be created ({error.strerror}): name a cache in a folder you can write"
+        ) from error
+
+
+def refuse_foreign(path: Path) -> None:
+    """Raise StoreError when ``path`` holds something that is not a cache, without touching it or its folder.
+
+    The file is read through SQLite, as immutable: opening and closing it by hand would release the locks that other
+    connections of this process hold (https://sqlite.org/howtocorrupt.html, section 2.2).
+    """
+    if not path.is_file():
+        raise StoreError(f"{path} is not a regular file: name another cache")
+    if path.stat().st_size == 0:
+        return
+    try:
+        with closing(connect(path, timeout=0, options="mode=ro&immutable=1")) as connection:
+            application = connection.execute("PRAGMA application_id").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CORRUPT:
+            return  # perhaps only caught while another process was writing: the locked read that follows decides
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_NOTADB:
+            raise StoreError(f"{path} is not a ragsmith cache and was left as it is: name another cache") from error
+        raise StoreError(f"{path} cannot be opened ({error}): make it readable or name another cache") from error
+    if application != APPLICATION_ID:
+        raise StoreError(f"{path} is a database of another program and was left as it is: name another cache")
+
+
+def log_of(path: Path) -> Path:
+    """The write-ahead log beside a file in WAL mode."""
+    return path.with_name(path.name + "-wal")
+
+
+def log_is_missing(path: Path, *, timeout: float) -> bool:
+    """Whether the file was in use when it was last written, and its log is not here: the latest rows are lost.
+
+    Looked for twice, because another process may be about to begin its log. A program that does not leave WAL mode (the
+    ``sqlite3`` shell, Optuna) and was the last to close the file looks the same.
+    """
+    if log_of(path).exists():
+        return False
+    time.sleep(PAUSE)
+    if log_of(path).exists():
+        return False
+    try:
+        with closing(connect(path, timeout=timeout, options="mode=rw")) as connection:
+            return str(connection.execute("PRAGMA journal_mode").fetchone()[0]) == "wal"
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+            raise
+        return True  # no log can be begun in this folder, and without WAL mode none would have been needed
+
+
+def enter_wal(path: Path, *, timeout: float) -> None:
+    """Switch to WAL mode, waiting for others to let us; a file system that cannot do it keeps its rollback journal."""
+    with closing(connect(path, timeout=timeout, options="mode=rw")) as connection:
+        for remaining in range(int(timeout / PAUSE), -1, -1):
+            try:
+                connection.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or not remaining:
+                    raise
+            time.sleep(PAUSE)
+
+
+def leave_wal(path: Path) -> None:
+    """Move the log into the file and leave WAL mode; while other processes use it, the former as far as they let."""
+    for _ in range(10):
+        with closing(connect(path, timeout=0, options="mode=rw")) as connection:
+            try:
+                connection.execute("PRAGMA journal_mode = DELETE")
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                    raise
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        if log_of(path).exists():
+            return  # somebody else still has it open, and will close it as we did
+        time.sleep(PAUSE)
+
+
+@contextmanager
+def speaking_of(place: str) -> Iterator[None]:
+    """Turn what a driver raises into one sentence about ``place``."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise StoreError(explain(place, str(error.orig))) from error
+    except sqlite3.Error as error:
+        raise StoreError(explain(place, str(error))) from error
+
+
+def explain(place: str, message: str) -> str:
+    """What a driver's message means to the person who reads it, and what to do."""
+    reasons = {
+        "database is locked": "is held by another process: wait for it to end, then run the same command again",
+        "disk I/O error": "cannot be written, the disk is full or failing: free some space and run the same command "
+        "again; what was stored is kept",
+        "database or disk is full": "cannot be written, the disk is full: free some space and run the same command "
+        "again; what was stored is kept",
+        "readonly database": "cannot be written: make the file and its folder writable or name another cache",
+        "unable to open database file": "cannot be opened: check that the file and its folder exist and are writable",
+        "malformed": "is damaged: move it away and run the same command again to compute its content anew",
+        "file is not a database": "is damaged: move it away and run the same command again to compute its content anew",
+    }
+    for part, reason in reasons.items():
+        if part in message:
+            return f"{place} {reason}"
+    return f"{place} failed: {' '.join(message.split())}"

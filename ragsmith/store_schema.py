@@ -1,0 +1,142 @@
+"""The tables of the store, and the numbered steps that bring an older file to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlalchemy import CheckConstraint, Column, Connection, Double, Integer, MetaData, Table, Text, inspect, text
+
+from ragsmith.errors import StoreError
+
+APPLICATION_ID = int.from_bytes(b"RAGs")
+"""In the header of every SQLite file of ours, so that nothing else is ever taken for one."""
+
+METADATA = MetaData()
+
+
+def _table(name: str, *columns: Column[object] | CheckConstraint) -> Table:
+    """A table whose rows carry a checksum.
+
+    Without row ids a row lives in one B-tree only. So a key that was damaged on disk is simply absent, and its row can
+    be written again; with a second tree, an index would go on claiming that it is there.
+    """
+    return Table(name, METADATA, *columns, Column("checksum", Text, nullable=False), sqlite_with_rowid=False)
+
+
+def _key(name: str) -> Column[object]:
+    return Column(name, Text, primary_key=True)
+
+
+def _text(name: str) -> Column[object]:
+    return Column(name, Text, nullable=False)
+
+
+def _json(name: str) -> Column[object]:
+    return Column(name, Text, nullable=False, info={"json": True})
+
+
+def _integer(name: str) -> Column[object]:
+    return Column(name, Integer, nullable=False)
+
+
+MODEL_CALL = _table(
+    "model_call",
+    _key("key"),
+    _text("model"),
+    _text("task"),
+    _json("value"),
+    _integer("calls"),
+    _integer("input_tokens"),
+    _integer("output_tokens"),
+    Column("seconds", Double, nullable=False),
+)
+DATASET = _table("dataset", Column("digest", Text, primary_key=True), _text("name"), _json("value"))
+EVALUATION = _table("evaluation", _key("key"), _text("dataset"), _json("configuration"))
+RESULT = _table(
+    "result",
+    _key("evaluation"),
+    _key("question"),
+    _text("state"),
+    _json("value"),
+    _integer("attempts"),
+    CheckConstraint("state IN ('ok', 'failed')", name="result_state"),
+)
+RUN = _table(
+    "run",
+    _key("key"),
+    _text("dataset"),
+    _text("state"),
+    _json("value"),
+    Column("started", Text),
+    Column("finished", Text),
+    CheckConstraint("state IN ('running', 'finished', 'interrupted', 'failed')", name="run_state"),
+)
+PROPOSAL = _table(
+    "proposal",
+    _key("run"),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    _integer("step"),
+    _json("genome"),
+    _text("evaluation"),
+    _json("value"),
+)
+
+TABLES = (MODEL_CALL, DATASET, EVALUATION, RESULT, RUN, PROPOSAL)
+
+Migration = Callable[[Connection], None]
+"""Brings the schema from the version before to its own; runs inside the transaction that records the version."""
+
+
+def create_tables(connection: Connection) -> None:
+    """Version 1. When a later step changes a table, spell this version's columns out here: old steps never change."""
+    METADATA.create_all(connection, tables=TABLES, checkfirst=False)
+
+
+MIGRATIONS: tuple[Migration, ...] = (create_tables,)
+"""Step ``n`` (1-based) leads to version ``n``. Steps are appended, never edited or removed."""
+
+
+def stored_version(connection: Connection) -> int:
+    """The schema version of an open database; 0 when it holds nothing of ours."""
+    if connection.dialect.name == "sqlite":
+        return int(connection.exec_driver_sql("PRAGMA user_version").scalar_one())
+    if not inspect(connection).has_table("ragsmith_schema"):
+        return 0
+    return int(connection.execute(text("SELECT version FROM ragsmith_schema")).scalar_one())
+
+
+def migrate(connection: Connection, migrations: Sequence[Migration], place: str) -> bool:
+    """Apply the steps that ``place`` lacks, in the caller's writing transaction; tell whether there were any.
+
+    Raises StoreError when the database is newer than the last step, or belongs to something else.
+    """
+    if connection.dialect.name == "postgresql":  # two processes may meet here; SQLite's writer is alone already
+        connection.execute(text("SELECT pg_advisory_xact_lock(:id)"), {"id": APPLICATION_ID})
+    version = stored_version(connection)
+    refuse_newer(version, migrations, place)
+    for step in migrations[version:]:
+        step(connection)
+    if version < len(migrations):
+        _record_version(connection, version, len(migrations))
+    return version < len(migrations)
+
+
+def refuse_newer(version: int, migrations: Sequence[Migration], place: str) -> None:
+    """Raise StoreError when a database of this version was written by a later release."""
+    if version > len(migrations):
+        raise StoreError(
+            f"{place} has format {version}, written by a newer ragsmith, and this one reads up to {len(migrations)}: "
+            "upgrade ragsmith or name another cache"
+        )
+
+
+def _record_version(connection: Connection, before: int, after: int) -> None:
+    if connection.dialect.name == "sqlite":  # pragmas take no parameters; both are integers of ours
+        connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.exec_driver_sql(f"PRAGMA user_version = {after}")
+        return
+    if before == 0:
+        connection.execute(text("CREATE TABLE ragsmith_schema (version INTEGER NOT NULL)"))
+        connection.execute(text("INSERT INTO ragsmith_schema VALUES (:version)"), {"version": after})
+    else:
+        connection.execute(text("UPDATE ragsmith_schema SET version = :version"), {"version": after})

@@ -1,0 +1,155 @@
+"""The genetic algorithm of the RAGSmith paper: elitism, crossover, mutation at an adaptive rate; on DEAP.
+
+The initial population is generation 0 and is followed by up to ``generations`` more. Each consists of the elites, best
+first and unchanged, and of ``population - elitism`` children, so its size is constant and a run scores at most
+``population + generations * (population - elitism)`` genomes (the paper's numbers: 16 + 20 * 11 = 236).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from random import Random
+from types import MappingProxyType
+
+from deap import base
+
+from ragsmith.errors import UsageError
+from ragsmith.strategies.crossover import CROSSOVERS
+from ragsmith.strategies.mutation import MUTATIONS, adaptive_rate
+from ragsmith.strategies.selection import SELECTIONS, Individual, elite
+from ragsmith.strategies.strategy import Genome, Repair, Sizes, Step, SteppedSearch, identity, random_genome
+
+
+@dataclass(frozen=True, slots=True)
+class GeneticSettings:
+    """The knobs of the genetic algorithm; the defaults are the paper's.
+
+    ``crossover_rate`` is the chance that a pair of parents is crossed, ``mutation_rate`` that a gene mutates: the base
+    of the adaptive rate, which stays within ``mutation_min`` and ``mutation_max``, and a constant otherwise.
+    ``elitism`` is how many of the best survive. ``convergence`` ends a run after so many generations without
+    improvement, ``target`` when the best score reaches it; None means never. ``tournament`` is that selection's size.
+    """
+
+    population: int = 16
+    generations: int = 20
+    crossover: str = "uniform"
+    crossover_rate: float = 0.6
+    mutation: str = "adaptive"
+    mutation_rate: float = 0.08
+    mutation_min: float = 0.01
+    mutation_max: float = 0.2
+    selection: str = "elite"
+    elitism: int = 5
+    convergence: int | None = 100
+    target: float | None = 1.0
+    seed: int = 42
+    tournament: int = 3
+
+    def __post_init__(self) -> None:
+        check_choice("crossover", self.crossover, CROSSOVERS)
+        check_choice("mutation", self.mutation, MUTATIONS)
+        check_choice("selection", self.selection, SELECTIONS)
+        check_least("population", self.population, 2)
+        check_least("generations", self.generations, 1)
+        check_least("tournament", self.tournament, 1)
+        check_least("seed", self.seed, 0)
+        if self.convergence is not None:
+            check_least("convergence", self.convergence, 1)
+        for name in ("crossover_rate", "mutation_rate", "mutation_min", "mutation_max"):
+            if not 0.0 <= (rate := getattr(self, name)) <= 1.0:
+                raise UsageError(f"{name} is {rate}: give a probability between 0 and 1")
+        if not 0 <= self.elitism < self.population:
+            raise UsageError(f"elitism is {self.elitism}: give 0 to {self.population - 1}, fewer than the population")
+        if self.mutation == "adaptive" and not self.mutation_min <= self.mutation_rate <= self.mutation_max:
+            bounds = f"mutation_min {self.mutation_min} and mutation_max {self.mutation_max}"
+            raise UsageError(f"mutation_rate is {self.mutation_rate}: adaptive mutation needs it between {bounds}")
+
+    @property
+    def evaluations(self) -> int:
+        """The most genomes a run can score."""
+        return self.population + self.generations * (self.population - self.elitism)
+
+
+def check_choice(name: str, value: str, known: Mapping[str, object]) -> None:
+    """Raise `UsageError` unless ``value`` is a known name."""
+    if value not in known:
+        raise UsageError(f"{name} {value!r} is unknown: choose one of {', '.join(known)}")
+
+
+def check_least(name: str, value: int, least: int) -> None:
+    """Raise `UsageError` when ``value`` is too small."""
+    if value < least:
+        raise UsageError(f"{name} is {value}: give at least {least}")
+
+
+PRESETS: Mapping[str, GeneticSettings] = MappingProxyType(
+    {
+        "paper": GeneticSettings(),
+        "default": GeneticSettings(),  # the paper's algorithm; what differs by default is how candidates are evaluated
+        "quick": GeneticSettings(population=8, generations=8, elitism=2, convergence=4),
+    }
+)
+
+
+class GeneticSearch(SteppedSearch):
+    """Breeds better genomes from the best ones (a `Strategy`)."""
+
+    name = "genetic"
+
+    def __init__(
+        self,
+        sizes: Sizes,
+        settings: GeneticSettings = PRESETS["paper"],
+        *,
+        repair: Repair = identity,
+        max_evaluations: int | None = None,
+    ) -> None:
+        super().__init__(sizes, repair=repair, max_evaluations=max_evaluations)
+        self.settings = settings
+        self._rng = Random(settings.seed)
+        self._operators = self._toolbox()
+
+    def steps(self) -> Iterator[Step]:
+        """Generation 0 is drawn uniformly; each next one is the elites of the last and their population's children."""
+        settings = self.settings
+        genomes = tuple(self.repair(random_genome(self.sizes, self._rng)) for _ in range(settings.population))
+        yield Step(genomes)
+        for _ in range(settings.generations):
+            if self._converged():
+                return
+            population = [Individual.of(genome, self.scores.get(genome)) for genome in genomes]
+            elites = tuple(member.genome for member in elite(population, settings.elitism))
+            rate = self._mutation_rate()
+            genomes = elites + self._children(population, rate)
+            yield Step(genomes, rate)
+
+    def _toolbox(self) -> base.Toolbox:
+        settings, rng = self.settings, self._rng
+        sized = {"size": settings.tournament} if settings.selection == "tournament" else {}
+        toolbox = base.Toolbox()
+        toolbox.register("select", SELECTIONS[settings.selection], rng=rng, **sized)
+        toolbox.register("mate", CROSSOVERS[settings.crossover], rng=rng)
+        toolbox.register("mutate", MUTATIONS[settings.mutation], rng=rng)
+        return toolbox
+
+    def _children(self, population: list[Individual], rate: float) -> tuple[Genome, ...]:
+        """As many children as parents: neighbours are paired, and an odd last parent is mutated alone."""
+        parents = self._operators.select(population, self.settings.population - self.settings.elitism)
+        genomes: list[Genome] = [parent.genome for parent in parents]
+        for i in range(0, len(genomes) - 1, 2):
+            if self._rng.random() < self.settings.crossover_rate:
+                genomes[i], genomes[i + 1] = self._operators.mate(genomes[i], genomes[i + 1])
+        return tuple(self.repair(self._operators.mutate(genome, self.sizes, rate)) for genome in genomes)
+
+    def _mutation_rate(self) -> float:
+        settings, last = self.settings, self.history[-1]
+        if settings.mutation != "adaptive":
+            return settings.mutation_rate
+        low, high = settings.mutation_min, settings.mutation_max
+        return adaptive_rate(settings.mutation_rate, low, high, last.diversity, last.stagnant)
+
+    def _converged(self) -> bool:
+        settings, last = self.settings, self.history[-1]
+        reached = settings.target is not None and last.best is not None and last.best >= settings.target
+        return reached or (settings.convergence is not None and last.stagnant >= settings.convergence)

@@ -1,0 +1,11 @@
+"""No augmentation: each hit is read as it was found."""
+
+from ragsmith.families import passage_augment
+from ragsmith.index import Corpus
+from ragsmith.types import Hits, Passage, Passages, Question
+
+
+@passage_augment(paper="https://arxiv.org/abs/2511.01386")
+def none(corpus: Corpus, question: Question, hits: Hits) -> Passages:
+    """Read each hit as it was found, in rank order."""
+    return tuple(Passage(corpus.text(hit.chunk.span), (hit.chunk.span,), hit.score) for hit in hits)

@@ -1,0 +1,52 @@
+"""Previous and next: read each hit together with its neighbours in the document (Kartal et al. 2025)."""
+
+from dataclasses import dataclass
+
+from ragsmith.families import passage_augment
+from ragsmith.index import Corpus
+from ragsmith.types import Hits, Passage, Passages, Question, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The chunks ``first`` to ``last`` (both included) of a document, and the rank of the best hit among them."""
+
+    rank: int
+    doc: str
+    first: int
+    last: int
+
+
+def merged(windows: list[Window]) -> list[Window]:
+    """Join windows of one document that overlap or touch; the joined one has the better rank. Best rank first."""
+    joined: list[Window] = []
+    for window in sorted(windows, key=lambda w: (w.doc, w.first)):
+        before = joined[-1] if joined else None
+        if before and before.doc == window.doc and window.first <= before.last + 1:
+            rank, last = min(before.rank, window.rank), max(before.last, window.last)
+            joined[-1] = Window(rank, window.doc, before.first, last)
+        else:
+            joined.append(window)
+    return sorted(joined, key=lambda w: w.rank)
+
+
+@passage_augment(paper="https://arxiv.org/abs/2511.01386", choices={"n": (1, 2)})
+def prev_next(corpus: Corpus, question: Question, hits: Hits, *, n: int = 1) -> Passages:
+    """Read each hit with the ``n`` chunks before and after it, overlapping or touching windows as one passage.
+
+    Helps when chunks are short and an answer runs over their borders. Costs no calls, but up to 2n + 1 times the
+    context. A passage stands at the rank of its best hit and has its score; the original system ordered by document.
+    """
+    if n < 0:
+        raise ValueError(f"passage_augment.prev_next: n is {n}; give 0 or more")
+    windows = []
+    for rank, hit in enumerate(hits):
+        around = corpus.around(hit.chunk, n, n)
+        windows.append(Window(rank, hit.chunk.doc, around[0].index, around[-1].index))
+    return tuple(_passage(corpus, window, hits[window.rank].score) for window in merged(windows))
+
+
+def _passage(corpus: Corpus, window: Window, score: float) -> Passage:
+    chunks = corpus.document_chunks(window.doc)[window.first : window.last + 1]
+    span = Span(window.doc, chunks[0].start, max(chunk.end for chunk in chunks))
+    return Passage(corpus.text(span), (span,), score)

@@ -1,0 +1,107 @@
+"""Relevant segment extraction: read the stretches of text where hits stand close together (dsRAG, 2024)."""
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+
+from ragsmith.families import passage_augment
+from ragsmith.fusion import normalised
+from ragsmith.index import Corpus
+from ragsmith.types import Hits, Passage, Passages, Question, Span
+
+DECAY = 30.0
+"""Ranks over which a hit loses all but 1/e of its worth (dsRAG's constant)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The chunks ``first`` to ``last`` (both included) of a document, and what reading them is worth."""
+
+    value: float
+    doc: str
+    first: int
+    last: int
+
+    @property
+    def length(self) -> int:
+        """In chunks."""
+        return self.last - self.first + 1
+
+    def overlaps(self, other: "Segment") -> bool:
+        """Whether the two share a chunk."""
+        return self.doc == other.doc and self.first <= other.last and other.first <= self.last
+
+
+def worths(hits: Hits) -> list[float]:
+    """What each hit is worth before the penalty: exp(-rank / 30) times its relevance, rank from 0.
+
+    Relevance is (1 + min-max score) / 2. Whatever passed the filter is relevant to some degree; a bare min-max would
+    declare the last of them worthless however good it is.
+    """
+    scores = normalised(hits, "minmax")
+    return [math.exp(-rank / DECAY) * (1 + score) / 2 for rank, score in enumerate(scores)]
+
+
+def segments(hits: Hits, penalty: float, max_length: int) -> list[Segment]:
+    """Every stretch of at most ``max_length`` chunks that begins and ends with a hit, best first.
+
+    A chunk is worth v = exp(-rank / 30) * relevance - penalty, and -penalty when it is no hit; a segment is worth the
+    sum. Stretches that begin or end with a chunk that is no hit need no look: without it they are worth more.
+    """
+    of_document: defaultdict[str, dict[int, float]] = defaultdict(dict)
+    for hit, worth in zip(hits, worths(hits), strict=True):
+        of_document[hit.chunk.doc][hit.chunk.index] = worth
+    found = []
+    for doc, worth_at in of_document.items():
+        places = sorted(worth_at)
+        for i, first in enumerate(places):
+            worth = 0.0
+            for last in places[i:]:
+                if last - first >= max_length:
+                    break
+                worth += worth_at[last]
+                found.append(Segment(worth - penalty * (last - first + 1), doc, first, last))
+    return sorted(found, key=lambda s: (-s.value, s.doc, s.first, s.last))
+
+
+@passage_augment(
+    paper="https://github.com/D-Star-AI/dsRAG",
+    choices={"max_length": (3, 5), "minimum_value": (0.0, 0.2, 0.4)},
+)
+def relevant_segments(
+    corpus: Corpus,
+    question: Question,
+    hits: Hits,
+    *,
+    penalty: float = 0.18,
+    minimum_value: float = 0.2,
+    max_length: int = 5,
+    max_total: int = 15,
+) -> Passages:
+    """Read the segments of neighbouring chunks that are worth most, at most ``max_length`` chunks each.
+
+    Helps when an answer is spread over a section of which only parts were found: a gap between two hits is read when
+    the hit behind it is worth more than the gap costs (``penalty`` a chunk). Hits that stand alone far down the ranking
+    fall below ``minimum_value`` and are not read. Costs no calls. Segments are taken greedily, best first, without
+    overlap, up to ``max_total`` chunks in all. Against the original system: worthless segments are rejected, and a
+    document's last chunk can be read.
+    """
+    if max_length < 1 or max_total < 1:
+        raise ValueError(
+            f"passage_augment.relevant_segments: max_length is {max_length} and max_total {max_total}; give 1 or more"
+        )
+    taken: list[Segment] = []
+    left = max_total
+    for segment in segments(hits, penalty, max_length):
+        if segment.value < minimum_value:
+            break
+        if segment.length <= left and not any(segment.overlaps(other) for other in taken):
+            taken.append(segment)
+            left -= segment.length
+    return tuple(_passage(corpus, segment) for segment in taken)
+
+
+def _passage(corpus: Corpus, segment: Segment) -> Passage:
+    chunks = corpus.document_chunks(segment.doc)[segment.first : segment.last + 1]
+    span = Span(segment.doc, chunks[0].start, max(chunk.end for chunk in chunks))
+    return Passage(corpus.text(span), (span,), segment.value)

@@ -1,0 +1,17 @@
+"""Top k: keep the best-scored candidates."""
+
+from ragsmith.families import passage_filter
+from ragsmith.fusion import ranked
+from ragsmith.types import Hits, Question
+
+
+@passage_filter(paper="https://arxiv.org/abs/2511.01386", choices={"k": (3, 5, 10)})
+def top_k(question: Question, hits: Hits, *, k: int = 10) -> Hits:
+    """Keep the ``k`` best candidates.
+
+    Helps as a plain bound on what the generator reads. Costs nothing. The score that counts is the last one given, so
+    a reranker's order survives; the original system went back to the score of the first stage.
+    """
+    if k < 1:
+        raise ValueError(f"passage_filter.top_k: k is {k}; give 1 or more")
+    return ranked(hits)[:k]

@@ -1,0 +1,120 @@
+"""Decomposition: search with the questions that a complex question consists of (Press et al. 2023)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ragsmith.families import query_expansion
+from ragsmith.fusion import convex_combination
+from ragsmith.graph import names
+from ragsmith.models import LanguageModel
+from ragsmith.tasks import Task, lines
+from ragsmith.types import Hits, Question, Search
+
+if TYPE_CHECKING:
+    from ragsmith.models.extractive import ExtractiveModel
+
+_ASKING = (
+    r"(?:how|what|who|whom|whose|when|where|which|why|whether|does|do|did|is|are|was|were|can|may|must|should|will)"
+)
+_CLAUSE = re.compile(
+    rf"[?;]\s+|,?\s+(?:and|or|but)\s+(?:also\s+)?(?:(?:in|at|on|for|to|from|by|under)\s+)?(?={_ASKING}\b)"
+    r"|,\s+(?:but|while|whereas|although|because|since|so|if|unless|given that|after|before|when)\s+"
+    r"|\s+(?:while|whereas|although|because|given that|as well as)\s+",
+    re.IGNORECASE,
+)
+_FRONTED = re.compile(
+    r"^(?:if|when|although|while|because|since|given that|after|before|unless|suppose(?: that)?)\s+([^,]+),\s+(.+)$",
+    re.IGNORECASE,
+)
+_COMPARED = tuple(
+    re.compile(pattern + r"\??$", re.IGNORECASE)
+    for pattern in (
+        r"^.*?\b(?:differences?|distinction|relation(?:ship)?|similarities|comparison)\s+between\s+(.+?)\s+and\s+(.+?)",
+        r"^.*?\b(?:compare|contrast)\s+(.+?)\s+(?:and|with|to)\s+(.+?)",
+        r"^.*?\b(?:does|do|is|are)\s+(.+?)\s+(?:differ from|compared? (?:to|with)|versus|vs\.?)\s+(.+?)",
+    )
+)
+_BOTH = re.compile(r"^(.*?)\bboth\s+(.+?)\s+and\s+(.+?)\??$", re.IGNORECASE)
+_ANAPHOR = re.compile(
+    r"\b(?:it|its|they|them|their|he|his|him|she|her|this|these|those|such|one|ones)\b", re.IGNORECASE
+)
+
+
+def sub_questions_offline(model: ExtractiveModel, *, sample: int, question: str, n: int) -> tuple[str, ...]:
+    """Split a question at its clauses, after the rules of syntactic simplification (Siddharthan 2006).
+
+    Cues are coordinated question words, discourse markers, fronted conditions and comparisons, whose sides are asked
+    about one by one. A later part with a pronoun takes over the names of the question, or else the last noun before
+    it: antecedents are recent (Lappin & Leass 1994). A question of one clause yields itself.
+    """
+    parts = [part.strip(" ,;?.") for clause in _clauses(question) for part in _sides(clause)]
+    parts = [part for part in parts if len(model.terms(part)) >= 2]
+    if len(parts) < 2:
+        return (question,)
+    topic = " ".join(names(question)) or _last_words(model, parts[0])
+    whole = [parts[0], *(f"{part} {topic}" if _refers_back(part) else part for part in parts[1:])]
+    return tuple(dict.fromkeys(f"{part[0].upper()}{part[1:]}?" for part in whole))[:n]
+
+
+def _clauses(question: str) -> list[str]:
+    fronted = _FRONTED.match(question.strip())
+    return [part for text in (fronted.groups() if fronted else (question,)) for part in _CLAUSE.split(text)]
+
+
+def _sides(clause: str) -> tuple[str, ...]:
+    """``the difference between A and B`` → a question about A and one about B."""
+    for pattern in _COMPARED:
+        if match := pattern.match(clause.strip()):
+            return tuple(f"What is {side}" for side in match.groups())
+    if match := _BOTH.match(clause.strip()):
+        before, left, right = match.groups()
+        return f"{before}{left}", f"{before}{right}"
+    return (clause,)
+
+
+def _refers_back(part: str) -> bool:
+    return bool(_ANAPHOR.search(part)) and not names(part)
+
+
+def _last_words(model: ExtractiveModel, text: str) -> str:
+    return " ".join([word for word in re.findall(r"\w+", text) if model.terms(word)][-2:])
+
+
+DECOMPOSE = Task(
+    name="sub_questions",
+    prompt=(
+        "Question: {question}\n\n"
+        "If answering this needs several separate facts, write one simple question for each of them, at most {n}. Each "
+        "must make sense alone: repeat names instead of writing 'it' or 'they'. If a single fact answers the question, "
+        "repeat it unchanged. One question a line, and nothing else."
+    ),
+    parse=lines,
+    offline=sub_questions_offline,
+    max_tokens=256,
+)
+
+
+@query_expansion(paper="https://arxiv.org/abs/2210.03350", choices={"n": (2, 3, 5), "weight": (0.3, 0.5, 0.7)})
+def decomposition(
+    question: Question,
+    search: Search,
+    *,
+    language_model: LanguageModel,
+    n: int = 3,
+    weight: float = 0.5,
+    depth: int = 20,
+) -> Hits:
+    """Search with the question and up to ``n`` simpler ones it consists of, and combine the scores.
+
+    Helps when the evidence lies in several places. Costs one call and a search for each part; a question of one clause
+    is searched as it is. The question keeps the share ``weight`` of the score, as a part alone can lose what it was
+    about.
+    """
+    parts = language_model.run(DECOMPOSE, question=question.text, n=n)[:n]
+    rankings = search(tuple(dict.fromkeys((question.text, *parts))))
+    if len(rankings) == 1:
+        return rankings[0][:depth]
+    others = len(rankings) - 1
+    return convex_combination(rankings, [weight] + [(1 - weight) / others] * others)[:depth]

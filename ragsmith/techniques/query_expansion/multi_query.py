@@ -1,0 +1,88 @@
+"""Multi-query: search with several wordings of the question (Li et al. 2024)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ragsmith.families import query_expansion
+from ragsmith.fusion import convex_combination
+from ragsmith.models import LanguageModel
+from ragsmith.tasks import Task, lines
+from ragsmith.text import STOP_WORDS
+from ragsmith.types import Hits, Question, Search
+
+if TYPE_CHECKING:
+    from ragsmith.models.extractive import ExtractiveModel
+
+_WORD = re.compile(r"\w+")
+
+
+def paraphrases_offline(model: ExtractiveModel, *, sample: int, question: str, n: int) -> tuple[str, ...]:
+    """Replace words by their nearest in the corpus's vocabulary: expansion from a thesaurus (Voorhees 1994).
+
+    Names, numbers and function words stay. Each variant replaces its own share of the words, and a variant after all
+    words had their turn takes the next nearest, so that no two are the same.
+    """
+    places = [match.span() for match in _WORD.finditer(question) if _is_replaceable(match, question)]
+    related = {span: model.related(question[slice(*span)].lower(), n) for span in places}
+    places = [span for span in places if related[span]]
+    shares = min(n, len(places))
+    variants = []
+    for variant in range(n if shares else 0):
+        mine = places[variant % shares :: shares]
+        variants.append(_replaced(question, {span: _at(related[span], variant // shares) for span in mine}))
+    return tuple(dict.fromkeys(text for text in variants if text != question)) or (question,)
+
+
+def _is_replaceable(match: re.Match[str], question: str) -> bool:
+    word = match.group()
+    is_name = word[0].isupper() and match.start() > 0
+    return word.isalpha() and len(word) > 2 and not is_name and word.lower() not in STOP_WORDS
+
+
+def _at(words: tuple[str, ...], rank: int) -> str:
+    return words[min(rank, len(words) - 1)]
+
+
+def _replaced(text: str, replacements: dict[tuple[int, int], str]) -> str:
+    for (start, end), word in sorted(replacements.items(), reverse=True):
+        text = text[:start] + word + text[end:]
+    return text
+
+
+PARAPHRASE = Task(
+    name="paraphrase_question",
+    prompt=(
+        "Question: {question}\n\n"
+        "Write {n} other wordings of this question for a search engine. Each asks for exactly the same thing in "
+        "different words: synonyms, technical and plain terms, another sentence structure. Keep names and numbers as "
+        "they are. One wording a line, and nothing else."
+    ),
+    parse=lines,
+    offline=paraphrases_offline,
+    max_tokens=256,
+)
+
+
+@query_expansion(paper="https://arxiv.org/abs/2411.13154", choices={"n": (2, 3, 5), "weight": (0.3, 0.5, 0.7)})
+def multi_query(
+    question: Question,
+    search: Search,
+    *,
+    language_model: LanguageModel,
+    n: int = 3,
+    weight: float = 0.5,
+    depth: int = 20,
+) -> Hits:
+    """Search with the question and ``n`` paraphrases of it, and combine the scores.
+
+    Helps when the documents use other words than the question. Costs one call and ``n`` more searches. The question has
+    the share ``weight`` of the score, so that bad paraphrases cannot outvote it; the RAGSmith code weighs all alike.
+    """
+    variants = language_model.run(PARAPHRASE, question=question.text, n=n)[:n]
+    rankings = search(tuple(dict.fromkeys((question.text, *variants))))
+    if len(rankings) == 1:
+        return rankings[0][:depth]
+    others = len(rankings) - 1
+    return convex_combination(rankings, [weight] + [(1 - weight) / others] * others)[:depth]

@@ -1,0 +1,13 @@
+"""No query expansion: the question is searched as it was asked."""
+
+from ragsmith.families import query_expansion
+from ragsmith.types import Hits, Question, Search
+
+
+@query_expansion(paper="https://arxiv.org/abs/2511.01386")
+def none(question: Question, search: Search) -> Hits:
+    """Search with the question.
+
+    Costs one search; the baseline of the family.
+    """
+    return search((question.text,))[0]

@@ -1,0 +1,77 @@
+"""RAG-Fusion: search with related questions of other perspectives and fuse the ranks (Rackauckas 2024)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from ragsmith.families import query_expansion
+from ragsmith.fusion import reciprocal_rank_fusion
+from ragsmith.models import LanguageModel
+from ragsmith.tasks import Task, lines
+from ragsmith.text import STOP_WORDS, words
+from ragsmith.types import Hits, Question, Search
+
+if TYPE_CHECKING:
+    from ragsmith.models.extractive import ExtractiveModel
+
+TERMS = 4
+"""Words that a feedback passage adds to the question."""
+
+
+def perspectives_offline(model: ExtractiveModel, *, sample: int, question: str, n: int) -> tuple[str, ...]:
+    """Expand the question by each of ``n`` feedback passages on its own, as clusters of feedback do (Xu & Croft 1996).
+
+    A passage's perspective is its words of highest tf-idf that neither the question nor an earlier passage has.
+    """
+    seen = set(model.terms(question))
+    queries = []
+    for passage in model.feedback(question, n):
+        counts: Counter[str] = Counter()
+        surface: dict[str, str] = {}
+        for word in words(passage):
+            term = "".join(model.terms(word))
+            if word not in STOP_WORDS and len(word) > 2 and not word.isdigit() and term not in seen:
+                counts[term] += 1
+                surface.setdefault(term, word)
+        best = sorted(counts, key=lambda term: (-counts[term] * model.idf(term), term))[:TERMS]
+        if best:
+            seen.update(best)
+            queries.append(f"{question} {' '.join(surface[term] for term in best)}")
+    return tuple(queries) or (question,)
+
+
+RELATE = Task(
+    name="related_questions",
+    prompt=(
+        "Question: {question}\n\n"
+        "Write {n} related questions for a search engine, each from another perspective: another aspect, cause, "
+        "consequence, person concerned or example of the same matter. Together they should bring up everything that a "
+        "full answer draws on. One question a line, and nothing else."
+    ),
+    parse=lines,
+    offline=perspectives_offline,
+    max_tokens=256,
+)
+
+
+@query_expansion(paper="https://arxiv.org/abs/2402.03367", choices={"n": (2, 3, 5), "constant": (10, 60)})
+def rag_fusion(
+    question: Question,
+    search: Search,
+    *,
+    language_model: LanguageModel,
+    n: int = 3,
+    constant: int = 60,
+    depth: int = 20,
+) -> Hits:
+    """Search with the question and ``n`` related ones, and fuse the rankings by reciprocal rank.
+
+    Helps when an answer has several sides. Costs one call and ``n`` more searches. The list is cut at ``depth``; the
+    RAGSmith code hands on all 80 to 130 chunks, and asks for the same queries as its multi-query.
+    """
+    related = language_model.run(RELATE, question=question.text, n=n)[:n]
+    rankings = search(tuple(dict.fromkeys((question.text, *related))))
+    if len(rankings) == 1:
+        return rankings[0][:depth]
+    return reciprocal_rank_fusion(rankings, constant=constant)[:depth]

@@ -1,0 +1,15 @@
+"""Vector search: the chunks whose vectors are nearest to the query's (Karpukhin et al. 2020)."""
+
+from ragsmith.families import retrieval
+from ragsmith.index import Index
+from ragsmith.models import Embedder
+from ragsmith.types import Queries, Rankings
+
+
+@retrieval(paper="https://arxiv.org/abs/2004.04906")
+def vector(index: Index, queries: Queries, *, embedder: Embedder, k: int = 20) -> Rankings:
+    """Find the ``k`` chunks nearest to each query by cosine similarity.
+
+    Helps when questions and documents say the same in other words. Costs one embedding a query; search is exact.
+    """
+    return index.by_vector(queries, k, embedder)

@@ -1,0 +1,335 @@
+"""Fixtures shared by all tests: a tiny data set and space on disk, a fresh store, the command line.
+
+- ``tiny_folder``: four short documents about the island of Marrow, 24 questions, six for each document.
+- ``tiny_space``: a YAML file of 48 cheap pipelines over it.
+- ``tiny_setup``: the data set in chunks of about 150 characters, on the embedded models.
+- ``store``: a fresh cache.
+- ``registered``: puts a technique of the test's own into a family, and takes it out afterwards.
+- ``ragsmith``: runs the command line in this process; ``spawn`` starts it in one of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsmith.datasets import load_dataset
+from ragsmith.pipeline import Candidate
+from ragsmith.registry import Family, Technique, load_techniques
+from ragsmith.setup import Setup
+from ragsmith.space import Space, load_space, read_configuration
+from ragsmith.store import Store
+
+CHUNK_SIZE = 150
+
+ISLAND: dict[str, tuple[tuple[str, str, str], ...]] = {
+    "ferry": (
+        (
+            "The ferry to Marrow leaves from the north quay at seven in the morning.",
+            "When does the ferry to Marrow leave?",
+            "At seven in the morning.",
+        ),
+        (
+            "A crossing takes fifty minutes in calm weather and twice as long in autumn.",
+            "How long is a crossing in calm weather?",
+            "Fifty minutes.",
+        ),
+        (
+            "Bicycles travel free of charge, but a cart costs three shillings.",
+            "What does it cost to bring a cart?",
+            "Three shillings.",
+        ),
+        (
+            "Captain Ilse Varn has steered the ferry since the winter of 1987.",
+            "Who steers the ferry?",
+            "Captain Ilse Varn.",
+        ),
+        (
+            "No boat sails when the yellow flag hangs from the signal mast.",
+            "What does the yellow flag mean for boats?",
+            "No boat sails.",
+        ),
+        (
+            "Unclaimed luggage is kept in the customs shed for ninety days.",
+            "Where is unclaimed luggage kept?",
+            "In the customs shed, for ninety days.",
+        ),
+    ),
+    "lighthouse": (
+        (
+            "The lighthouse of Marrow is forty metres high and was built of red granite.",
+            "How high is the lighthouse?",
+            "Forty metres.",
+        ),
+        (
+            "Its lamp flashes twice every nine seconds and is seen from twenty miles away.",
+            "How often does the lamp flash?",
+            "Twice every nine seconds.",
+        ),
+        (
+            "Keeper Tomas Rell wrote a diary of storms that fills eleven volumes.",
+            "Who wrote a diary of storms?",
+            "Keeper Tomas Rell.",
+        ),
+        (
+            "Visitors climb two hundred and twelve steps to reach the gallery.",
+            "How many steps lead to the gallery?",
+            "Two hundred and twelve.",
+        ),
+        (
+            "Whale oil fed the lamp until electricity arrived in 1931.",
+            "What did the lamp burn before electricity?",
+            "Whale oil.",
+        ),
+        (
+            "A foghorn sounds from the cliff whenever the lens is being cleaned.",
+            "When does the foghorn sound?",
+            "Whenever the lens is being cleaned.",
+        ),
+    ),
+    "market": (
+        (
+            "The market of Marrow opens on Thursdays under the copper roof.",
+            "On which day does the market open?",
+            "On Thursdays.",
+        ),
+        (
+            "Smoked eel is sold by weight, and the scales are sealed by the reeve.",
+            "Who seals the scales?",
+            "The reeve.",
+        ),
+        (
+            "Each stallholder pays a rent of five shillings to the parish.",
+            "What rent does a stallholder pay?",
+            "Five shillings, to the parish.",
+        ),
+        (
+            "Honey from the southern heath wins the prize almost every summer.",
+            "Which honey wins the prize?",
+            "Honey from the southern heath.",
+        ),
+        (
+            "Haggling is forbidden after the noon bell has rung.",
+            "After what is haggling forbidden?",
+            "After the noon bell has rung.",
+        ),
+        (
+            "Pottery may be returned within eight days if it is cracked.",
+            "How long can cracked pottery be returned?",
+            "Within eight days.",
+        ),
+    ),
+    "school": (
+        (
+            "The school of Marrow teaches forty pupils in three rooms.",
+            "How many pupils does the school teach?",
+            "Forty.",
+        ),
+        (
+            "Lessons in navigation begin at the age of twelve.",
+            "At what age do lessons in navigation begin?",
+            "At twelve.",
+        ),
+        (
+            "Headmistress Oda Lenz founded the library with her own books.",
+            "Who founded the library?",
+            "Headmistress Oda Lenz.",
+        ),
+        (
+            "In January the pupils repair nets instead of doing homework.",
+            "What do the pupils do in January?",
+            "They repair nets.",
+        ),
+        (
+            "The choir sings in the chapel on the last Sunday of the month.",
+            "Where does the choir sing?",
+            "In the chapel.",
+        ),
+        (
+            "A scholarship of sixty crowns pays for one student on the mainland.",
+            "How large is the scholarship?",
+            "Sixty crowns.",
+        ),
+    ),
+}
+
+SPACE = """\
+name: tiny
+description: Cheap pipelines for tests.
+families:
+  pre_embedding: [none]
+  query_expansion: [none, hyde]
+  retrieval: [vector, bm25, hybrid]
+  reranking: [none, cross_encoder]
+  passage_filter:
+    - top_k: {k: [2, 4]}
+  passage_augment: [none, prev_next]
+  passage_compress: [none]
+  prompt_maker: [listing]
+  post_generation: [none]
+"""
+
+
+def write_island(folder: Path, name: str = "island") -> Path:
+    """Write the data set to ``folder``; every sentence is a paragraph, and the evidence of one question."""
+    (folder / "documents").mkdir(parents=True)
+    (folder / "dataset.yaml").write_text(f"name: {name}\ntitle: The island of Marrow\nlicence: CC0\nlanguage: en\n")
+    records = []
+    for doc, facts in ISLAND.items():
+        text = f"# The {doc}\n\n" + "\n\n".join(sentence for sentence, _, _ in facts) + "\n"
+        (folder / "documents" / f"{doc}.md").write_text(text)
+        for number, (sentence, question, answer) in enumerate(facts, 1):
+            start = text.index(sentence)
+            span = {"doc": doc, "start": start, "end": start + len(sentence), "text": sentence}
+            records.append(
+                {
+                    "id": f"{doc}-{number}",
+                    "question": question,
+                    "answer": answer,
+                    "type": "factual",
+                    "evidence": [span],
+                }
+            )
+    (folder / "questions.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def techniques() -> None:
+    load_techniques()
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_island(tmp_path_factory.mktemp("data") / "island")
+
+
+@pytest.fixture(scope="session")
+def tiny_space(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("spaces") / "tiny.yaml"
+    path.write_text(SPACE)
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny_setup(tiny_folder: Path) -> Setup:
+    return Setup(load_dataset(tiny_folder), chunk_size=CHUNK_SIZE)
+
+
+@pytest.fixture(scope="session")
+def space(tiny_space: Path) -> Space:
+    return load_space(tiny_space)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "cache.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture
+def registered() -> Iterator[Callable[..., Technique]]:
+    """Call it with a family, a function and optionally ``choices``."""
+    added: list[tuple[Family[Any], str]] = []
+
+    def register(family: Family[Any], fn: Callable[..., Any], **choices: tuple[Any, ...]) -> Technique:
+        family(paper="https://example.org", choices=choices)(fn)
+        added.append((family, fn.__name__))
+        return family[fn.__name__]
+
+    yield register
+    for family, name in added:
+        del family.techniques[name]
+
+
+@pytest.fixture
+def pipeline() -> Callable[..., Candidate]:
+    """A pipeline: naive RAG with the options given, ``pipeline(retrieval="bm25", passage_filter=("top_k", {"k": 3}))``."""
+
+    def build(**options: str | tuple[str, dict[str, Any]]) -> Candidate:
+        plain: dict[str, Any] = dict.fromkeys(
+            (
+                "pre_embedding",
+                "query_expansion",
+                "reranking",
+                "passage_augment",
+                "passage_compress",
+                "post_generation",
+            ),
+            "none",
+        )
+        plain |= {"retrieval": "vector", "passage_filter": "top_k", "prompt_maker": "listing"} | options
+        pairs = {family: (o, {}) if isinstance(o, str) else o for family, o in plain.items()}
+        return read_configuration({f: {"technique": name, "parameters": p} for f, (name, p) in pairs.items()})
+
+    return build
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended, and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def ragsmith(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ended]:
+    """Run a command in this process."""
+    from ragsmith.cli import run  # noqa: PLC0415
+
+    def command(*arguments: object) -> Ended:
+        capsys.readouterr()
+        code = run([str(argument) for argument in arguments])
+        said = capsys.readouterr()
+        return Ended(code, said.out, said.err)
+
+    return command
+
+
+@pytest.fixture
+def spawn(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start a command in a process and a process group of its own; what still runs at the end is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: object, **environment: str) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ragsmith", *map(str, arguments)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1]), **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def search_arguments(tiny_folder: Path, tiny_space: Path) -> Callable[..., list[object]]:
+    """Arguments of a small search on the tiny data set, in the folder it is run in."""
+
+    def arguments(*more: object, cache: str = "cache.sqlite", reports: str = "reports") -> list[object]:
+        return [
+            *("search", "--dataset", tiny_folder, "--space", tiny_space, "--chunk-size", CHUNK_SIZE),
+            *("--population", 8, "--generations", 2, "--cache", cache, "--reports", reports),
+            *more,
+        ]
+
+    return arguments

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from statistics import fmean
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from landscapes import PAPER_SIZES, additive, run
+
+from ragsmith.errors import UsageError
+from ragsmith.strategies import PRESETS, GeneticSearch, GeneticSettings, Genome, RandomSearch
+from ragsmith.strategies.crossover import CROSSOVERS
+from ragsmith.strategies.mutation import MUTATIONS
+from ragsmith.strategies.selection import SELECTIONS
+
+PAPER = PRESETS["paper"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.integers(1, 15), min_size=1, max_size=6).map(tuple),
+    st.builds(
+        GeneticSettings,
+        population=st.integers(4, 9),
+        generations=st.integers(1, 6),
+        elitism=st.integers(0, 3),
+        crossover=st.sampled_from(sorted(CROSSOVERS)),
+        mutation=st.sampled_from(sorted(MUTATIONS)),
+        selection=st.sampled_from(sorted(SELECTIONS)),
+        crossover_rate=st.sampled_from([0.0, 0.6, 1.0]),
+        seed=st.integers(0, 50),
+    ),
+    st.booleans(),
+)
+def test_population_is_constant_and_elites_survive_unchanged(
+    sizes: tuple[int, ...], knobs: GeneticSettings, flaky: bool
+) -> None:
+    true_score = additive(sizes, knobs.seed)
+
+    def score(genome: Genome) -> float | None:
+        return None if flaky and sum(genome) % 3 == 0 else true_score(genome)
+
+    search = GeneticSearch(sizes, knobs)
+    run(search, score)
+
+    def order(genome: Genome) -> float:
+        return -1.0 if (value := score(genome)) is None else value
+
+    assert len(search.history) <= knobs.generations + 1
+    assert {len(generation.population) for generation in search.history} == {knobs.population}
+    for last, generation in zip(search.history, search.history[1:], strict=False):
+        elites = sorted(last.population, key=order, reverse=True)[: knobs.elitism]  # stable: the first of equals first
+        assert list(generation.population[: knobs.elitism]) == elites
+        assert 0.0 <= generation.mutation_rate <= max(knobs.mutation_max, knobs.mutation_rate)
+
+
+def test_the_papers_run_is_generation_0_and_twenty_more() -> None:
+    search = GeneticSearch(PAPER_SIZES, replace(PAPER, target=None))
+    proposed = run(search, additive(PAPER_SIZES, 1))
+    assert [generation.number for generation in search.history] == list(range(21))
+    assert PAPER.evaluations == 16 + 20 * 11 == 236
+    assert len(proposed) < PAPER.evaluations  # children that are known cost nothing
+    assert search.history[0].evaluations == len(set(search.history[0].population))
+
+
+def test_it_finds_99_percent_of_the_optimum_and_beats_random_search() -> None:
+    found, baseline, evaluations = [], [], []
+    for seed in range(20):
+        score = additive(PAPER_SIZES, seed)
+        search = GeneticSearch(PAPER_SIZES, replace(PAPER, seed=seed, target=None))
+        evaluations.append(len(run(search, score)))
+        blind = RandomSearch(PAPER_SIZES, seed=seed, max_evaluations=evaluations[-1])
+        run(blind, score)
+        found.append(search.best()[1])
+        baseline.append(blind.best()[1])
+    assert fmean(found) >= 0.99
+    assert fmean(found) > fmean(baseline) + 0.05
+    assert sum(ours > blind for ours, blind in zip(found, baseline, strict=True)) >= 19
+    assert fmean(evaluations) == pytest.approx(148, abs=10)  # the reference's simulation: 147.8
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("crossover", name) for name in CROSSOVERS]
+    + [("mutation", name) for name in MUTATIONS]
+    + [("selection", name) for name in SELECTIONS],
+)
+def test_every_operator_searches(kind: str, name: str) -> None:
+    found = []
+    for seed in range(8):
+        search = GeneticSearch(PAPER_SIZES, replace(PAPER, seed=seed, **{kind: name}))
+        run(search, additive(PAPER_SIZES, seed))
+        found.append(search.best()[1])
+    assert fmean(found) > 0.96  # random search with as many evaluations: 0.91
+
+
+@pytest.mark.parametrize("sizes", [(5,), (1,), (1, 1, 1), (2, 2), (15, 15), (15,) * 6])
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        GeneticSettings(population=4, elitism=2),
+        GeneticSettings(population=4, elitism=2, crossover_rate=0.0),
+        GeneticSettings(population=2, elitism=1),
+        GeneticSettings(population=5, elitism=0, mutation="random", mutation_rate=0.8),
+    ],
+)
+def test_edge_cases(sizes: tuple[int, ...], knobs: GeneticSettings) -> None:
+    search = GeneticSearch(sizes, replace(knobs, target=None))
+    run(search, additive(sizes, 1))
+    assert len(search.history) == 21
+    assert {len(generation.population) for generation in search.history} == {knobs.population}
+    assert search.best() is not None
+
+
+def test_children_survive_and_an_odd_parent_has_one() -> None:
+    knobs = GeneticSettings(
+        population=5, elitism=2, generations=1, crossover_rate=1.0, mutation="random", mutation_rate=0.0, target=None
+    )
+    search = GeneticSearch((9, 9, 9), knobs)
+    score = additive((9, 9, 9), 1)
+    run(search, score)
+    first, second = search.history
+    parents = sorted(first.population, key=score, reverse=True)
+    assert list(second.population[:2]) == parents[:2]
+    for genes in zip(*second.population[2:4], *parents[:2], strict=True):
+        assert sorted(genes[:2]) == sorted(genes[2:])
+    assert second.population[4] == parents[2]
+
+
+def test_a_generation_that_is_wholly_known_is_recorded_and_passed_over() -> None:
+    search = GeneticSearch((2, 2), GeneticSettings(population=4, elitism=1, target=None))
+    proposed = run(search, additive((2, 2), 1))
+    assert sorted(proposed) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert len(search.history) == 21
+    assert [generation.evaluations for generation in search.history].count(0) >= 17
+
+
+def test_the_rate_adapts_to_diversity_and_stagnation() -> None:
+    search = GeneticSearch(PAPER_SIZES, replace(PAPER, target=None))
+    run(search, additive(PAPER_SIZES, 2))
+    assert search.history[0].mutation_rate is None
+    for last, generation in zip(search.history, search.history[1:], strict=False):
+        expected = 0.08 + 0.12 * ((1 - last.diversity) + min(last.stagnant / 10, 1)) / 2
+        assert generation.mutation_rate == pytest.approx(expected)
+
+
+def test_other_mutations_keep_their_rate() -> None:
+    search = GeneticSearch(PAPER_SIZES, replace(PAPER, mutation="swap", mutation_rate=0.3))
+    run(search, additive(PAPER_SIZES, 2))
+    assert {generation.mutation_rate for generation in search.history[1:]} == {0.3}
+
+
+def test_it_stops_after_so_many_generations_without_improvement() -> None:
+    search = GeneticSearch((4, 4, 4), replace(PAPER, convergence=3, target=None))
+    run(search, lambda genome: 0.5)
+    assert [generation.stagnant for generation in search.history] == [0, 1, 2, 3]
+
+    search = GeneticSearch((4, 4, 4), replace(PAPER, convergence=None, target=None))
+    run(search, lambda genome: 0.5)
+    assert len(search.history) == 21
+
+
+def test_it_stops_when_the_target_is_reached() -> None:
+    score = additive(PAPER_SIZES, 1)
+    search = GeneticSearch(PAPER_SIZES, replace(PAPER, target=0.9))
+    run(search, score)
+    best = [generation.best for generation in search.history]
+    assert best[-1] >= 0.9 > best[-2]
+
+
+def test_the_first_found_of_equals_wins() -> None:
+    search = GeneticSearch((3, 3, 3), PAPER)
+    first = search.propose()[0]
+    run(search, lambda genome: 0.5)
+    assert search.best() == (first, 0.5)
+
+
+def test_failed_members_are_never_parents_of_an_elite_selection_while_enough_succeed() -> None:
+    knobs = GeneticSettings(population=6, elitism=3, generations=1, crossover_rate=0.0, mutation="random",
+                            mutation_rate=0.0, target=None)  # fmt: skip
+    search = GeneticSearch((9, 9, 9), knobs)
+    batch = search.propose()
+    assert len(batch) == 6
+    search.tell({genome: None if i < 3 else 0.1 * i for i, genome in enumerate(batch)})
+    assert search.propose() == ()
+    assert search.history[1].population == tuple(reversed(batch[3:])) * 2
+
+
+def test_a_cut_generation_ends_the_search() -> None:
+    search = GeneticSearch(PAPER_SIZES, PAPER, max_evaluations=20)
+    assert len(run(search, additive(PAPER_SIZES, 1))) == 20
+    assert [generation.evaluations for generation in search.history] == [16, 4]
+    assert len(search.history[-1].population) == 16
+
+
+@pytest.mark.parametrize(
+    ("knobs", "message"),
+    [
+        ({"crossover": "blend"}, "crossover 'blend' is unknown: choose one of single_point, multi_point, uniform"),
+        ({"mutation": "gauss"}, "mutation 'gauss' is unknown: choose one of random, adaptive"),
+        ({"selection": "best"}, "selection 'best' is unknown: choose one of elite, tournament, roulette, rank"),
+        ({"population": 1, "elitism": 0}, "population is 1: give at least 2"),
+        ({"generations": 0}, "generations is 0: give at least 1"),
+        ({"tournament": 0}, "tournament is 0"),
+        ({"convergence": 0}, "convergence is 0"),
+        ({"seed": -1}, "seed is -1: give at least 0"),
+        ({"elitism": 16}, "elitism is 16: give 0 to 15, fewer than the population"),
+        ({"elitism": -1}, "elitism is -1"),
+        ({"crossover_rate": 1.5}, "crossover_rate is 1.5: give a probability between 0 and 1"),
+        ({"mutation_rate": float("nan")}, "mutation_rate is nan"),
+        ({"mutation_rate": 0.5}, "adaptive mutation needs it between mutation_min 0.01 and mutation_max 0.2"),
+        ({"mutation_min": 0.1}, "mutation_rate is 0.08"),
+    ],
+)
+def test_settings_are_checked(knobs: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        GeneticSettings(**knobs)
+
+
+def test_the_papers_preset() -> None:
+    assert asdict(PAPER) == {
+        "population": 16, "generations": 20, "crossover": "uniform", "crossover_rate": 0.6, "mutation": "adaptive",
+        "mutation_rate": 0.08, "mutation_min": 0.01, "mutation_max": 0.2, "selection": "elite", "elitism": 5,
+        "convergence": 100, "target": 1.0, "seed": 42, "tournament": 3,
+    }  # fmt: skip
+    assert PRESETS["default"] == PAPER
+    assert PRESETS["quick"].evaluations < 60

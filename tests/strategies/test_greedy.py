@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+from landscapes import PAPER_SIZES, additive, even, run
+
+from ragsmith.errors import UsageError
+from ragsmith.strategies import Genome, GreedySearch
+
+
+def test_without_interactions_one_pass_finds_the_optimum_and_another_confirms_it() -> None:
+    search = GreedySearch(PAPER_SIZES)
+    run(search, additive(PAPER_SIZES, 1))
+    first, second = search.history[:9], search.history[9:]
+    assert first[-1].best == search.best()[1] == pytest.approx(1.0)
+    assert [step.evaluations for step in first] == [4, 7, 4, 3, 1, 2, 2, 1, 1]  # the start, then size - 1 a gene
+    assert len(second) == 9
+    assert {step.best_genome for step in second} == {search.best()[0]}
+
+
+def test_genes_are_varied_in_order_from_the_start() -> None:
+    search = GreedySearch((2, 3), start=(1, 1))
+    score = {(1, 1): 0.5, (0, 1): 0.6, (0, 0): 0.1, (0, 2): 0.9, (1, 2): 0.2}
+    assert run(search, score.__getitem__) == [(1, 1), (0, 1), (0, 0), (0, 2), (1, 2)]
+    assert search.best() == ((0, 2), 0.9)
+
+
+def test_passes_repeat_until_nothing_changes() -> None:
+    # the better option of the first gene shows only once the second one changed
+    score = {(0, 0): 0.1, (1, 0): 0.0, (0, 1): 0.2, (1, 1): 0.3}
+    search = GreedySearch((2, 2))
+    run(search, score.__getitem__)
+    assert search.best() == ((1, 1), 0.3)
+
+
+def test_it_stays_in_a_genome_that_no_single_gene_improves() -> None:
+    score = {(0, 0): 0.5, (1, 0): 0.4, (0, 1): 0.4}
+    search = GreedySearch((2, 2))
+    assert run(search, score.__getitem__) == [(0, 0), (1, 0), (0, 1)]
+    assert search.best() == ((0, 0), 0.5)
+
+
+def test_an_equal_option_does_not_replace_the_current_one() -> None:
+    search = GreedySearch((3, 3))
+    run(search, lambda genome: 0.5)
+    assert search.best() == ((0, 0), 0.5)
+    assert all(step.population[0] == (0, 0) for step in search.history)
+
+
+def test_it_leaves_a_start_that_fails() -> None:
+    def score(genome: Genome) -> float | None:
+        return None if genome[0] == 0 else genome[1] / 10
+
+    search = GreedySearch((3, 3))
+    run(search, score)
+    assert search.best() == ((1, 2), 0.2)
+
+
+def test_the_start_is_repaired_and_must_lie_in_the_space() -> None:
+    search = GreedySearch((3, 3), start=(0, 1), repair=even)
+    assert search.propose()[0] == (1, 1)
+    with pytest.raises(UsageError, match=r"genome \(0, 3\) is outside"):
+        GreedySearch((3, 3), start=(0, 3))

@@ -1,0 +1,238 @@
+"""What holds for every strategy; `STRATEGIES` is the list."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from dataclasses import asdict
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from landscapes import additive, even, run
+
+from ragsmith.errors import UsageError
+from ragsmith.strategies import STRATEGIES, GeneticSettings, Genome, make_strategy
+
+NAMES = sorted(STRATEGIES)
+SIZES = (3, 1, 4, 2)
+SMALL = GeneticSettings(population=6, generations=6, elitism=2, seed=3)
+
+every = pytest.mark.parametrize("name", NAMES)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(NAMES),
+    st.lists(st.integers(1, 4), min_size=1, max_size=5).map(tuple),
+    st.integers(0, 20),
+    st.none() | st.integers(1, 12),
+    st.floats(0, 1),
+)
+def test_it_proposes_distinct_feasible_genomes_and_finds_the_best_of_them(
+    name: str, sizes: tuple[int, ...], seed: int, limit: int | None, failing: float
+) -> None:
+    rng = random.Random(seed)
+    score = additive(sizes, seed)
+    told: dict[Genome, float | None] = {}
+
+    def evaluate(genome: Genome) -> float | None:
+        told[genome] = None if rng.random() < failing else score(genome)
+        return told[genome]
+
+    space = GeneticSettings(population=4, generations=4, elitism=1, seed=seed)
+    strategy = make_strategy(name, sizes, space, max_evaluations=limit)
+    proposed = run(strategy, evaluate)
+
+    assert len(set(proposed)) == len(proposed) >= 1
+    assert limit is None or len(proposed) <= limit
+    assert all(0 <= gene < size for genome in proposed for gene, size in zip(genome, sizes, strict=True))
+    assert strategy.propose() == ()
+    scored = {genome: value for genome, value in told.items() if value is not None}
+    if not scored:
+        assert strategy.best() is None
+    else:
+        winner = max(scored, key=scored.__getitem__)  # the first of equals in the order of proposal
+        assert strategy.best() == (winner, scored[winner])
+
+
+@every
+def test_history_tells_the_whole_search_and_is_json(name: str) -> None:
+    strategy = make_strategy(name, SIZES, SMALL)
+    score = additive(SIZES, 1)
+    proposed = run(strategy, score)
+    history = strategy.history
+
+    assert [step.number for step in history] == list(range(len(history)))
+    assert sum(step.evaluations for step in history) == len(proposed)
+    assert {genome for step in history for genome in step.population} == set(proposed)
+    best = [step.best for step in history]
+    assert best == sorted(best)
+    assert (history[-1].best_genome, history[-1].best) == strategy.best()
+    for before, step in zip([None, *history], history, strict=False):
+        assert step.diversity == len(set(step.population)) / len(step.population)
+        assert step.mean == pytest.approx(sum(map(score, step.population)) / len(step.population))
+        assert step.stagnant == (0 if before is None or step.best > before.best else before.stagnant + 1)
+    assert json.loads(json.dumps([asdict(step) for step in history]))[0]["best"] == history[0].best
+
+
+@every
+def test_repaired_genomes_only(name: str) -> None:
+    strategy = make_strategy(name, SIZES, SMALL, repair=even)
+    proposed = run(strategy, additive(SIZES, 1))
+    assert all(even(genome) == genome for genome in proposed)
+    assert all(even(genome) == genome for step in strategy.history for genome in step.population)
+
+
+@every
+def test_same_seed_same_run_whatever_the_global_generator_and_the_order_of_answers(name: str) -> None:
+    score = additive(SIZES, 2)
+    random.seed(1)
+    first = make_strategy(name, SIZES, SMALL)
+    run(first, score)
+
+    random.seed(2)
+    state = random.getstate()
+    second = make_strategy(name, SIZES, SMALL)
+    while batch := second.propose():
+        for genome in reversed(batch):  # as if several workers answered, one at a time
+            second.tell({genome: score(genome)})
+            rest = second.propose() if genome != batch[0] else ()
+            assert rest == batch[: len(rest)]
+    assert random.getstate() == state
+    assert second.history == first.history
+    assert second.best() == first.best()
+
+
+@pytest.mark.parametrize("name", ["genetic", "random", "tpe"])
+def test_another_seed_is_another_run(name: str) -> None:
+    sizes = (4, 4, 4, 4)
+    runs = [
+        run(make_strategy(name, sizes, GeneticSettings(seed=seed), max_evaluations=20), additive(sizes, 1))
+        for seed in (1, 2)
+    ]
+    assert runs[0] != runs[1]
+
+
+def test_runs_do_not_depend_on_the_hash_seed() -> None:
+    program = (
+        "from ragsmith.strategies import *\n"
+        "for name in ('genetic', 'random', 'greedy', 'tpe'):\n"
+        "    s = make_strategy(name, (4, 3, 3, 2), GeneticSettings(mutation='composite', selection='rank'),"
+        " max_evaluations=30)\n"
+        "    while b := s.propose(): s.tell({g: (7 * g[0] + 5 * g[1] * g[2]) % 11 / 11 for g in b})\n"
+        "    print(s.history)\n"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(outputs) == 1
+
+
+@every
+def test_propose_repeats_what_was_not_told(name: str) -> None:
+    strategy = make_strategy(name, SIZES, SMALL)
+    batch = strategy.propose()
+    assert strategy.propose() == batch
+    strategy.tell({batch[0]: None})
+    assert strategy.propose() == batch[1:] or len(batch) == 1
+
+
+@every
+def test_a_genome_told_ahead_is_known_and_never_proposed(name: str) -> None:
+    score = additive(SIZES, 3)
+    stored = run(make_strategy(name, SIZES, SMALL), score)
+    again = make_strategy(name, SIZES, SMALL)
+    again.tell({genome: score(genome) for genome in stored})
+    assert not set(run(again, score)) & set(stored)
+    if name != "tpe":  # whose every suggestion depends on what it asked for itself
+        fresh = make_strategy(name, SIZES, SMALL)
+        run(fresh, score)
+        assert [s.population for s in again.history][:1] == [s.population for s in fresh.history][:1]
+
+
+@every
+def test_when_everything_fails_nothing_wins_and_the_search_still_ends(name: str) -> None:
+    strategy = make_strategy(name, SIZES, SMALL)
+    run(strategy, lambda genome: None)
+    assert strategy.best() is None
+    assert {(step.best, step.best_genome, step.mean) for step in strategy.history} == {(None, None, None)}
+
+
+@every
+def test_max_evaluations_cuts_the_last_batch(name: str) -> None:
+    strategy = make_strategy(name, (4, 4, 4), max_evaluations=7)
+    assert len(run(strategy, additive((4, 4, 4), 1))) == 7
+    assert sum(step.evaluations for step in strategy.history) == 7
+
+
+def test_a_failure_may_be_replaced_by_a_score_but_a_score_is_final() -> None:
+    strategy = make_strategy("exhaustive", (2,))
+    strategy.tell({(0,): None, (1,): 0.2})
+    strategy.tell({(0,): 0.2, (1,): 0.2})
+    assert strategy.best() == ((0,), 0.2)
+    with pytest.raises(UsageError, match=r"genome \(1,\) was told 0.2 and now 0.3"):
+        strategy.tell({(1,): 0.3})
+
+
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        ({(0, 2): 0.5}, r"genome \(0, 2\) is outside the space \(2, 2\)"),
+        ({(0, -1): 0.5}, "outside"),
+        ({(0,): 0.5}, "outside"),
+        ({(0, 1): float("nan")}, "is nan: tell a finite number, or None"),
+        ({(0, 1): float("inf")}, "is inf"),
+    ],
+)
+def test_wrong_scores_are_refused_and_nothing_is_kept(scores: dict[Genome, float], message: str) -> None:
+    strategy = make_strategy("exhaustive", (2, 2))
+    with pytest.raises(UsageError, match=message):
+        strategy.tell({(1, 1): 0.9, **scores})
+    assert strategy.best() is None
+
+
+@pytest.mark.parametrize("name", ["genetic", "greedy", "tpe"])  # the others use only what repair leaves alone
+def test_a_repair_that_leaves_the_space_is_refused(name: str) -> None:
+    strategy = make_strategy(name, (2, 2), repair=lambda genome: (*genome[:1], 9))
+    with pytest.raises(UsageError, match="outside the space"):
+        strategy.propose()
+
+
+@pytest.mark.parametrize("sizes", [(), (3, 0)])
+def test_a_space_without_genomes_is_refused(sizes: tuple[int, ...]) -> None:
+    with pytest.raises(UsageError, match="give every gene at least one option"):
+        make_strategy("genetic", sizes)
+
+
+def test_a_limit_below_one_is_refused() -> None:
+    with pytest.raises(UsageError, match="max_evaluations is 0: give at least 1, or None"):
+        make_strategy("random", (2, 2), max_evaluations=0)
+
+
+def test_an_unknown_strategy_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(
+        UsageError, match=r"strategy 'annealing' is unknown: choose one of genetic, random, tpe, greedy"
+    ):
+        make_strategy("annealing", (2, 2))
+
+
+@every
+def test_the_name_is_the_one_it_was_made_by(name: str) -> None:
+    assert make_strategy(name, (2, 2)).name == name
+
+
+@pytest.mark.parametrize("name", ["random", "tpe"])
+def test_strategies_without_an_end_get_the_genetic_searchs_allowance(name: str) -> None:
+    strategy = make_strategy(name, (5, 5, 5), GeneticSettings(population=5, generations=3, elitism=1))
+    assert len(run(strategy, additive((5, 5, 5), 1))) == 5 + 3 * 4

@@ -1,0 +1,62 @@
+"""Fixtures shared by the tests of all techniques: the town of Velmouth and models that say what a test tells them.
+
+- ``documents``, ``chunks``, ``corpus``: three documents and their ten chunks (``harbour:0`` ... ``flood:2``).
+- ``language_model``: call it with the results to give, ``language_model({"task_name": [result, ...]})``.
+- ``search``: call it with the rankings to give, ``search({"query": hits})`` or ``search(hits)``; see its ``calls``.
+- ``hits``: call it with scores, ``hits([0.9, 0.5])``, for the first chunks in that order.
+- ``embedder``: the embedded one.
+- ``extractive``: the embedded language model on the chunks of Velmouth, for offline methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import pytest
+
+from ragsmith.index import Corpus
+from ragsmith.models.extractive import ExtractiveModel
+from ragsmith.models.wordllama import WordLlamaEmbedder
+from ragsmith.testing import FakeSearch, ScriptedModel, example_chunks, example_documents, fake_search, hits_of
+from ragsmith.types import Chunks, Document, Hits
+
+
+@pytest.fixture
+def documents() -> tuple[Document, ...]:
+    return example_documents()
+
+
+@pytest.fixture
+def chunks() -> Chunks:
+    return example_chunks()
+
+
+@pytest.fixture
+def corpus(documents: tuple[Document, ...], chunks: Chunks) -> Corpus:
+    return Corpus(documents, chunks)
+
+
+@pytest.fixture
+def language_model() -> type[ScriptedModel]:
+    return ScriptedModel
+
+
+@pytest.fixture
+def search() -> Callable[..., FakeSearch]:
+    return fake_search
+
+
+@pytest.fixture
+def hits(chunks: Chunks) -> Callable[[Sequence[float]], Hits]:
+    return partial(hits_of, chunks)
+
+
+@pytest.fixture(scope="session")
+def embedder() -> WordLlamaEmbedder:
+    return WordLlamaEmbedder()
+
+
+@pytest.fixture(scope="session")
+def extractive(embedder: WordLlamaEmbedder) -> ExtractiveModel:
+    return ExtractiveModel([chunk.text for chunk in example_chunks()], embedder)

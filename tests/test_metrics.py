@@ -1,0 +1,141 @@
+import itertools
+from collections.abc import Callable
+
+import ir_measures
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from ir_measures import AP, RR, R, Success, nDCG
+from numpy.typing import ArrayLike
+
+from ragsmith.metrics import (
+    average_precision,
+    exact_match,
+    mean_pairwise_cosine,
+    ndcg_at,
+    recall_at,
+    reciprocal_rank,
+    redundancy_ratio,
+    span_recall_at,
+    success_at,
+    token_f1,
+)
+from ragsmith.types import Span
+
+IDS = "abcdefghijkl"
+ORACLE = {
+    R @ 5: recall_at,
+    Success @ 5: success_at,
+    nDCG @ 5: ndcg_at,
+    AP: average_precision,
+    RR: reciprocal_rank,
+}
+
+
+def test_worked_values() -> None:
+    ranking, gold = list("abcdef"), {"b", "e", "x"}
+    assert recall_at(ranking, gold) == pytest.approx(2 / 3)
+    assert average_precision(ranking, gold) == pytest.approx(0.3)
+    assert ndcg_at(ranking, gold) == pytest.approx(0.4776237035, abs=1e-10)
+    assert reciprocal_rank(ranking, gold) == 0.5
+    assert success_at(ranking, gold) == 1
+    late = {"f"}
+    assert recall_at(ranking, late) == ndcg_at(ranking, late) == success_at(ranking, late) == 0
+    assert average_precision(ranking, late) == reciprocal_rank(ranking, late) == pytest.approx(1 / 6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.permutations(IDS), st.integers(0, 12), st.sets(st.sampled_from(IDS), min_size=1))
+def test_values_equal_those_of_ir_measures(order: list[str], found: int, gold: set[str]) -> None:
+    ranking = order[:found]
+    run = {"q": {key: float(-rank) for rank, key in enumerate(ranking)}}
+    expected = (
+        ir_measures.calc_aggregate(list(ORACLE), {"q": dict.fromkeys(gold, 1)}, run)
+        if ranking
+        else dict.fromkeys(ORACLE, 0)
+    )
+    assert {measure: own(ranking, gold) for measure, own in ORACLE.items()} == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("metric", ORACLE.values())
+def test_only_the_first_occurrence_counts(metric: Callable[[list[str], set[str]], float]) -> None:
+    assert metric(list("abbaacbd"), {"b", "d"}) == metric(list("abcd"), {"b", "d"})
+
+
+@pytest.mark.parametrize("metric", ORACLE.values())
+def test_a_question_without_gold_is_not_scored(metric: Callable[[list[str], set[str]], float]) -> None:
+    with pytest.raises(ValueError, match="without gold evidence"):
+        metric(["a"], set())
+
+
+@pytest.mark.parametrize("metric", [recall_at, ndcg_at, success_at])
+def test_a_cut_below_one_is_refused(metric: Callable[[list[str], set[str], int], float]) -> None:
+    with pytest.raises(ValueError, match="k is 0"):
+        metric(["a"], {"a"}, 0)
+
+
+def test_span_recall_takes_the_union_of_what_was_retrieved() -> None:
+    gold = [Span("d", 0, 100), Span("e", 0, 10)]
+    pieces = [Span("d", 0, 30), Span("d", 20, 50), Span("e", 6, 90)]
+    assert span_recall_at(pieces, gold, k=1) == 0
+    assert span_recall_at(pieces, gold, k=2) == 0.5  # 30 + 30 characters, 10 of them twice: exactly half
+    assert span_recall_at([pieces[0], pieces[0], pieces[1]], gold, k=2) == 0.5
+    assert span_recall_at([*pieces, Span("e", 0, 1)], gold, k=4) == 1
+    nested = [Span("d", 0, 40), Span("d", 10, 20), Span("d", 30, 49)]  # 49 characters, many of them twice
+    assert span_recall_at(nested, gold[:1]) == 0
+    with pytest.raises(ValueError, match="without gold evidence"):
+        span_recall_at(pieces, [])
+
+
+SPAN = st.builds(
+    lambda doc, start, size: Span(doc, start, start + size),
+    st.sampled_from("de"),
+    st.integers(0, 20),
+    st.integers(1, 15),
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(SPAN, max_size=8), st.lists(SPAN, min_size=1, max_size=4), st.integers(1, 6))
+def test_span_recall_agrees_with_counting_characters(retrieved: list[Span], evidence: list[Span], k: int) -> None:
+    seen = {(span.doc, i) for span in list(dict.fromkeys(retrieved))[:k] for i in range(span.start, span.end)}
+    gold = set(evidence)
+    covered = [
+        sum((span.doc, i) in seen for i in range(span.start, span.end)) / (span.end - span.start) for span in gold
+    ]
+    assert span_recall_at(retrieved, evidence, k) == sum(share >= 0.5 for share in covered) / len(gold)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "match", "f1"),
+    [
+        ("The Eiffel Tower!", "eiffel tower", 1, 1),
+        ("in the tower", "the Eiffel tower", 0, 0.5),
+        ("a a cat cat dog", "cat", 0, 0.5),
+        ("cat cat cat", "cat cat dog", 0, 2 / 3),
+        ("yes", "no", 0, 0),
+        ("", "the", 1, 1),
+        ("", "no", 0, 0),
+        ("no", "", 0, 0),
+    ],
+)
+def test_answers_are_compared_as_squad_does(answer: str, reference: str, match: float, f1: float) -> None:
+    assert exact_match(answer, reference) == match
+    assert token_f1(answer, reference) == pytest.approx(f1)
+
+
+def test_redundancy_is_the_share_of_similar_pairs() -> None:
+    vectors = np.array([[1, 0], [2, 0.1], [0, 1], [0, 0]])
+    assert redundancy_ratio(vectors) == pytest.approx(1 / 6)
+    assert redundancy_ratio(vectors, threshold=-0.5) == 1
+    cosines = [
+        np.dot(a, b) / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-300) for a, b in itertools.combinations(vectors, 2)
+    ]
+    assert mean_pairwise_cosine(vectors) == pytest.approx(np.mean(cosines))
+
+
+@pytest.mark.parametrize("vectors", [[], [[1.0, 0.0]], np.empty((0, 3))])
+def test_fewer_than_two_passages_have_no_redundancy(vectors: ArrayLike) -> None:
+    assert redundancy_ratio(vectors) is None
+    assert mean_pairwise_cosine(vectors) is None
