@@ -19,7 +19,7 @@ class Memo(Generic[V]):
 
     def __init__(self) -> None:
         self._done: dict[Hashable, V] = {}
-        self._running: dict[Hashable, Future[V]] = {}
+        self._running: dict[Hashable, Future[V] | None] = {}  # the future is made by the first who has to wait
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -34,7 +34,7 @@ class Memo(Generic[V]):
         try:
             return self._done[key]
         except KeyError:
-            return self.get_many([key], lambda _: [compute()])[0]
+            return self.get_many((key,), lambda _: (compute(),))[0]
 
     def get_many(self, keys: Sequence[Hashable], compute: Callable[[list[Any]], Sequence[V]]) -> list[V]:
         """The values of ``keys``; ``compute`` is given, once, the distinct keys that nobody has or is computing.
@@ -43,19 +43,22 @@ class Memo(Generic[V]):
         """
         mine: list[Hashable] = []
         others: dict[Hashable, Future[V]] = {}
+        done, running = self._done, self._running
         with self._lock:
             for key in dict.fromkeys(keys):
-                if key in self._done:
+                if key in done:
                     continue
-                if key in self._running:
-                    others[key] = self._running[key]
+                if key in running:
+                    others[key] = running[key] = running[key] or Future()
                 else:
-                    self._running[key] = Future()
+                    running[key] = None
                     mine.append(key)
         if mine:
             self._compute(mine, compute)
+        if not others:
+            return [done[key] for key in keys]
         found = {key: future.result() for key, future in others.items()}
-        return [found[key] if key in found else self._done[key] for key in keys]
+        return [found[key] if key in found else done[key] for key in keys]
 
     def _compute(self, mine: list[Hashable], compute: Callable[[list[Any]], Sequence[V]]) -> None:
         try:
@@ -63,13 +66,16 @@ class Memo(Generic[V]):
             if len(values) != len(mine):
                 raise RuntimeError(f"{len(mine)} values were asked for and {len(values)} came back")
         except BaseException as error:
-            with self._lock:
-                futures = [self._running.pop(key) for key in mine]
-            for future in futures:
+            for _, future in self._end(mine, ()):
                 future.set_exception(error)
             raise
-        with self._lock:
-            self._done.update(zip(mine, values, strict=True))
-            futures = [self._running.pop(key) for key in mine]
-        for future, value in zip(futures, values, strict=True):
+        for value, future in self._end(mine, values):
             future.set_result(value)
+
+    def _end(self, mine: Sequence[Hashable], values: Sequence[V]) -> list[tuple[Any, Future[V]]]:
+        """Take ``mine`` out of what is running, remember ``values``, and return who is waited for."""
+        with self._lock:
+            self._done.update(zip(mine, values, strict=bool(values)))
+            futures = [self._running.pop(key) for key in mine]
+        paired = zip(values or [None] * len(futures), futures, strict=True)
+        return [(value, future) for value, future in paired if future is not None]

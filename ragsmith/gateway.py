@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -74,7 +74,6 @@ class Completion:
     usage: Usage
 
 
-@runtime_checkable
 class ChatModel(Protocol):
     """A model that completes prompts; its replies are paid for, so they are kept for good."""
 
@@ -90,6 +89,11 @@ class ChatModel(Protocol):
             ModelError: no valid reply could be had.
         """
         ...
+
+
+def completes(model: object) -> TypeGuard[ChatModel]:
+    """Whether ``model`` is a chat model, which completes prompts, and not one that performs tasks itself."""
+    return hasattr(model, "complete")
 
 
 class CallStore(Protocol):
@@ -156,7 +160,7 @@ class Gateway:
 
     def language_model(self, model: LanguageModel | ChatModel, meter: Meter) -> LanguageModel:
         """A metered view of a language model."""
-        return _Chat(self, model, meter) if isinstance(model, ChatModel) else _Tasks(self, model, meter)
+        return _Chat(self, model, meter) if completes(model) else _Tasks(self, model, meter)
 
     def embedder(self, model: Embedder, meter: Meter) -> Embedder:
         """A metered view of an embedder."""

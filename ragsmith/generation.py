@@ -125,7 +125,11 @@ _ASKS_NUMBER = re.compile(
     re.IGNORECASE,
 )
 _ASKS_NAME = re.compile(r"\b(?:who|whom|whose)\b", re.IGNORECASE)
-_NUMBER = re.compile(r"\d")
+_NUMBER = re.compile(
+    r"\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|thirty|forty|fifty|sixty|seventy"
+    r"|eighty|ninety|hundreds?|thousands?|millions?|billions?|half|twice|third|quarter)\b",
+    re.IGNORECASE,
+)
 _NAME = re.compile(r"(?<=[\w,] )[A-Z][a-z]+")
 
 

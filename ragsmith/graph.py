@@ -95,7 +95,10 @@ class EntityGraph:
         self._of_relation = _postings(relation_terms)
         self._lengths = np.array([math.sqrt(sum(self._idf[t] ** 2 for t in sorted(held))) for held in entity_terms])
         self._degree = np.bincount(np.concatenate([self._subject, self._object]), minlength=len(node)).astype(float)
-        self._trigrams = {term: _trigrams(term) for term in sorted(self._of_entity)}
+        self._of_trigram: dict[str, list[str]] = {}
+        for term in sorted(self._of_entity):
+            for trigram in sorted(_trigrams(term)):
+                self._of_trigram.setdefault(trigram, []).append(term)
 
     def match(self, text: str, n: int = 10) -> tuple[tuple[str, float], ...]:
         """Return the ``n`` entities whose names are most like ``text``: identifiers and scores in (0, 1], best first.
@@ -103,7 +106,7 @@ class EntityGraph:
         The score is the cosine of idf-weighted terms (Salton & Buckley 1988), so that an ordinary word matches next to
         nothing. A word that no name has stands for the most similar one that some have, by its letters.
         """
-        scores = self._matched(text)
+        scores = self._matched(self._known(text))
         entities = tuple(self.entities)
         return tuple((entities[i], float(scores[i])) for i in _best(scores, n))
 
@@ -132,9 +135,22 @@ class EntityGraph:
         scores = np.round(scores + _SUPPORT * np.log1p(total), 9)  # many weak relations count less than one that fits
         return tuple(Hit(self._chunks[i], float(scores[i]), Scale.GRAPH) for i in _best(scores, k))
 
-    def _matched(self, text: str) -> NDArray[np.float64]:
-        """Cosine of every entity's name with ``text``, shape ``(entities,)``."""
-        known = dict.fromkeys(self._nearest(term) for term in sorted(set(terms(text))))
+    def _known(self, text: str) -> tuple[str, ...]:
+        """Terms of ``text``, a misspelt one replaced, each once."""
+        return tuple(dict.fromkeys(self._nearest(term) for term in sorted(set(terms(text)))))
+
+    def _nearest(self, term: str) -> str:
+        """Return ``term`` if the corpus has it, else the most similar term of a name (Dice coefficient of trigrams)."""
+        if term in self._idf or len(term) < 4:
+            return term
+        mine = _trigrams(term)
+        shared = Counter(other for trigram in mine for other in self._of_trigram.get(trigram, ()))
+        alike = ((2 * n / (len(mine) + len(_trigrams(other))), other) for other, n in shared.items())
+        best, name = max(alike, default=(0.0, term))
+        return name if best >= _ALIKE else term
+
+    def _matched(self, known: Sequence[str]) -> NDArray[np.float64]:
+        """Cosine of every entity's name with the terms ``known``, shape ``(entities,)``."""
         scores = np.zeros(len(self.entities))
         for term in known:
             if term in self._of_entity:
@@ -142,38 +158,29 @@ class EntityGraph:
         length = math.sqrt(sum(self._idf.get(term, 0.0) ** 2 for term in known))
         return np.round(scores / (self._lengths * length), 6) if length and len(scores) else scores
 
-    def _nearest(self, term: str) -> str:
-        """Return ``term`` if the corpus has it, else the most similar term of a name (Dice coefficient of trigrams)."""
-        if term in self._idf or len(term) < 4:
-            return term
-        mine = _trigrams(term)
-        likeness = ((2 * len(mine & other) / (len(mine) + len(other)), name) for name, other in self._trigrams.items())
-        best, name = max(likeness, default=(0.0, term))
-        return name if best >= _ALIKE else term
-
     def _evidence(self, text: str, seeds: int) -> NDArray[np.float64]:
         """How much each relation says about ``text``, shape ``(relations,)``."""
-        matched = self._matched(text)
+        known = self._known(text)
+        matched = self._matched(known)
         if not matched.any():
             return np.zeros(len(self.relations))
         active = np.zeros_like(matched)
         chosen = _best(matched, seeds)
         active[chosen] = matched[chosen]
-        fits = self._fit(text)
+        fits = self._fit(known)
         share = active / np.maximum(self._degree, 1.0) ** 0.5  # a hub spreads itself thin
         passed = np.bincount(self._object, weights=share[self._subject] * fits, minlength=len(active))
         passed += np.bincount(self._subject, weights=share[self._object] * fits, minlength=len(active))
         active += _DECAY * passed
         return np.round((active[self._subject] + active[self._object]) * fits, 9)
 
-    def _fit(self, text: str) -> NDArray[np.float64]:
-        """Share of the idf-weighted terms of ``text`` that each relation's sentence holds, shape ``(relations,)``."""
-        wanted = sorted(set(terms(text)))
+    def _fit(self, known: Sequence[str]) -> NDArray[np.float64]:
+        """Share of the idf-weighted terms ``known`` that each relation's sentence holds, shape ``(relations,)``."""
         fits = np.zeros(len(self.relations))
-        for term in wanted:
+        for term in known:
             if term in self._of_relation:
                 fits[self._of_relation[term]] += self._idf[term]
-        total = sum(self._idf.get(term, 0.0) for term in wanted)
+        total = sum(self._idf.get(term, 0.0) for term in known)
         return fits / total if total else fits
 
 

@@ -94,7 +94,7 @@ def unquoted(text: str) -> str:
     return "\n".join(line.removeprefix("> ") for line in text.split("\n"))
 
 
-JUDGE = Task(name="judge", prompt=PROMPT, parse=verdict, offline=judge_offline, max_tokens=16)
+JUDGE = Task(name="judge", prompt=PROMPT, parse=verdict, offline=judge_offline, max_tokens=256)
 
 
 def judge(question: str, reference: str, answer: str, *, language_model: LanguageModel) -> float:

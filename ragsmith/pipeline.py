@@ -17,7 +17,7 @@ from ragsmith.cache import Memo
 from ragsmith.canonical import digest
 from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.families import FAMILIES
-from ragsmith.gateway import ChatModel, Gateway, Meter, Usage
+from ragsmith.gateway import ChatModel, Gateway, Meter, Usage, completes
 from ragsmith.generation import generate
 from ragsmith.graph import EntityGraph, build_graph
 from ragsmith.index import Corpus, Index
@@ -66,7 +66,7 @@ class Models:
     @property
     def waits(self) -> bool:
         """Whether a model is somewhere else, so that many questions at once save time."""
-        return any(isinstance(model, ChatModel) for model in (self.language_model, self.judge))
+        return any(completes(model) for model in (self.language_model, self.judge))
 
     def ids(self) -> dict[str, str]:
         """Role to model id."""

@@ -29,9 +29,7 @@ _REFERENCE = re.compile(
     r"\s\d+(?:[.()]\w+\)?)*(?:\sof\s\d{4})?|§+\s?\d+\w*"
 )
 _CAPITALISED = r"(?:(?:[A-Z]\.){2,}|[A-Z]\.(?=\s[A-Z])|[A-Z][\w’'-]*)"  # U.S., an initial, a word
-_NAME = re.compile(
-    rf"\b{_CAPITALISED}(?:\s(?:(?:of|for|de|du|van|von)\s(?:the\s)?)?(?:{_CAPITALISED}|\d{{2,4}}\b))*"
-)
+_NAME = re.compile(rf"\b{_CAPITALISED}(?:\s(?:(?:of|for|de|du|van|von)\s(?:the\s)?)?(?:{_CAPITALISED}|\d{{2,4}}\b))*")
 _CALENDAR = frozenset(
     words(
         "January February March April May June July August September October November December "

@@ -56,9 +56,15 @@ def file_engine(path: Path, *, timeout: float, options: str) -> Engine:
 
     Transactions are ours: the driver would begin them too late to keep a read-then-write whole.
     """
+
+    def create() -> sqlite3.Connection:
+        connection = connect(path, timeout=timeout, options=options)
+        connection.execute("PRAGMA synchronous = NORMAL")
+        return connection
+
     engine = create_engine(
         "sqlite://",
-        creator=lambda: connect(path, timeout=timeout, options=options),
+        creator=create,
         poolclass=QueuePool,
         pool_size=0,  # no bound: as many connections as threads that are at it
         hide_parameters=True,
@@ -82,7 +88,6 @@ def connect(path: Path, *, timeout: float, options: str) -> sqlite3.Connection:
         check_same_thread=False,
     )
     connection.text_factory = lambda raw: raw.decode(errors="replace")
-    connection.execute("PRAGMA synchronous = NORMAL")
     return connection
 
 
@@ -118,7 +123,7 @@ def refuse_foreign(path: Path) -> None:
             raise StoreError(f"{path} is not a ragsmith cache and was left as it is: name another cache") from error
         raise StoreError(f"{path} cannot be opened ({error}): make it readable or name another cache") from error
     if application != APPLICATION_ID:
-        raise StoreError(f"{path} is a database of another program and was left as it is: name another cache")
+        raise StoreError(f"{path} is not a ragsmith cache and was left as it is: name another cache")
 
 
 def log_of(path: Path) -> Path:
@@ -148,31 +153,35 @@ def log_is_missing(path: Path, *, timeout: float) -> bool:
 
 def enter_wal(path: Path, *, timeout: float) -> None:
     """Switch to WAL mode, waiting for others to let us; a file system that cannot do it keeps its rollback journal."""
-    with closing(connect(path, timeout=timeout, options="mode=rw")) as connection:
-        for remaining in range(int(timeout / PAUSE), -1, -1):
-            try:
-                connection.execute("PRAGMA journal_mode = WAL")
+    with closing(connect(path, timeout=0, options="mode=rw")) as connection:
+        for _ in range(int(timeout / PAUSE)):
+            if _unless_busy(connection, "PRAGMA journal_mode = WAL"):
                 return
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or not remaining:
-                    raise
             time.sleep(PAUSE)
+        connection.execute("PRAGMA journal_mode = WAL")
 
 
 def leave_wal(path: Path) -> None:
     """Move the log into the file and leave WAL mode; while other processes use it, the former as far as they let."""
     for _ in range(10):
         with closing(connect(path, timeout=0, options="mode=rw")) as connection:
-            try:
-                connection.execute("PRAGMA journal_mode = DELETE")
+            if _unless_busy(connection, "PRAGMA journal_mode = DELETE"):
                 return
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
-                    raise
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            _unless_busy(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
         if log_of(path).exists():
             return  # somebody else still has it open, and will close it as we did
         time.sleep(PAUSE)
+
+
+def _unless_busy(connection: sqlite3.Connection, pragma: str) -> bool:
+    """Whether the pragma was carried out; False when another connection was in the way."""
+    try:
+        connection.execute(pragma)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+        return False
+    return True
 
 
 @contextmanager
@@ -184,6 +193,8 @@ def speaking_of(place: str) -> Iterator[None]:
         raise StoreError(explain(place, str(error.orig))) from error
     except sqlite3.Error as error:
         raise StoreError(explain(place, str(error))) from error
+    except UnicodeDecodeError as error:  # the driver, quoting a damaged schema in a message
+        raise StoreError(explain(place, "malformed")) from error
 
 
 def explain(place: str, message: str) -> str:

@@ -2,7 +2,7 @@
 
 - ``tiny_folder``: four short documents about the island of Marrow, 24 questions, six for each document.
 - ``tiny_space``: a YAML file of 48 cheap pipelines over it.
-- ``tiny_setup``: the data set in chunks of about 150 characters, on the embedded models.
+- ``tiny_setup``: the data set in chunks of about one sentence, on the embedded models.
 - ``store``: a fresh cache.
 - ``registered``: puts a technique of the test's own into a family, and takes it out afterwards.
 - ``ragsmith``: runs the command line in this process; ``spawn`` starts it in one of its own.
@@ -28,7 +28,7 @@ from ragsmith.setup import Setup
 from ragsmith.space import Space, load_space, read_configuration
 from ragsmith.store import Store
 
-CHUNK_SIZE = 150
+CHUNK_SIZE = 100
 
 ISLAND: dict[str, tuple[tuple[str, str, str], ...]] = {
     "ferry": (
@@ -252,7 +252,7 @@ def registered() -> Iterator[Callable[..., Technique]]:
 
 @pytest.fixture
 def pipeline() -> Callable[..., Candidate]:
-    """A pipeline: naive RAG with the options given, ``pipeline(retrieval="bm25", passage_filter=("top_k", {"k": 3}))``."""
+    """A pipeline: naive RAG with the options given, as in ``pipeline(retrieval="bm25")``; or (name, parameters)."""
 
     def build(**options: str | tuple[str, dict[str, Any]]) -> Candidate:
         plain: dict[str, Any] = dict.fromkeys(

@@ -73,6 +73,7 @@ def test_ordinary_words_match_next_to_nothing(velmouth: EntityGraph) -> None:
 
 def test_a_misspelt_name_is_matched_by_its_letters(velmouth: EntityGraph) -> None:
     assert velmouth.match("What did Tarrell build?", 1)[0][0] == "oswin tarrel"
+    assert velmouth.search("Tarrell", 1)[0].chunk.id in {"guild:2", "flood:2"}
     assert velmouth.match("zzzzzzzz qqqqqqq") == ()
 
 

@@ -38,12 +38,11 @@ MARGIN = 0.05
 def refine_offline(
     model: ExtractiveModel, *, sample: int, question: str, summary: str, passage: tuple[str, ...], words: int
 ) -> str:
-    """Let the sentences of the passage compete for a place in the summary (extractive update summarisation).
+    """Let the sentences of the passage compete for a place in the summary: extractive update summarisation.
 
     The passage's sentences come in the order of their relevance. One that says nothing new is skipped; one that fits is
     added; otherwise it takes the place of the least relevant sentences, if each of them is clearly less relevant than
-    it is and together they make room (the revision of an extract in Carbonell and Goldstein's sense, 1998, one passage
-    at a time). Sentences keep their wording; those of the summary stay in front.
+    it is and together they make room. Sentences keep their wording, one a line; those of the summary stay in front.
     """
     old = list(model.sentences(summary)) if summary else []
     new = [sentence for sentence in model.sentences(passage[0]) if sentence not in old]

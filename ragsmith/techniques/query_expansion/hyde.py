@@ -64,6 +64,8 @@ def hyde(
     each passage and fusing works for word search too, and with ``keep_question`` and ``rrf`` is the DPHF of Singh et
     al. The hits of one passage alone keep their scores.
     """
+    if n < 1:
+        raise ValueError(f"hyde: n is {n}; give 1 or more passages")
     imagined = [language_model.run(IMAGINE, sample=i, question=question.text) for i in range(n)]
     queries = (question.text, *imagined) if keep_question else tuple(imagined)
     rankings = search(tuple(dict.fromkeys(queries)))

@@ -42,7 +42,7 @@ def _specificity(model: ExtractiveModel, word: str) -> float:
 
 
 def _shared(model: ExtractiveModel, question: str) -> list[str]:
-    """Words that at least two feedback passages hold and the question does not, by how many and how telling they are."""
+    """Words that at least two feedback passages hold and the question does not, the most frequent and telling first."""
     asked = set(model.terms(question))
     passages: Counter[str] = Counter()
     surface: dict[str, str] = {}

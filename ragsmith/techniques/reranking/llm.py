@@ -61,8 +61,8 @@ def permutation(reply: str, n: int) -> Order:
 def rank_offline(model: ExtractiveModel, *, sample: int, question: str, passages: tuple[str, ...]) -> Order:
     """Rank by each passage's most relevant sentence, greedily, by maximal marginal relevance.
 
-    A passage stands for its best sentence (Zhang and Callan 2003 and many since: one good sentence makes a passage
-    relevant), and its place depends on what was placed before it (Carbonell and Goldstein 1998).
+    A passage is as relevant as the best part of it (Callan 1994), and its place depends on what was placed before it
+    (Carbonell and Goldstein 1998).
     """
     split = [model.sentences(passage) or (passage,) for passage in passages]
     scores = iter(model.relevance(question, [sentence for group in split for sentence in group]).tolist())
@@ -107,6 +107,7 @@ def llm(
 
 def beginning(text: str, limit: int) -> str:
     """The first ``limit`` characters of ``text`` at most, up to the end of a sentence or, if none ends, of a word."""
+    text = text.strip()
     if len(text) <= limit:
         return text
     ends = [end for _, end in sentences(text) if end <= limit]

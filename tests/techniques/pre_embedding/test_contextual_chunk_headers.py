@@ -62,7 +62,7 @@ def test_offline_header_is_telling_words_that_the_place_does_not_say(
 ) -> None:
     made = extractive.run(WRITE_HEADER, passage=chunks[1].text, place="The harbour of Velmouth > The bell")
     assert made == extractive.run(WRITE_HEADER, passage=chunks[1].text, place="The harbour of Velmouth > The bell")
-    assert "tide tower" in made
+    assert {"bronze", "tower"} <= set(made.split())
     assert len(made.split()) == 5
     assert not {"harbour", "bell", "the"} & set(made.split())
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ def chunk_of(text: str) -> Chunk:
 
 
 def keys(text: str, **parameters: object) -> tuple[str, ...]:
-    (entry,) = parent_document((chunk_of(text),), **parameters)  # type: ignore[arg-type]
+    (entry,) = parent_document((chunk_of(text),), **parameters)
     return entry.keys
 
 
@@ -62,7 +63,7 @@ def test_pieces_of_characters_are_short_whole_words_in_order(words: list[str], s
 def test_neighbouring_pieces_of_characters_overlap() -> None:
     text = " ".join(f"w{i:03}" for i in range(100))
     pieces = keys(text, unit="characters", size=50)
-    for a, b in zip(pieces, pieces[1:], strict=False):
+    for a, b in pairwise(pieces):
         assert set(a.split()) & set(b.split())
 
 

@@ -31,7 +31,11 @@ def ids(hits):
 def test_weight_zero_leaves_the_scorers_own_scores_and_order(chunks):
     hits = hits_of(chunks, [0.9, 0.8, 0.7])
     result = cross_encoder(QUESTION, hits, cross_encoder=Scorer(-3.0, 4.0, 1.5), first_stage_weight=0.0)
-    assert [(hit.chunk.id, hit.score) for hit in result] == [("harbour:1", 4.0), ("harbour:2", 1.5), ("harbour:0", -3.0)]
+    assert [(hit.chunk.id, hit.score) for hit in result] == [
+        ("harbour:1", 4.0),
+        ("harbour:2", 1.5),
+        ("harbour:0", -3.0),
+    ]
     assert {hit.scale for hit in result} == {Scale.CROSS_ENCODER}
 
 

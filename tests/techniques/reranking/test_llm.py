@@ -1,11 +1,9 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ragsmith.models.extractive import ExtractiveModel
-from ragsmith.models.wordllama import WordLlamaEmbedder
 from ragsmith.techniques.reranking.llm import beginning, llm, permutation, rank_offline, ranking_of
-from ragsmith.testing import example_chunks, hits_of
+from ragsmith.testing import hits_of
 from ragsmith.types import Question, Scale
 
 QUESTION = Question("When was the Salt Guild founded?")
@@ -41,15 +39,19 @@ def test_what_has_one_order_only_needs_no_call(chunks, language_model, n):
 def test_passages_are_cut_for_the_prompt_only(chunks, language_model):
     model = language_model({"rank_passages": [(0, 1)]})
     result = llm(QUESTION, hits_of(chunks, [0.9, 0.8]), language_model=model, max_characters=100)
-    assert model.calls[0].inputs["passages"][0] == "The harbour of Velmouth was dug in 1612 by order of Countess Isaura Brandt."
+    assert (
+        model.calls[0].inputs["passages"][0]
+        == "The harbour of Velmouth was dug in 1612 by order of Countess Isaura Brandt."
+    )
     assert result[0].chunk.text == chunks[0].text
 
 
 @given(st.text(alphabet="ab .\n", max_size=60), st.integers(1, 40))
+@example("\n\n a", 1)
 @settings(max_examples=60)
 def test_a_beginning_is_one_and_keeps_the_limit(text, limit):
     start = beginning(text, limit)
-    assert text.startswith(start) or text.strip().startswith(start)
+    assert text.strip().startswith(start)
     assert len(start) <= limit
 
 
@@ -105,11 +107,6 @@ def test_equal_requests_are_equal_tasks():
     assert ranking_of(7) is ranking_of(7)  # the gateway remembers by task
 
 
-@pytest.fixture(scope="module")
-def extractive():
-    return ExtractiveModel([chunk.text for chunk in example_chunks()], WordLlamaEmbedder())
-
-
 def test_offline_prefers_the_passage_with_the_best_sentence(chunks, extractive):
     texts = tuple(chunk.text for chunk in chunks)
     order = rank_offline(extractive, sample=0, question=QUESTION.text, passages=texts)
@@ -124,7 +121,9 @@ def test_offline_a_copy_falls_behind_a_passage_that_says_something_else(extracti
         "The Salt Guild was founded in 1598.",
         "The guild was founded by twelve families in 1598.",
     )
-    order = rank_offline(extractive, sample=0, question="When was the guild founded and by which families?", passages=passages)
+    order = rank_offline(
+        extractive, sample=0, question="When was the guild founded and by which families?", passages=passages
+    )
     assert order.index(2) < order.index(1)
 
 

@@ -15,7 +15,7 @@ def test_each_query_has_its_own_ranking_by_cosine(index: Index, embedder: Embedd
     assert [len(hits) for hits in rankings] == [4, 4]
     cosines = embedder.embed(queries) @ embedder.embed([chunk.text for chunk in chunks]).T
     for row, hits in zip(cosines, rankings, strict=True):
-        assert hits[0].chunk is chunks[int(np.argmax(row))]
+        assert hits[0].chunk == chunks[int(np.argmax(row))]
         assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
         assert {hit.scale for hit in hits} == {Scale.COSINE}
 

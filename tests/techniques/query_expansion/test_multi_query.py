@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ragsmith.models import Embedder
+from ragsmith.models.extractive import ExtractiveModel
+from ragsmith.techniques.query_expansion.multi_query import PARAPHRASE, multi_query
+from ragsmith.testing import ScriptedModel, hits_of
+from ragsmith.types import Chunks, Hits, Question, Scale
+
+QUESTION = Question("Who pays?")
+
+
+def scripted(*variants: str) -> ScriptedModel:
+    return ScriptedModel({"paraphrase_question": [variants]})
+
+
+def test_question_and_paraphrases_are_searched_together(search: Callable[..., Any], hits: Callable[..., Hits]) -> None:
+    model, found = scripted("A?", "B?"), search(hits([3, 2, 1]))
+    multi_query(QUESTION, found, language_model=model, n=2)
+    assert found.calls == [("Who pays?", "A?", "B?")]
+    assert model.calls[0].inputs == {"question": "Who pays?", "n": 2}
+
+
+def test_the_question_keeps_its_share_of_the_score(search: Callable[..., Any], chunks: Chunks) -> None:
+    a, b, c = chunks[0], chunks[1], chunks[2]
+    found = search({"Who pays?": hits_of((a, b), [9, 1]), "A?": hits_of((b, c), [5, 4]), "B?": hits_of((c, a), [7, 2])})
+    fused = multi_query(QUESTION, found, language_model=scripted("A?", "B?"), weight=0.6)
+    # min-max: question a 1, b 0; A b 1, c 0; B c 1, a 0; weights 0.6, 0.2, 0.2
+    assert {hit.chunk.id: hit.score for hit in fused} == pytest.approx({a.id: 0.6, b.id: 0.2, c.id: 0.2})
+    assert [hit.chunk for hit in fused] == [a, b, c]
+    assert {hit.scale for hit in fused} == {Scale.CONVEX}
+
+
+def test_the_fused_list_is_cut(search: Callable[..., Any], hits: Callable[..., Hits]) -> None:
+    fused = multi_query(QUESTION, search(hits(range(9, 0, -1))), language_model=scripted("A?"), depth=4)
+    assert len(fused) == 4
+
+
+def test_more_paraphrases_than_asked_for_are_not_searched(
+    search: Callable[..., Any], hits: Callable[..., Hits]
+) -> None:
+    found = search(hits([1]))
+    multi_query(QUESTION, found, language_model=scripted("A?", "B?", "C?"), n=1)
+    assert found.queries == ("Who pays?", "A?")
+
+
+def test_a_model_that_repeats_the_question_changes_nothing(
+    search: Callable[..., Any], hits: Callable[..., Hits]
+) -> None:
+    found = search(hits([0.9, 0.5]))
+    assert multi_query(QUESTION, found, language_model=scripted("Who pays?", "Who pays?")) == hits([0.9, 0.5])
+    assert found.queries == ("Who pays?",)
+
+
+def test_nothing_found_is_no_hits(search: Callable[..., Any]) -> None:
+    assert multi_query(QUESTION, search({}), language_model=scripted("A?")) == ()
+
+
+def test_a_preamble_is_not_searched() -> None:
+    assert PARAPHRASE.parse("Here are two wordings:\n1. Who owes?\n2. Who gives?") == ("Who owes?", "Who gives?")
+    with pytest.raises(ValueError, match="no items"):
+        PARAPHRASE.parse("Here you go:")
+
+
+def test_offline_each_variant_replaces_its_own_words_and_keeps_names_and_numbers(embedder: Embedder) -> None:
+    model = ExtractiveModel(
+        ["The lawyer wrote.", "The physician healed the child.", "The automobile is red."], embedder
+    )
+    question = "Did the attorney of Doctor Hale see 4 cars and a doctor?"
+    assert model.run(PARAPHRASE, question=question, n=3) == (
+        "Did the lawyer of Doctor Hale see 4 cars and a doctor?",
+        "Did the attorney of Doctor Hale see 4 automobile and a doctor?",
+        "Did the attorney of Doctor Hale see 4 cars and a physician?",
+    )
+    assert model.run(PARAPHRASE, question=question, n=1) == (
+        "Did the lawyer of Doctor Hale see 4 automobile and a physician?",
+    )
+
+
+def test_offline_a_variant_after_all_words_takes_the_next_nearest(extractive: ExtractiveModel) -> None:
+    first, second = extractive.related("money", 2)
+    assert extractive.run(PARAPHRASE, question="What is money?", n=5) == (f"What is {first}?", f"What is {second}?")
+
+
+def test_offline_a_question_without_related_words_stays(extractive: ExtractiveModel) -> None:
+    assert extractive.run(PARAPHRASE, question="Who is it?", n=3) == ("Who is it?",)
+    assert extractive.run(PARAPHRASE, question="", n=3) == ("",)

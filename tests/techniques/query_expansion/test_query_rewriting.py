@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ragsmith.models import Embedder
+from ragsmith.models.extractive import ExtractiveModel
+from ragsmith.techniques.query_expansion.query_rewriting import REWRITE, query, query_rewriting
+from ragsmith.testing import ScriptedModel
+from ragsmith.types import Hits, Question
+
+
+def test_only_the_rewritten_query_is_searched(search: Callable[..., Any], hits: Callable[..., Hits]) -> None:
+    model = ScriptedModel({"rewrite_query": ["harbour dues payer"]})
+    found = search({"harbour dues payer": hits([0.9, 0.5, 0.1])})
+    assert query_rewriting(Question("Who pays, please?"), found, language_model=model, depth=2) == hits([0.9, 0.5])
+    assert found.calls == [("harbour dues payer",)]
+    assert model.count("rewrite_query") == 1
+
+
+def test_nothing_found_is_no_hits(search: Callable[..., Any]) -> None:
+    model = ScriptedModel({"rewrite_query": ["x"]})
+    assert query_rewriting(Question("Who?"), search({}), language_model=model) == ()
+
+
+@pytest.mark.parametrize("reply", ['"harbour dues"', " harbour dues\n", "`harbour dues`"])
+def test_quotes_around_the_query_are_dropped(reply: str) -> None:
+    assert query(reply) == "harbour dues"
+
+
+@pytest.mark.parametrize("reply", ["", ' "" ', "Sure:\nharbour dues"])
+def test_anything_but_one_line_is_refused(reply: str) -> None:
+    with pytest.raises(ValueError, match="not a query"):
+        query(reply)
+
+
+def test_offline_keeps_content_words_and_adds_the_feedbacks(extractive: ExtractiveModel) -> None:
+    question = "Could you please tell me who rings the bell of the Tide Tower?"
+    rewritten = extractive.run(REWRITE, question=question)
+    assert rewritten == extractive.run(REWRITE, question=question)
+    assert {"rings", "bell", "tide", "tower"} <= set(rewritten.split())
+    assert not {"you", "who", "the"} & set(rewritten.split())
+    assert set(extractive.expansion_terms(question, 5)) <= set(rewritten.split())
+
+
+def test_offline_a_word_the_corpus_lacks_becomes_its_nearest_one(embedder: Embedder) -> None:
+    model = ExtractiveModel(
+        ["The lawyer wrote.", "The physician healed the child.", "The automobile is red."], embedder
+    )
+    assert model.run(REWRITE, question="Did the attorney see the child and Zyxw?").split()[:4] == [
+        "lawyer",
+        "see",
+        "child",
+        "zyxw",
+    ]
+
+
+@pytest.mark.parametrize("question", ["", "Who is it?"])
+def test_offline_a_question_without_content_words_stays(extractive: ExtractiveModel, question: str) -> None:
+    assert extractive.run(REWRITE, question=question) == question

@@ -1,0 +1,182 @@
+"""The corpus for reading, and the index for searching."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsmith.chunking import chunk_documents
+from ragsmith.index import Corpus, Index
+from ragsmith.models import Vectors
+from ragsmith.testing import example_chunks, example_documents
+from ragsmith.types import Chunk, IndexEntry, Scale, Span
+
+
+class Words:
+    """A text's vector: which of a few words it has, length 1."""
+
+    VOCABULARY = ("salt", "bell", "dues", "wall", "oath", "mud")
+
+    def __init__(self, name: str = "words") -> None:
+        self.id = name
+        self.embedded: list[str] = []
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self.embedded += texts
+        rows = np.array([[float(word in text.lower()) for word in self.VOCABULARY] for text in texts], dtype=np.float32)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+
+
+def entries(keys: Sequence[Sequence[str]]) -> tuple[IndexEntry, ...]:
+    return tuple(
+        IndexEntry(tuple(ks), Chunk(f"d:{n:03}", "d", n, n, n + 1, f"text {n}")) for n, ks in enumerate(keys)
+    )
+
+
+def plain(chunks: Sequence[Chunk]) -> Index:
+    return Index(tuple(IndexEntry((chunk.text,), chunk) for chunk in chunks))
+
+
+# --- the corpus ------------------------------------------------------------------------------------------------------
+
+
+def test_reading_around_a_chunk_stays_in_its_document() -> None:
+    corpus = Corpus(example_documents(), example_chunks())
+    harbour = corpus.document_chunks("harbour")
+    assert [chunk.id for chunk in harbour] == ["harbour:0", "harbour:1", "harbour:2", "harbour:3"]
+    assert corpus.around(harbour[0], 2, 1) == harbour[:2]
+    assert corpus.around(harbour[2], 1, 1) == harbour[1:]
+    assert corpus.around(harbour[3], 0, 5) == harbour[3:]
+    assert corpus.around(harbour[1], 0, 0) == harbour[1:2]
+
+
+def test_a_span_has_the_text_of_its_document() -> None:
+    corpus = Corpus(example_documents(), example_chunks())
+    for chunk in corpus.chunks:
+        assert corpus.text(chunk.span) == chunk.text
+    assert corpus.text(Span("flood", 4, 9)) == "flood"
+
+
+def test_a_corpus_is_identified_by_its_texts_and_its_chunks() -> None:
+    documents = example_documents()
+    whole = Corpus(documents, example_chunks())
+    assert Corpus(documents, example_chunks()).id == whole.id
+    assert Corpus(documents, chunk_documents(documents, size=200)).id != whole.id
+    assert Corpus(documents[:2], example_chunks()).id != whole.id
+
+
+# --- the index -------------------------------------------------------------------------------------------------------
+
+
+def test_words_find_only_chunks_that_have_them() -> None:
+    [hits] = plain(example_chunks()).by_words(["Oswin Tarrel"], 10)
+    assert {hit.chunk.id for hit in hits} == {"guild:2", "flood:2"}
+    assert all(hit.scale is Scale.BM25 and hit.score > 0 for hit in hits)
+    assert plain(example_chunks()).by_words(["zeppelin", ""], 10) == ((), ())
+
+
+def test_vectors_find_the_nearest_chunks() -> None:
+    [hits] = plain(example_chunks()).by_vector(["mud and salt"], 2, Words())
+    assert hits[0].chunk.id == "flood:0"
+    assert hits[0].scale is Scale.COSINE
+    # the chunk has salt, mud and wall: cos = 2 / (sqrt(2) sqrt(3))
+    assert hits[0].score == pytest.approx(2 / 6**0.5, abs=1e-6)
+    assert len(hits) == 2
+
+
+def test_there_is_one_ranking_for_each_query_in_order() -> None:
+    index = plain(example_chunks())
+    together = index.by_words(["bell", "oath", "bell"], 3)
+    assert together == (*index.by_words(["bell"], 3), *index.by_words(["oath"], 3), *index.by_words(["bell"], 3))
+    assert index.by_vector([], 3, Words()) == ()
+    assert len(index.by_vector(["bell", "oath"], 3, Words())) == 2
+
+
+def test_several_keys_of_a_chunk_count_once_by_the_best() -> None:
+    index = Index(entries([["salt mud", "salt", "bell"], ["salt bell"], ["oath", "oath"]]))
+    [hits] = index.by_vector(["salt"], 2, Words())
+    assert [hit.chunk.id for hit in hits] == ["d:000", "d:001"]
+    assert hits[0].score == 1.0
+    assert hits[1].score == pytest.approx(0.5**0.5, abs=1e-6)
+
+
+def test_k_means_k_distinct_chunks_even_with_many_keys() -> None:
+    index = Index(entries([["salt"] * 9, ["salt bell"] * 9, ["salt bell dues"] * 9]))
+    for hits in (*index.by_vector(["salt"], 2, Words()), *index.by_words(["salt"], 2)):
+        assert len({hit.chunk.id for hit in hits}) == len(hits) == 2
+
+
+def test_equal_scores_stand_in_the_order_of_identifiers() -> None:
+    listed = entries([["salt"]] * 5)
+    for order in (listed, listed[::-1], (*listed[2:], *listed[:2])):
+        [hits] = Index(order).by_vector(["salt"], 4, Words())
+        assert [hit.chunk.id for hit in hits] == ["d:000", "d:001", "d:002", "d:003"]
+
+
+def test_an_index_does_not_depend_on_the_order_of_its_entries() -> None:
+    listed = entries([["salt"], ["bell", "dues"], ["oath"]])
+    assert Index(listed).id == Index(listed[::-1]).id
+    assert Index(listed).id != Index(entries([["salt"], ["bell dues"], ["oath"]])).id
+
+
+def test_keys_are_embedded_once_for_each_embedder() -> None:
+    index, one, two = plain(example_chunks()), Words("one"), Words("two")
+    index.by_vector(["salt"], 3, one)
+    index.by_vector(["bell"], 3, one)
+    index.by_vector(["bell"], 3, two)
+    assert len(one.embedded) == 10 + 2
+    assert len(two.embedded) == 10 + 1
+    assert index.embedded_by == {"one", "two"}
+
+
+def test_vectors_can_be_taken_over_from_an_equal_index() -> None:
+    source, target, words = plain(example_chunks()), plain(example_chunks()), Words()
+    expected = source.by_vector(["salt"], 3, words)
+    target.take_vectors(source)
+    words.embedded.clear()
+    assert target.by_vector(["salt"], 3, words) == expected
+    assert words.embedded == ["salt"]
+
+
+def test_an_index_survives_the_way_to_another_process() -> None:
+    index, words = plain(example_chunks()), Words()
+    before = (index.by_words(["bell"], 5), index.by_vector(["bell"], 5, words))
+    copy = pickle.loads(pickle.dumps(index))
+    words.embedded.clear()
+    assert (copy.by_words(["bell"], 5), copy.by_vector(["bell"], 5, words)) == before
+    assert words.embedded == ["bell"]
+    assert copy.id == index.id
+
+
+def test_an_empty_index_finds_nothing() -> None:
+    index = Index(())
+    assert index.by_vector(["salt"], 3, Words()) == ((),)
+    assert index.by_words(["salt"], 3) == ((),)
+
+
+def test_a_chunk_that_could_never_be_found_is_refused() -> None:
+    with pytest.raises(ValueError, match=re.escape("d:001 has no key")):
+        Index(entries([["salt"], []]))
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(Words.VOCABULARY), min_size=1, max_size=4), min_size=1, max_size=8),
+    st.lists(st.sampled_from(Words.VOCABULARY), min_size=1, max_size=3),
+    st.integers(1, 9),
+)
+@settings(max_examples=50, deadline=None)
+def test_search_is_exact(keys: list[list[str]], query: list[str], k: int) -> None:
+    words, asked = Words(), " ".join(query)
+    [hits] = Index(entries(keys)).by_vector([asked], k, words)
+    [wanted] = words.embed([asked]).astype(np.float64)
+    best = {f"d:{n:03}": round(max(float(v @ wanted) for v in words.embed(ks)), 6) for n, ks in enumerate(keys)}
+    expected = sorted(best, key=lambda chunk: (-best[chunk], chunk))[:k]
+    assert [hit.chunk.id for hit in hits] == expected
+    assert [hit.score for hit in hits] == pytest.approx([best[chunk] for chunk in expected], abs=2e-6)

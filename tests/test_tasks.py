@@ -1,0 +1,75 @@
+"""Tasks: how a request is put to a chat model, and how its reply is read."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsmith.tasks import Task, lines, text
+
+
+def task(prompt: str) -> Task[str]:
+    return Task("echo", prompt, text, lambda model, *, sample, **inputs: f"{model} {sample} {sorted(inputs)}")
+
+
+def test_inputs_are_filled_in() -> None:
+    rendered = task("{question} of {n} and {share}").render({"question": "Who?", "n": 3, "share": 0.5})
+    assert rendered == "Who? of 3 and 0.5"
+
+
+def test_a_tuple_is_shown_as_numbered_blocks() -> None:
+    assert task("Read:\n{passages}").render({"passages": ("one", "two")}) == "Read:\n[1] one\n\n[2] two"
+
+
+def test_a_missing_input_is_named() -> None:
+    with pytest.raises(TypeError, match="task 'echo' was not given b, c"):
+        task("{a} {c} {b}").render({"a": "x"})
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_what_a_document_says_is_text_and_is_never_filled_in(question: str, passage: str) -> None:
+    rendered = task("Q {question} P {passage} E").render({"question": question, "passage": passage})
+    assert rendered == "Q " + question + " P " + passage + " E"
+
+
+def test_a_placeholder_in_a_document_stays_as_it_is() -> None:
+    rendered = task("{passage}|{question}").render({"passage": "{question} {x} %s", "question": "secret"})
+    assert rendered == "{question} {x} %s|secret"
+
+
+def test_the_classical_method_gets_model_sample_and_inputs() -> None:
+    assert task("{a}").run_offline("model", 2, {"a": "x", "b": 1}) == "model 2 ['a', 'b']"  # type: ignore[arg-type]
+
+
+def test_one_text_is_stripped_and_blank_is_refused() -> None:
+    assert text("  yes \n") == "yes"
+    for reply in ("", " \n\t"):
+        with pytest.raises(ValueError, match="blank"):
+            text(reply)
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "first\nsecond\nthird",
+        "1. first\n2. second\n3. third",
+        "1) first\n(2) second\n3: third",
+        "- first\n* second\n• third",
+        "Here are the items:\n\n  - first\n\n  - second\n  - third\n",
+        "first\nsecond\nfirst\nthird",
+    ],
+)
+def test_one_item_a_line(reply: str) -> None:
+    assert lines(reply) == ("first", "second", "third")
+
+
+@pytest.mark.parametrize("number", ["1990 was the year", "3.5 metres", "-5 degrees"])
+def test_an_item_that_begins_with_a_number_keeps_it(number: str) -> None:
+    assert lines(number) == (number,)
+
+
+@pytest.mark.parametrize("reply", ["", "\n \n", "Here they are:"])
+def test_a_reply_without_items_is_refused(reply: str) -> None:
+    with pytest.raises(ValueError, match="no items"):
+        lines(reply)
