@@ -199,6 +199,6 @@ def _refuse_foreign_content(connection: Connection, place: str) -> None:
     if connection.dialect.name != "sqlite":
         return
     application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
-    tables = connection.exec_driver_sql("SELECT count(*) FROM sqlite_schema").scalar_one()
+    tables = connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar_one()
     if application != APPLICATION_ID and (application or tables):
         raise StoreError(f"{place} is not a ragsmith cache and was left as it is: name another cache")

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from ragsmith.blocks import numbered
+
 if TYPE_CHECKING:
     from ragsmith.models.extractive import ExtractiveModel
 
@@ -52,7 +54,7 @@ class Task(Generic[T]):
 
 def _shown(value: Input) -> str:
     if isinstance(value, tuple):
-        return "\n\n".join(f"[{number}] {text}" for number, text in enumerate(value, 1))
+        return numbered(value)
     return str(value)
 
 

@@ -1,7 +1,7 @@
 """Listing: the passages as numbered blocks, best first."""
 
 from ragsmith.families import prompt_maker
-from ragsmith.generation import numbered
+from ragsmith.blocks import numbered
 from ragsmith.types import Passages, Prompt, Question
 
 

@@ -1,0 +1,27 @@
+"""Numbered blocks: how passages are shown to a model, and read back. No document can forge one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_LINE_START = r"(?:^|(?<=[\r\v\f\x1c-\x1e\x85\u2028\u2029]))"
+_FORGED = re.compile(rf"({_LINE_START}[^\S\n]*[\u200b-\u200f\u2060\ufeff]*)\[(\d+)\]", re.MULTILINE)
+_MARKER = re.compile(r"^\[\d+\](?: |$)", re.MULTILINE)
+
+
+def numbered(texts: Iterable[str]) -> str:
+    """Show ``texts`` as blocks ``[1] ...``, ``[2] ...``, a blank line between them.
+
+    Only a block may begin a line with ``[n]``: in the texts it becomes ``(n)``, so that no document can pass for two.
+    """
+    return "\n\n".join(f"[{n}] {_harmless(text)}" for n, text in enumerate(texts, 1))
+
+
+def _harmless(text: str) -> str:
+    return _FORGED.sub(r"\1(\2)", text).strip()
+
+
+def blocks(context: str) -> tuple[str, ...]:
+    """The texts that `numbered` shows, in order."""
+    return tuple(text.strip() for text in _MARKER.split(context)[1:])
