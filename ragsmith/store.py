@@ -170,6 +170,12 @@ class Store:
         """Keep finished questions, all or none. A failed one gives way to a new attempt, an ok one to nothing."""
         database = self._database
         with database.writing() as connection:
+            # nearly always every row is new; only otherwise must what is there be read and settled with
+            attempt = connection.begin_nested()
+            if database.put(connection, RESULT, map(columns_of, rows)) == len(rows):
+                attempt.commit()
+                return
+            attempt.rollback()
             kept: dict[tuple[str, str], ResultRow] = {}
             pair = tuple_(RESULT.c.evaluation, RESULT.c.question)
             for batch in batches([(row.evaluation, row.question) for row in rows], BATCH):

@@ -134,19 +134,22 @@ class Database:
         *,
         replacing: bool = False,
         final: tuple[str, str] | None = None,
-    ) -> None:
+    ) -> int:
         """Write rows; those under a taken key are left out or, with ``replacing``, put in its place unless ``final``.
 
-        A row that was found damaged is always replaced.
+        A row that was found damaged is always replaced. Returns how many rows were written.
         """
         regular: list[dict[str, Value]] = []
         repairs: list[dict[str, Value]] = []
         for row in rows:
             (repairs if self.damaged and label(table, row) in self.damaged else regular).append(seal(table, row))
+        written = 0
         if regular:
-            connection.execute(insertion(table, self.dialect, replacing=replacing, final=final), regular)
+            statement = insertion(table, self.dialect, replacing=replacing, final=final)
+            written += connection.execute(statement, regular).rowcount
         if repairs:
-            connection.execute(insertion(table, self.dialect, replacing=True), repairs)
+            written += connection.execute(insertion(table, self.dialect, replacing=True), repairs).rowcount
+        return written
 
     def compact(self) -> None:
         """Give the space of deleted rows back to the file system."""

@@ -60,6 +60,7 @@ def file_engine(path: Path, *, timeout: float, options: str) -> Engine:
     def create() -> sqlite3.Connection:
         connection = connect(path, timeout=timeout, options=options)
         connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # heeded by an empty file only
         return connection
 
     engine = create_engine(
@@ -76,6 +77,11 @@ def file_engine(path: Path, *, timeout: float, options: str) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
 
     return engine
+
+
+PAGE_BYTES = 16384
+"""A result has 1.4 KB. Tables without row ids keep a quarter of a page of each row in the tree: on pages of 4 KB nearly
+every result would take another page of its own, two thirds of it empty (measured: 99 MB against 42 MB)."""
 
 
 def connect(path: Path, *, timeout: float, options: str) -> sqlite3.Connection:

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from ragsmith.generation import ANSWER, NOT_FOUND, answer_offline, blocks, cited_text, generate, numbered
+from ragsmith.blocks import blocks, numbered
+from ragsmith.generation import ANSWER, NOT_FOUND, answer_offline, cited_text, generate
 from ragsmith.models.extractive import ExtractiveModel
 from ragsmith.models.wordllama import WordLlamaEmbedder
 from ragsmith.testing import ScriptedModel, example_chunks

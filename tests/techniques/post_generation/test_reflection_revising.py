@@ -1,6 +1,7 @@
 import pytest
 
-from ragsmith.generation import NOT_FOUND, numbered
+from ragsmith.blocks import numbered
+from ragsmith.generation import NOT_FOUND
 from ragsmith.techniques.post_generation.reflection_revising import (
     feedback,
     reflection_revising,

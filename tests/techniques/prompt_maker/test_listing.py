@@ -1,4 +1,4 @@
-from ragsmith.generation import blocks
+from ragsmith.blocks import blocks
 from ragsmith.techniques.prompt_maker.listing import listing
 from ragsmith.types import Passage, Question
 

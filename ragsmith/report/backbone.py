@@ -1,0 +1,106 @@
+"""Several domains side by side: what won where, and which options the best pipelines have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ragsmith.families import FAMILIES
+from ragsmith.report import numbers
+from ragsmith.report.sections import Column, Table, columns
+from ragsmith.report.values import SHOWN, Domain, Row
+from ragsmith.report.wording import WORDS
+
+OTHERS = ("naive", "bm25")
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """An option: the data sets whose winner uses it, and how many of the best pipelines of each do."""
+
+    family: str
+    option: str
+    winners: tuple[str, ...]
+    top: Mapping[str, int]
+
+
+def backbone(domains: Sequence[Domain]) -> tuple[Shared, ...]:
+    """Options that occur among the best `SHOWN` pipelines of any domain; in each family the most common first."""
+    found = []
+    for family in FAMILIES:
+        best = {domain.about.dataset: domain.ranking[:SHOWN] for domain in domains}
+        names = {row.genes[family.name] for rows in best.values() for row in rows}
+        shared = [_shared(family.name, name, best) for name in sorted(names)]
+        found += sorted(shared, key=lambda s: (-len(s.winners), -sum(s.top.values()), s.option))
+    return tuple(found)
+
+
+def backbone_table(domains: Sequence[Domain]) -> Table:
+    """The backbone, a column for each domain."""
+    sizes = {domain.about.dataset: len(domain.ranking[:SHOWN]) for domain in domains}
+    rows = tuple(
+        (
+            shared.family,
+            shared.option,
+            ", ".join(shared.winners) or numbers.MISSING,
+            *(f"{shared.top[name]} of {size}" for name, size in sizes.items()),
+        )
+        for shared in backbone(domains)
+    )
+    marks = tuple("winner" if row[2] != numbers.MISSING else "" for row in rows)
+    shown = columns(["Family", "Option", "In the winner of"], [f"{name}: best {size}" for name, size in sizes.items()])
+    return Table("Options of the best pipelines", shown, rows, marks)
+
+
+def scores_table(domains: Sequence[Domain], split: str) -> Table:
+    """Fitness of winner, naive RAG and BM25 on the ``search`` or ``test`` questions."""
+    rows = tuple(
+        (
+            domain.about.dataset,
+            domain.winner.label if domain.winner else numbers.MISSING,
+            f"{domain.about.search_questions if split == 'search' else domain.about.test_questions}",
+            *(numbers.mean(row.scores.get("fitness") if row else None) for row in _rows(domain, split)),
+        )
+        for domain in domains
+    )
+    figures = ["Questions", "F, winner", "F, naive RAG", "F, BM25"]
+    caption = "Test questions: mean and 95 % interval"
+    if split == "search":
+        caption = "Search questions, which chose the winner: mean and 95 % interval"
+    return Table(caption, columns(["Data set", "Winner"], figures), rows)
+
+
+def verdicts_table(domains: Sequence[Domain]) -> Table:
+    """The verdicts of each domain."""
+    rows = []
+    for domain in domains:
+        found = {c.name: c for c in domain.comparisons}
+        cells = []
+        for name in (*OTHERS, "random"):
+            comparison = found.get(name)
+            if comparison is None or comparison.verdict is None or comparison.difference is None:
+                cells.append("no claim")
+            else:
+                difference = numbers.signed(comparison.difference.mean_difference)
+                p = numbers.probability(comparison.adjusted_p)
+                cells.append(f"{WORDS[comparison.verdict]}: {difference}, p {p}")
+        rows.append((domain.about.dataset, *cells))
+    heads = ["Data set", "Against naive RAG", "Against BM25", "Against random search"]
+    shown = tuple(Column(name, number=False) for name in heads)
+    return Table("Test questions: difference in F, p adjusted by Holm within each data set", shown, tuple(rows))
+
+
+def _shared(family: str, option: str, best: Mapping[str, Sequence[Row]]) -> Shared:
+    return Shared(
+        family,
+        option,
+        tuple(name for name, rows in best.items() if rows and rows[0].genes[family] == option),
+        {name: sum(row.genes[family] == option for row in rows) for name, rows in best.items()},
+    )
+
+
+def _rows(domain: Domain, split: str) -> list[Row | None]:
+    if split == "search":
+        return [domain.winner, *(domain.baselines.get(name) for name in OTHERS)]
+    tested = {finalist.name: finalist.test for finalist in domain.finalists}
+    return [tested.get(name) for name in ("winner", *OTHERS)]

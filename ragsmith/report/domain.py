@@ -1,0 +1,150 @@
+"""One run in the store to everything that its report says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from ragsmith.evaluate import Evaluation
+from ragsmith.report import facts
+from ragsmith.report.activity import options
+from ragsmith.report.measures import best_so_far, by_type, ranking, row
+from ragsmith.report.stored import Chosen, Material, choose_runs
+from ragsmith.report.values import HEADLINE, TITLES, Answered, Domain, Finalist, Row
+from ragsmith.report.verdicts import compare
+from ragsmith.run import ranked
+from ragsmith.scoring import Weights
+from ragsmith.store import Store
+
+
+def load_domain(store: Store, dataset: str) -> Domain:
+    """What the store has of the latest finished run, else the latest, on ``dataset``.
+
+    Raises:
+        UsageError: there is no such run; the message lists the data sets that have one.
+    """
+    return read_domain(store, choose_runs(store, dataset)[0])
+
+
+def read_domain(store: Store, chosen: Chosen) -> Domain:
+    """Everything a report says about a run."""
+    material = Material(store, chosen.run)
+    value, weights = chosen.run.value, material.weights
+    proposals = material.proposals
+    found = ranking(material.all_on_search([proposal.evaluation for proposal in proposals]), weights)
+    drawn = material.all_on_search(value.get("random", []))
+    best_drawn = ranked(drawn, weights)[:1]
+    tested = _tested(material)
+    pipelines, split = _compared(material, tested, [*best_drawn])
+    types = chosen.dataset.value["questions"]
+    return Domain(
+        about=facts.about(chosen),
+        notes=facts.notes(material, found),
+        ranking=_winner_first(found, value.get("winner")),
+        proposed=len(proposals),
+        baselines=_baselines(material),
+        random=row(best_drawn[0], weights) if best_drawn else None,
+        search_curve=best_so_far([proposal.value["fitness"] for proposal in proposals]),
+        random_curve=best_so_far([evaluation.mean("fitness", weights) for evaluation in drawn]),
+        history=facts.history(value.get("history", [])),
+        finalists=_finalists(material, tested),
+        comparisons=compare(tested, weights, len(drawn)),
+        options=options(material),
+        types=by_type(pipelines, types, weights),
+        types_split=split,
+        answered=_answered(material, _roles(value, best_drawn), types),
+        failures=facts.failures(material.failed()),
+        account=facts.account(value.get("account", {})),
+        models=facts.models(value["models"]),
+    )
+
+
+def _winner_first(found: tuple[Row, ...], winner: str | None) -> tuple[Row, ...]:
+    """A run names its winner once; what other runs complete later does not dethrone it."""
+    return tuple(sorted(found, key=lambda row: row.key != winner))
+
+
+def _baselines(material: Material) -> dict[str, Row]:
+    stored = material.run.value.get("baselines", {})
+    found = {name: material.on_search(stored[name]) for name in TITLES if name in stored}
+    return {name: row(evaluation, material.weights) for name, evaluation in found.items() if evaluation}
+
+
+def _tested(material: Material) -> dict[str, Evaluation]:
+    stored = material.run.value.get("test", {})
+    found = {name: material.on_test(stored[name]) for name in TITLES if name in stored}
+    return {name: evaluation for name, evaluation in found.items() if evaluation}
+
+
+def _finalists(material: Material, tested: Mapping[str, Evaluation]) -> tuple[Finalist, ...]:
+    rows = []
+    for name, evaluation in tested.items():
+        before = material.on_search(evaluation.key)
+        rows.append(
+            Finalist(
+                name,
+                TITLES[name],
+                row(before, material.weights) if before else None,
+                row(evaluation, material.weights),
+            )
+        )
+    return tuple(rows)
+
+
+def _roles(value: Mapping[str, Any], best_drawn: Sequence[Evaluation]) -> dict[str, str]:
+    """Pipelines that are shown question by question: name to key."""
+    stored = {**value.get("baselines", {}), **value.get("test", {})}
+    if "winner" in value:
+        stored["winner"] = value["winner"]
+    if best_drawn and "random" not in stored:
+        stored["random"] = best_drawn[0].key
+    return {name: stored[name] for name in TITLES if name in stored}
+
+
+def _compared(
+    material: Material, tested: Mapping[str, Evaluation], best_drawn: Sequence[Evaluation]
+) -> tuple[dict[str, Evaluation], Literal["search", "test"]]:
+    """Pipelines to compare by question type: on the test questions if there are any, for those are unbiased."""
+    if tested:
+        return dict(tested), "test"
+    roles = _roles(material.run.value, best_drawn)
+    found = {name: material.on_search(key) for name, key in roles.items()}
+    return {name: evaluation for name, evaluation in found.items() if evaluation}, "search"
+
+
+def _answered(material: Material, roles: Mapping[str, str], types: Mapping[str, str]) -> tuple[Answered, ...]:
+    rows: list[Answered] = []
+    for name, key in roles.items():
+        parts: tuple[tuple[Literal["search", "test"], Evaluation | None], ...] = (
+            ("search", material.on_search(key)),
+            ("test", material.on_test(key)),
+        )
+        for split, evaluation in parts:
+            if evaluation:
+                rows += _questions(name, split, evaluation, types, material.weights)
+    return tuple(sorted(rows, key=lambda answered: (answered.split, answered.question)))
+
+
+def _questions(
+    name: str, split: Literal["search", "test"], evaluation: Evaluation, types: Mapping[str, str], weights: Weights
+) -> list[Answered]:
+    """Questions with a record or a failure, in order."""
+    scored = [question for question in evaluation.questions if question in evaluation.records]
+    columns = {metric: evaluation.values(metric, weights) for metric in HEADLINE}
+    found = [
+        Answered(
+            question,
+            types.get(question, ""),
+            split,
+            name,
+            "ok",
+            {
+                **{metric: columns[metric][place] for metric in HEADLINE},
+                **evaluation.records[question]["metrics"],
+                "calls": float(evaluation.records[question]["usage"]["calls"]),
+            },
+        )
+        for place, question in enumerate(scored)
+    ]
+    failed = [q for q in evaluation.questions if q in evaluation.failures]
+    return found + [Answered(question, types.get(question, ""), split, name, "failed", {}) for question in failed]

@@ -1,0 +1,120 @@
+"""The circumstances of a run: data set and settings, models, failures, work done, and what a reader has to know first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ragsmith.report.stored import Chosen, Material
+from ragsmith.report.values import About, Account, Calls, Failure, ModelUsed, Row, Step
+from ragsmith.store import ResultRow
+
+EMBEDDED: Mapping[tuple[str, str], str] = {
+    ("embedder", "wordllama"): "embedded: the mean of static token vectors (WordLlama, 256 dimensions), no transformer",
+    ("cross_encoder", "late-interaction"): (
+        "embedded: late interaction over static token vectors (MaxSim, idf-weighted), in a cross-encoder's place"
+    ),
+    ("language_model", "extractive"): (
+        "embedded: an extractive model, classical methods that choose and join sentences of the corpus, no LLM"
+    ),
+    ("judge", "extractive"): (
+        "embedded: an extractive judge, word overlap and embedding similarity, no LLM; "
+        "its scores are not comparable with those of an LLM judge"
+    ),
+}
+"""Role and provider to what the model really is."""
+
+STATES: Mapping[str, str] = {
+    "interrupted": "The run was interrupted or reached its time limit",
+    "failed": "The run failed",
+    "running": "The run has not ended: it is still going on, or was killed",
+}
+"""States in which a report is partial."""
+
+
+def about(chosen: Chosen) -> About:
+    """Data set and run as they were asked for."""
+    data, run, value = chosen.dataset.value, chosen.run, chosen.run.value
+    settings, space, split = value["settings"], value["space"], value["split"]
+    return About(
+        dataset=chosen.dataset.name,
+        title=data["title"],
+        description=data["description"],
+        documents=data["documents"],
+        chunks=data["chunks"],
+        chunk_size=value["chunk_size"],
+        run=run.key,
+        state=run.state,
+        started=run.started or "",
+        finished=run.finished or "",
+        strategy=settings["strategy"],
+        seed=settings.get("genetic", {}).get("seed"),
+        space=space["name"],
+        size=space["size"],
+        feasible=space["feasible"],
+        weights=settings["weights"],
+        search_questions=len(split["search"]),
+        test_questions=len(split["test"]),
+        split_rule=split["rule"],
+    )
+
+
+def models(ids: Mapping[str, str]) -> tuple[ModelUsed, ...]:
+    """The models by role; embedded ones are called what they are."""
+    roles = [role for role in ("language_model", "judge", "embedder", "cross_encoder") if role in ids]
+    return tuple(
+        ModelUsed(role, ids[role], EMBEDDED.get((role, ids[role].partition(":")[0]), "a model served elsewhere"))
+        for role in roles
+    )
+
+
+def history(steps: Sequence[Mapping[str, object]]) -> tuple[Step, ...]:
+    """What each step of the strategy came to."""
+    names = Step.__dataclass_fields__
+    return tuple(Step(**{name: step[name] for name in names}) for step in steps)  # type: ignore[arg-type]
+
+
+def failures(rows: Sequence[ResultRow]) -> tuple[Failure, ...]:
+    """Failed questions by stage and exception, the most frequent first."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        exception, _, message = str(row.value["error"]).partition(":")
+        groups.setdefault((str(row.value["stage"]), exception), []).append(message.strip())
+    found = [Failure(*group, len(messages), messages[0]) for group, messages in groups.items()]
+    return tuple(sorted(found, key=lambda failure: (-failure.count, failure.stage, failure.exception)))
+
+
+def account(stored: Mapping[str, object]) -> Account:
+    """What the last command of the run did; a command that needed nothing has neither stages nor calls."""
+    stages: Mapping[str, int] = stored.get("stages") or {}  # type: ignore[assignment]
+    calls: Mapping[str, Mapping[str, int]] = stored.get("calls") or {}  # type: ignore[assignment]
+    return Account(
+        int(stored.get("computed", 0)),  # type: ignore[call-overload]
+        int(stored.get("reused", 0)),  # type: ignore[call-overload]
+        stages.get("requested", 0),
+        stages.get("computed", 0),
+        tuple(Calls(kind, **counts) for kind, counts in sorted(calls.items())),
+    )
+
+
+def notes(material: Material, ranking: Sequence[Row]) -> tuple[str, ...]:
+    """What limits the report, one sentence each."""
+    run = material.run
+    found = []
+    if run.state in STATES:
+        found.append(
+            f"{STATES[run.state]}, so this report is partial: it shows what the cache has. "
+            "The same search command goes on where the run stopped."
+        )
+    if material.missing:
+        found.append(
+            f"The cache has lost {material.missing:,} of the {len(material.keys):,} pipelines of this run: "
+            "the same search command evaluates them again."
+        )
+    if any(model.startswith("extractive:") for role, model in run.value["models"].items() if role == "judge"):
+        found.append(
+            "Answers were judged by the embedded extractive judge: generation and fitness compare pipelines here, "
+            "and are not comparable with scores by an LLM judge."
+        )
+    if ranking and ranking[0].key != run.value.get("winner", ranking[0].key):
+        found.append("Pipelines were completed after this run chose its winner; the winner shown first is the run's own.")
+    return tuple(found)

@@ -1,0 +1,118 @@
+"""Reports for programs: CSV that is safe to open in a spreadsheet, and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ragsmith.report.values import HEADLINE, Domain, Row, Score
+from ragsmith.report.verdicts import against
+
+Cell = str | int | float | None
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""What a spreadsheet may run when a cell starts with it."""
+
+
+def ranking_csv(domain: Domain) -> str:
+    """Every complete pipeline of the search with all scores, then what it is compared to; search questions."""
+    compared = {**domain.baselines, **({"random": domain.random} if domain.random else {})}
+    rows = [(f"{place}", row) for place, row in enumerate(domain.ranking, 1)]
+    rows += [(against(name, len(domain.random_curve)), row) for name, row in compared.items()]
+    metrics = list(dict.fromkeys(name for _, row in rows for name in row.scores))
+    usage = list(dict.fromkeys(name for _, row in rows for name in row.usage))
+    families = list(dict.fromkeys(name for _, row in rows for name in row.genes))
+    head = ["rank", "pipeline", "genomes", "questions", "attempted", "scored", "failed"]
+    for name in metrics:
+        head += [name, f"{name}_low", f"{name}_high"] if name in HEADLINE else [name]
+    head += [f"{name}_per_question" for name in usage] + families
+    return _csv(head, (_ranked(title, row, metrics, usage, families) for title, row in rows))
+
+
+def activity_csv(domain: Domain) -> str:
+    """Every option: alone in naive RAG, and among the proposals of the search."""
+    head = ["family", "option", "activity", "questions", "inert", "calls_added", "change", "change_low", "change_high"]
+    head += ["fitness_with", "proposed_with", "fitness_without", "proposed_without"]
+    rows = []
+    for option in domain.options:
+        probe, effect = option.probe, option.effect
+        alone: Sequence[Cell] = [None] * 7
+        if probe:
+            change = _bounds(probe.change)
+            alone = [_number(probe.activity), probe.compared, str(probe.inert).lower(), _number(probe.calls), *change]
+        found = [_number(effect.with_mean), effect.with_n, _number(effect.without_mean), effect.without_n]
+        rows.append([option.family, option.name, *alone, *found])
+    return _csv(head, rows)
+
+
+def questions_csv(domain: Domain) -> str:
+    """Winner and what it is compared to, question by question."""
+    names = list(dict.fromkeys(name for answered in domain.answered for name in answered.values))
+    rows = (
+        [a.split, a.question, a.type, a.pipeline, a.state, *(_number(a.values.get(name)) for name in names)]
+        for a in domain.answered
+    )
+    return _csv(["split", "question", "type", "pipeline", "state", *names], rows)
+
+
+def domain_json(domain: Domain) -> dict[str, Any]:
+    """A report as plain data; numbers have at most six decimals."""
+    plain: dict[str, Any] = _plain(asdict(domain))
+    return plain
+
+
+def defused(cell: Cell) -> str:
+    """The text of a cell; text that a spreadsheet would take for a formula is quoted with an apostrophe."""
+    if cell is None:
+        return ""
+    text = str(cell)
+    return f"'{text}" if isinstance(cell, str) and text.startswith(FORMULA) and not _is_number(text) else text
+
+
+def _csv(head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows([defused(cell) for cell in row] for row in rows)
+    return out.getvalue()
+
+
+def _ranked(
+    title: str, row: Row, metrics: Sequence[str], usage: Sequence[str], families: Sequence[str]
+) -> list[Cell]:
+    covered = row.coverage
+    genomes = row.shared if title.isdigit() else None
+    cells: list[Cell] = [title, row.label, genomes, covered.questions, covered.attempted, covered.scored, covered.failed]
+    for name in metrics:
+        bounds = _bounds(row.scores.get(name))
+        cells += bounds if name in HEADLINE else bounds[:1]
+    return cells + [_number(row.usage.get(name)) for name in usage] + [row.genes[name] for name in families]
+
+
+def _bounds(score: Score | None) -> list[Cell]:
+    return [None] * 3 if score is None else [_number(score.mean), _number(score.low), _number(score.high)]
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None else round(value, 6) + 0.0
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

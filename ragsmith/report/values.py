@@ -1,0 +1,276 @@
+"""What a report says, as frozen values: means with intervals, comparisons, and how they were come by.
+
+Scores lie in [0, 1] unless a field says otherwise; intervals are 95 % bootstrap intervals over questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ragsmith.statistics import Paired, Verdict
+
+HEADLINE = ("fitness", "retrieval", "generation")
+"""F, R and G: the scores that are shown everywhere, with intervals."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A mean over questions; without an interval where none is shown."""
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How many of ``questions`` were scored and failed; the rest was not attempted."""
+
+    questions: int
+    scored: int
+    failed: int
+
+    @property
+    def attempted(self) -> int:
+        """Scored or failed."""
+        return self.scored + self.failed
+
+    @property
+    def complete(self) -> bool:
+        """Whether every question has a score."""
+        return self.scored == self.questions
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A pipeline on some questions. ``scores`` and ``usage`` (means per question) are empty unless coverage is complete.
+
+    ``shared`` counts the genomes of the search that found and answered the same.
+    """
+
+    key: str
+    label: str
+    genes: Mapping[str, str]
+    coverage: Coverage
+    scores: Mapping[str, Score]
+    usage: Mapping[str, float]
+    shared: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The winner against one other pipeline on the test questions.
+
+    ``difference`` is winner minus other; it, ``adjusted_p`` (Holm) and ``verdict`` are None when a question failed.
+    """
+
+    name: str
+    against: str
+    label: str
+    difference: Paired | None
+    adjusted_p: float | None
+    verdict: Verdict | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finalist:
+    """A pipeline of the test, and its fitness on both kinds of questions."""
+
+    name: str
+    title: str
+    search: Row | None
+    test: Row
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of the strategy; see `ragsmith.strategies.strategy.Generation`."""
+
+    number: int
+    evaluations: int
+    best: float | None
+    mean: float | None
+    diversity: float
+    mutation_rate: float | None
+    stagnant: int
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """An option switched on alone in naive RAG, on the search questions.
+
+    ``activity`` is the share of the ``compared`` questions whose stage output differs from naive RAG's; ``calls`` what
+    it adds per question; ``change`` the fitness it adds.
+    """
+
+    compared: int
+    activity: float | None
+    calls: float | None
+    change: Score | None
+
+    @property
+    def inert(self) -> bool:
+        """Whether it changed nothing that it could have changed."""
+        return self.activity == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """Mean fitness of the pipelines the search proposed with and without an option; observational."""
+
+    with_mean: float | None
+    with_n: int
+    without_mean: float | None
+    without_n: int
+
+    @property
+    def difference(self) -> float | None:
+        """With minus without."""
+        if self.with_mean is None or self.without_mean is None:
+            return None
+        return self.with_mean - self.without_mean
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of the space. What naive RAG has already is not probed."""
+
+    family: str
+    name: str
+    probe: Probe | None
+    effect: Effect
+
+
+@dataclass(frozen=True, slots=True)
+class TypeScores:
+    """The headline scores of one pipeline on the questions of one type."""
+
+    type: str
+    pipeline: str
+    n: int
+    scores: Mapping[str, Score]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Questions that failed in one stage with one kind of exception; ``example`` is the first message."""
+
+    stage: str
+    exception: str
+    count: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Calls to one kind of model: asked for, distinct among them, answered from the cache, and made."""
+
+    kind: str
+    asked: int
+    distinct: int
+    stored: int
+    made: int
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What the last command of the run did; ``computed`` and ``reused`` count answers (pipelines × questions)."""
+
+    computed: int
+    reused: int
+    stages_requested: int
+    stages_computed: int
+    calls: tuple[Calls, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUsed:
+    """A model by role."""
+
+    role: str
+    id: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One question as one pipeline answered it; ``values`` is empty when it failed."""
+
+    question: str
+    type: str
+    split: Literal["search", "test"]
+    pipeline: str
+    state: str
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """Data set and run as they were asked for. Times are text as stored."""
+
+    dataset: str
+    title: str
+    description: str
+    documents: int
+    chunks: int
+    chunk_size: int
+    run: str
+    state: str
+    started: str
+    finished: str
+    strategy: str
+    seed: int | None
+    space: str
+    size: int
+    feasible: int
+    weights: Mapping[str, float]
+    search_questions: int
+    test_questions: int
+    split_rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Domain:
+    """Everything a report says about the run on one data set.
+
+    ``ranking`` holds the complete pipelines of the search, one for each phenotype, best first; the first `SHOWN` have
+    intervals. ``search_curve`` and ``random_curve`` are the best fitness after each pipeline evaluated.
+    """
+
+    about: About
+    notes: tuple[str, ...]
+    ranking: tuple[Row, ...]
+    proposed: int
+    baselines: Mapping[str, Row]
+    random: Row | None
+    search_curve: tuple[float | None, ...]
+    random_curve: tuple[float | None, ...]
+    history: tuple[Step, ...]
+    finalists: tuple[Finalist, ...]
+    comparisons: tuple[Comparison, ...]
+    options: tuple[Option, ...]
+    types: tuple[TypeScores, ...]
+    types_split: Literal["search", "test"]
+    answered: tuple[Answered, ...]
+    failures: tuple[Failure, ...]
+    account: Account
+    models: tuple[ModelUsed, ...]
+
+    @property
+    def winner(self) -> Row | None:
+        """The best pipeline on the search questions."""
+        return self.ranking[0] if self.ranking else None
+
+
+SHOWN = 10
+"""Rows of a ranking that are shown, with intervals."""
+
+TITLES: Mapping[str, str] = {
+    "winner": "winner",
+    "naive": "naive RAG",
+    "bm25": "BM25",
+    "random": "best random pipeline",
+}
+"""Pipelines that a winner is compared with, by their name in the store."""

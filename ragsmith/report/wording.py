@@ -1,0 +1,127 @@
+"""What a report says in sentences, and the lines for the terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from ragsmith.report import numbers
+from ragsmith.report.values import TITLES, Comparison, Domain, Row
+from ragsmith.statistics import Verdict
+
+SELECTED = (
+    "Scores on the search questions are optimistically biased for everything the search chose: the best of many looks "
+    "better than it is (winner's curse). They rank candidates; only the comparison on the test questions is a claim."
+)
+
+OBSERVATIONAL = (
+    "With and without are means over the pipelines that the search happened to propose, which differ in their other "
+    "options too: a hint, not an effect."
+)
+
+SWITCHED_ON = (
+    "Every option switched on alone in naive RAG, on the search questions. Activity is the share of questions on which "
+    "its stage gives another output than naive RAG's; an option that never does is inert here."
+)
+
+WORDS: Mapping[Verdict, str] = {
+    Verdict.BETTER: "better",
+    Verdict.WORSE: "worse",
+    Verdict.NO_DIFFERENCE: "no difference shown",
+    Verdict.TOO_FEW: "too few differences to tell",
+}
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def sentence(comparison: Comparison) -> str:
+    """One comparison in words, with its numbers."""
+    found, against = comparison.difference, comparison.against
+    if found is None or comparison.verdict is None:
+        return f"Not compared with {against}: not every test question could be answered by both."
+    if found.nonzero == 0:
+        return f"The same score as {against} on each of the {found.n} test questions."
+    size = (
+        f"{numbers.signed(found.mean_difference)} fitness {numbers.interval(found.low, found.high, sign=True)} on "
+        f"{found.n} test questions, {_equals('adjusted p', numbers.probability(comparison.adjusted_p))}"
+    )
+    if comparison.verdict is Verdict.TOO_FEW:
+        return (
+            f"Too few differences from {against} to tell: only {found.nonzero} of {found.n} test questions differ "
+            f"({numbers.signed(found.mean_difference)} fitness)."
+        )
+    if comparison.verdict is Verdict.NO_DIFFERENCE:
+        return f"No difference from {against} shown: {size}."
+    return f"{WORDS[comparison.verdict].capitalize()} than {against}: {size}."
+
+
+def headline(domain: Domain) -> str:
+    """Whether the winner is really better, in one or two sentences."""
+    if not domain.ranking:
+        return "No pipeline has been evaluated on every question yet."
+    if not domain.about.test_questions:
+        return (
+            "Nothing is claimed: there are no test questions "
+            f"({domain.about.split_rule.removesuffix(', nothing is claimed')})."
+        )
+    if not domain.comparisons:
+        return "No verdict yet: the test questions have not been used."
+    return " ".join(part for part in _verdicts(domain.comparisons) if part)
+
+
+def _verdicts(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
+    def those(*verdicts: Verdict | None) -> str:
+        return _listed([c.against for c in comparisons if c.verdict in verdicts], "and")
+
+    better, worse = those(Verdict.BETTER), those(Verdict.WORSE)
+    alike = _listed([c.against for c in comparisons if c.verdict in (Verdict.NO_DIFFERENCE, Verdict.TOO_FEW)], "or")
+    failed = those(None)
+    return (
+        f"Better than {better}." if better else "",
+        f"Worse than {worse}." if worse else "",
+        f"No difference from {alike} shown." if alike else "",
+        f"Not compared with {failed}." if failed else "",
+    )
+
+
+def summary_lines(domain: Domain) -> list[str]:
+    """The report in a few lines of text: ranking, baselines, verdict. Control characters are shown, not sent."""
+    about = domain.about
+    lines = [
+        f"{about.dataset}: {domain.proposed:,} of {about.feasible:,} pipelines searched ({about.strategy}), "
+        f"{about.search_questions} search and {about.test_questions} test questions",
+        *(f"! {note}" for note in domain.notes),
+    ]
+    if domain.ranking:
+        lines += ["", "search questions: fitness with 95 % interval, retrieval, generation, calls per question"]
+        lines += [_ranked(place, row) for place, row in enumerate(domain.ranking[:5], 1)]
+    lines += [_ranked(None, row, TITLES[name]) for name, row in domain.baselines.items()]
+    if domain.random:
+        lines.append(_ranked(None, domain.random, against_random(domain)))
+    lines += ["", f"verdict: {headline(domain)}"]
+    lines += [f"  {sentence(comparison)}" for comparison in domain.comparisons]
+    return [_CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", line) for line in lines]
+
+
+def against_random(domain: Domain) -> str:
+    """What the best random pipeline is called in a table."""
+    return f"best of {len(domain.random_curve):,} random"
+
+
+def _ranked(place: int | None, row: Row, title: str = "") -> str:
+    name = f"{title}: {row.label}" if title else row.label
+    number = f"{place:>2}" if place else "  "
+    if not row.scores:
+        return f" {number}  not scored: {row.coverage.failed} of {row.coverage.questions} questions failed  {name}"
+    retrieval, generation = (numbers.plain(row.scores[metric].mean) for metric in ("retrieval", "generation"))
+    fitness = numbers.mean(row.scores["fitness"])
+    return f" {number}  {fitness}  R {retrieval}  G {generation}  {row.usage['calls']:5.1f}  {name}"
+
+
+def _listed(names: Sequence[str], last: str) -> str:
+    """``a, b and c``."""
+    return f" {last} ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+
+
+def _equals(name: str, value: str) -> str:
+    return f"{name} {value}" if value.startswith("<") else f"{name} = {value}"
