@@ -66,16 +66,15 @@ class Memo(Generic[V]):
             if len(values) != len(mine):
                 raise RuntimeError(f"{len(mine)} values were asked for and {len(values)} came back")
         except BaseException as error:
-            for _, future in self._end(mine, ()):
-                future.set_exception(error)
+            with self._lock:
+                waited_for = [self._running.pop(key) for key in mine]
+            for future in waited_for:
+                if future is not None:
+                    future.set_exception(error)
             raise
-        for value, future in self._end(mine, values):
-            future.set_result(value)
-
-    def _end(self, mine: Sequence[Hashable], values: Sequence[V]) -> list[tuple[Any, Future[V]]]:
-        """Take ``mine`` out of what is running, remember ``values``, and return who is waited for."""
         with self._lock:
-            self._done.update(zip(mine, values, strict=bool(values)))
-            futures = [self._running.pop(key) for key in mine]
-        paired = zip(values or [None] * len(futures), futures, strict=True)
-        return [(value, future) for value, future in paired if future is not None]
+            self._done.update(zip(mine, values, strict=True))
+            waited_for = [self._running.pop(key) for key in mine]
+        for value, future in zip(values, waited_for, strict=True):
+            if future is not None:
+                future.set_result(value)

@@ -39,6 +39,9 @@ BASELINES: dict[str, dict[str, str]] = {
 """What people run before they search: one retriever, and nothing else."""
 
 
+RANDOM_BATCH = 50
+"""Candidates that random search asks for at once; they do not depend on each other."""
+
 SMALLEST_CHUNK = 100
 """Characters; below this a chunk is hardly a sentence."""
 
@@ -75,6 +78,11 @@ class Outcome:
     computed: int
     reused: int
     work: Work | None
+
+    @property
+    def calls_made(self) -> int:
+        """Calls of all models that were really made."""
+        return sum(counts.made for counts in self.work.calls.values()) if self.work else 0
 
 
 Proposed = list[tuple[Genome, Evaluation]]
@@ -227,7 +235,7 @@ class _Run:
         strategy = RandomSearch(
             self._space.sizes,
             seed=genetic.seed,
-            batch=genetic.population,
+            batch=RANDOM_BATCH,
             repair=self._space.repair,
             max_evaluations=budget,
         )

@@ -109,7 +109,7 @@ def sentences(text: str) -> list[tuple[int, int]]:
 
 @lru_cache(maxsize=1 << 13)
 def _sentences(text: str) -> tuple[tuple[int, int], ...]:
-    return tuple(span for start, end in _blocks(text) for span in _split(text, start, end))
+    return tuple((start + a, start + b) for start, end in _blocks(text) for a, b in _split(text[start:end]))
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
@@ -144,15 +144,19 @@ def _wraps(line: str, gap: str, following: str) -> bool:
     return following[:1].islower() or line[-1].isalpha() or line[-1] in ",.?!"
 
 
-def _split(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Yield the sentences of one block."""
-    start = _skip(_SPACE, text, start, end)
-    for mark in _END.finditer(text, start, end):
-        if _ends_sentence(text, start, mark, end):
-            yield start, mark.end()
-            start = _skip(_SPACE, text, mark.end(), end)
+@lru_cache(maxsize=1 << 15)  # blocks come again in every text that is put together from them
+def _split(block: str) -> tuple[tuple[int, int], ...]:
+    """The sentences of one block."""
+    found = []
+    end = len(block)
+    start = _skip(_SPACE, block, 0, end)
+    for mark in _END.finditer(block, start):
+        if _ends_sentence(block, start, mark, end):
+            found.append((start, mark.end()))
+            start = _skip(_SPACE, block, mark.end(), end)
     if start < end:
-        yield start, start + len(text[start:end].rstrip())
+        found.append((start, start + len(block[start:].rstrip())))
+    return tuple(found)
 
 
 def _skip(pattern: re.Pattern[str], text: str, start: int, end: int) -> int:

@@ -141,6 +141,7 @@ def _finish(
                 "state": outcome.state,
                 "computed": outcome.computed,
                 "reused": outcome.reused,
+                "model_calls": outcome.calls_made,
                 "winner": str(winner),
                 "report": [str(path) for path in written.paths],
                 "summary": summary_lines(domain),
@@ -150,7 +151,10 @@ def _finish(
         for line in summary_lines(domain):
             say(line)
         say()
-        say(f"{outcome.computed} answers computed, {outcome.reused} from the cache, {_calls(outcome)}, {seconds:.1f} s")
+        say(
+            f"{outcome.computed:,} answers computed, {outcome.reused:,} from the cache, "
+            f"{outcome.calls_made:,} model calls, {seconds:.1f} s"
+        )
         say(f"report  {folder / 'index.html'}")
         say(f"winner  {winner}")
         say(f'ask it  ragsmith ask {winner} "your question"')
@@ -158,11 +162,6 @@ def _finish(
         note("paused at the time limit; go on with the same command.")
     for damaged in store.damaged:
         note(f"the cache row {damaged} was damaged and was computed again")
-
-
-def _calls(outcome: Outcome) -> str:
-    made = sum(counts.made for counts in outcome.work.calls.values()) if outcome.work else 0
-    return f"{made:,} model calls"
 
 
 class _Voice:

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.models import Embedder, Vectors
+from ragsmith.models import Embedder
 from ragsmith.models.lexicon import Lexicon
 from ragsmith.text import terms
 
@@ -25,7 +25,7 @@ class _Read:
     """What is known of a text."""
 
     terms: frozenset[str]
-    vector: Vectors
+    vector: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +53,12 @@ class SentenceRanking:
         group = self._group(tuple(texts))
         weights = self._weights(query)
         covered = [sum([weight for term, weight in weights if term in held]) for held in group.terms]
-        cosines = group.vectors @ self._read(query).vector.astype(np.float64)
+        cosines = group.vectors @ self._read(query).vector
         return np.clip(np.round((np.array(covered) + np.clip(cosines, 0.0, 1.0)) / 2, 6), 0.0, 1.0)
 
     def similarity(self, a: str, b: str) -> float:
         """Return the cosine of two texts, 0 where it is negative."""
-        cosine = np.dot(self._read(a).vector.astype(np.float64), self._read(b).vector.astype(np.float64))
+        cosine = self._read(a).vector.dot(self._read(b).vector)
         return min(1.0, max(0.0, round(float(cosine), 6)))
 
     def select(self, query: str, texts: Sequence[str], n: int, diversity: float) -> tuple[int, ...]:
@@ -80,7 +80,7 @@ class SentenceRanking:
         return tuple(chosen)
 
     def _read_text(self, text: str) -> _Read:
-        return _Read(frozenset(terms(text)), self._embedder.embed([text])[0])
+        return _Read(frozenset(terms(text)), self._embedder.embed([text])[0].astype(np.float64))
 
     def _weigh_terms(self, query: str) -> tuple[tuple[str, float], ...]:
         """The distinct terms of ``query`` and the share that each has in their total idf."""
@@ -90,4 +90,4 @@ class SentenceRanking:
 
     def _read_group(self, texts: Texts) -> _Group:
         read = [self._read(text) for text in texts]
-        return _Group(tuple(one.terms for one in read), np.array([one.vector for one in read], dtype=np.float64))
+        return _Group(tuple(one.terms for one in read), np.array([one.vector for one in read]))

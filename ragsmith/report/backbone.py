@@ -13,6 +13,11 @@ from ragsmith.report.wording import WORDS
 
 OTHERS = ("naive", "bm25")
 
+EXPLAINED = (
+    "Options that the best pipelines of each data set have, on its search questions. What stands in many of them is "
+    "the common backbone; a count says how often an option was chosen, not how much it adds."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Shared:

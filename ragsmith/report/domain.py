@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal
 
 from ragsmith.evaluate import Evaluation
 from ragsmith.report import facts
 from ragsmith.report.activity import options
-from ragsmith.report.measures import best_so_far, by_type, ranking, row
+from ragsmith.report.measures import best, best_so_far, by_type, ranking, row
 from ragsmith.report.stored import Chosen, Material, choose_runs
 from ragsmith.report.values import HEADLINE, TITLES, Answered, Domain, Finalist, Row
 from ragsmith.report.verdicts import compare
-from ragsmith.run import ranked
 from ragsmith.scoring import Weights
 from ragsmith.store import Store
 
@@ -28,14 +29,18 @@ def load_domain(store: Store, dataset: str) -> Domain:
 
 def read_domain(store: Store, chosen: Chosen) -> Domain:
     """Everything a report says about a run."""
-    material = Material(store, chosen.run)
+    with _collector_paused():
+        return _domain(chosen, Material(store, chosen.run))
+
+
+def _domain(chosen: Chosen, material: Material) -> Domain:
     value, weights = chosen.run.value, material.weights
     proposals = material.proposals
     found = ranking(material.all_on_search([proposal.evaluation for proposal in proposals]), weights)
     drawn = material.all_on_search(value.get("random", []))
-    best_drawn = ranked(drawn, weights)[:1]
+    best_drawn = best(drawn, weights)
     tested = _tested(material)
-    pipelines, split = _compared(material, tested, [*best_drawn])
+    pipelines, split = _compared(material, tested, best_drawn)
     types = chosen.dataset.value["questions"]
     return Domain(
         about=facts.about(chosen),
@@ -43,7 +48,7 @@ def read_domain(store: Store, chosen: Chosen) -> Domain:
         ranking=_winner_first(found, value.get("winner")),
         proposed=len(proposals),
         baselines=_baselines(material),
-        random=row(best_drawn[0], weights) if best_drawn else None,
+        random=row(best_drawn, weights) if best_drawn else None,
         search_curve=best_so_far([proposal.value["fitness"] for proposal in proposals]),
         random_curve=best_so_far([evaluation.mean("fitness", weights) for evaluation in drawn]),
         history=facts.history(value.get("history", [])),
@@ -57,6 +62,18 @@ def read_domain(store: Store, chosen: Chosen) -> Domain:
         account=facts.account(value.get("account", {})),
         models=facts.models(value["models"]),
     )
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    """Tens of thousands of records without a cycle among them set the collector off for a third of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _winner_first(found: tuple[Row, ...], winner: str | None) -> tuple[Row, ...]:
@@ -91,18 +108,18 @@ def _finalists(material: Material, tested: Mapping[str, Evaluation]) -> tuple[Fi
     return tuple(rows)
 
 
-def _roles(value: Mapping[str, Any], best_drawn: Sequence[Evaluation]) -> dict[str, str]:
+def _roles(value: Mapping[str, Any], best_drawn: Evaluation | None) -> dict[str, str]:
     """Pipelines that are shown question by question: name to key."""
     stored = {**value.get("baselines", {}), **value.get("test", {})}
     if "winner" in value:
         stored["winner"] = value["winner"]
     if best_drawn and "random" not in stored:
-        stored["random"] = best_drawn[0].key
+        stored["random"] = best_drawn.key
     return {name: stored[name] for name in TITLES if name in stored}
 
 
 def _compared(
-    material: Material, tested: Mapping[str, Evaluation], best_drawn: Sequence[Evaluation]
+    material: Material, tested: Mapping[str, Evaluation], best_drawn: Evaluation | None
 ) -> tuple[dict[str, Evaluation], Literal["search", "test"]]:
     """Pipelines to compare by question type: on the test questions if there are any, for those are unbiased."""
     if tested:

@@ -1,4 +1,4 @@
-"""The circumstances of a run: data set and settings, models, failures, work done, and what a reader has to know first."""
+"""The circumstances of a run: settings, models, failures, work done, and what a reader has to know first."""
 
 from __future__ import annotations
 
@@ -116,5 +116,7 @@ def notes(material: Material, ranking: Sequence[Row]) -> tuple[str, ...]:
             "and are not comparable with scores by an LLM judge."
         )
     if ranking and ranking[0].key != run.value.get("winner", ranking[0].key):
-        found.append("Pipelines were completed after this run chose its winner; the winner shown first is the run's own.")
+        found.append(
+            "Pipelines were completed after this run chose its winner; the winner shown first is the run's own."
+        )
     return tuple(found)

@@ -6,21 +6,18 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import fsum
 
-from ragsmith.evaluate import Evaluation
+from ragsmith.evaluate import Evaluation, Record
 from ragsmith.report.values import HEADLINE, SHOWN, Coverage, Row, Score, TypeScores
-from ragsmith.run import gene_names, ranked
-from ragsmith.scoring import Weights
+from ragsmith.run import ranked
+from ragsmith.scoring import Weights, fitness, generation_score, retrieval_score
 from ragsmith.space import label
 from ragsmith.statistics import bootstrap_interval
 
 
-def score(values: Sequence[float], *, interval: bool = True) -> Score:
-    """The mean of ``values``, one for each question."""
-    mean = fsum(values) / len(values)
-    if not interval:
-        return Score(mean)
+def score(values: Sequence[float]) -> Score:
+    """The mean of ``values``, one for each question, and its interval."""
     low, high = bootstrap_interval(values)
-    return Score(mean, low, high)
+    return Score(fsum(values) / len(values), low, high)
 
 
 def row(evaluation: Evaluation, weights: Weights, *, intervals: Collection[str] = HEADLINE, shared: int = 1) -> Row:
@@ -29,13 +26,16 @@ def row(evaluation: Evaluation, weights: Weights, *, intervals: Collection[str] 
     scores: dict[str, Score] = {}
     usage: dict[str, float] = {}
     if coverage.complete and coverage.questions:
-        first = next(iter(evaluation.records.values()))
-        names = (*HEADLINE, *sorted(first["metrics"]))
+        records = list(evaluation.records.values())
+        metrics, usage = _means(records, "metrics"), _means(records, "usage")
+        # F, R and G are linear in the metrics, so the score of the means is the mean of the scores.
+        derived = (fitness(metrics, weights), retrieval_score(metrics), generation_score(metrics))
+        means = {**dict(zip(HEADLINE, derived, strict=True)), **metrics}
         scores = {
-            name: score(evaluation.values(name, weights), interval=name in intervals) for name in names
+            name: score(evaluation.values(name, weights)) if name in intervals else Score(mean)
+            for name, mean in means.items()
         }
-        usage = {name: score(evaluation.values(name), interval=False).mean for name in sorted(first["usage"])}
-    genes = {family: str(gene) for family, gene in gene_names(evaluation.candidate).items()}
+    genes = {gene.technique.family: str(gene) for gene in evaluation.candidate}
     return Row(evaluation.key, label(evaluation.candidate), genes, coverage, scores, usage, shared)
 
 
@@ -56,11 +56,11 @@ def ranking(evaluations: Sequence[Evaluation], weights: Weights) -> tuple[Row, .
 def best_so_far(scores: Iterable[float | None]) -> tuple[float | None, ...]:
     """The highest score up to each place; None before the first."""
     curve: list[float | None] = []
-    best: float | None = None
+    highest: float | None = None
     for value in scores:
-        if value is not None and (best is None or value > best):
-            best = value
-        curve.append(best)
+        if value is not None and (highest is None or value > highest):
+            highest = value
+        curve.append(highest)
     return tuple(curve)
 
 
@@ -78,6 +78,16 @@ def by_type(pipelines: Mapping[str, Evaluation], types: Mapping[str, str], weigh
     return tuple(found)
 
 
+def best(evaluations: Sequence[Evaluation], weights: Weights) -> Evaluation | None:
+    """The first that `ranked` would give; the costly comparison of phenotypes is left to those that tie."""
+    scored = [(round(mean, 12), e) for e in evaluations if (mean := e.mean("fitness", weights)) is not None]
+    highest = max((mean for mean, _ in scored), default=None)
+    return next(iter(ranked([e for mean, e in scored if mean == highest], weights)), None)
+
+
+def _means(records: Sequence[Record], part: str) -> dict[str, float]:
+    return {name: fsum(r[part][name] for r in records) / len(records) for name in sorted(records[0][part])}
+
+
 def _every_score(evaluation: Evaluation) -> tuple[str, ...]:
-    first = next(iter(evaluation.records.values()), {"metrics": {}})
-    return (*HEADLINE, *first["metrics"])
+    return (*HEADLINE, *next(iter(evaluation.records.values()))["metrics"])

@@ -47,7 +47,14 @@ def convergence(domain: Domain) -> Figure:
             level = _round(row.scores["fitness"].mean)
             line = {"color": COLOURS[name], "dash": DASHES[name], "width": 2}
             traces.append(
-                {"type": "scatter", "mode": "lines", "name": TITLES[name], "x": [1, last], "y": [level, level], "line": line}
+                {
+                    "type": "scatter",
+                    "mode": "lines",
+                    "name": TITLES[name],
+                    "x": [1, last],
+                    "y": [level, level],
+                    "line": line,
+                }
             )
     layout = _layout("Pipelines evaluated", "Best fitness F so far, 0 to 1", 400)
     return {"data": traces, "layout": layout}
@@ -117,7 +124,14 @@ def _dots(chosen: Sequence[tuple[str, Option]], title: str, symbol: str, colour:
         "y": [name for name, _ in chosen],
         "text": hover,
         "marker": {"symbol": symbol, "color": colour, "size": 9, "line": {"color": colour, "width": 2}},
-        "error_x": {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "color": colour, "thickness": 1.5},
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": above,
+            "arrayminus": below,
+            "color": colour,
+            "thickness": 1.5,
+        },
     }
 
 

@@ -9,8 +9,6 @@ from ragsmith.report import numbers
 from ragsmith.report.values import HEADLINE, SHOWN, TITLES, Comparison, Domain, Option, Row, TypeScores
 from ragsmith.report.wording import WORDS, against_random
 
-LETTERS = {"fitness": "F", "retrieval": "R", "generation": "G"}
-
 NAMES = {
     "recall": "Recall@5",
     "map": "mAP",
@@ -27,12 +25,20 @@ NAMES = {
 """Metrics in the order of a table's columns."""
 
 
+WIDE = ("Pipeline", "Winner", "What it is", "First message")
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A heading; numbers are aligned to the right."""
+    """A heading; numbers are aligned to the right, wide columns hold long text."""
 
     name: str
     number: bool = True
+
+    @property
+    def wide(self) -> bool:
+        """Whether its cells should not be squeezed."""
+        return self.name in WIDE
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,9 @@ def ranking(domain: Domain) -> Table:
     for title, row in _references(domain):
         rows.append(_ranked(title, row))
         marks.append("baseline")
-    shown = columns(["Rank", "Pipeline"], ["F", "R", "G", "Attempted = scored + failed", "Calls per question", "Genomes"])
+    shown = columns(
+        ["Rank", "Pipeline"], ["F", "R", "G", "Attempted = scored + failed", "Calls per question", "Genomes"]
+    )
     return Table("Search questions: mean and 95 % interval", shown, tuple(rows), tuple(marks))
 
 
@@ -150,7 +158,9 @@ def history(domain: Domain) -> Table:
 def failures(domain: Domain) -> Table:
     """What failed, by stage and exception."""
     rows = tuple((f.stage, f.exception, f.example, f"{f.count:,}") for f in domain.failures)
-    return Table("Failed questions, over all pipelines", columns(["Stage", "Exception", "First message"], ["Count"]), rows)
+    return Table(
+        "Failed questions, over all pipelines", columns(["Stage", "Exception", "First message"], ["Count"]), rows
+    )
 
 
 def calls(domain: Domain) -> Table:
@@ -173,11 +183,20 @@ def run(domain: Domain) -> Table:
     about = domain.about
     weights = " and ".join(f"{weight:g} {name}" for name, weight in sorted(about.weights.items(), reverse=True))
     rows = (
-        ("Data set", f"{about.documents:,} documents, {about.chunks:,} chunks of at most {about.chunk_size:,} characters"),
+        (
+            "Data set",
+            f"{about.documents:,} documents, {about.chunks:,} chunks of at most {about.chunk_size:,} characters",
+        ),
         ("Questions", f"{about.search_questions} search, {about.test_questions} test; split {about.split_rule}"),
-        ("Space", f"{about.space}: {about.size:,} pipelines, {about.feasible:,} feasible, {domain.proposed:,} evaluated"),
+        (
+            "Space",
+            f"{about.space}: {about.size:,} pipelines, {about.feasible:,} feasible, {domain.proposed:,} evaluated",
+        ),
         ("Strategy", about.strategy if about.seed is None else f"{about.strategy}, seed {about.seed}"),
-        ("Fitness F", f"mean of R and G, weights {weights}; R = mean of Recall@5, mAP, nDCG@5, MRR; G = mean of judge, similarity"),
+        (
+            "Fitness F",
+            f"mean of R and G, weights {weights}; R: mean of Recall@5, mAP, nDCG@5, MRR; G: of judge, similarity",
+        ),
         ("Run", f"{about.run}, {about.state}"),
     )
     return Table("The run", columns(["", ""]), rows)
@@ -186,13 +205,13 @@ def run(domain: Domain) -> Table:
 def work(domain: Domain) -> str:
     """What the last command computed and found in the cache."""
     account = domain.account
-    text = f"The last command of this run computed {account.computed:,} answers and took {account.reused:,} from the cache."
+    text = f"This run's last command computed {account.computed:,} answers and took {account.reused:,} from the cache."
     if not account.stages_requested:
         return f"{text} No stage ran and no model was called."
     ratio = account.stages_computed / account.stages_requested
     return (
-        f"{text} Of {account.stages_requested:,} stages that pipelines asked for, {account.stages_computed:,} were computed "
-        f"({numbers.share(ratio)}); the rest was shared."
+        f"{text} Of {account.stages_requested:,} stages that pipelines asked for, {account.stages_computed:,} were "
+        f"computed ({numbers.share(ratio)}); the rest was shared."
     )
 
 

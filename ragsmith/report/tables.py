@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ragsmith.report.values import HEADLINE, Domain, Row, Score
+from ragsmith.report.values import Domain, Row, Score
 from ragsmith.report.verdicts import against
 
 Cell = str | int | float | None
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """What a spreadsheet may run when a cell starts with it."""
+
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
 
 
 def ranking_csv(domain: Domain) -> str:
@@ -27,7 +30,7 @@ def ranking_csv(domain: Domain) -> str:
     families = list(dict.fromkeys(name for _, row in rows for name in row.genes))
     head = ["rank", "pipeline", "genomes", "questions", "attempted", "scored", "failed"]
     for name in metrics:
-        head += [name, f"{name}_low", f"{name}_high"] if name in HEADLINE else [name]
+        head += [name, f"{name}_low", f"{name}_high"]
     head += [f"{name}_per_question" for name in usage] + families
     return _csv(head, (_ranked(title, row, metrics, usage, families) for title, row in rows))
 
@@ -69,7 +72,7 @@ def defused(cell: Cell) -> str:
     if cell is None:
         return ""
     text = str(cell)
-    return f"'{text}" if isinstance(cell, str) and text.startswith(FORMULA) and not _is_number(text) else text
+    return f"'{text}" if text.startswith(FORMULA) and not _NUMBER.fullmatch(text) else text
 
 
 def _csv(head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
@@ -80,15 +83,20 @@ def _csv(head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
     return out.getvalue()
 
 
-def _ranked(
-    title: str, row: Row, metrics: Sequence[str], usage: Sequence[str], families: Sequence[str]
-) -> list[Cell]:
+def _ranked(title: str, row: Row, metrics: Sequence[str], usage: Sequence[str], families: Sequence[str]) -> list[Cell]:
     covered = row.coverage
     genomes = row.shared if title.isdigit() else None
-    cells: list[Cell] = [title, row.label, genomes, covered.questions, covered.attempted, covered.scored, covered.failed]
+    cells: list[Cell] = [
+        title,
+        row.label,
+        genomes,
+        covered.questions,
+        covered.attempted,
+        covered.scored,
+        covered.failed,
+    ]
     for name in metrics:
-        bounds = _bounds(row.scores.get(name))
-        cells += bounds if name in HEADLINE else bounds[:1]
+        cells += _bounds(row.scores.get(name))
     return cells + [_number(row.usage.get(name)) for name in usage] + [row.genes[name] for name in families]
 
 
@@ -98,14 +106,6 @@ def _bounds(score: Score | None) -> list[Cell]:
 
 def _number(value: float | None) -> float | None:
     return None if value is None else round(value, 6) + 0.0
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _plain(value: Any) -> Any:

@@ -5,11 +5,15 @@ Scores lie in [0, 1] unless a field says otherwise; intervals are 95 % bootstrap
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from ragsmith.statistics import Paired, Verdict
+
+_FOLDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 
 HEADLINE = ("fitness", "retrieval", "generation")
 """F, R and G: the scores that are shown everywhere, with intervals."""
@@ -45,7 +49,7 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A pipeline on some questions. ``scores`` and ``usage`` (means per question) are empty unless coverage is complete.
+    """A pipeline on some questions. ``scores`` and ``usage`` (means per question) are empty unless it is complete.
 
     ``shared`` counts the genomes of the search that found and answered the same.
     """
@@ -229,6 +233,11 @@ class About:
     search_questions: int
     test_questions: int
     split_rule: str
+
+    @property
+    def folder(self) -> str:
+        """The name of the data set as a folder: a cache that somebody else wrote cannot lead out of the reports."""
+        return self.dataset if _FOLDER.fullmatch(self.dataset) else "_" + _UNSAFE.sub("_", self.dataset)
 
 
 @dataclass(frozen=True, slots=True)

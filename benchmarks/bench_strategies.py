@@ -1,0 +1,43 @@
+"""Strategies at the same budget, over seeds: the best fitness each finds on a sample of `law` (every fifth question)."""
+
+import statistics
+import sys
+from dataclasses import replace
+
+from ragsmith.datasets import load_dataset
+from ragsmith.runner import evaluate_job
+from ragsmith.scoring import fitness
+from ragsmith.setup import Setup
+from ragsmith.space import load_space
+from ragsmith.strategies import PRESETS, make_strategy
+
+BUDGET = 146
+SEEDS = range(1, 9)
+
+space = load_space(sys.argv[1] if len(sys.argv) > 1 else "paper")
+setup = Setup(load_dataset("law"))
+engine = setup.engine()
+questions = sorted(setup.examples)[::5]
+known: dict[tuple[int, ...], float] = {}
+
+
+def value(genome: tuple[int, ...]) -> float:
+    if genome not in known:
+        candidate = space.candidate(genome)
+        records = [evaluate_job(engine, setup, candidate, (0, question)).value for question in questions]
+        known[genome] = statistics.fmean(fitness(record["metrics"]) for record in records)
+    return known[genome]
+
+
+print(f"space {space.name!r}, {BUDGET} candidates, {len(SEEDS)} seeds, {len(questions)} questions")
+for name in ("genetic", "random", "tpe", "greedy"):
+    best = []
+    for seed in SEEDS if name != "greedy" else [1]:
+        settings = replace(PRESETS["paper"], seed=seed)
+        strategy = make_strategy(name, space.sizes, settings, repair=space.repair, max_evaluations=BUDGET)
+        while batch := strategy.propose():
+            strategy.tell({genome: value(genome) for genome in batch})
+        found = strategy.best()
+        assert found is not None
+        best.append(found[1])
+    print(f"{name:<8} mean {statistics.fmean(best):.4f}  worst {min(best):.4f}  best {max(best):.4f}", flush=True)

@@ -1,0 +1,109 @@
+"""Reports as Markdown: the same tables and sentences as the page, readable as plain text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ragsmith.report import backbone, sections, wording
+from ragsmith.report.sections import Table
+from ragsmith.report.values import Domain
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~&$])")
+_BREAKS = re.compile(r"\s+")
+
+
+def domain_markdown(domain: Domain) -> str:
+    """The report of one run."""
+    about = domain.about
+    parts = [f"# {_text(about.title)}", *(f"> {_text(note)}" for note in domain.notes)]
+    parts += ["## Summary", *_summary(domain)]
+    if domain.comparisons:
+        parts += ["## Test: is it real?", _table(sections.verdicts(domain)), _table(sections.finalists(domain))]
+    if domain.ranking or domain.baselines:
+        parts += ["## Ranking", wording.SELECTED, _table(sections.ranking(domain)), _table(sections.metrics(domain))]
+    if domain.options:
+        parts += [
+            "## Options",
+            wording.SWITCHED_ON,
+            wording.OBSERVATIONAL,
+            _inert(domain),
+            _table(sections.options(domain)),
+        ]
+    if domain.types:
+        parts += ["## Question types", _table(sections.types(domain))]
+    if domain.history:
+        parts += ["## Steps of the search", _table(sections.history(domain))]
+    if domain.failures:
+        parts += ["## Failures", _table(sections.failures(domain))]
+    parts += ["## Run, models and work", _text(about.description), _table(sections.run(domain)), _table(sections.models(domain))]
+    parts.append(sections.work(domain))
+    if domain.account.calls:
+        parts.append(_table(sections.calls(domain)))
+    return _joined(parts)
+
+
+def index_markdown(domains: Sequence[Domain]) -> str:
+    """The report across several data sets."""
+    parts = ["# Across data sets"]
+    parts += [f"> {_text(domain.about.dataset)}: {_text(note)}" for domain in domains for note in domain.notes]
+    parts += ["## Is it real?"]
+    parts += [_bullet(f"[{_text(d.about.title)}]({_link(d)}): {_text(wording.headline(d))}") for d in domains]
+    parts += [_table(backbone.verdicts_table(domains)), _table(backbone.scores_table(domains, "test"))]
+    parts += ["## On the search questions", wording.SELECTED, _table(backbone.scores_table(domains, "search"))]
+    parts += ["## Backbone", backbone.EXPLAINED, _table(backbone.backbone_table(domains))]
+    return _joined(parts)
+
+
+def _summary(domain: Domain) -> list[str]:
+    lines = [f"**{_text(wording.headline(domain))}**"]
+    if domain.winner:
+        lines.append(f"Winner: **{_text(domain.winner.label)}**")
+    return lines + [_bullet(_text(wording.sentence(comparison))) for comparison in domain.comparisons]
+
+
+def _inert(domain: Domain) -> str:
+    names = sections.inert(domain)
+    return f"Inert here: {_text(', '.join(names))}." if names else ""
+
+
+def _table(table: Table) -> str:
+    """A pipe table under its caption."""
+    lines = [
+        f"*{_text(table.caption)}*",
+        "",
+        _line([_text(column.name) for column in table.columns]),
+        _line(["---:" if column.number else "---" for column in table.columns]),
+    ]
+    for place, row in enumerate(table.rows):
+        cells = [_text(cell) for cell in row]
+        if table.mark(place) == "winner":
+            cells = [f"**{cell}**" if i == 1 else cell for i, cell in enumerate(cells)]
+        lines.append(_line(cells))
+    return "\n".join(lines)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _text(text: str) -> str:
+    """Text as data: one line, and nothing in it is Markdown or HTML."""
+    return _SPECIAL.sub(r"\\\1", _BREAKS.sub(" ", text).strip())
+
+
+def _bullet(text: str) -> str:
+    return f"- {text}"
+
+
+def _link(domain: Domain) -> str:
+    return f"{domain.about.folder}/report.md"
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """Paragraphs with an empty line between them, none between the items of a list."""
+    text = ""
+    for before, part in zip(["", *parts], parts, strict=False):
+        both_items = before.startswith(("- ", "> ")) and part.startswith(before[:2])
+        text += part if not text else f"\n{part}" if both_items else f"\n\n{part}" if part else ""
+    return f"{text}\n"

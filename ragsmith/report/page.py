@@ -1,0 +1,101 @@
+"""Reports as HTML pages that work from a file: everything inside, nothing fetched, and readable without JavaScript.
+
+A Content-Security-Policy forbids every request and every script but the two of the page, which are named by digest.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from ragsmith.errors import MissingExtra
+from ragsmith.report import backbone, numbers, plots, sections, wording
+from ragsmith.report.values import Domain
+
+TEMPLATES = Path(__file__).resolve().parent / "templates"
+
+
+def domain_page(domain: Domain) -> str:
+    """The report of one run."""
+    figures = plots.figures(domain)
+    script = _source("page.js")
+    plotly = plotly_js() if figures else ""
+    return (
+        _environment()
+        .get_template("domain.html.j2")
+        .render(
+            domain=domain,
+            sections=sections,
+            wording=wording,
+            numbers=numbers,
+            figures={name: _embedded(figure) for name, figure in figures.items()},
+            plotly=Markup(plotly),
+            script=Markup(script) if figures else "",
+            scripts=[_digest(text) for text in (plotly, script)] if figures else [],
+        )
+    )
+
+
+def index_page(domains: Sequence[Domain]) -> str:
+    """The report across several data sets; it has no scripts at all."""
+    return (
+        _environment()
+        .get_template("index.html.j2")
+        .render(domains=domains, backbone=backbone, wording=wording, scripts=[])
+    )
+
+
+@cache
+def plotly_js() -> str:
+    """plotly.js as the installed package carries it; the package itself is not imported, that would take seconds.
+
+    Raises:
+        MissingExtra: plotly is not installed, or has no such file.
+    """
+    spec = find_spec("plotly")
+    places = [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
+    for place in places:
+        path = place / "package_data" / "plotly.min.js"
+        if path.is_file():
+            return path.read_text(encoding="utf-8").strip()
+    raise MissingExtra("plotly", "all")
+
+
+def _embedded(figure: Mapping[str, Any]) -> Markup:
+    """JSON that cannot end the element it stands in."""
+    text = json.dumps(figure, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+def _digest(script: str) -> str:
+    """A source expression of a Content-Security-Policy."""
+    return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.globals["style"] = Markup(_source("page.css"))
+    return environment
+
+
+def _source(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8").strip()

@@ -1,0 +1,61 @@
+"""Reports to files: a folder for each data set, and a page across them when there are several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragsmith.report.domain import read_domain
+from ragsmith.report.markdown import domain_markdown, index_markdown
+from ragsmith.report.page import domain_page, index_page
+from ragsmith.report.stored import choose_runs
+from ragsmith.report.tables import activity_csv, questions_csv, ranking_csv
+from ragsmith.report.values import Domain
+from ragsmith.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The files that were written, the data sets they are about, and what they say."""
+
+    paths: tuple[Path, ...]
+    domains: tuple[str, ...]
+    read: tuple[Domain, ...]
+
+
+def write_report(store: Store, folder: Path, dataset: str | None = None) -> Written:
+    """Report the latest finished run, else the latest, of every data set in ``store``, or of ``dataset`` alone.
+
+    Into ``folder/<data set>`` go ``report.md``, ``index.html``, ``ranking.csv``, ``activity.csv`` and
+    ``questions.csv``; with several data sets, ``index.html`` and ``index.md`` into ``folder``. Equal runs give equal
+    files.
+
+    Raises:
+        UsageError: there is no run; the message lists the data sets that have one.
+    """
+    domains = tuple(read_domain(store, chosen) for chosen in choose_runs(store, dataset))
+    paths: list[Path] = []
+    for domain in domains:
+        paths += _write(
+            folder / domain.about.folder,
+            {
+                "report.md": domain_markdown(domain),
+                "index.html": domain_page(domain),
+                "ranking.csv": ranking_csv(domain),
+                "activity.csv": activity_csv(domain),
+                "questions.csv": questions_csv(domain),
+            },
+        )
+    if len(domains) > 1:
+        paths += _write(folder, {"index.html": index_page(domains), "index.md": index_markdown(domains)})
+    return Written(tuple(paths), tuple(domain.about.dataset for domain in domains), domains)
+
+
+def _write(folder: Path, files: dict[str, str]) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name, text in files.items():
+        path = folder / name
+        path.write_text(text, encoding="utf-8", newline="\n")
+        paths.append(path)
+    return paths
