@@ -271,6 +271,9 @@ class _Reader:
             wanted = {"questions", *METRICS}
             if part not in ("search", "test") or not isinstance(scores, dict) or set(scores) != wanted:
                 raise self._error(("expected", part), f"{part} must have exactly {', '.join(sorted(wanted))}")
+            for metric, score in scores.items():
+                if not isinstance(score, int | float) or isinstance(score, bool):
+                    raise self._error(("expected", part, metric), f"{metric} must be a number, not {score!r}")
         return expected
 
     def dataset(self, other: str | Path | None) -> Dataset:

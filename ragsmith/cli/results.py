@@ -102,9 +102,17 @@ def cache(
         say_json(found)
         return
     for name, value in found.items():
-        if isinstance(value, dict):
-            say(f"{name:<14} " + "  ".join(f"{key} {number:,}" for key, number in value.items()))
-        elif isinstance(value, list):
-            say(f"{name:<14} {', '.join(map(str, value)) or 'none'}")
-        else:
-            say(f"{name:<14} {value:,}" if isinstance(value, int) else f"{name:<14} {value}")
+        _say_entry(name, value)
+
+
+def _say_entry(name: str, value: Any, indent: str = "") -> None:
+    if isinstance(value, dict):
+        inside = [f"{v:,} {k}" for k, v in value.items() if isinstance(v, int)]
+        say(f"{indent}{name:<14} {'  '.join(inside)}".rstrip())
+        for key, inner in value.items():
+            if not isinstance(inner, int):
+                _say_entry(str(key), inner, indent + "  ")
+    elif isinstance(value, list):
+        say(f"{indent}{name:<14} {', '.join(map(str, value)) or 'none'}")
+    else:
+        say(f"{indent}{name:<14} {value:,}" if isinstance(value, int) else f"{indent}{name:<14} {value}")

@@ -36,7 +36,12 @@ def domain_markdown(domain: Domain) -> str:
         parts += ["## Steps of the search", _table(sections.history(domain))]
     if domain.failures:
         parts += ["## Failures", _table(sections.failures(domain))]
-    parts += ["## Run, models and work", _text(about.description), _table(sections.run(domain)), _table(sections.models(domain))]
+    parts += [
+        "## Run, models and work",
+        _text(about.description),
+        _table(sections.run(domain)),
+        _table(sections.models(domain)),
+    ]
     parts.append(sections.work(domain))
     if domain.account.calls:
         parts.append(_table(sections.calls(domain)))

@@ -72,8 +72,14 @@ def options(probed: Sequence[Option]) -> Figure:
         chosen = [(n, o) for n, o in zip(names, probed, strict=True) if o.probe and o.probe.inert == inert]
         if chosen:
             traces.append(_dots(chosen, title, symbol, colour))
-    layout = _layout("Change in fitness F when switched on alone in naive RAG", "", 130 + 26 * len(names))
-    layout["yaxis"] |= {"categoryorder": "array", "categoryarray": names[::-1], "type": "category", "dtick": 1}
+    layout = _layout("Change in fitness F, alone in naive RAG", "", 130 + 26 * len(names))
+    layout["yaxis"] |= {
+        "categoryorder": "array",
+        "categoryarray": names[::-1],
+        "type": "category",
+        "dtick": 1,
+        "range": [-0.7, len(names) - 0.3],
+    }
     layout["xaxis"] |= {"zeroline": True}
     return {"data": traces, "layout": layout}
 

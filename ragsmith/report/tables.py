@@ -31,7 +31,7 @@ def ranking_csv(domain: Domain) -> str:
     head = ["rank", "pipeline", "genomes", "questions", "attempted", "scored", "failed"]
     for name in metrics:
         head += [name, f"{name}_low", f"{name}_high"]
-    head += [f"{name}_per_question" for name in usage] + families
+    head += [f"{name}_per_question" for name in usage] + [f"gene_{name}" for name in families]
     return _csv(head, (_ranked(title, row, metrics, usage, families) for title, row in rows))
 
 
