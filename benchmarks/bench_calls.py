@@ -18,7 +18,9 @@ def main() -> None:
     for workers in (1, 2):
         with tempfile.TemporaryDirectory() as name, Store.open(Path(name) / "cache.sqlite") as store:
             outcome = search(setup, load_space("paper"), store, RunSettings(), workers=workers)
-            records = [row.value for e in store.evaluations(setup.dataset.digest) for row in store.results(e.key).values()]
+            records = [
+                row.value for e in store.evaluations(setup.dataset.digest) for row in store.results(e.key).values()
+            ]
         work = outcome.work
         assert work is not None
         # one process sees every call, so its distinct calls are the calls needed; several may each need the same one

@@ -92,7 +92,7 @@ for number in range(1, KILLS + 1):
         again = next(line for line in resumed.out.splitlines() if "answers computed" in line)
         computed = int(again.split()[0].replace(",", ""))
         print(
-            f"{number:>2}  {'killed' if killed else 'done'} at {moment:5.1f} s with {kept:>6,} answers kept; resumed in "
+            f"{number:>2}  {'killed' if killed else 'done'} at {moment:5.1f} s, {kept:>6,} answers kept; resumed in "
             f"{resumed.wall:5.1f} s, {computed:>6,} computed, {kept + computed - total} twice; identical: {same}",
             flush=True,
         )

@@ -16,6 +16,9 @@ with tempfile.TemporaryDirectory() as name:
         done = ragsmith("search", "--dataset", domain, "--preset", "paper", folder=folder)
         assert done.code == 0, done.err
         print(done.out)
-    print((folder / "reports/index.md").read_text() if (folder / "reports/index.md").exists() else
-          ragsmith("report", folder=folder).out)
+    print(
+        (folder / "reports/index.md").read_text()
+        if (folder / "reports/index.md").exists()
+        else ragsmith("report", folder=folder).out
+    )
     print((folder / "reports/index.md").read_text())

@@ -20,9 +20,13 @@ with tempfile.TemporaryDirectory() as name:
 
 one, two = json.loads(cold.out), json.loads(again.out)
 print(f"ragsmith --help         median {statistics.median(help_times):.3f} s of 10, worst {max(help_times):.3f} s")
-print(f"cold search             {cold.wall:6.1f} s wall, {cold.cpu:6.1f} s CPU, {one['computed']:,} answers, "
-      f"{one['model_calls']:,} model calls, cache {size / 1e6:.0f} MB")
-print(f"the same command again  {again.wall:6.1f} s wall, {again.cpu:6.1f} s CPU, {two['computed']:,} answers, "
-      f"{two['model_calls']:,} model calls")
+print(
+    f"cold search             {cold.wall:6.1f} s wall, {cold.cpu:6.1f} s CPU, {one['computed']:,} answers, "
+    f"{one['model_calls']:,} model calls, cache {size / 1e6:.0f} MB"
+)
+print(
+    f"the same command again  {again.wall:6.1f} s wall, {again.cpu:6.1f} s CPU, {two['computed']:,} answers, "
+    f"{two['model_calls']:,} model calls"
+)
 print(f"ratio                   {cold.wall / again.wall:6.1f}")
 print(f"same winner             {same}")

@@ -1,4 +1,4 @@
-"""Strategies at the same budget, over seeds: the best fitness each finds on a sample of `law` (every fifth question)."""
+"""Strategies at the same budget, over seeds: the best fitness each finds on every fifth question of `law`."""
 
 import statistics
 import sys

@@ -1,10 +1,10 @@
 """Genetic architecture search for Retrieval-Augmented Generation pipelines.
 
-    import ragsmith
+import ragsmith
 
-    outcome = ragsmith.search("law", cache="cache.sqlite")
-    ragsmith.report("cache.sqlite", "reports")
-    ragsmith.Pipeline.load("reports/law/winner.yaml").ask("When does the limitation period start?")
+outcome = ragsmith.search("law", cache="cache.sqlite")
+ragsmith.report("cache.sqlite", "reports")
+ragsmith.Pipeline.load("reports/law/winner.yaml").ask("When does the limitation period start?")
 """
 
 from __future__ import annotations

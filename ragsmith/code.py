@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib.util
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 DECLARATIVE = frozenset({"ragsmith", "ragsmith.errors", "ragsmith.families", "ragsmith.registry", "ragsmith.code"})
@@ -25,7 +25,7 @@ def fingerprint(module: str) -> str:
     return state.hexdigest()
 
 
-@lru_cache(maxsize=None)
+@cache
 def closure(module: str) -> frozenset[str]:
     """``module`` and every ragsmith module it imports, directly or not, without the declarative ones."""
     seen: set[str] = set()
@@ -38,7 +38,7 @@ def closure(module: str) -> frozenset[str]:
     return frozenset(seen)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _statements(module: str) -> tuple[str, frozenset[str]]:
     """Normal form of a module's code, and the ragsmith modules it imports."""
     tree = ast.parse(_source(module))

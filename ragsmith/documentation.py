@@ -1,7 +1,7 @@
 """The generated parts of README.md: the catalogue of techniques and the help of the command line.
 
-    python -m ragsmith.documentation            write them
-    python -m ragsmith.documentation --check    exit 1 when they are stale
+python -m ragsmith.documentation            write them
+python -m ragsmith.documentation --check    exit 1 when they are stale
 """
 
 from __future__ import annotations
@@ -23,7 +23,12 @@ def catalogue() -> str:
     load_techniques()
     lines = []
     for family in FAMILIES:
-        lines += [f"**{family.name}**: {family.purpose}", "", "| technique | what it does | needs |", "| --- | --- | --- |"]
+        lines += [
+            f"**{family.name}**: {family.purpose}",
+            "",
+            "| technique | what it does | needs |",
+            "| --- | --- | --- |",
+        ]
         lines += [_row(technique) for technique in _in_order(family.techniques.values())]
         lines.append("")
     return "\n".join(lines).rstrip()
@@ -88,7 +93,7 @@ def main(arguments: list[str]) -> int:
     fresh = rendered(text)
     if "--check" in arguments:
         if fresh != text:
-            print("README.md is stale: run  python -m ragsmith.documentation", file=sys.stderr)  # noqa: T201
+            print("README.md is stale: run  python -m ragsmith.documentation", file=sys.stderr)
         return int(fresh != text)
     README.write_text(fresh, encoding="utf-8")
     return 0

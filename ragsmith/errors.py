@@ -1,14 +1,14 @@
 """Every error ragsmith raises on purpose.
 
-    RagsmithError
-    ├── UsageError              the request was wrong: exit code 2, one sentence
-    │   ├── DatasetError        a data set cannot be used; lists all mistakes with file, line and id
-    │   ├── SpaceError          a search space cannot be used
-    │   └── MissingExtra        an optional package is not installed; names the command that installs it
-    ├── ModelError              a model could not give a valid reply: the question fails, and is tried again on resume
-    ├── ScaleError              scores of different scales were about to be compared
-    ├── StageFailed             a technique failed on a question; names both
-    └── StoreError              the cache cannot be opened, or belongs to something else
+RagsmithError
+├── UsageError              the request was wrong: exit code 2, one sentence
+│   ├── DatasetError        a data set cannot be used; lists all mistakes with file, line and id
+│   ├── SpaceError          a search space cannot be used
+│   └── MissingExtra        an optional package is not installed; names the command that installs it
+├── ModelError              a model could not give a valid reply: the question fails, and is tried again on resume
+├── ScaleError              scores of different scales were about to be compared
+├── StageFailed             a technique failed on a question; names both
+└── StoreError              the cache cannot be opened, or belongs to something else
 """
 
 from __future__ import annotations

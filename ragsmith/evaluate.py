@@ -15,10 +15,10 @@ from types import TracebackType
 from typing import Any
 
 from ragsmith.canonical import digest
+from ragsmith.errors import StoreError
 from ragsmith.pipeline import Candidate
 from ragsmith.runner import Finished, Job, ProcessRunner, Runner, ThreadRunner, Work
 from ragsmith.scoring import Weights, fitness, generation_score, retrieval_score
-from ragsmith.errors import StoreError
 from ragsmith.setup import Setup, configuration, ordered
 from ragsmith.space import read_configuration
 from ragsmith.store import ResultRow, Store

@@ -72,7 +72,12 @@ class Pipeline:
     """One configuration over one data set."""
 
     def __init__(
-        self, candidate: Candidate, setup: Setup, *, weights: Weights | None = None, expected: Mapping[str, Any] | None = None
+        self,
+        candidate: Candidate,
+        setup: Setup,
+        *,
+        weights: Weights | None = None,
+        expected: Mapping[str, Any] | None = None,
     ) -> None:
         self.candidate = candidate
         self.setup = setup
@@ -157,7 +162,9 @@ class Pipeline:
         for example in ordered(examples):
             finished = evaluate_job(self.engine, self.setup, self.candidate, (0, example.id))
             if not finished.ok:
-                raise RagsmithError(f"question {example.id} fails in {finished.value['stage']}: {finished.value['error']}")
+                raise RagsmithError(
+                    f"question {example.id} fails in {finished.value['stage']}: {finished.value['error']}"
+                )
             records[example.id] = finished.value
         return Evaluation("fresh", self.candidate, tuple(records), records, {})
 
@@ -209,7 +216,7 @@ def export_yaml(
             if e is not None and e.complete
         },
     }
-    head = f"# A pipeline found by ragsmith {__version__}.  Ask it:  ragsmith ask THIS_FILE \"your question\"\n"
+    head = f'# A pipeline found by ragsmith {__version__}.  Ask it:  ragsmith ask THIS_FILE "your question"\n'
     return head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
 
 
@@ -294,7 +301,9 @@ class _Reader:
     def _section(self, name: str) -> dict[str, Any]:
         value = self._data.get(name)
         if not isinstance(value, dict):
-            raise self._error((name,), f"{name!r} is missing" if value is None else f"{name!r} must be 'name: value' pairs")
+            raise self._error(
+                (name,), f"{name!r} is missing" if value is None else f"{name!r} must be 'name: value' pairs"
+            )
         return value
 
     def _error(self, path: tuple[Any, ...], message: str) -> SpaceError:

@@ -154,9 +154,7 @@ class Gateway:
             "cross_encoder": self._scores,
         }
         with self._lock:
-            return {
-                kind: Counts(c.asked, len(memos[kind]), c.stored, c.made) for kind, c in self._counts.items()
-            }
+            return {kind: Counts(c.asked, len(memos[kind]), c.stored, c.made) for kind, c in self._counts.items()}
 
     def language_model(self, model: LanguageModel | ChatModel, meter: Meter) -> LanguageModel:
         """A metered view of a language model."""

@@ -1,7 +1,7 @@
 """What retrieval searches: the corpus as it was read, and an index over the entries of one pre-embedding.
 
-Everything here is derived from values and built once: BM25 statistics on first use, vectors once per embedder. Search is
-exact. Several keys of one chunk count once, by the best of them, so ``k`` always means k distinct chunks.
+Everything here is derived from values and built once: BM25 statistics on first use, vectors once per embedder. Search
+is exact. Several keys of one chunk count once, by the best of them, so ``k`` always means k distinct chunks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ class Corpus:
     def __init__(self, documents: Sequence[Document], chunks: Chunks) -> None:
         self.documents = {document.id: document for document in documents}
         self.chunks = chunks
-        self.id = digest("corpus", [(d.id, d.title, d.text) for d in documents], [(c.id, c.start, c.end) for c in chunks])
+        self.id = digest(
+            "corpus", [(d.id, d.title, d.text) for d in documents], [(c.id, c.start, c.end) for c in chunks]
+        )
         self._of_document: dict[str, list[Chunk]] = {}
         for chunk in chunks:
             self._of_document.setdefault(chunk.doc, []).append(chunk)

@@ -1,7 +1,7 @@
 """A candidate and a question to an answer: a memoised fold over the families.
 
-A stage is remembered by what ran (technique, code, parameters, tools) and by the *values* it read, not by the genome that
-led there: candidates share all they can, and where two paths produce equal values they join again.
+A stage is remembered by what ran (technique, code, parameters, tools) and by the *values* it read, not by the genome
+that led there: candidates share all they can, and where two paths produce equal values they join again.
 """
 
 from __future__ import annotations
@@ -175,7 +175,9 @@ class Engine:
     def prepare(self, candidate: Candidate) -> tuple[Index, EntityGraph | None]:
         """Build what ``candidate`` needs once for the whole collection."""
         index = self.index(candidate[0])
-        if any(gene.technique.family == "retrieval" and "embedder" in gene.technique.tools.values() for gene in candidate):
+        if any(
+            gene.technique.family == "retrieval" and "embedder" in gene.technique.tools.values() for gene in candidate
+        ):
             index.vectors(self.gateway.embedder(self.models.embedder, self.collection_usage))
         needs_graph = any("entity_graph" in gene.technique.tools.values() for gene in candidate)
         return index, self.entity_graph() if needs_graph else None
@@ -280,9 +282,7 @@ class Engine:
 
 
 def _fingerprint(value: Any) -> str:
-    if isinstance(value, Prompt):
-        parts = [value.text]
-    elif isinstance(value, Answer):
+    if isinstance(value, Prompt | Answer):
         parts = [value.text]
     else:
         parts = [item.text if isinstance(item, Passage) else item.chunk.id for item in value]

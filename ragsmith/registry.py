@@ -78,7 +78,9 @@ class Technique:
         place = f"{where}: " if where else ""
         for name, value in given.items():
             if name not in self.defaults:
-                raise SpaceError(f"{place}{self.family}.{self.name} has no parameter {name!r}: {did_you_mean(name, self.defaults)}")
+                raise SpaceError(
+                    f"{place}{self.family}.{self.name} has no parameter {name!r}: {did_you_mean(name, self.defaults)}"
+                )
             default = self.defaults[name]
             if not _fits(value, default):
                 raise SpaceError(

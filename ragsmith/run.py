@@ -25,12 +25,12 @@ from ragsmith.models.loading import ModelNames
 from ragsmith.pipeline import Candidate
 from ragsmith.runner import Work
 from ragsmith.scoring import Weights
-from ragsmith.strategies import GeneticSettings, RandomSearch, make_strategy
-from ragsmith.strategies.strategy import Genome, Strategy
 from ragsmith.setup import Setup, ordered
 from ragsmith.space import Space, make_gene
 from ragsmith.splits import Split, split
 from ragsmith.store import ProposalRow, RunState, Store
+from ragsmith.strategies import GeneticSettings, RandomSearch, make_strategy
+from ragsmith.strategies.strategy import Genome, Strategy
 
 BASELINES: dict[str, dict[str, str]] = {
     "naive": {"retrieval": "vector", "passage_filter": "top_k", "prompt_maker": "listing"},
@@ -54,7 +54,7 @@ class RunSettings:
     genetic: GeneticSettings = field(default_factory=GeneticSettings)
     max_evaluations: int | None = None
     time_limit: float | None = None
-    weights: Weights = Weights()
+    weights: Weights = field(default_factory=Weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,7 @@ def search(
 class _Run:
     """One run in progress."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  made in one place
         self,
         setup: Setup,
         space: Space,
@@ -199,7 +199,9 @@ class _Run:
             self._test(value, winner)
         return winner
 
-    def _follow(self, strategy: Strategy, phase: str, keep: Callable[[int, int, Proposed], None] | None = None) -> Proposed:
+    def _follow(
+        self, strategy: Strategy, phase: str, keep: Callable[[int, int, Proposed], None] | None = None
+    ) -> Proposed:
         """Evaluate what ``strategy`` proposes until it is done; ``keep`` is given position, step and batch of each."""
         proposed: Proposed = []
         weights = self._settings.weights
@@ -221,7 +223,9 @@ class _Run:
     def _keep(self, position: int, step: int, batch: Proposed) -> None:
         weights = self._settings.weights
         rows = [
-            ProposalRow(position + i, step, list(genome), evaluation.key, {"fitness": evaluation.mean("fitness", weights)})
+            ProposalRow(
+                position + i, step, list(genome), evaluation.key, {"fitness": evaluation.mean("fitness", weights)}
+            )
             for i, (genome, evaluation) in enumerate(batch)
         ]
         self._store.put_proposals(self._key, rows)
@@ -369,7 +373,10 @@ def prepare(dataset: str, models: ModelNames, chunk_size: int) -> Setup:
     unreachable = [e.id for e in ordered(setup.dataset.examples) if not setup.relevance[e.id].relevant]
     if unreachable:
         raise DatasetError(
-            [f"{question}: all its evidence lies in headings, which are in no chunk: quote the text" for question in unreachable]
+            [
+                f"{question}: all its evidence lies in headings, which are in no chunk: quote the text"
+                for question in unreachable
+            ]
         )
     return setup
 

@@ -56,9 +56,7 @@ class Work:
 
     def __add__(self, other: Work) -> Work:
         calls = {kind: counts + other.calls[kind] for kind, counts in self.calls.items()}
-        return Work(
-            calls, self.stages_requested + other.stages_requested, self.stages_computed + other.stages_computed
-        )
+        return Work(calls, self.stages_requested + other.stages_requested, self.stages_computed + other.stages_computed)
 
 
 class Runner(Protocol):
@@ -191,7 +189,7 @@ class ProcessRunner:
         waiting: dict[Any, int] = {}
         for worker, share in shares.items():
             connection = self._workers[worker][1]
-            connection.send(("evaluate", plain, {question: positions for question, positions in share.items()}))
+            connection.send(("evaluate", plain, dict(share)))
             waiting[connection] = sum(map(len, share.values()))
         while waiting:
             for ready in wait_for(list(waiting)):

@@ -84,7 +84,7 @@ def retrieval_metrics(trace: Trace, example: Example, relevance: Relevance) -> d
 
 
 def generation_metrics(gateway: Gateway, models: Models, answer: Answer, example: Example) -> dict[str, float]:
-    """Judge, semantic similarity, exact match and token F1 of the delivered answer. What they cost is not the pipeline's."""
+    """Judge, semantic similarity, exact match and token F1 of the answer; what they cost is not the pipeline's."""
     meter = Meter()
     verdict = judge(
         example.question, example.answer, answer.text, language_model=gateway.language_model(models.judge, meter)
@@ -107,7 +107,7 @@ def generation_score(metrics: Mapping[str, float]) -> float:
     return sum(metrics[name] for name in GENERATION_METRICS) / len(GENERATION_METRICS)
 
 
-def fitness(metrics: Mapping[str, float], weights: Weights = Weights()) -> float:  # noqa: B008  frozen
+def fitness(metrics: Mapping[str, float], weights: Weights = Weights()) -> float:
     """F: weighted mean of R and G."""
     total = weights.retrieval + weights.generation
     return (weights.retrieval * retrieval_score(metrics) + weights.generation * generation_score(metrics)) / total

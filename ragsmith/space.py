@@ -95,7 +95,9 @@ class Space:
 
     def is_feasible(self, genome: Genome) -> bool:
         """Whether no constraint forbids ``genome``."""
-        names = {f.name: self.options[i][g].technique.name for i, (f, g) in enumerate(zip(FAMILIES, genome, strict=True))}
+        names = {
+            f.name: self.options[i][g].technique.name for i, (f, g) in enumerate(zip(FAMILIES, genome, strict=True))
+        }
         return not any(all(names[family] in banned for family, banned in c.items()) for c in self.forbidden)
 
     def repair(self, genome: Genome) -> Genome:

@@ -1,4 +1,4 @@
-"""The command line: a thin layer over the library. One file a group of verbs; nothing heavy is imported before it is needed."""
+"""The command line: a thin layer over the library, one file a group of verbs. Nothing heavy is imported before its use."""
 
 from __future__ import annotations
 
@@ -36,5 +36,5 @@ def run(arguments: list[str]) -> int:
 
 def _complain(error: RagsmithError, code: int) -> int:
     for line in str(error).splitlines():
-        print(f"error: {line}", file=sys.stderr)  # noqa: T201  the command line's voice
+        print(f"error: {line}", file=sys.stderr)
     return code

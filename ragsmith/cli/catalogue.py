@@ -19,11 +19,13 @@ def techniques(
     as_json: JsonOption = False,
 ) -> None:
     """List the techniques of each family, or explain one."""
-    from ragsmith.families import FAMILIES  # noqa: PLC0415
-    from ragsmith.registry import load_techniques  # noqa: PLC0415
+    from ragsmith.families import FAMILIES
+    from ragsmith.registry import load_techniques
 
     load_techniques()
-    every = [t for family in FAMILIES for t in sorted(family.techniques.values(), key=lambda t: (t.name != "none", t.name))]
+    every = [
+        t for family in FAMILIES for t in sorted(family.techniques.values(), key=lambda t: (t.name != "none", t.name))
+    ]
     if name is not None:
         every = _named(every, name)
     if as_json:
@@ -36,8 +38,8 @@ def techniques(
 
 
 def _named(every: list[Technique], name: str) -> list[Technique]:
-    from ragsmith.errors import UsageError  # noqa: PLC0415
-    from ragsmith.suggest import did_you_mean  # noqa: PLC0415
+    from ragsmith.errors import UsageError
+    from ragsmith.suggest import did_you_mean
 
     found = [t for t in every if name in (t.name, f"{t.family}.{t.name}")]
     if not found:
@@ -79,8 +81,8 @@ def space(
     as_json: JsonOption = False,
 ) -> None:
     """Show a search space: its options and its size."""
-    from ragsmith.families import FAMILIES  # noqa: PLC0415
-    from ragsmith.space import load_space  # noqa: PLC0415
+    from ragsmith.families import FAMILIES
+    from ragsmith.space import load_space
 
     found = load_space(name)
     options = {family.name: [str(g) for g in genes] for family, genes in zip(FAMILIES, found.options, strict=True)}

@@ -9,7 +9,9 @@ import typer
 
 from ragsmith.cli.app import JsonOption, app, say, say_json, table
 
-commands = typer.Typer(help="Data sets: documents and questions with evidence.", no_args_is_help=True, rich_markup_mode=None)
+commands = typer.Typer(
+    help="Data sets: documents and questions with evidence.", no_args_is_help=True, rich_markup_mode=None
+)
 app.add_typer(commands, name="dataset")
 
 NameOrFolder = Annotated[str, typer.Argument(metavar="DATASET", help="A bundled data set by name, or a folder.")]
@@ -18,12 +20,17 @@ NameOrFolder = Annotated[str, typer.Argument(metavar="DATASET", help="A bundled 
 @commands.command("list")
 def list_datasets(as_json: JsonOption = False) -> None:
     """List the bundled data sets."""
-    from ragsmith.bundled import names  # noqa: PLC0415
-    from ragsmith.datasets import load_dataset  # noqa: PLC0415
+    from ragsmith.bundled import names
+    from ragsmith.datasets import load_dataset
 
     found = [load_dataset(name) for name in names("datasets")]
     if as_json:
-        say_json([{"name": d.name, "title": d.title, "documents": len(d.documents), "questions": len(d.examples)} for d in found])
+        say_json(
+            [
+                {"name": d.name, "title": d.title, "documents": len(d.documents), "questions": len(d.examples)}
+                for d in found
+            ]
+        )
         return
     rows = [[d.name, str(len(d.documents)), str(len(d.examples)), d.title] for d in found]
     table(rows, ["name", "documents", "questions", "title"], frozenset({1, 2}))
@@ -32,9 +39,9 @@ def list_datasets(as_json: JsonOption = False) -> None:
 @commands.command()
 def validate(dataset: NameOrFolder, as_json: JsonOption = False) -> None:
     """Check a data set and list every mistake."""
-    from ragsmith.bundled import bundled_path  # noqa: PLC0415
-    from ragsmith.datasets import validate_dataset  # noqa: PLC0415
-    from ragsmith.errors import DatasetError  # noqa: PLC0415
+    from ragsmith.bundled import bundled_path
+    from ragsmith.datasets import validate_dataset
+    from ragsmith.errors import DatasetError
 
     mistakes = validate_dataset(bundled_path("datasets", dataset))
     if as_json:
@@ -48,8 +55,8 @@ def validate(dataset: NameOrFolder, as_json: JsonOption = False) -> None:
 @commands.command()
 def show(dataset: NameOrFolder, as_json: JsonOption = False) -> None:
     """Describe a data set: sizes, question types, where its evidence lies, how it is split."""
-    from ragsmith.dataset_summary import describe  # noqa: PLC0415
-    from ragsmith.datasets import load_dataset  # noqa: PLC0415
+    from ragsmith.dataset_summary import describe
+    from ragsmith.datasets import load_dataset
 
     described = describe(load_dataset(dataset))
     if as_json:
@@ -78,10 +85,10 @@ def import_dataset(
     as_json: JsonOption = False,
 ) -> None:
     """Convert a published data set; chunk gold becomes character spans."""
-    from ragsmith.datasets import write_dataset  # noqa: PLC0415
-    from ragsmith.errors import UsageError  # noqa: PLC0415
-    from ragsmith.importers import IMPORTERS  # noqa: PLC0415
-    from ragsmith.suggest import did_you_mean  # noqa: PLC0415
+    from ragsmith.datasets import write_dataset
+    from ragsmith.errors import UsageError
+    from ragsmith.importers import IMPORTERS
+    from ragsmith.suggest import did_you_mean
 
     if layout not in IMPORTERS:
         raise UsageError(f"unknown layout {layout!r}: {did_you_mean(layout, IMPORTERS)}")

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def _open(cache: str, *, read_only: bool = True) -> Store:
-    from ragsmith.errors import UsageError  # noqa: PLC0415
-    from ragsmith.store import Store  # noqa: PLC0415
+    from ragsmith.errors import UsageError
+    from ragsmith.store import Store
 
     if "://" not in cache and not Path(cache).exists():
         raise UsageError(f"there is no cache {cache!r}: run a search first, or name its cache with --cache")
@@ -30,7 +30,7 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Write the report of each data set in the cache, and how they compare."""
-    from ragsmith.report import domain_json, load_domain, summary_lines, write_report  # noqa: PLC0415
+    from ragsmith.report import domain_json, load_domain, summary_lines, write_report
 
     with _open(cache) as store:
         written = write_report(store, output, dataset)
@@ -54,7 +54,7 @@ def export(
     run: Annotated[str | None, typer.Option(help="A run's key (see `ragsmith runs`). [default: the latest]")] = None,
 ) -> None:
     """Write the winner of a search as YAML."""
-    from ragsmith.exporting import run_setup, write_winner  # noqa: PLC0415
+    from ragsmith.exporting import run_setup, write_winner
 
     with _open(cache) as store:
         key, setup = run_setup(store, dataset, run)

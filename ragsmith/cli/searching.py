@@ -22,15 +22,14 @@ if TYPE_CHECKING:
 def search(  # noqa: PLR0917
     dataset: Annotated[str, typer.Option("--dataset", help="A bundled data set by name, or a folder.")],
     space: Annotated[
-        str | None, typer.Option("--space", help="A bundled search space by name, or a YAML file. [default: the preset's]")
+        str | None,
+        typer.Option("--space", help="A bundled search space by name, or a YAML file. [default: the preset's]"),
     ] = None,
     preset: Annotated[str, typer.Option(help="Numbers of the genetic algorithm: default, paper or quick.")] = "default",
     strategy: Annotated[str, typer.Option(help="genetic, random, tpe, greedy or exhaustive.")] = "genetic",
     population: Annotated[int | None, typer.Option(help="Candidates in a generation.")] = None,
     generations: Annotated[int | None, typer.Option(help="Generations after the first.")] = None,
-    crossover: Annotated[
-        str | None, typer.Option(help="single_point, multi_point, uniform, order or segment.")
-    ] = None,
+    crossover: Annotated[str | None, typer.Option(help="single_point, multi_point, uniform, order or segment.")] = None,
     mutation: Annotated[
         str | None, typer.Option(help="random, adaptive, categorical, swap, inversion or composite.")
     ] = None,
@@ -51,11 +50,12 @@ def search(  # noqa: PLR0917
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Search for the best pipeline; the same command again goes on where it stopped."""
-    from ragsmith.models.loading import EXTRACTIVE, ModelNames  # noqa: PLC0415  imports are lazy: --help is instant
-    from ragsmith.run import prepare, search as run_search  # noqa: PLC0415
-    from ragsmith.setup import CHUNK_SIZE  # noqa: PLC0415
-    from ragsmith.space import load_space  # noqa: PLC0415
-    from ragsmith.store import Store  # noqa: PLC0415
+    from ragsmith.models.loading import EXTRACTIVE, ModelNames
+    from ragsmith.run import prepare
+    from ragsmith.run import search as run_search
+    from ragsmith.setup import CHUNK_SIZE
+    from ragsmith.space import load_space
+    from ragsmith.store import Store
 
     settings = _settings(
         preset,
@@ -72,7 +72,7 @@ def search(  # noqa: PLR0917
         time_limit,
     )
     if workers is not None and workers < 1:
-        from ragsmith.errors import UsageError  # noqa: PLC0415
+        from ragsmith.errors import UsageError
 
         raise UsageError(f"--workers is {workers}: give at least 1")
     if workers is None:
@@ -98,12 +98,12 @@ def search(  # noqa: PLR0917
 def _settings(
     preset: str, given: dict[str, Any], strategy: str, max_evaluations: int | None, time_limit: float | None
 ) -> RunSettings:
-    from dataclasses import replace  # noqa: PLC0415
+    from dataclasses import replace
 
-    from ragsmith.errors import UsageError  # noqa: PLC0415
-    from ragsmith.run import RunSettings  # noqa: PLC0415
-    from ragsmith.strategies import PRESETS, STRATEGIES  # noqa: PLC0415
-    from ragsmith.suggest import did_you_mean  # noqa: PLC0415
+    from ragsmith.errors import UsageError
+    from ragsmith.run import RunSettings
+    from ragsmith.strategies import PRESETS, STRATEGIES
+    from ragsmith.suggest import did_you_mean
 
     if preset not in PRESETS:
         raise UsageError(f"unknown preset {preset!r}: {did_you_mean(preset, PRESETS)}")
@@ -127,8 +127,8 @@ def _finish(
     as_json: bool,
     seconds: float,
 ) -> None:
-    from ragsmith.exporting import write_winner  # noqa: PLC0415
-    from ragsmith.report import load_domain, summary_lines, write_report  # noqa: PLC0415
+    from ragsmith.exporting import write_winner
+    from ragsmith.report import load_domain, summary_lines, write_report
 
     written = write_report(store, reports, setup.dataset.name)
     folder = reports / setup.dataset.name
@@ -188,7 +188,7 @@ class _Voice:
 
     def step(self, step: Step) -> None:
         """Say how a step ended."""
-        from ragsmith.space import label  # noqa: PLC0415
+        from ragsmith.space import label
 
         best = ""
         if step.best is not None and step.best_candidate is not None:
@@ -202,12 +202,12 @@ class _Voice:
         now = time.perf_counter()
         if not self._quiet and self._live and now - self._last > 0.1:
             self._last = now
-            print(f"\r\x1b[K  {done}/{total} answers", end="", file=sys.stderr, flush=True)  # noqa: T201
+            print(f"\r\x1b[K  {done}/{total} answers", end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
         """Take the moving line away."""
         if not self._quiet and self._live:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)  # noqa: T201
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
     def _say(self, text: str) -> None:
         if not self._quiet:

@@ -24,7 +24,7 @@ def ask(
     as_json: JsonOption = False,
 ) -> None:
     """Answer a question, with the passages the answer rests on."""
-    from ragsmith.exported import Pipeline  # noqa: PLC0415
+    from ragsmith.exported import Pipeline
 
     reply = Pipeline.load(pipeline, dataset=dataset, base_url=base_url).ask(question)
     if as_json:
@@ -50,9 +50,9 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Score a pipeline on all questions of its data set, or of another."""
-    from ragsmith.exported import METRICS, Pipeline  # noqa: PLC0415
-    from ragsmith.statistics import bootstrap_interval  # noqa: PLC0415
-    from ragsmith.store import Store  # noqa: PLC0415
+    from ragsmith.exported import METRICS, Pipeline
+    from ragsmith.statistics import bootstrap_interval
+    from ragsmith.store import Store
 
     with Store.open(cache) as store:
         loaded = Pipeline.load(pipeline, dataset=dataset, store=store, base_url=base_url)
@@ -88,7 +88,7 @@ def evaluate(
 @app.command()
 def verify(pipeline: PipelineArgument, base_url: BaseUrl = None, as_json: JsonOption = False) -> None:
     """Run a pipeline again and compare with the scores it was exported with."""
-    from ragsmith.exported import TOLERANCE, Pipeline  # noqa: PLC0415
+    from ragsmith.exported import TOLERANCE, Pipeline
 
     loaded = Pipeline.load(pipeline, base_url=base_url)
     differences = loaded.verify()
