@@ -4,8 +4,8 @@ import tempfile
 from pathlib import Path
 
 from ragsmith.models.loading import ModelNames
-from ragsmith.run import RunSettings, prepare, search
-from ragsmith.setup import CHUNK_SIZE
+from ragsmith.run import RunSettings, search
+from ragsmith.setup import CHUNK_SIZE, prepare
 from ragsmith.space import load_space
 from ragsmith.store import Store
 

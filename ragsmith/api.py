@@ -7,10 +7,10 @@ from pathlib import Path
 
 from ragsmith.exporting import write_winner
 from ragsmith.models.loading import EXTRACTIVE, ModelNames
-from ragsmith.report import write_report
-from ragsmith.run import Outcome, RunSettings, prepare
+from ragsmith.reporting import write_report
+from ragsmith.run import Outcome, RunSettings
 from ragsmith.run import search as run_search
-from ragsmith.setup import CHUNK_SIZE
+from ragsmith.setup import CHUNK_SIZE, prepare
 from ragsmith.space import load_space
 from ragsmith.store import Store
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import blake2b
 from types import TracebackType
 from typing import Any
 
-from ragsmith.canonical import digest
 from ragsmith.errors import StoreError
 from ragsmith.pipeline import Candidate
 from ragsmith.runner import Finished, Job, ProcessRunner, Runner, ThreadRunner, Work
@@ -56,12 +56,22 @@ class Evaluation:
         """The mean of a metric over all questions; None unless complete."""
         if not self.complete:
             return None
-        return math.fsum(self.values(metric, weights)) / len(self.questions)
+        key = (metric, weights)
+        if key not in self._means:
+            self._means[key] = math.fsum(self.values(metric, weights)) / len(self.questions)
+        return self._means[key]
 
     @cached_property
     def phenotype(self) -> str:
         """Digest of what the candidate found and answered: equal ones are the same pipeline in effect."""
-        return digest("phenotype", [[q, self.records[q]["retrieved"], self.records[q]["answer"]] for q in self.records])
+        state = blake2b(digest_size=16)
+        for question, record in sorted(self.records.items()):
+            state.update("\0".join([question, *record["retrieved"], "", record["answer"], "\n"]).encode())
+        return state.hexdigest()
+
+    @cached_property
+    def _means(self) -> dict[tuple[str, Weights | None], float]:
+        return {}
 
     def _value(self, record: Record, metric: str, weights: Weights | None) -> float:
         metrics: dict[str, float] = record["metrics"]

@@ -15,35 +15,25 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from ragsmith.baselines import BASELINES, baseline
 from ragsmith.canonical import digest
-from ragsmith.datasets import load_dataset
-from ragsmith.errors import DatasetError, RagsmithError, UsageError
+from ragsmith.errors import RagsmithError
 from ragsmith.evaluate import Evaluation, Evaluator
 from ragsmith.families import FAMILIES
 from ragsmith.gateway import KINDS
-from ragsmith.models.loading import ModelNames
 from ragsmith.pipeline import Candidate
+from ragsmith.ranking import ranked
 from ragsmith.runner import Work
 from ragsmith.scoring import Weights
-from ragsmith.setup import Setup, ordered
-from ragsmith.space import Space, make_gene
+from ragsmith.setup import Setup
+from ragsmith.space import Space
 from ragsmith.splits import Split, split
 from ragsmith.store import ProposalRow, RunState, Store
 from ragsmith.strategies import GeneticSettings, RandomSearch, make_strategy
 from ragsmith.strategies.strategy import Genome, Strategy
 
-BASELINES: dict[str, dict[str, str]] = {
-    "naive": {"retrieval": "vector", "passage_filter": "top_k", "prompt_maker": "listing"},
-    "bm25": {"retrieval": "bm25", "passage_filter": "top_k", "prompt_maker": "listing"},
-}
-"""What people run before they search: one retriever, and nothing else."""
-
-
 RANDOM_BATCH = 50
 """Candidates that random search asks for at once; they do not depend on each other."""
-
-SMALLEST_CHUNK = 100
-"""Characters; below this a chunk is hardly a sentence."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +76,6 @@ class Outcome:
 
 
 Proposed = list[tuple[Genome, Evaluation]]
-
-
-def baseline(name: str) -> Candidate:
-    """A baseline pipeline."""
-    return tuple(make_gene(family.name, BASELINES[name].get(family.name, "none")) for family in FAMILIES)
 
 
 def run_key(setup: Setup, space: Space, settings: RunSettings) -> str:
@@ -187,7 +172,7 @@ class _Run:
         )
         proposed = self._follow(strategy, "search", self._keep)
         value["history"] = [asdict(generation) for generation in strategy.history]
-        ranking = self.ranked([evaluation for _, evaluation in proposed])
+        ranking = ranked([evaluation for _, evaluation in proposed], settings.weights)
         if not ranking:
             raise RagsmithError(_nothing_complete([evaluation for _, evaluation in proposed]))
         winner = ranking[0]
@@ -265,7 +250,7 @@ class _Run:
         if not self._split.test:
             return
         finalists = {"winner": winner.candidate, **{name: baseline(name) for name in BASELINES}}
-        drawn = self.ranked([self._evaluations[key] for key in value["random"]])
+        drawn = ranked([self._evaluations[key] for key in value["random"]], self._settings.weights)
         if drawn:
             finalists["random"] = drawn[0].candidate
         evaluations = self._evaluate(list(finalists.values()), self._split.test, keep=False)
@@ -283,10 +268,6 @@ class _Run:
         if keep:
             self._evaluations.update((e.key, e) for e in evaluations)
         return evaluations
-
-    def ranked(self, evaluations: Sequence[Evaluation]) -> list[Evaluation]:
-        """See `ranked`."""
-        return ranked(evaluations, self._settings.weights)
 
     def _account(self, work: Work | None) -> dict[str, Any]:
         account: dict[str, Any] = {"computed": self._evaluator.computed, "reused": self._evaluator.reused}
@@ -329,27 +310,6 @@ class _Run:
         }
 
 
-def ranked(evaluations: Sequence[Evaluation], weights: Weights) -> list[Evaluation]:
-    """Complete evaluations, best first, one for each phenotype.
-
-    Equal fitness goes to fewer model calls, then to fewer techniques, then to the earlier options: what does nothing is
-    not part of the winner.
-    """
-
-    def place(evaluation: Evaluation) -> tuple[float, float, int, str]:
-        fitness = evaluation.mean("fitness", weights)
-        calls = evaluation.mean("calls")
-        assert fitness is not None
-        assert calls is not None
-        active = sum(gene.technique.name != "none" for gene in evaluation.candidate)
-        return -round(fitness, 12), calls, active, evaluation.key
-
-    best: dict[str, Evaluation] = {}
-    for evaluation in sorted((e for e in evaluations if e.complete), key=place):
-        best.setdefault(evaluation.phenotype, evaluation)
-    return list(best.values())
-
-
 def _nothing_complete(evaluations: Sequence[Evaluation]) -> str:
     failures = [failure for evaluation in evaluations for failure in evaluation.failures.values()]
     if not failures:
@@ -359,26 +319,6 @@ def _nothing_complete(evaluations: Sequence[Evaluation]) -> str:
         f"no candidate could be evaluated on every question ({len(failures)} failures; the first in {first['stage']}: "
         f"{first['error']}); what worked is kept, and the same command tries the rest again"
     )
-
-
-def prepare(dataset: str, models: ModelNames, chunk_size: int) -> Setup:
-    """Load and check everything a run needs before anything is computed.
-
-    Raises:
-        UsageError: the data set or a model name cannot be used, or a question cannot be scored on these chunks.
-    """
-    if chunk_size < SMALLEST_CHUNK:
-        raise UsageError(f"the chunk size is {chunk_size}: give at least {SMALLEST_CHUNK} characters")
-    setup = Setup(load_dataset(dataset), models, chunk_size)
-    unreachable = [e.id for e in ordered(setup.dataset.examples) if not setup.relevance[e.id].relevant]
-    if unreachable:
-        raise DatasetError(
-            [
-                f"{question}: all its evidence lies in headings, which are in no chunk: quote the text"
-                for question in unreachable
-            ]
-        )
-    return setup
 
 
 def _stamp(seconds: float) -> str:

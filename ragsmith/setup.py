@@ -12,12 +12,17 @@ from functools import cached_property
 from ragsmith.canonical import digest
 from ragsmith.chunking import chunk_documents
 from ragsmith.code import fingerprint
+from ragsmith.datasets import load_dataset
+from ragsmith.errors import DatasetError, UsageError
 from ragsmith.gateway import CallStore, Gateway
 from ragsmith.index import Corpus
 from ragsmith.models.loading import ModelNames, load_models
 from ragsmith.pipeline import Candidate, Engine, Models
 from ragsmith.relevance import ChunkMap, Relevance
 from ragsmith.types import Dataset, Example
+
+SMALLEST_CHUNK = 100
+"""Characters; below this a chunk is hardly a sentence."""
 
 CHUNK_SIZE = 900
 """Characters. The published law data has chunks of about 700; see `chunking`."""
@@ -78,3 +83,23 @@ def configuration(candidate: Candidate) -> dict[str, object]:
 def ordered(examples: Sequence[Example]) -> list[Example]:
     """Examples in the one order in which results are listed and averaged."""
     return sorted(examples, key=lambda example: example.id)
+
+
+def prepare(dataset: str, models: ModelNames, chunk_size: int) -> Setup:
+    """Load and check everything a run needs before anything is computed.
+
+    Raises:
+        UsageError: the data set or a model name cannot be used, or a question cannot be scored on these chunks.
+    """
+    if chunk_size < SMALLEST_CHUNK:
+        raise UsageError(f"the chunk size is {chunk_size}: give at least {SMALLEST_CHUNK} characters")
+    setup = Setup(load_dataset(dataset), models, chunk_size)
+    unreachable = [e.id for e in ordered(setup.dataset.examples) if not setup.relevance[e.id].relevant]
+    if unreachable:
+        raise DatasetError(
+            [
+                f"{question}: all its evidence lies in headings, which are in no chunk: quote the text"
+                for question in unreachable
+            ]
+        )
+    return setup

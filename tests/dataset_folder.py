@@ -31,7 +31,8 @@ def record(number: int, **changes: Any) -> dict[str, Any]:
 def questions(folder: Path, *lines: dict[str, Any] | str | bytes) -> None:
     """Write ``questions.jsonl``."""
     raw = [
-        line if isinstance(line, bytes) else (line if isinstance(line, str) else json.dumps(line)).encode() for line in lines
+        line if isinstance(line, bytes) else (line if isinstance(line, str) else json.dumps(line)).encode()
+        for line in lines
     ]
     (folder / "questions.jsonl").write_bytes(b"".join(line + b"\n" for line in raw))
 

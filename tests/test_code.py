@@ -1,6 +1,6 @@
 """Fingerprints of code: what changes them, and what does not.
 
-Each is taken in a process of its own, over a small package that has ragsmith's name and its `code`, and modules to change.
+Each is taken in a process of its own, over a small package with ragsmith's name, its `code`, and modules to change.
 """
 
 from __future__ import annotations
@@ -65,7 +65,9 @@ def test_a_fingerprint_is_short_and_the_same_in_every_process(take: Callable[...
         FUSING.replace('"""A technique."""\n', ""),
         FUSING.replace('    """Double it."""\n', ""),
         FUSING.replace("def double", "# a comment\ndef double").replace("2 * fuse(x)", "2 * fuse(x)  # twice"),
-        FUSING.replace("x: int) -> int", "\n    x: int,\n) -> int").replace('"Answer {question}"', "'Answer {question}'"),
+        FUSING.replace("x: int) -> int", "\n    x: int,\n) -> int").replace(
+            '"Answer {question}"', "'Answer {question}'"
+        ),
         FUSING.replace("2 * fuse(x)", "(2*fuse( x ))"),
         FUSING.replace("\n", "\r\n"),
     ],
@@ -124,7 +126,13 @@ def test_a_technique_rests_on_what_it_fuses_with_and_not_on_the_machinery() -> N
     modules = closure("ragsmith.techniques.query_expansion.rag_fusion")
     assert "ragsmith.fusion" in modules
     assert "ragsmith.types" in modules
-    assert not modules & {"ragsmith.registry", "ragsmith.families", "ragsmith.errors", "ragsmith.cache", "ragsmith.store"}
+    assert not modules & {
+        "ragsmith.registry",
+        "ragsmith.families",
+        "ragsmith.errors",
+        "ragsmith.cache",
+        "ragsmith.store",
+    }
 
 
 def test_every_technique_of_the_project_has_a_fingerprint_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""What every technique keeps to, ours and those of others: parametrised over the registry, so new ones are covered too."""
+"""What every technique keeps to, ours and those of others: parametrised over the registry, so new ones are covered."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import inspect
 import itertools
 import pickle
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
 
 import ragsmith.techniques
+from ragsmith.baselines import baseline
 from ragsmith.datasets import load_dataset
 from ragsmith.families import FAMILIES
 from ragsmith.gateway import Gateway, Usage
@@ -20,7 +22,6 @@ from ragsmith.index import Corpus
 from ragsmith.models.loading import ModelNames, load_models
 from ragsmith.pipeline import Candidate, Engine, Gene, Models
 from ragsmith.registry import TOOLS, Family, Technique, load_techniques
-from ragsmith.run import baseline
 from ragsmith.setup import Setup
 from ragsmith.space import Genome, load_space, make_gene
 from ragsmith.testing import example_chunks, example_documents
@@ -244,6 +245,12 @@ def test_an_empty_index_is_no_error() -> None:
 # --- together --------------------------------------------------------------------------------------------------------
 
 
+def news(missing: set[tuple[int, int, int, int]], genome: dict[int, int], place: int, option: int) -> int:
+    """How many pairs of a set ``genome`` would have in addition with ``option`` at ``place``."""
+    pairs = (sorted([(place, option), (other, value)]) for other, value in genome.items())
+    return sum((*one, *other) in missing for one, other in pairs)
+
+
 def covering(sizes: tuple[int, ...]) -> list[Genome]:
     """Genomes that hold every pair of options of every two families, by a greedy choice of one gene after the other."""
     missing = {
@@ -257,12 +264,7 @@ def covering(sizes: tuple[int, ...]) -> list[Genome]:
         i, a, j, b = min(missing)
         genome = {i: a, j: b}
         for place in sorted(set(range(len(sizes))) - {i, j}, key=lambda place: -sizes[place]):
-
-            def news(option: int, place: int = place, genome: dict[int, int] = genome) -> int:
-                pairs = [sorted([(place, option), (other, value)]) for other, value in genome.items()]
-                return sum((p[0], p[1], q[0], q[1]) in missing for p, q in pairs)
-
-            genome[place] = max(range(sizes[place]), key=news)
+            genome[place] = max(range(sizes[place]), key=partial(news, missing, genome, place))
         whole = tuple(genome[place] for place in range(len(sizes)))
         chosen.append(whole)
         missing -= {(i, whole[i], j, whole[j]) for i, j in itertools.combinations(range(len(sizes)), 2)}

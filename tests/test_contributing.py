@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from ragsmith.baselines import baseline
 from ragsmith.datasets import load_dataset
 from ragsmith.families import FAMILIES, passage_filter
 from ragsmith.pipeline import Gene
-from ragsmith.run import baseline
 from ragsmith.setup import Setup
 from ragsmith.space import load_space
 from ragsmith.types import Chunk, Hit, Question, Scale
@@ -41,9 +41,7 @@ def score_gap(tmp_path):
 
 
 def hits(*scores):
-    return tuple(
-        Hit(Chunk(f"d#{i:04d}", "d", i, i, i + 1, "x"), score, Scale.COSINE) for i, score in enumerate(scores)
-    )
+    return tuple(Hit(Chunk(f"d#{i:04d}", "d", i, i, i + 1, "x"), score, Scale.COSINE) for i, score in enumerate(scores))
 
 
 def test_the_worked_example_cuts_where_the_score_falls_most(score_gap):

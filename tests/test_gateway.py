@@ -33,8 +33,8 @@ SAY = Task("say", "Say {what}.", text, lambda model, *, sample, what: what)
 class Chat:
     """A chat model with prepared replies, one after the other; ``asked`` holds what it was sent."""
 
-    def __init__(self, *replies: str, id: str = "chat:one") -> None:
-        self.id = id
+    def __init__(self, *replies: str, name: str = "chat:one") -> None:
+        self.id = name
         self._replies = list(replies)
         self._lock = threading.Lock()
         self.asked: list[tuple[str, int, int]] = []
@@ -67,8 +67,19 @@ class Calls:
     def get_call(self, key: str) -> StoredCall | None:
         return self.rows.get(key)
 
-    def put_call(self, key: str, **call: Any) -> None:
-        self.rows[key] = StoredCall(key=key, **call)
+    def put_call(
+        self,
+        key: str,
+        model: str,
+        task: str,
+        value: Any,
+        *,
+        calls: int = 1,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        seconds: float = 0.0,
+    ) -> None:
+        self.rows[key] = StoredCall(key, model, task, value, calls, input_tokens, output_tokens, seconds)
 
 
 class Letters:
@@ -115,7 +126,7 @@ class Adder:
 
 @given(st.lists(st.integers(0, 50), min_size=5, max_size=5), st.integers(1, 9))
 def test_shares_add_up_to_the_whole(numbers: list[int], n: int) -> None:
-    usage = Usage(*numbers, seconds=0.5)
+    usage = Usage(numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], seconds=0.5)
     shares = usage.shares(n)
     total = sum(shares, Usage())
     assert len(shares) == n
@@ -163,7 +174,7 @@ def test_what_determines_a_reply_is_in_its_key(change: dict[str, Any]) -> None:
     asked = []
     for changes in ({}, change):
         call = {"task": SUM, "a": 2, "sample": 0, "model": "chat:one", **changes}
-        chat = Chat("5", id=call["model"])
+        chat = Chat("5", name=call["model"])
         Gateway(store).language_model(chat, Meter()).run(call["task"], sample=call["sample"], a=call["a"], b=3)
         asked.append(len(chat.asked))
     assert asked == [1, 1]

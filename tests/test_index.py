@@ -31,13 +31,12 @@ class Words:
         self.embedded += texts
         rows = np.array([[float(word in text.lower()) for word in self.VOCABULARY] for text in texts], dtype=np.float32)
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-        return np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+        vectors: Vectors = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+        return vectors
 
 
 def entries(keys: Sequence[Sequence[str]]) -> tuple[IndexEntry, ...]:
-    return tuple(
-        IndexEntry(tuple(ks), Chunk(f"d:{n:03}", "d", n, n, n + 1, f"text {n}")) for n, ks in enumerate(keys)
-    )
+    return tuple(IndexEntry(tuple(ks), Chunk(f"d:{n:03}", "d", n, n, n + 1, f"text {n}")) for n, ks in enumerate(keys))
 
 
 def plain(chunks: Sequence[Chunk]) -> Index:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -162,9 +162,7 @@ def test_every_stage_sees_the_question_as_it_was_asked(engine: Engine, pipeline:
     registered(query_expansion, rewriting)
     registered(reranking, looking)
     registered(passage_augment, reading)
-    trace = engine.answer(
-        pipeline(query_expansion="rewriting", reranking="looking", passage_augment="reading"), asked
-    )
+    trace = engine.answer(pipeline(query_expansion="rewriting", reranking="looking", passage_augment="reading"), asked)
     assert seen == [asked] * 3
     assert trace.hits[0].chunk.id in {"guild:0", "guild:1", "flood:0"}
 
@@ -368,6 +366,6 @@ def test_an_installed_index_is_not_built(engine: Engine, models: Models, pipelin
     other.install_index(pipeline()[0], index)
     trace = other.answer(pipeline(), QUESTION)
     assert other.collection_usage.total() == Usage()
-    assert trace.outputs["query_expansion"].value == engine.answer(pipeline(), QUESTION).outputs["query_expansion"].value
-
-
+    assert (
+        trace.outputs["query_expansion"].value == engine.answer(pipeline(), QUESTION).outputs["query_expansion"].value
+    )

@@ -106,7 +106,9 @@ def test_a_number_outside_the_suggested_choices_is_allowed(technique: Technique)
         ({"how": ["rrf"]}, "how must be a word like 'rrf', not ['rrf']"),
     ],
 )
-def test_a_wrong_parameter_is_refused_in_one_sentence(technique: Technique, given: dict[str, object], said: str) -> None:
+def test_a_wrong_parameter_is_refused_in_one_sentence(
+    technique: Technique, given: dict[str, object], said: str
+) -> None:
     with pytest.raises(SpaceError) as raised:
         technique.resolved(given, "space.yaml:7")
     message = str(raised.value)

@@ -131,7 +131,9 @@ def judged(tiny_setup: Setup, reply: str) -> Engine:
 def test_what_scoring_costs_is_not_the_pipeline_s(tiny_setup: Setup, pipeline: Callable[..., Candidate]) -> None:
     example = tiny_setup.examples["market-1"]
     engine = judged(tiny_setup, "Score: 4")
-    kept = record(engine, engine.answer(pipeline(), Question(example.question)), example, tiny_setup.relevance[example.id])
+    kept = record(
+        engine, engine.answer(pipeline(), Question(example.question)), example, tiny_setup.relevance[example.id]
+    )
     assert kept["metrics"]["judge"] == 0.75
     assert kept["usage"]["input_tokens"] == 0
     assert kept["usage"]["calls"] == 1

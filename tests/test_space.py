@@ -37,7 +37,9 @@ SMALL: dict[str, list[Any]] = {
 def written(tmp_path: Path) -> Callable[..., Path]:
     """Write a space; the families are those of ``SMALL`` with the changes given."""
 
-    def write(*, constraints: Any = None, name: str = "small", order: list[str] = FAMILY_NAMES, **families: Any) -> Path:
+    def write(
+        *, constraints: Any = None, name: str = "small", order: list[str] = FAMILY_NAMES, **families: Any
+    ) -> Path:
         listed = {**SMALL, **families}
         data: dict[str, Any] = {"name": name, "families": {family: listed[family] for family in order}}
         if constraints is not None:
@@ -153,7 +155,7 @@ def test_a_pipeline_survives_as_plain_data(rng: random.Random) -> None:
     space = load_space("paper")
     genome = tuple(rng.randrange(size) for size in space.sizes)
     candidate = space.candidate(genome)
-    again: Candidate = read_configuration(yaml.safe_load(yaml.safe_dump(configuration(candidate))))  # type: ignore[arg-type]
+    again: Candidate = read_configuration(yaml.safe_load(yaml.safe_dump(configuration(candidate))))
     assert again == candidate
     assert space.genome(again) == genome
 
@@ -169,7 +171,10 @@ def test_a_pipeline_that_the_space_lacks_is_named(written: Callable[..., Path]) 
 def test_a_label_says_what_differs_from_the_plainest_pipeline(written: Callable[..., Path]) -> None:
     space = load_space(written())
     assert label(space.candidate((0,) * 9)) == "vector"
-    assert label(space.candidate((1, 1, 2, 1, 0, 0, 0, 0, 0))) == "contextual_chunk_headers + hyde + hybrid + cross_encoder"
+    assert (
+        label(space.candidate((1, 1, 2, 1, 0, 0, 0, 0, 0)))
+        == "contextual_chunk_headers + hyde + hybrid + cross_encoder"
+    )
 
 
 # --- feasibility -----------------------------------------------------------------------------------------------------
@@ -180,7 +185,13 @@ def test_constraints_forbid_what_matches_all_of_one(written: Callable[..., Path]
         written(
             constraints=[
                 {"forbid": {"retrieval": ["bm25", "hybrid"], "reranking": "cross_encoder"}},
-                {"forbid": {"pre_embedding": "contextual_chunk_headers", "query_expansion": "hyde", "retrieval": "vector"}},
+                {
+                    "forbid": {
+                        "pre_embedding": "contextual_chunk_headers",
+                        "query_expansion": "hyde",
+                        "retrieval": "vector",
+                    }
+                },
             ]
         )
     )

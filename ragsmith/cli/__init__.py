@@ -1,4 +1,4 @@
-"""The command line: a thin layer over the library, one file a group of verbs. Nothing heavy is imported before its use."""
+"""The command line: a thin layer over the library, one file a group of verbs; imports wait until they are used."""
 
 from __future__ import annotations
 

@@ -30,15 +30,15 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Write the report of each data set in the cache, and how they compare."""
-    from ragsmith.report import domain_json, load_domain, summary_lines, write_report
+    from ragsmith.reporting import domain_json, summary_lines, write_report
 
     with _open(cache) as store:
         written = write_report(store, output, dataset)
-        domains = [load_domain(store, name) for name in written.domains]
         if as_json:
-            say_json({"paths": [str(path) for path in written.paths], "domains": [domain_json(d) for d in domains]})
+            domains = [domain_json(domain) for domain in written.read]
+            say_json({"paths": [str(path) for path in written.paths], "domains": domains})
             return
-        for domain in domains:
+        for domain in written.read:
             for line in summary_lines(domain):
                 say(line)
             say()

@@ -51,9 +51,8 @@ def search(  # noqa: PLR0917
 ) -> None:
     """Search for the best pipeline; the same command again goes on where it stopped."""
     from ragsmith.models.loading import EXTRACTIVE, ModelNames
-    from ragsmith.run import prepare
     from ragsmith.run import search as run_search
-    from ragsmith.setup import CHUNK_SIZE
+    from ragsmith.setup import CHUNK_SIZE, prepare
     from ragsmith.space import load_space
     from ragsmith.store import Store
 
@@ -128,12 +127,12 @@ def _finish(
     seconds: float,
 ) -> None:
     from ragsmith.exporting import write_winner
-    from ragsmith.report import load_domain, summary_lines, write_report
+    from ragsmith.reporting import summary_lines, write_report
 
     written = write_report(store, reports, setup.dataset.name)
-    folder = reports / setup.dataset.name
+    (domain,) = written.read
+    folder = reports / domain.about.folder
     winner = write_winner(store, outcome.key, setup, location, folder / "winner.yaml")
-    domain = load_domain(store, setup.dataset.name)
     if as_json:
         say_json(
             {
@@ -172,7 +171,7 @@ class _Voice:
         self._live = sys.stderr.isatty()
         self._started = time.perf_counter()
         self._last = 0.0
-        self._line = ""
+        self._best: tuple[str, float] | None = None
 
     def seconds(self) -> float:
         """Seconds since the command began."""
@@ -192,10 +191,12 @@ class _Voice:
 
         best = ""
         if step.best is not None and step.best_candidate is not None:
-            best = f"  best {step.best:.4f}  {label(step.best_candidate)}"
+            best = f"  best {step.best:.4f}"
+            if (step.phase, step.best) != self._best:
+                best += f"  {label(step.best_candidate)}"
+            self._best = (step.phase, step.best)
         where = f"{step.phase} {step.number:>2}" if step.phase == "search" else step.phase
-        self._line = f"{where}  {step.evaluated:>4} evaluated{best}"
-        self._say(f"[{self.seconds():6.1f} s] {self._line}")
+        self._say(f"[{self.seconds():6.1f} s] {where}  {step.evaluated:>4} evaluated{best}")
 
     def progress(self, done: int, total: int) -> None:
         """Show how far the batch is, on a terminal."""

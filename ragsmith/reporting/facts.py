@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ragsmith.report.stored import Chosen, Material
-from ragsmith.report.values import About, Account, Calls, Failure, ModelUsed, Row, Step
+from ragsmith.reporting.run_values import About, Account, Calls, Failure, ModelUsed, Step
+from ragsmith.reporting.stored import Chosen, Material
+from ragsmith.reporting.values import Row
 from ragsmith.store import ResultRow
 
 EMBEDDED: Mapping[tuple[str, str], str] = {

@@ -7,9 +7,9 @@ from math import fsum
 
 from ragsmith.evaluate import Evaluation
 from ragsmith.families import FAMILIES
-from ragsmith.report.measures import score
-from ragsmith.report.stored import Material
-from ragsmith.report.values import Effect, Option, Probe
+from ragsmith.reporting.measures import score
+from ragsmith.reporting.stored import Material
+from ragsmith.reporting.values import Effect, Option, Probe
 from ragsmith.scoring import Weights
 from ragsmith.store import ProposalRow
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ragsmith.report import backbone, sections, wording
-from ragsmith.report.sections import Table
-from ragsmith.report.values import Domain
+from ragsmith.reporting import backbone, run_sections, sections, wording
+from ragsmith.reporting.sections import Table
+from ragsmith.reporting.values import Domain
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~&$])")
+_SPECIAL = re.compile(r"[\\`*<>|#~&$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|\](?=[(\[:])")
+"""What Markdown or HTML would act on: an underscore inside a word and brackets that make no link are left readable."""
+
 _BREAKS = re.compile(r"\s+")
 
 
@@ -33,25 +35,25 @@ def domain_markdown(domain: Domain) -> str:
     if domain.types:
         parts += ["## Question types", _table(sections.types(domain))]
     if domain.history:
-        parts += ["## Steps of the search", _table(sections.history(domain))]
+        parts += ["## Steps of the search", _table(run_sections.history(domain))]
     if domain.failures:
-        parts += ["## Failures", _table(sections.failures(domain))]
+        parts += ["## Failures", _table(run_sections.failures(domain))]
     parts += [
         "## Run, models and work",
         _text(about.description),
-        _table(sections.run(domain)),
-        _table(sections.models(domain)),
+        _table(run_sections.run(domain)),
+        _table(run_sections.models(domain)),
     ]
-    parts.append(sections.work(domain))
+    parts.append(run_sections.work(domain))
     if domain.account.calls:
-        parts.append(_table(sections.calls(domain)))
+        parts.append(_table(run_sections.calls(domain)))
     return _joined(parts)
 
 
 def index_markdown(domains: Sequence[Domain]) -> str:
     """The report across several data sets."""
     parts = ["# Across data sets"]
-    parts += [f"> {_text(domain.about.dataset)}: {_text(note)}" for domain in domains for note in domain.notes]
+    parts += [f"> {_text(note)}" for note in backbone.notes(domains)]
     parts += ["## Is it real?"]
     parts += [_bullet(f"[{_text(d.about.title)}]({_link(d)}): {_text(wording.headline(d))}") for d in domains]
     parts += [_table(backbone.verdicts_table(domains)), _table(backbone.scores_table(domains, "test"))]
@@ -94,7 +96,7 @@ def _line(cells: Sequence[str]) -> str:
 
 def _text(text: str) -> str:
     """Text as data: one line, and nothing in it is Markdown or HTML."""
-    return _SPECIAL.sub(r"\\\1", _BREAKS.sub(" ", text).strip())
+    return _SPECIAL.sub(r"\\\g<0>", _BREAKS.sub(" ", text).strip())
 
 
 def _bullet(text: str) -> str:

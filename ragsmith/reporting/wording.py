@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from ragsmith.report import numbers
-from ragsmith.report.values import TITLES, Comparison, Domain, Row
+from ragsmith.reporting import numbers
+from ragsmith.reporting.values import TITLES, Comparison, Domain, Row
 from ragsmith.statistics import Verdict
 
 SELECTED = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ragsmith.evaluate import Evaluation
-from ragsmith.report.values import TITLES, Comparison
+from ragsmith.reporting.values import TITLES, Comparison
 from ragsmith.scoring import Weights
 from ragsmith.space import label
 from ragsmith.statistics import Paired, holm, paired, verdict

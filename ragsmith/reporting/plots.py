@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragsmith.report import numbers
-from ragsmith.report.values import HEADLINE, TITLES, Domain, Option, TypeScores
+from ragsmith.reporting import numbers
+from ragsmith.reporting.values import HEADLINE, TITLES, Domain, Option, TypeScores
 
 Figure = dict[str, Any]
 

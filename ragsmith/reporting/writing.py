@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragsmith.report.domain import read_domain
-from ragsmith.report.markdown import domain_markdown, index_markdown
-from ragsmith.report.page import domain_page, index_page
-from ragsmith.report.stored import choose_runs
-from ragsmith.report.tables import activity_csv, questions_csv, ranking_csv
-from ragsmith.report.values import Domain
+from ragsmith.reporting.domain import read_domain
+from ragsmith.reporting.markdown import domain_markdown, index_markdown
+from ragsmith.reporting.page import domain_page, index_page
+from ragsmith.reporting.stored import choose_runs
+from ragsmith.reporting.tables import activity_csv, questions_csv, ranking_csv
+from ragsmith.reporting.values import Domain
 from ragsmith.store import Store
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from ragsmith.report import numbers
-from ragsmith.report.values import HEADLINE, SHOWN, TITLES, Comparison, Domain, Option, Row, TypeScores
-from ragsmith.report.wording import WORDS, against_random
+from ragsmith.reporting import numbers
+from ragsmith.reporting.values import HEADLINE, SHOWN, TITLES, Comparison, Domain, Option, Row, TypeScores
+from ragsmith.reporting.wording import WORDS, against_random
 
 NAMES = {
     "recall": "Recall@5",
@@ -137,84 +137,6 @@ def types(domain: Domain) -> Table:
     return Table(caption, columns(["Type", "Pipeline"], ["Questions", "F", "R", "G"]), rows)
 
 
-def history(domain: Domain) -> Table:
-    """The steps of the strategy."""
-    rows = tuple(
-        (
-            f"{step.number}",
-            f"{step.evaluations}",
-            numbers.plain(step.best),
-            numbers.plain(step.mean),
-            numbers.share(step.diversity),
-            numbers.plain(step.mutation_rate),
-            f"{step.stagnant}",
-        )
-        for step in domain.history
-    )
-    figures = ["Step", "New pipelines", "Best F", "Mean F", "Distinct", "Mutation rate", "Steps without gain"]
-    return Table("Steps of the search", columns([], figures), rows)
-
-
-def failures(domain: Domain) -> Table:
-    """What failed, by stage and exception."""
-    rows = tuple((f.stage, f.exception, f.example, f"{f.count:,}") for f in domain.failures)
-    return Table(
-        "Failed questions, over all pipelines", columns(["Stage", "Exception", "First message"], ["Count"]), rows
-    )
-
-
-def calls(domain: Domain) -> Table:
-    """Model calls of the last command."""
-    rows = tuple(
-        (call.kind.replace("_", " "), f"{call.asked:,}", f"{call.distinct:,}", f"{call.stored:,}", f"{call.made:,}")
-        for call in domain.account.calls
-    )
-    return Table("Model calls", columns(["Kind"], ["Asked for", "Distinct", "From the cache", "Made"]), rows)
-
-
-def models(domain: Domain) -> Table:
-    """Which models worked."""
-    rows = tuple((model.role.replace("_", " "), model.description, _short(model.id)) for model in domain.models)
-    return Table("Models", columns(["Role", "What it is", "Identifier"]), rows)
-
-
-def run(domain: Domain) -> Table:
-    """How the run was asked for."""
-    about = domain.about
-    weights = " and ".join(f"{weight:g} {name}" for name, weight in sorted(about.weights.items(), reverse=True))
-    rows = (
-        (
-            "Data set",
-            f"{about.documents:,} documents, {about.chunks:,} chunks of at most {about.chunk_size:,} characters",
-        ),
-        ("Questions", f"{about.search_questions} search, {about.test_questions} test; split {about.split_rule}"),
-        (
-            "Space",
-            f"{about.space}: {about.size:,} pipelines, {about.feasible:,} feasible, {domain.proposed:,} evaluated",
-        ),
-        ("Strategy", about.strategy if about.seed is None else f"{about.strategy}, seed {about.seed}"),
-        (
-            "Fitness F",
-            f"mean of R and G, weights {weights}; R: mean of Recall@5, mAP, nDCG@5, MRR; G: of judge, similarity",
-        ),
-        ("Run", f"{about.run}, {about.state}"),
-    )
-    return Table("The run", columns(["", ""]), rows)
-
-
-def work(domain: Domain) -> str:
-    """What the last command computed and found in the cache."""
-    account = domain.account
-    text = f"This run's last command computed {account.computed:,} answers and took {account.reused:,} from the cache."
-    if not account.stages_requested:
-        return f"{text} No stage ran and no model was called."
-    ratio = account.stages_computed / account.stages_requested
-    return (
-        f"{text} Of {account.stages_requested:,} stages that pipelines asked for, {account.stages_computed:,} were "
-        f"computed ({numbers.share(ratio)}); the rest was shared."
-    )
-
-
 def _references(domain: Domain) -> list[tuple[str, Row]]:
     listed = [(TITLES[name], row) for name, row in domain.baselines.items()]
     return [*listed, (against_random(domain), domain.random)] if domain.random else listed
@@ -254,8 +176,3 @@ def _option(option: Option) -> tuple[str, ...]:
 
 def _headline(scores: TypeScores) -> Iterable[str]:
     return (numbers.mean(scores.scores[name]) for name in HEADLINE)
-
-
-def _short(identifier: str) -> str:
-    """Fingerprints of 32 digits say nothing to a reader; eight tell two of them apart."""
-    return ":".join(part[:8] if len(part) == 32 and part.isalnum() else part for part in identifier.split(":"))

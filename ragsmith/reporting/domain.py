@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from ragsmith.evaluate import Evaluation
-from ragsmith.report import facts
-from ragsmith.report.activity import options
-from ragsmith.report.measures import best, best_so_far, by_type, ranking, row
-from ragsmith.report.stored import Chosen, Material, choose_runs
-from ragsmith.report.values import HEADLINE, TITLES, Answered, Domain, Finalist, Row
-from ragsmith.report.verdicts import compare
+from ragsmith.reporting import facts
+from ragsmith.reporting.activity import options
+from ragsmith.reporting.measures import best, best_so_far, by_type, ranking, row
+from ragsmith.reporting.stored import Chosen, Material, choose_runs
+from ragsmith.reporting.values import HEADLINE, TITLES, Answered, Domain, Finalist, Row
+from ragsmith.reporting.verdicts import compare
 from ragsmith.scoring import Weights
 from ragsmith.store import Store
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import fsum
 
 from ragsmith.evaluate import Evaluation, Record
-from ragsmith.report.values import HEADLINE, SHOWN, Coverage, Row, Score, TypeScores
-from ragsmith.run import ranked
+from ragsmith.ranking import ranked
+from ragsmith.reporting.values import HEADLINE, SHOWN, Coverage, Row, Score, TypeScores
 from ragsmith.scoring import Weights, fitness, generation_score, retrieval_score
 from ragsmith.space import label
 from ragsmith.statistics import bootstrap_interval

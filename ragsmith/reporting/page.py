@@ -18,8 +18,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ragsmith.errors import MissingExtra
-from ragsmith.report import backbone, numbers, plots, sections, wording
-from ragsmith.report.values import Domain
+from ragsmith.reporting import backbone, numbers, plots, run_sections, sections, wording
+from ragsmith.reporting.values import Domain
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 
@@ -35,6 +35,7 @@ def domain_page(domain: Domain) -> str:
         .render(
             domain=domain,
             sections=sections,
+            run_sections=run_sections,
             wording=wording,
             numbers=numbers,
             figures={name: _embedded(figure) for name, figure in figures.items()},

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ragsmith.report.values import Domain, Row, Score
-from ragsmith.report.verdicts import against
+from ragsmith.reporting.values import Domain, Row, Score
+from ragsmith.reporting.verdicts import against
 
 Cell = str | int | float | None
 

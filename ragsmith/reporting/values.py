@@ -5,15 +5,12 @@ Scores lie in [0, 1] unless a field says otherwise; intervals are 95 % bootstrap
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from ragsmith.reporting.run_values import About, Account, Failure, ModelUsed, Step
 from ragsmith.statistics import Paired, Verdict
-
-_FOLDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 
 HEADLINE = ("fitness", "retrieval", "generation")
 """F, R and G: the scores that are shown everywhere, with intervals."""
@@ -89,19 +86,6 @@ class Finalist:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """A step of the strategy; see `ragsmith.strategies.strategy.Generation`."""
-
-    number: int
-    evaluations: int
-    best: float | None
-    mean: float | None
-    diversity: float
-    mutation_rate: float | None
-    stagnant: int
-
-
-@dataclass(frozen=True, slots=True)
 class Probe:
     """An option switched on alone in naive RAG, on the search questions.
 
@@ -158,47 +142,6 @@ class TypeScores:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """Questions that failed in one stage with one kind of exception; ``example`` is the first message."""
-
-    stage: str
-    exception: str
-    count: int
-    example: str
-
-
-@dataclass(frozen=True, slots=True)
-class Calls:
-    """Calls to one kind of model: asked for, distinct among them, answered from the cache, and made."""
-
-    kind: str
-    asked: int
-    distinct: int
-    stored: int
-    made: int
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """What the last command of the run did; ``computed`` and ``reused`` count answers (pipelines × questions)."""
-
-    computed: int
-    reused: int
-    stages_requested: int
-    stages_computed: int
-    calls: tuple[Calls, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ModelUsed:
-    """A model by role."""
-
-    role: str
-    id: str
-    description: str
-
-
-@dataclass(frozen=True, slots=True)
 class Answered:
     """One question as one pipeline answered it; ``values`` is empty when it failed."""
 
@@ -208,36 +151,6 @@ class Answered:
     pipeline: str
     state: str
     values: Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """Data set and run as they were asked for. Times are text as stored."""
-
-    dataset: str
-    title: str
-    description: str
-    documents: int
-    chunks: int
-    chunk_size: int
-    run: str
-    state: str
-    started: str
-    finished: str
-    strategy: str
-    seed: int | None
-    space: str
-    size: int
-    feasible: int
-    weights: Mapping[str, float]
-    search_questions: int
-    test_questions: int
-    split_rule: str
-
-    @property
-    def folder(self) -> str:
-        """The name of the data set as a folder: a cache that somebody else wrote cannot lead out of the reports."""
-        return self.dataset if _FOLDER.fullmatch(self.dataset) else "_" + _UNSAFE.sub("_", self.dataset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +184,11 @@ class Domain:
     def winner(self) -> Row | None:
         """The best pipeline on the search questions."""
         return self.ranking[0] if self.ranking else None
+
+    @property
+    def winner_on_test(self) -> Row | None:
+        """The same pipeline on the test questions."""
+        return next((finalist.test for finalist in self.finalists if finalist.name == "winner"), None)
 
 
 SHOWN = 10

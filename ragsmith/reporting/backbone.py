@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragsmith.families import FAMILIES
-from ragsmith.report import numbers
-from ragsmith.report.sections import Column, Table, columns
-from ragsmith.report.values import SHOWN, Domain, Row
-from ragsmith.report.wording import WORDS
+from ragsmith.reporting import numbers
+from ragsmith.reporting.sections import Column, Table, columns
+from ragsmith.reporting.values import SHOWN, Domain, Row
+from ragsmith.reporting.wording import WORDS
 
 OTHERS = ("naive", "bm25")
 
@@ -55,6 +55,15 @@ def backbone_table(domains: Sequence[Domain]) -> Table:
     marks = tuple("winner" if row[2] != numbers.MISSING else "" for row in rows)
     shown = columns(["Family", "Option", "In the winner of"], [f"{name}: best {size}" for name, size in sizes.items()])
     return Table("Options of the best pipelines", shown, rows, marks)
+
+
+def notes(domains: Sequence[Domain]) -> tuple[str, ...]:
+    """What limits the reports, each with the data sets it is about."""
+    about: dict[str, list[str]] = {}
+    for domain in domains:
+        for note in domain.notes:
+            about.setdefault(note, []).append(domain.about.dataset)
+    return tuple(f"{', '.join(names)}: {note}" for note, names in about.items())
 
 
 def scores_table(domains: Sequence[Domain], split: str) -> Table:

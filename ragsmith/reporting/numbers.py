@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragsmith.report.values import Coverage, Score
+from ragsmith.reporting.values import Coverage, Score
 
 MISSING = "–"
 

@@ -1,0 +1,94 @@
+"""The circumstances of a run, as frozen values: how it was asked for, how it went, what it used and what failed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_FOLDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of the strategy; see `ragsmith.strategies.strategy.Generation`."""
+
+    number: int
+    evaluations: int
+    best: float | None
+    mean: float | None
+    diversity: float
+    mutation_rate: float | None
+    stagnant: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Questions that failed in one stage with one kind of exception; ``example`` is the first message."""
+
+    stage: str
+    exception: str
+    count: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Calls to one kind of model: asked for, distinct among them, answered from the cache, and made."""
+
+    kind: str
+    asked: int
+    distinct: int
+    stored: int
+    made: int
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What the last command of the run did; ``computed`` and ``reused`` count answers (pipelines × questions)."""
+
+    computed: int
+    reused: int
+    stages_requested: int
+    stages_computed: int
+    calls: tuple[Calls, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUsed:
+    """A model by role."""
+
+    role: str
+    id: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """Data set and run as they were asked for. Times are text as stored."""
+
+    dataset: str
+    title: str
+    description: str
+    documents: int
+    chunks: int
+    chunk_size: int
+    run: str
+    state: str
+    started: str
+    finished: str
+    strategy: str
+    seed: int | None
+    space: str
+    size: int
+    feasible: int
+    weights: Mapping[str, float]
+    search_questions: int
+    test_questions: int
+    split_rule: str
+
+    @property
+    def folder(self) -> str:
+        """The name of the data set as a folder: a cache that somebody else wrote cannot lead out of the reports."""
+        return self.dataset if _FOLDER.fullmatch(self.dataset) else "_" + _UNSAFE.sub("_", self.dataset)

@@ -1,0 +1,226 @@
+"""Commands that only read: help, techniques, spaces, data sets; and what is refused."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsmith.families import FAMILIES
+
+Command = Callable[..., Any]
+
+COMMANDS = [
+    "search",
+    "report",
+    "export",
+    "ask",
+    "evaluate",
+    "verify",
+    "techniques",
+    "space",
+    "runs",
+    "cache",
+    "dataset",
+]
+
+
+def test_help_is_instant(tmp_path: Path) -> None:
+    """Nothing heavy is imported to say what there is."""
+    heavy = ("numpy", "sqlalchemy", "deap", "optuna", "openai", "wordllama", "plotly", "bm25s", "rich")
+    script = (
+        "import sys\nfrom ragsmith.cli import run\ncode = run(['--help'])\n"
+        f"print([name for name in {heavy!r} if name in sys.modules], code)"
+    )
+    root = str(Path(__file__).resolve().parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=True, env={"PYTHONPATH": root}
+    )
+    assert done.stdout.splitlines()[-1] == "[] 0"
+
+
+def test_help_names_every_command(ragsmith: Command) -> None:
+    shown = ragsmith("--help")
+    assert shown.code == 0
+    assert all(command in shown.out for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(ragsmith: Command, command: str) -> None:
+    shown = ragsmith(command, "--help")
+    assert shown.code == 0
+    assert "Usage: ragsmith " + command in shown.out
+
+
+# --- techniques ------------------------------------------------------------------------------------------------------
+
+
+def test_techniques_are_listed_by_family(ragsmith: Command) -> None:
+    shown = ragsmith("techniques")
+    listed = [line.split()[:2] for line in shown.out.splitlines()[2:]]
+    assert shown.code == 0
+    assert {(family, name) for family, name in listed} == {
+        (family.name, name) for family in FAMILIES for name in family.techniques
+    }
+    assert [family for family, _ in listed] == sorted(
+        (family for family, _ in listed), key=[family.name for family in FAMILIES].index
+    )
+
+
+def test_a_technique_is_explained(ragsmith: Command) -> None:
+    shown = ragsmith("techniques", "hyde")
+    assert shown.code == 0
+    for part in ("query_expansion.hyde", "https://arxiv.org/abs/2212.10496", "language_model", "keep_question = False"):
+        assert part in shown.out
+
+
+def test_a_name_in_several_families_explains_all_or_the_one_that_is_meant(ragsmith: Command) -> None:
+    assert {"reranking.hybrid", "retrieval.hybrid"} <= set(ragsmith("techniques", "hybrid").out.splitlines())
+    one = ragsmith("techniques", "reranking.hybrid").out.splitlines()
+    assert "reranking.hybrid" in one
+    assert "retrieval.hybrid" not in one
+
+
+def test_techniques_for_programs(ragsmith: Command) -> None:
+    listed = json.loads(ragsmith("techniques", "--json").out)
+    assert len(listed) == sum(len(family.techniques) for family in FAMILIES)
+    [hyde] = json.loads(ragsmith("techniques", "hyde", "--json").out)
+    assert hyde["parameters"]["n"] == 1
+    assert hyde["needs"] == ["language_model"]
+
+
+# --- spaces ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_space_says_its_size(ragsmith: Command) -> None:
+    shown = ragsmith("space", "paper")
+    assert shown.code == 0
+    assert "4 x 8 x 5 x 4 x 2 x 3 x 3 x 2 x 2 = 46,080 pipelines, 46,080 of them feasible" in shown.out
+    found = json.loads(ragsmith("space", "paper", "--json").out)
+    assert (found["size"], found["feasible"]) == (46_080, 46_080)
+    assert list(found["options"]) == [family.name for family in FAMILIES]
+
+
+def test_a_space_of_one_s_own_is_read_by_path(ragsmith: Command, tiny_space: Path) -> None:
+    assert json.loads(ragsmith("space", tiny_space, "--json").out)["size"] == 48
+
+
+# --- data sets -------------------------------------------------------------------------------------------------------
+
+
+def test_bundled_data_sets_are_listed(ragsmith: Command) -> None:
+    assert "law" in ragsmith("dataset", "list").out
+    [law] = [data for data in json.loads(ragsmith("dataset", "list", "--json").out) if data["name"] == "law"]
+    assert (law["documents"], law["questions"]) == (11, 100)
+
+
+def test_a_data_set_is_checked(ragsmith: Command, tiny_folder: Path) -> None:
+    assert ragsmith("dataset", "validate", tiny_folder).code == 0
+    assert json.loads(ragsmith("dataset", "validate", "law", "--json").out) == {"valid": True, "mistakes": []}
+
+
+def test_every_mistake_of_a_data_set_is_shown(ragsmith: Command, tmp_path: Path) -> None:
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "dataset.yaml").write_text("name: broken\ncolour: red\n")
+    (tmp_path / "documents" / "a.md").write_text("Some text.\n")
+    (tmp_path / "questions.jsonl").write_text('{"id": "1"}\nnot json\n')
+    shown = ragsmith("dataset", "validate", tmp_path)
+    assert shown.code == 2
+    assert len(shown.err.splitlines()) >= 3
+    assert all(line.startswith("error: ") for line in shown.err.splitlines())
+    machine = ragsmith("dataset", "validate", tmp_path, "--json")
+    assert machine.code == 2
+    assert len(json.loads(machine.out)["mistakes"]) == len(shown.err.splitlines())
+
+
+def test_a_data_set_is_described(ragsmith: Command, tiny_folder: Path) -> None:
+    assert ragsmith("dataset", "show", tiny_folder).code == 0
+    assert isinstance(json.loads(ragsmith("dataset", "show", tiny_folder, "--json").out), dict)
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+NOTHING = "no-such-thing"
+
+WRONG: list[tuple[str, list[str], str]] = [
+    ("no command", [], "Usage"),
+    ("unknown command", ["serch"], "serch"),
+    ("unknown flag", ["search", "--dataset", "law", "--generation", "3"], "--generation"),
+    ("missing flag", ["search"], "--dataset"),
+    ("not a number", ["search", "--dataset", "law", "--population", "many"], "--population"),
+    ("unknown data set", ["search", "--dataset", "lawn"], "did you mean 'law'?"),
+    ("unknown space", ["search", "--dataset", "law", "--space", "papers"], "did you mean 'paper'?"),
+    ("unknown preset", ["search", "--dataset", "law", "--preset", "papier"], "did you mean 'paper'?"),
+    ("unknown strategy", ["search", "--dataset", "law", "--strategy", "genetics"], "did you mean 'genetic'?"),
+    ("unknown crossover", ["search", "--dataset", "law", "--crossover", "uniformly"], "uniformly"),
+    ("unknown mutation", ["search", "--dataset", "law", "--mutation", "x"], "mutation"),
+    ("unknown selection", ["search", "--dataset", "law", "--selection", "x"], "selection"),
+    ("population of one", ["search", "--dataset", "law", "--population", "1"], "population is 1"),
+    ("no generations", ["search", "--dataset", "law", "--generations", "0"], "generations is 0"),
+    ("negative seed", ["search", "--dataset", "law", "--seed", "-1"], "seed is -1"),
+    ("no evaluations", ["search", "--dataset", "law", "--max-evaluations", "0"], "--max-evaluations is 0"),
+    ("no time", ["search", "--dataset", "law", "--time-limit", "0"], "--time-limit is 0"),
+    ("time that is no number", ["search", "--dataset", "law", "--time-limit", "nan"], "--time-limit is nan"),
+    ("no workers", ["search", "--dataset", "law", "--workers", "0"], "--workers is 0"),
+    ("tiny chunks", ["search", "--dataset", "law", "--chunk-size", "9"], "the chunk size is 9"),
+    ("unknown model", ["search", "--dataset", "law", "--llm", "gpt"], "unknown language model 'gpt'"),
+    ("unknown judge", ["search", "--dataset", "law", "--judge", "gpt"], "unknown judge 'gpt'"),
+    ("no key", ["search", "--dataset", "law", "--llm", "openai:gpt"], "OPENAI_API_KEY is not set"),
+    ("unknown technique", ["techniques", "hyd"], "did you mean 'hyde'?"),
+    ("unknown technique of a family", ["techniques", "reranking.hyde"], "unknown technique 'reranking.hyde'"),
+    ("unknown space to show", ["space", "quik"], "did you mean 'quick'?"),
+    ("unknown data set to check", ["dataset", "validate", NOTHING], NOTHING),
+    ("unknown data set to show", ["dataset", "show", NOTHING], NOTHING),
+    ("unknown layout", ["dataset", "import", ".", "-o", "out", "--layout", "x"], "unknown layout 'x'"),
+    ("no pipeline to ask", ["ask", f"{NOTHING}.yaml", "Why?"], NOTHING),
+    ("no pipeline to evaluate", ["evaluate", f"{NOTHING}.yaml"], NOTHING),
+    ("no pipeline to verify", ["verify", f"{NOTHING}.yaml"], NOTHING),
+    ("no cache to report", ["report", "--cache", f"{NOTHING}.sqlite"], "run a search first"),
+    ("no cache to export from", ["export", "--dataset", "law", "--cache", f"{NOTHING}.sqlite"], "run a search first"),
+    ("no cache to list", ["runs", "--cache", f"{NOTHING}.sqlite"], "run a search first"),
+    ("no cache to look at", ["cache", "--cache", f"{NOTHING}.sqlite"], "run a search first"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "said"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG])
+def test_a_wrong_request_is_refused_in_a_sentence_and_leaves_nothing(
+    ragsmith: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    shown = ragsmith(*arguments)
+    assert shown.code == 2
+    assert said in shown.out + shown.err
+    assert "Traceback" not in shown.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line"), [("families: [\n", 2), ("a: 1\na: 2\n", 2), ("families:\n  retrieval: [bm52]\n", 1), ("", 1)]
+)
+def test_a_malformed_space_is_refused_with_its_line(ragsmith: Command, tmp_path: Path, text: str, line: int) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    for arguments in (("space", path), ("search", "--dataset", "law", "--space", path)):
+        shown = ragsmith(*arguments)
+        assert shown.code == 2
+        assert shown.err.startswith(f"error: {path}:{line}: ")
+        assert len(shown.err.splitlines()) == 1
+
+
+def test_something_else_than_a_cache_is_left_alone(ragsmith: Command, tmp_path: Path) -> None:
+    path = tmp_path / "letters.sqlite"
+    path.write_text("Dear Sir or Madam,\n" * 100)
+    before = path.read_bytes()
+    for arguments in (("runs", "--cache", path), ("search", "--dataset", "law", "--cache", path)):
+        shown = ragsmith(*arguments)
+        assert shown.code in (1, 2)
+        assert "is not a ragsmith cache" in shown.err
+        assert "Traceback" not in shown.err
+    assert path.read_bytes() == before

@@ -1,0 +1,268 @@
+"""From a search to an answer: search, report, export, ask, evaluate, verify, runs, cache."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+Command = Callable[..., Any]
+Arguments = Callable[..., list[object]]
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that one search has been run in; tests only read it."""
+    return tmp_path_factory.mktemp("searched")
+
+
+@pytest.fixture
+def home(searched: Path, ragsmith: Command, search_arguments: Arguments, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(searched)
+    if not (searched / "cache.sqlite").exists():
+        assert ragsmith(*search_arguments("--workers", 1, "--quiet")).code == 0
+    return searched
+
+
+@pytest.fixture
+def winner(home: Path) -> Path:
+    return home / "reports" / "island" / "winner.yaml"
+
+
+# --- search ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_search_says_what_it_found_and_where_it_is(
+    ragsmith: Command, search_arguments: Arguments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shown = ragsmith(*search_arguments("--workers", 1))
+    assert shown.code == 0
+    assert "Traceback" not in shown.err
+    assert "island: 4 documents, 24 chunks, 24 questions; space 'tiny': 48 pipelines" in shown.err
+    assert len(re.findall(r"^\[ *\d+\.\d s\] search +\d+ ", shown.err, re.MULTILINE)) >= 2
+    assert "\x1b" not in shown.err + shown.out
+    assert re.search(r"^\d+ answers computed, \d+ from the cache, [\d,]+ model calls, ", shown.out, re.MULTILINE)
+    report, winner = tmp_path / "reports" / "island" / "index.html", tmp_path / "reports" / "island" / "winner.yaml"
+    assert report.exists()
+    assert winner.exists()
+    assert "ragsmith ask reports/island/winner.yaml" in shown.out
+    text = winner.read_text()
+    again = ragsmith(*search_arguments("--workers", 1))
+    assert re.search(r"^0 answers computed, \d+ from the cache, 0 model calls, ", again.out, re.MULTILINE)
+    assert winner.read_text() == text
+
+
+def test_a_quiet_search_says_nothing_on_the_way(home: Path, ragsmith: Command, search_arguments: Arguments) -> None:
+    shown = ragsmith(*search_arguments("--workers", 1, "--quiet"))
+    assert (shown.code, shown.err) == (0, "")
+    assert "winner" in shown.out
+
+
+def test_a_search_for_programs(home: Path, ragsmith: Command, search_arguments: Arguments) -> None:
+    shown = ragsmith(*search_arguments("--workers", 1, "--json"))
+    assert (shown.code, shown.err) == (0, "")
+    said = json.loads(shown.out)
+    assert said["state"] == "finished"
+    assert said["computed"] == 0
+    assert Path(said["winner"]).exists()
+    assert all(Path(path).exists() for path in said["report"])
+
+
+def test_a_time_limit_is_said(
+    ragsmith: Command, search_arguments: Arguments, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    paused = ragsmith(*search_arguments("--workers", 1, "--time-limit", 0.000001))
+    assert paused.code == 0
+    assert "go on with the same command" in paused.err
+    whole = ragsmith(*search_arguments("--workers", 1))
+    assert whole.code == 0
+    assert "go on with the same command" not in whole.err
+
+
+def test_a_place_that_cannot_be_written_is_said_in_a_sentence(
+    home: Path, ragsmith: Command, search_arguments: Arguments, tmp_path: Path
+) -> None:
+    (tmp_path / "taken").write_text("a file")
+    for arguments in (
+        search_arguments("--workers", 1, "--quiet", reports=str(tmp_path / "taken")),
+        ["report", "-o", tmp_path / "taken"],
+        ["export", "--dataset", "island", "-o", tmp_path / "taken" / "winner.yaml"],
+    ):
+        shown = ragsmith(*arguments)
+        assert shown.code in (1, 2)
+        assert "Traceback" not in shown.err
+        assert "taken" in shown.err
+
+
+# --- export ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_export_is_what_the_search_wrote(
+    home: Path, winner: Path, ragsmith: Command, tiny_folder: Path, tmp_path: Path
+) -> None:
+    shown = ragsmith("export", "--dataset", tiny_folder, "-o", winner.parent / "again.yaml")
+    assert shown.code == 0
+    assert (winner.parent / "again.yaml").read_bytes() == winner.read_bytes()
+    assert shown.out.strip() == str(winner.parent / "again.yaml")
+    (winner.parent / "again.yaml").unlink()
+
+
+def test_an_export_elsewhere_finds_its_documents(
+    home: Path, winner: Path, ragsmith: Command, tiny_folder: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "deep" / "down" / "winner.yaml"
+    assert ragsmith("export", "--dataset", tiny_folder, "-o", path).code == 0
+    exported, original = yaml.safe_load(path.read_text()), yaml.safe_load(winner.read_text())
+    del exported["dataset"]["location"], original["dataset"]["location"]
+    assert exported == original
+    assert ragsmith("ask", path, "Who founded the library?").code == 0
+
+
+def test_an_export_of_what_was_not_searched_is_refused(home: Path, ragsmith: Command, tmp_path: Path) -> None:
+    shown = ragsmith("export", "--dataset", "law", "-o", tmp_path / "w.yaml")
+    assert shown.code == 2
+    assert "no finished search on 'law'" in shown.err
+    shown = ragsmith("export", "--dataset", "law", "--run", "zzz", "-o", tmp_path / "w.yaml")
+    assert shown.code == 2
+    assert not (tmp_path / "w.yaml").exists()
+
+
+# --- ask -------------------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_quotes_its_passages_with_document_and_position(
+    winner: Path, ragsmith: Command, tiny_folder: Path
+) -> None:
+    shown = ragsmith("ask", winner, "Who founded the library?")
+    assert (shown.code, shown.err) == (0, "")
+    answer, _, rest = shown.out.partition("\n")
+    assert "Oda Lenz" in answer
+    assert rest.splitlines()[1] == "rests on"
+    quoted = re.findall(r"^(\w+) \[(\d+):(\d+)\]  (.*)\n((?:  \| .*\n)+)", rest, re.MULTILINE)
+    assert quoted
+    for doc, start, end, title, lines in quoted:
+        text = (tiny_folder / "documents" / f"{doc}.md").read_text()
+        assert title == f"The {doc}"
+        expected = "".join(f"  | {line}\n" for line in text[int(start) : int(end)].splitlines())
+        assert lines == expected
+
+
+def test_an_answer_for_programs(winner: Path, ragsmith: Command) -> None:
+    said = json.loads(ragsmith("ask", winner, "Who founded the library?", "--json").out)
+    assert "Oda Lenz" in said["answer"]
+    assert {"doc", "title", "start", "end", "text", "cited"} == set(said["sources"][0])
+
+
+def test_an_answer_from_other_documents(winner: Path, ragsmith: Command) -> None:
+    shown = ragsmith("ask", winner, "Which days are working days?", "--dataset", "law")
+    assert shown.code == 0
+    assert "periods-and-service-regulation" in shown.out
+
+
+def test_a_blank_question_is_refused(winner: Path, ragsmith: Command) -> None:
+    shown = ragsmith("ask", winner, " ")
+    assert (shown.code, shown.err) == (2, "error: the question is blank\n")
+
+
+def test_documents_do_not_drive_the_terminal(
+    winner: Path, ragsmith: Command, tiny_folder: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "island"
+    shutil.copytree(tiny_folder, folder)
+    for question in ("\x1b[2J who founded the library", "who \x07 founded the library?"):
+        shown = ragsmith("ask", winner, question, "--dataset", folder)
+        assert shown.code == 0
+        assert not set(shown.out) & set("\x1b\x07")
+
+
+# --- evaluate and verify ---------------------------------------------------------------------------------------------
+
+
+def test_an_evaluation_has_intervals_and_denominators(winner: Path, ragsmith: Command, tmp_path: Path) -> None:
+    cache = tmp_path / "cache.sqlite"
+    shown = ragsmith("evaluate", winner, "--cache", cache)
+    assert shown.code == 0
+    assert "island: 24 questions, 24 scored, 0 failed" in shown.out
+    assert "95 % interval" in shown.out
+    said = json.loads(ragsmith("evaluate", winner, "--cache", cache, "--json").out)
+    assert (said["attempted"], said["scored"], said["failed"]) == (24, 24, 0)
+    for row in said["metrics"].values():
+        assert row["low"] <= row["mean"] <= row["high"]
+
+
+def test_an_evaluation_on_another_data_set(winner: Path, ragsmith: Command, tiny_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "half"
+    shutil.copytree(tiny_folder, folder)
+    lines = (folder / "questions.jsonl").read_text().splitlines(keepends=True)
+    (folder / "questions.jsonl").write_text("".join(lines[::2]))
+    said = json.loads(ragsmith("evaluate", winner, "--dataset", folder, "--cache", tmp_path / "c.sqlite", "--json").out)
+    assert (said["attempted"], said["scored"]) == (12, 12)
+
+
+def test_the_exported_scores_are_reproduced(winner: Path, ragsmith: Command) -> None:
+    shown = ragsmith("verify", winner)
+    assert shown.code == 0
+    assert shown.out.startswith("verified: every score is reproduced")
+    assert "18 search questions, 6 test questions" in shown.out
+    assert json.loads(ragsmith("verify", winner, "--json").out) == {"verified": True, "differences": []}
+
+
+def test_a_changed_number_is_noticed(winner: Path, ragsmith: Command) -> None:
+    data = yaml.safe_load(winner.read_text())
+    data["expected"]["test"]["mrr"] -= 0.001
+    changed = winner.parent / "changed.yaml"
+    changed.write_text(yaml.safe_dump(data))
+    try:
+        shown, said = ragsmith("verify", changed), ragsmith("verify", changed, "--json")
+    finally:
+        changed.unlink()
+    assert shown.code == said.code == 1
+    assert shown.out.startswith("test mrr: exported ")
+    assert json.loads(said.out)["differences"][0]["metric"] == "mrr"
+
+
+# --- report, runs, cache ---------------------------------------------------------------------------------------------
+
+
+def test_a_report_is_written_from_the_cache_alone(home: Path, ragsmith: Command, tmp_path: Path) -> None:
+    shown = ragsmith("report", "-o", tmp_path / "out")
+    assert shown.code == 0
+    assert (tmp_path / "out" / "island" / "index.html").exists()
+    said = json.loads(ragsmith("report", "-o", tmp_path / "out", "--json").out)
+    assert said["paths"]
+    assert len(said["domains"]) == 1
+
+
+def test_a_report_on_what_was_not_searched_is_refused(home: Path, ragsmith: Command, tmp_path: Path) -> None:
+    shown = ragsmith("report", "--dataset", "law", "-o", tmp_path / "out")
+    assert shown.code == 2
+    assert "law" in shown.err
+
+
+def test_runs_are_listed(home: Path, ragsmith: Command) -> None:
+    assert "finished" in ragsmith("runs").out
+    [run] = json.loads(ragsmith("runs", "--json").out)
+    assert (run["data set"], run["state"], run["space"], run["strategy"]) == ("island", "finished", "tiny", "genetic")
+    assert run["candidates"] >= 8
+
+
+def test_the_cache_says_what_it_holds(home: Path, ragsmith: Command) -> None:
+    shown = ragsmith("cache", "--verify")
+    assert shown.code == 0
+    assert re.search(r"damaged rows +none", shown.out)
+    assert json.loads(ragsmith("cache", "--verify", "--json").out)["damaged rows"] == []
+
+
+def test_reading_does_not_write(home: Path, winner: Path, ragsmith: Command, tmp_path: Path) -> None:
+    before = (home / "cache.sqlite").read_bytes()
+    for arguments in (("runs",), ("cache",), ("report", "-o", tmp_path / "out"), ("ask", winner, "Who?")):
+        assert ragsmith(*arguments).code == 0
+    assert (home / "cache.sqlite").read_bytes() == before

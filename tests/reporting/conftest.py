@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from toy import put_toy
+
+from ragsmith.reporting import Domain, load_domain
+from ragsmith.store import Store
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with Store.open(tmp_path / "cache.sqlite") as opened:
+        yield opened
+
+
+@pytest.fixture
+def domain(store: Store) -> Domain:
+    put_toy(store)
+    return load_domain(store, "toy")

@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from toy import put_toy
+
+from ragsmith.errors import UsageError
+from ragsmith.reporting import Domain, load_domain
+from ragsmith.reporting.measures import best_so_far, score
+from ragsmith.reporting.values import Option
+from ragsmith.statistics import Verdict
+from ragsmith.store import Store
+
+
+def option(domain: Domain, family: str, name: str) -> Option:
+    return next(o for o in domain.options if (o.family, o.name) == (family, name))
+
+
+def test_the_ranking_has_one_row_for_each_phenotype_and_none_for_the_incomplete(domain: Domain) -> None:
+    assert [row.key for row in domain.ranking] == ["toy: hybrid", "toy: bm25", "toy: naive"]
+    assert [row.label for row in domain.ranking] == ["hybrid", "bm25", "vector"]
+    assert [row.shared for row in domain.ranking] == [2, 1, 1]
+    assert domain.winner == domain.ranking[0]
+
+
+def test_scores_are_means_over_the_search_questions(domain: Domain) -> None:
+    assert domain.winner is not None
+    scores = {name: found.mean for name, found in domain.winner.scores.items()}
+    assert scores["retrieval"] == pytest.approx(0.8)
+    assert scores["generation"] == pytest.approx(0.6)
+    assert scores["fitness"] == pytest.approx(0.7)
+    assert scores["mrr"] == pytest.approx(0.8)
+    assert domain.winner.usage["calls"] == 2
+    assert domain.winner.coverage.attempted == 10
+
+
+def test_intervals_are_the_bootstrap_over_questions() -> None:
+    values = np.random.default_rng(3).random(30)
+    drawn = np.random.default_rng(0).integers(0, 30, (10_000, 30))
+    low, high = np.quantile(values[drawn].mean(axis=1), [0.025, 0.975])
+    found = score(values.tolist())
+    assert (found.mean, found.low, found.high) == pytest.approx((values.mean(), low, high))
+
+
+def test_the_baselines_and_the_best_random_pipeline_stand_beside_it(domain: Domain) -> None:
+    assert list(domain.baselines) == ["naive", "bm25"]
+    assert domain.baselines["bm25"].scores["fitness"].mean == pytest.approx(0.51)
+    assert domain.random is not None
+    assert domain.random.key == "toy: hybrid reranked"
+
+
+def test_the_curves_hold_the_best_fitness_after_each_pipeline(domain: Domain) -> None:
+    assert domain.search_curve == pytest.approx((0.5, 0.51, 0.7, 0.7, 0.7))
+    assert domain.random_curve == pytest.approx((0.5, 0.7))
+
+
+def test_the_verdict_is_on_the_test_questions_with_holm_over_all_comparisons(domain: Domain) -> None:
+    by_name = {comparison.name: comparison for comparison in domain.comparisons}
+    naive, bm25, random = (by_name[name] for name in ("naive", "bm25", "random"))
+    assert naive.difference is not None
+    assert naive.difference.mean_difference == pytest.approx(0.2)
+    assert naive.difference.p == 2**-7  # eight differences of one sign
+    assert naive.adjusted_p == 3 * 2**-7
+    assert naive.verdict is Verdict.BETTER
+    assert bm25.difference is not None
+    assert (bm25.difference.nonzero, bm25.difference.p) == (3, 0.25)
+    assert bm25.adjusted_p == 0.5
+    assert bm25.verdict is Verdict.TOO_FEW
+    assert random.difference is not None
+    assert random.difference.nonzero == 0
+    assert random.against == "the best of 2 random pipelines"
+
+
+def test_finalists_show_search_and_test_scores_side_by_side(domain: Domain) -> None:
+    bm25 = next(f for f in domain.finalists if f.name == "bm25")
+    assert bm25.search is not None
+    assert bm25.search.scores["fitness"].mean == pytest.approx(0.51)
+    assert bm25.test.scores["fitness"].mean == pytest.approx((5 * 0.7 + 3 * 0.51) / 8)
+
+
+def test_without_test_questions_nothing_is_compared(store: Store) -> None:
+    put_toy(store, test=False)
+    domain = load_domain(store, "toy")
+    assert domain.comparisons == ()
+    assert domain.finalists == ()
+    assert domain.types_split == "search"
+
+
+def test_activity_is_the_share_of_questions_whose_stage_says_something_else(domain: Domain) -> None:
+    bm25, hybrid = option(domain, "retrieval", "bm25").probe, option(domain, "retrieval", "hybrid").probe
+    assert bm25 is not None
+    assert hybrid is not None
+    assert (bm25.activity, bm25.calls) == (0.5, 0)
+    assert (hybrid.activity, hybrid.calls) == (1, 1)
+    assert hybrid.change is not None
+    assert (hybrid.change.mean, hybrid.change.low, hybrid.change.high) == pytest.approx((0.2, 0.2, 0.2))
+
+
+def test_an_option_that_changes_no_output_is_inert_and_is_judged_where_it_answered(domain: Domain) -> None:
+    probe = option(domain, "reranking", "cross_encoder").probe
+    assert probe is not None
+    assert probe.inert
+    assert probe.compared == 9  # one question failed
+    assert probe.change is None
+    assert probe.calls == 2
+
+
+def test_what_naive_rag_has_is_not_probed(domain: Domain) -> None:
+    assert option(domain, "retrieval", "vector").probe is None
+
+
+def test_effects_are_means_over_scored_proposals(domain: Domain) -> None:
+    effect = option(domain, "retrieval", "hybrid").effect
+    assert (effect.with_n, effect.without_n) == (2, 2)
+    assert (effect.with_mean, effect.without_mean) == pytest.approx((0.7, 0.505))
+    assert effect.difference == pytest.approx(0.195)
+    assert option(domain, "post_generation", "none").effect.difference is None
+
+
+def test_types_are_shown_on_the_test_questions(domain: Domain) -> None:
+    assert domain.types_split == "test"
+    found = {(t.type, t.pipeline): (t.n, t.scores["fitness"].mean) for t in domain.types}
+    assert found["even", "bm25"] == (4, pytest.approx((3 * 0.7 + 0.51) / 4))  # t0, t2, t4 are good; t6 is not
+    assert found["odd", "bm25"] == (4, pytest.approx((2 * 0.7 + 2 * 0.51) / 4))
+
+
+def test_failures_are_counted_by_stage_and_exception(domain: Domain) -> None:
+    (failure,) = domain.failures
+    assert (failure.stage, failure.exception, failure.count) == ("reranking.cross_encoder", "ModelError", 1)
+    assert failure.example == "no reply | <b>"
+
+
+def test_embedded_models_are_called_what_they_are(domain: Domain) -> None:
+    said = {model.role: model.description for model in domain.models}
+    assert "extractive judge" in said["judge"]
+    assert "static token vectors" in said["embedder"]
+    assert "in a cross-encoder's place" in said["cross_encoder"]
+    assert said["language_model"] == "a model served elsewhere"
+    assert any("not comparable with scores by an LLM judge" in note for note in domain.notes)
+
+
+def test_questions_are_kept_one_by_one(domain: Domain) -> None:
+    assert len(domain.answered) == 4 * 18
+    (found,) = [a for a in domain.answered if (a.question, a.pipeline) == ("t7", "bm25")]
+    assert (found.split, found.type, found.values["fitness"]) == ("test", "odd", pytest.approx(0.51))
+
+
+def test_a_run_that_was_killed_is_reported_as_far_as_it_went(store: Store) -> None:
+    put_toy(store, state="running", done=False)
+    domain = load_domain(store, "toy")
+    assert "partial" in domain.notes[0]
+    assert [row.label for row in domain.ranking] == ["hybrid", "bm25", "vector"]
+    assert (domain.baselines, domain.comparisons, domain.random) == ({}, (), None)
+    assert all(o.probe is None for o in domain.options)
+
+
+def test_a_pipeline_that_fails_on_a_test_question_is_not_compared(store: Store) -> None:
+    put_toy(store)
+    value = dict(store.run("run").value)  # type: ignore[union-attr]
+    value["test"] = {**value["test"], "bm25": "toy: lost questions"}
+    pipeline = store.evaluation("toy: bm25").configuration  # type: ignore[union-attr]
+    store.put_evaluation("toy: lost questions", "digest of toy", pipeline)
+    store.update_run("run", "finished", value)
+    domain = load_domain(store, "toy")
+    found = {comparison.name: comparison for comparison in domain.comparisons}
+    assert found["bm25"].verdict is None
+    assert found["naive"].adjusted_p == 3 * 2**-7  # the family stays as large as it was asked for
+
+
+def test_what_the_cache_has_lost_is_said(store: Store) -> None:
+    put_toy(store)
+    value = dict(store.run("run").value)  # type: ignore[union-attr]
+    store.update_run("run", "finished", {**value, "random": [*value["random"], "gone"]})
+    assert any("lost 1 of the 6 pipelines" in note for note in load_domain(store, "toy").notes)
+
+
+def test_the_latest_finished_run_is_reported(store: Store) -> None:
+    put_toy(store, run="old", started="2026-01-01T00:00:00+00:00")
+    put_toy(store, run="new", started="2026-01-02T00:00:00+00:00")
+    put_toy(store, run="newest", started="2026-01-03T00:00:00+00:00", state="interrupted", done=False)
+    assert load_domain(store, "toy").about.run == "new"
+
+
+def test_an_unknown_data_set_is_answered_with_those_that_have_a_run(store: Store) -> None:
+    put_toy(store, "toy")
+    put_toy(store, "law", run="other")
+    with pytest.raises(UsageError, match=r"no run on data set 'tony': did you mean 'toy'\? known: law, toy"):
+        load_domain(store, "tony")
+
+
+def test_an_empty_cache_says_how_to_start(store: Store) -> None:
+    with pytest.raises(UsageError, match="ragsmith search --dataset NAME"):
+        load_domain(store, "toy")
+
+
+@hypothesis_settings(max_examples=50)
+@given(st.lists(st.none() | st.floats(0, 1)))
+def test_the_best_so_far_is_the_maximum_of_what_was_seen(scores: list[float | None]) -> None:
+    for place, best in enumerate(best_so_far(scores)):
+        assert best == max((s for s in scores[: place + 1] if s is not None), default=None)

@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from toy import put_toy
+
+from ragsmith.reporting import Domain, domain_json, load_domain, summary_lines, write_report
+from ragsmith.reporting.backbone import backbone
+from ragsmith.reporting.markdown import domain_markdown
+from ragsmith.reporting.numbers import probability, share, signed
+from ragsmith.reporting.page import domain_page, plotly_js
+from ragsmith.reporting.plots import figures
+from ragsmith.reporting.tables import activity_csv, defused, questions_csv, ranking_csv
+from ragsmith.store import Store
+
+VOID = {"meta", "link", "br"}
+
+
+class Page(HTMLParser):
+    """Collects elements, checks that they nest, and keeps scripts apart."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.text = ""
+        self._open: list[str] = []
+        self.feed(text)
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self._open[-1] == "script":
+            self.scripts[-1] += data
+        else:
+            self.text += data
+
+    def policy(self) -> str:
+        return next(str(a["content"]) for tag, a in self.elements if a.get("http-equiv") == "Content-Security-Policy")
+
+
+def table(text: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def test_a_report_is_a_folder_of_five_files(store: Store, tmp_path: Path) -> None:
+    put_toy(store)
+    written = write_report(store, tmp_path / "reports")
+    names = ["report.md", "index.html", "ranking.csv", "activity.csv", "questions.csv"]
+    assert written.domains == ("toy",)
+    assert list(written.paths) == [tmp_path / "reports" / "toy" / name for name in names]
+    assert all(path.stat().st_size for path in written.paths)
+
+
+def test_equal_runs_give_equal_files(store: Store, tmp_path: Path) -> None:
+    put_toy(store)
+    first, second = (write_report(store, tmp_path / name).paths for name in ("a", "b"))
+    assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+def test_a_name_cannot_lead_out_of_the_folder(store: Store, tmp_path: Path) -> None:
+    put_toy(store, "../evil")
+    paths = write_report(store, tmp_path / "reports").paths
+    assert {path.parent for path in paths} == {tmp_path / "reports" / "_.._evil"}
+
+
+def test_the_page_requests_nothing_and_its_policy_names_its_scripts(domain: Domain) -> None:
+    page = Page(domain_page(domain))
+    for tag, attributes in page.elements:
+        assert tag not in {"img", "iframe", "object", "embed", "base", "form"}
+        assert "src" not in attributes
+        target = attributes.get("href") or "#"
+        assert target.startswith(("#", "data:,")) or target.endswith(".csv")
+    runnable = [script for script in page.scripts if not script.startswith("{")]
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in runnable]
+    assert "default-src 'none'" in page.policy()
+    assert page.policy().endswith("script-src " + " ".join(f"'sha256-{digest}'" for digest in digests))
+    assert runnable.count(plotly_js()) == 1
+
+
+def test_text_is_data(domain: Domain) -> None:
+    html = domain_page(domain)
+    assert "<script>alert(1)" not in html
+    assert "no reply | <b>" in Page(html).text
+    assert "\\<script\\>alert(1)\\</script\\> \\| \\*all\\*" in domain_markdown(domain)
+
+
+def test_the_page_can_be_read_without_its_scripts(domain: Domain) -> None:
+    text = Page(domain_page(domain)).text
+    assert "Better than naive RAG: +0.200 fitness [+0.200, +0.200] on 8 test questions, adjusted p = 0.023." in text
+    assert "winner's curse" in text
+    assert "0.700 [0.700, 0.700]" in text
+    assert "Inert here: reranking: cross_encoder." in " ".join(text.split())
+
+
+def test_figures_are_json_of_finite_numbers(domain: Domain) -> None:
+    found = figures(domain)
+    assert list(found) == ["convergence", "options", "types"]
+    json.dumps(found, allow_nan=False)
+    names = [trace["name"] for trace in found["convergence"]["data"]]
+    assert names == ["search (genetic)", "random search, same budget", "naive RAG", "BM25"]
+    assert found["convergence"]["data"][0]["y"] == [0.5, 0.51, 0.7, 0.7, 0.7]
+
+
+def test_markdown_tables_have_as_many_cells_as_columns(domain: Domain) -> None:
+    tables = [line for line in domain_markdown(domain).splitlines() if line.startswith("|")]
+    width = 0
+    for line, following in zip(tables, [*tables[1:], ""], strict=True):
+        cells = line.replace("\\|", "").count("|")
+        width = cells if following.startswith(("| ---", "| ---:")) else width
+        assert cells == width
+    assert "| bm25 |" in domain_markdown(domain)
+
+
+def test_a_run_without_test_questions_claims_nothing(store: Store) -> None:
+    put_toy(store, test=False)
+    lines = summary_lines(load_domain(store, "toy"))
+    assert "verdict: Nothing is claimed: there are no test questions (too small to split)." in lines
+
+
+def test_a_killed_run_gives_a_partial_report(store: Store, tmp_path: Path) -> None:
+    put_toy(store, state="running", done=False)
+    written = write_report(store, tmp_path / "reports")
+    page = Page((tmp_path / "reports" / "toy" / "index.html").read_text(encoding="utf-8"))
+    assert "this report is partial" in page.text
+    assert "No verdict yet: the test questions have not been used." in page.text
+    assert "No verdict yet: the test questions have not been used." in written.paths[0].read_text(encoding="utf-8")
+
+
+def test_a_run_that_has_nothing_yet_is_reported_too(store: Store, tmp_path: Path) -> None:
+    put_toy(store, state="running", done=False)
+    store.put_run("earlier", "digest of toy", store.run("run").value)  # type: ignore[union-attr]
+    store.update_run("earlier", "finished", store.run("run").value)  # type: ignore[union-attr]
+    written = write_report(store, tmp_path / "reports")
+    page = Page((tmp_path / "reports" / "toy" / "index.html").read_text(encoding="utf-8"))
+    assert "No pipeline has been evaluated on every question yet." in page.text
+    assert page.scripts == []
+    assert "script-src 'none'" in page.policy()
+    assert len(written.paths) == 5
+
+
+def test_several_data_sets_get_a_page_across_them(store: Store, tmp_path: Path) -> None:
+    put_toy(store, "toy")
+    put_toy(store, "law", run="other", test=False)
+    written = write_report(store, tmp_path / "reports")
+    assert written.domains == ("law", "toy")
+    assert [path.name for path in written.paths if path.parent == tmp_path / "reports"] == ["index.html", "index.md"]
+    page = Page((tmp_path / "reports" / "index.html").read_text(encoding="utf-8"))
+    assert "better: +0.200, p 0.023" in page.text
+    assert "no claim" in page.text
+    shared = {(s.family, s.option): (s.winners, s.top) for s in backbone(written.read)}
+    assert shared["retrieval", "hybrid"] == (("law", "toy"), {"law": 1, "toy": 1})
+    assert shared["retrieval", "bm25"] == ((), {"law": 1, "toy": 1})
+    assert shared["reranking", "none"] == (("law", "toy"), {"law": 3, "toy": 3})
+
+
+def test_one_data_set_can_be_asked_for(store: Store, tmp_path: Path) -> None:
+    put_toy(store, "toy")
+    put_toy(store, "law", run="other")
+    assert write_report(store, tmp_path / "reports", "law").domains == ("law",)
+    assert not (tmp_path / "reports" / "index.html").exists()
+
+
+def test_csv_holds_the_ranking_and_what_it_is_compared_to(domain: Domain) -> None:
+    rows = table(ranking_csv(domain))
+    assert [row["rank"] for row in rows] == ["1", "2", "3", "naive RAG", "BM25", "the best of 2 random pipelines"]
+    assert (rows[0]["fitness"], rows[0]["fitness_low"], rows[0]["scored"]) == ("0.7", "0.7", "10")
+    assert (rows[1]["retrieval"], rows[1]["gene_retrieval"]) == ("0.62", "bm25")
+
+
+def test_csv_holds_every_option_and_every_question(domain: Domain) -> None:
+    rows = {(row["family"], row["option"]): row for row in table(activity_csv(domain))}
+    assert rows["retrieval", "bm25"]["activity"] == "0.5"
+    assert rows["reranking", "cross_encoder"]["inert"] == "true"
+    assert rows["retrieval", "vector"]["activity"] == ""
+    questions = table(questions_csv(domain))
+    assert len(questions) == 4 * 18
+    assert {row["state"] for row in questions} == {"ok"}
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+cmd", "-2+3", "@sum", "\tx", "-inf", "--1"])
+def test_cells_that_a_spreadsheet_would_run_are_defused(text: str) -> None:
+    assert defused(text) == f"'{text}"
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"), [(-0.5, "-0.5"), ("-0.5", "-0.5"), ("+3e-05", "+3e-05"), (None, ""), ("a=b", "a=b")]
+)
+def test_numbers_and_harmless_text_stay_as_they_are(cell: str | float | None, text: str) -> None:
+    assert defused(cell) == text
+
+
+def test_json_is_the_whole_domain(domain: Domain) -> None:
+    plain = json.loads(json.dumps(domain_json(domain), allow_nan=False))
+    assert plain["ranking"][0]["label"] == "hybrid"
+    assert plain["comparisons"][0]["verdict"] == "better"
+    assert plain["about"]["dataset"] == "toy"
+
+
+def test_the_summary_has_ranking_baselines_and_verdict(domain: Domain) -> None:
+    lines = summary_lines(domain)
+    assert lines[0] == "toy: 5 of 6 pipelines searched (genetic), 10 search and 8 test questions"
+    assert "  1  0.700 [0.700, 0.700]  R 0.800  G 0.600    2.0  hybrid" in "\n".join(lines)
+    assert "naive RAG: vector" in "\n".join(lines)
+    assert lines[-1] == "  The same score as the best of 2 random pipelines on each of the 8 test questions."
+    assert "verdict: Better than naive RAG. No difference from BM25 or the best of 2 random pipelines shown." in lines
+
+
+def test_the_summary_sends_no_control_characters_to_the_terminal(store: Store) -> None:
+    put_toy(store, "toy\x1b[2J")
+    assert "toy\\x1b[2J" in summary_lines(load_domain(store, "toy\x1b[2J"))[0]
+
+
+def test_numbers_are_written_alike() -> None:
+    assert [signed(x) for x in (0.0514, -0.02, -0.0001, None)] == ["+0.051", "−0.020", "0.000", "–"]
+    assert [share(x) for x in (0.0, 0.004, 0.43, 0.998, 1.0)] == ["0 %", "< 1 %", "43 %", "> 99 %", "100 %"]
+    assert [probability(p) for p in (0.0001, 0.0123)] == ["< 0.001", "0.012"]
+
+
+def test_markdown_leaves_names_and_intervals_readable_and_links_dead(domain: Domain) -> None:
+    text = domain_markdown(replace(domain, notes=("[a](http://b) __c__ <d>",)))
+    assert r"> [a\](http://b) \_\_c\_\_ \<d\>" in text
+    assert "cross_encoder" in text
+    assert "0.700 [0.700, 0.700]" in text
