@@ -28,8 +28,9 @@ def search(
 ) -> Outcome:
     """Search ``space`` for the best pipeline on ``dataset``, going on from what ``cache`` holds.
 
-    ``winner`` names a file for the winning pipeline. ``workers`` is processes for the embedded models (every core
-    unless given; a script that uses more than one needs ``if __name__ == "__main__":``), questions in flight for others.
+    ``winner`` names a file for the winning pipeline. ``workers`` is questions in flight for models that are elsewhere,
+    and processes for the embedded ones: every core unless given. A script that uses more than one process needs the
+    usual ``if __name__ == "__main__":``.
 
     Raises:
         UsageError: the data set, the space, a setting or a model cannot be used; nothing was computed.

@@ -1,8 +1,8 @@
 """Fingerprints of code: what a result depends on besides its inputs.
 
-A module's fingerprint covers its own statements and, transitively, those of every ragsmith module it imports, so a
-change in `fusion` is a change in each technique that fuses. Comments, docstrings and formatting do not count; constants
-such as prompts do.
+A module's fingerprint covers its own statements and, transitively, those of every module it imports from this package
+or from its own, so a change in `fusion` is a change in each technique that fuses. Comments, docstrings and formatting
+do not count; constants such as prompts do.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def fingerprint(module: str) -> str:
 
 @cache
 def closure(module: str) -> frozenset[str]:
-    """``module`` and every ragsmith module it imports, directly or not, without the declarative ones."""
+    """``module`` and every module of ours or its own that it imports, directly or not, without the declarative ones."""
     seen: set[str] = set()
     waiting = [module]
     while waiting:
@@ -40,18 +40,27 @@ def closure(module: str) -> frozenset[str]:
 
 @cache
 def _statements(module: str) -> tuple[str, frozenset[str]]:
-    """Normal form of a module's code, and the ragsmith modules it imports."""
+    """Normal form of a module's code, and the modules of this package or its own that it imports."""
     tree = ast.parse(_source(module))
     imports: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "ragsmith":
-            imports.add(node.module)
-            imports.update(f"{node.module}.{alias.name}" for alias in node.names)
+        if isinstance(node, ast.ImportFrom):
+            source = _imported_from(node, module)
+            imports.update([source, *(f"{source}.{alias.name}" for alias in node.names)])
         elif isinstance(node, ast.Import):
-            imports.update(alias.name for alias in node.names if alias.name.split(".")[0] == "ragsmith")
+            imports.update(alias.name for alias in node.names)
         if isinstance(node, ast.Module | ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node) is not None:
             node.body = node.body[1:] or [ast.Pass()]
-    return ast.unparse(tree), frozenset(name for name in imports if _is_module(name))
+    ours = {"ragsmith", module.split(".", maxsplit=1)[0]}
+    return ast.unparse(tree), frozenset(n for n in imports if n.split(".")[0] in ours and _is_module(n))
+
+
+def _imported_from(node: ast.ImportFrom, module: str) -> str:
+    if not node.level:
+        return node.module or ""
+    spec = importlib.util.find_spec(module)
+    package = module if spec and spec.submodule_search_locations is not None else module.rpartition(".")[0]
+    return importlib.util.resolve_name("." * node.level + (node.module or ""), package)
 
 
 def _is_module(name: str) -> bool:

@@ -7,7 +7,7 @@ candidate that lacks a record for one question has no score at all, and cannot w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -92,13 +92,21 @@ def stored_evaluation(store: Store, key: str, questions: Sequence[str]) -> Evalu
     described = store.evaluation(key)
     if described is None:
         raise StoreError(f"the cache has no evaluation {key}: run the search again")
-    rows = store.results(key)
+    candidate = read_configuration(described.configuration["pipeline"])
+    return evaluation_of(key, candidate, tuple(questions), store.results(key))
+
+
+def evaluation_of(
+    key: str, candidate: Candidate, questions: tuple[str, ...], rows: Mapping[str, ResultRow]
+) -> Evaluation:
+    """An evaluation on ``questions`` from the rows that are there."""
+    there = [(question, rows[question]) for question in questions if question in rows]
     return Evaluation(
         key,
-        read_configuration(described.configuration["pipeline"]),
-        tuple(questions),
-        {q: rows[q].value for q in questions if q in rows and rows[q].state == "ok"},
-        {q: rows[q].value for q in questions if q in rows and rows[q].state == "failed"},
+        candidate,
+        questions,
+        {question: row.value for question, row in there if row.state == "ok"},
+        {question: row.value for question, row in there if row.state == "failed"},
     )
 
 
@@ -147,7 +155,8 @@ class Evaluator:
         self.reused += len(distinct) * len(questions) - len(jobs)
         if jobs:
             self._compute(distinct, jobs)
-        return [self._evaluation(key, candidate, questions) for key, candidate in zip(keys, candidates, strict=True)]
+        pairs = zip(keys, candidates, strict=True)
+        return [evaluation_of(key, candidate, questions, self._known[key]) for key, candidate in pairs]
 
     def _recall(self, keys: Sequence[str]) -> None:
         new = [key for key in dict.fromkeys(keys) if key not in self._known]
@@ -192,9 +201,3 @@ class Evaluator:
             "chunk_size": self._setup.chunk_size,
             "models": self._setup.loaded_models.ids(),
         }
-
-    def _evaluation(self, key: str, candidate: Candidate, questions: tuple[str, ...]) -> Evaluation:
-        rows = self._known[key]
-        records = {q: rows[q].value for q in questions if q in rows and rows[q].state == "ok"}
-        failures = {q: rows[q].value for q in questions if q in rows and rows[q].state == "failed"}
-        return Evaluation(key, candidate, questions, records, failures)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -91,10 +91,9 @@ class Pipeline:
         path: str | Path,
         *,
         dataset: str | Path | None = None,
-        store: Store | None = None,
         base_url: str | None = None,
     ) -> Pipeline:
-        """Read an exported pipeline; ``dataset`` puts it on other documents, ``store`` remembers paid model calls.
+        """Read an exported pipeline; ``dataset`` puts it on other documents.
 
         Raises:
             UsageError: the file is wrong, or its documents are not where it says or are not the same any more.
@@ -102,15 +101,16 @@ class Pipeline:
         load_techniques()
         exported = _Reader(Path(path))
         data = exported.dataset(dataset)
-        pipeline = cls(
+        return cls(
             exported.candidate(),
             Setup(data, replace(exported.models(), base_url=base_url), exported.chunk_size()),
             weights=exported.weights(),
             expected=exported.expected() if dataset is None else None,
         )
-        if store is not None:
-            pipeline._engine = pipeline.setup.engine(store)
-        return pipeline
+
+    def remember(self, store: Store) -> None:
+        """Keep paid model replies in ``store``, and use those that are there."""
+        self._engine = self.setup.engine(store)
 
     @property
     def engine(self) -> Engine:
@@ -249,16 +249,20 @@ class _Reader:
     def candidate(self) -> Candidate:
         pipeline = self._section("pipeline")
         for family, gene in pipeline.items():
-            if not isinstance(gene, dict) or "technique" not in gene or set(gene) - {"technique", "parameters"}:
-                raise self._error(("pipeline", family), f"{family} must have 'technique' and 'parameters'")
+            well = isinstance(gene, dict) and isinstance(gene.get("technique"), str)
+            if not well or set(gene) - {"technique", "parameters"} or not isinstance(gene.get("parameters", {}), dict):
+                raise self._error(("pipeline", family), f"{family} must have a 'technique' by name, and 'parameters'")
         return read_configuration(pipeline, self._tree.where("pipeline"))
 
     def models(self) -> ModelNames:
         given = {key: value for key, value in self._section("models").items() if key != "ids"}
-        try:
-            return ModelNames(**given)
-        except TypeError:
-            raise self._error(("models",), f"unknown key among {', '.join(given)}") from None
+        known = [field.name for field in fields(ModelNames) if field.name != "base_url"]
+        for key, value in given.items():
+            if key not in known:
+                raise self._error(("models", key), unknown_key_message(key, known))
+            if not isinstance(value, str):
+                raise self._error(("models", key), f"{key} must be the name of a model, not {value!r}")
+        return ModelNames(**given)
 
     def chunk_size(self) -> int:
         size = self._data.get("chunk_size")
@@ -268,8 +272,9 @@ class _Reader:
 
     def weights(self) -> Weights:
         given = self._section("weights")
-        if set(given) != {"retrieval", "generation"} or not all(isinstance(v, int | float) for v in given.values()):
-            raise self._error(("weights",), "weights must have 'retrieval' and 'generation', both numbers")
+        numbers = all(isinstance(v, int | float) and not isinstance(v, bool) and v >= 0 for v in given.values())
+        if set(given) != {"retrieval", "generation"} or not numbers or not sum(given.values()) > 0:
+            raise self._error(("weights",), "weights must have 'retrieval' and 'generation', not both 0")
         return Weights(**given)
 
     def expected(self) -> dict[str, Any]:

@@ -114,8 +114,9 @@ class CallStore(Protocol):
         input_tokens: int,
         output_tokens: int,
         seconds: float,
+        replacing: bool,
     ) -> None:
-        """Keep a call; durable when this returns."""
+        """Keep a call, in the place of one that is there if ``replacing``; durable when this returns."""
         ...
 
 
@@ -200,6 +201,7 @@ class Gateway:
                     input_tokens=usage.input_tokens,
                     output_tokens=usage.output_tokens,
                     seconds=usage.seconds,
+                    replacing=known is not None,
                 )
             return completion.text, completion.usage
 
@@ -225,6 +227,8 @@ class Gateway:
             self.count("embedder", made=len(missing))
             return list(model.embed([text for _, text in missing]))
 
+        if not texts:
+            return model.embed(texts)
         self.count("embedder", asked=len(texts))
         return np.stack(self._vectors.get_many([(model.id, text) for text in texts], compute))
 
@@ -276,6 +280,7 @@ class _Chat(_Metered):
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
         reply, usage = self._gateway.complete(self._model, task, task.render(inputs), sample)
         self._meter.parts.append(usage)
+        _check(task, reply)  # two tasks may send the same prompt and read the reply differently
         return task.parse(reply)
 
 

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 from ragsmith.evaluate import Evaluation
 from ragsmith.scoring import Weights
+from ragsmith.space import label
 
 
 def ranked(evaluations: Sequence[Evaluation], weights: Weights) -> list[Evaluation]:
     """Complete evaluations, best first, one for each phenotype.
 
-    Equal fitness goes to fewer model calls, then to fewer techniques, then to the earlier options: what does nothing is
-    not part of the winner.
+    Equal fitness goes to fewer model calls, then to fewer techniques, then by name: what does nothing is not part of
+    the winner.
     """
 
     def place(evaluation: Evaluation) -> tuple[float, float, int, str]:
@@ -21,7 +22,7 @@ def ranked(evaluations: Sequence[Evaluation], weights: Weights) -> list[Evaluati
         assert fitness is not None
         assert calls is not None
         active = sum(gene.technique.name != "none" for gene in evaluation.candidate)
-        return -round(fitness, 12), calls, active, evaluation.key
+        return -round(fitness, 12), calls, active, label(evaluation.candidate)
 
     best: dict[str, Evaluation] = {}
     for evaluation in sorted((e for e in evaluations if e.complete), key=place):

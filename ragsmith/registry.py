@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import pkgutil
 import sys
 from collections.abc import Callable, Mapping
@@ -86,6 +87,9 @@ class Technique:
                 raise SpaceError(
                     f"{place}{self.family}.{self.name}: {name} must be {_kind(default)} like {default!r}, not {value!r}"
                 )
+            if not _in_range(value, default):
+                least = "at least 1" if isinstance(default, int) else "0 or more"
+                raise SpaceError(f"{place}{self.family}.{self.name}: {name} must be {least}, not {value!r}")
             if name in self.choices and isinstance(default, str) and value not in self.choices[name]:
                 known = ", ".join(map(repr, self.choices[name]))
                 raise SpaceError(f"{place}{self.family}.{self.name}: {name} must be one of {known}, not {value!r}")
@@ -103,6 +107,15 @@ def _fits(value: Any, default: Parameter) -> bool:
     if isinstance(default, float):
         return isinstance(value, int | float)
     return isinstance(value, type(default))
+
+
+def _in_range(value: Any, default: Parameter) -> bool:
+    """A count that is 1 or more by default stays so; no weight, share or penalty is negative."""
+    if isinstance(value, str | bool) or isinstance(default, str):
+        return True
+    if isinstance(default, int):
+        return default < 1 or value >= 1
+    return math.isfinite(value) and (default < 0 or value >= 0)
 
 
 def _kind(value: Parameter) -> str:

@@ -111,7 +111,7 @@ def search(
 class _Run:
     """One run in progress."""
 
-    def __init__(  # noqa: PLR0917  made in one place
+    def __init__(
         self,
         setup: Setup,
         space: Space,
@@ -154,7 +154,7 @@ class _Run:
             state = "interrupted"
             raise
         finally:
-            if not finished_before or self._evaluator.computed:
+            if not finished_before or (state == "finished" and self._evaluator.computed):
                 value["account"] = self._account(work)
                 self._store.update_run(self._key, state, value, finished=_stamp(self._now()))
         return Outcome(self._key, state, winner, self._evaluator.computed, self._evaluator.reused, work)
@@ -202,7 +202,9 @@ class _Run:
                 score, candidate = best[1], self._space.candidate(best[0])
             self._on_step(Step(phase, step, len(proposed), score, candidate))
             limit = self._settings.time_limit
-            self._stopped = limit is not None and self._now() - self._started >= limit
+            # replaying what is stored does not count: a limit shorter than the replay would never let a run end
+            late = limit is not None and self._now() - self._started >= limit
+            self._stopped = late and self._evaluator.computed > 0
         return proposed
 
     def _keep(self, position: int, step: int, batch: Proposed) -> None:

@@ -10,11 +10,12 @@ import gc
 import multiprocessing
 import os
 import signal
+import threading
 import traceback
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
@@ -149,7 +150,8 @@ class ProcessRunner:
             for _ in range(workers):
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_serve, args=(theirs, setup), daemon=True)
-                process.start()
+                with _interrupts_ignored():
+                    process.start()
                 theirs.close()
                 self._workers.append((process, ours))
         finally:
@@ -173,7 +175,7 @@ class ProcessRunner:
         """See `Runner.work`."""
         total = account(self._engine)
         for _, connection in self._workers:
-            connection.send(("account",))
+            _send(connection, ("account",))
             total = total + _receive(connection)
         return total
 
@@ -189,7 +191,7 @@ class ProcessRunner:
         waiting: dict[Any, int] = {}
         for worker, share in shares.items():
             connection = self._workers[worker][1]
-            connection.send(("evaluate", plain, dict(share)))
+            _send(connection, ("evaluate", plain, dict(share)))
             waiting[connection] = sum(map(len, share.values()))
         while waiting:
             for ready in wait_for(list(waiting)):
@@ -212,7 +214,7 @@ class ProcessRunner:
         self._graph_sent = self._graph_sent or new_graph
         message = ("install", _plain((gene,)), index if new_index else None, graph if new_graph else None)
         for _, connection in self._workers:
-            connection.send(message)
+            _send(connection, message)
 
 
 PlainGene = tuple[str, str, dict[str, Any]]
@@ -222,33 +224,48 @@ def _plain(candidate: Candidate) -> list[PlainGene]:
     return [(gene.technique.family, gene.technique.name, dict(gene.parameters)) for gene in candidate]
 
 
+LOST = "a worker process ended unexpectedly (out of memory, or killed): run the same command again to go on"
+
+
+def _send(connection: Connection, message: object) -> None:
+    try:
+        connection.send(message)
+    except OSError:
+        raise RagsmithError(LOST) from None
+
+
 def _receive(connection: Connection) -> Any:
     try:
         return connection.recv()
-    except EOFError:
-        raise RagsmithError(
-            "a worker process ended unexpectedly (out of memory, or killed): run the same command again to go on"
-        ) from None
+    except (EOFError, OSError):
+        raise RagsmithError(LOST) from None
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """A process started here ignores Ctrl-C from its first instruction: the parent hears it, and ends its workers."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _serve(connection: Connection, setup: Setup) -> None:
     """Body of a worker process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends its workers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     from ragsmith.registry import load_techniques  # noqa: PLC0415  in the worker, not where the runner is imported
 
     load_techniques()
     engine = setup.engine()
     gc.freeze()
     gc.set_threshold(100_000, 20, 1_000)  # what is remembered stays: walking it again and again took 7 % of the time
-    while True:
-        try:
-            message = connection.recv()
-        except EOFError:
-            return
-        try:
-            _handle(connection, setup, engine, message)
-        except BrokenPipeError:
-            return
+    with suppress(EOFError, OSError):  # the parent is gone, or needs no more
+        while True:
+            _handle(connection, setup, engine, connection.recv())
 
 
 def _handle(connection: Connection, setup: Setup, engine: Engine, message: tuple[Any, ...]) -> None:

@@ -94,6 +94,7 @@ def prepare(dataset: str, models: ModelNames, chunk_size: int) -> Setup:
     if chunk_size < SMALLEST_CHUNK:
         raise UsageError(f"the chunk size is {chunk_size}: give at least {SMALLEST_CHUNK} characters")
     setup = Setup(load_dataset(dataset), models, chunk_size)
+    setup.loaded_models.ids()
     unreachable = [e.id for e in ordered(setup.dataset.examples) if not setup.relevance[e.id].relevant]
     if unreachable:
         raise DatasetError(

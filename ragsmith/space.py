@@ -246,9 +246,12 @@ class _Reader:
             for family, names in item["forbid"].items():
                 if family not in known:
                     raise self._error(path, f"unknown family {family!r}: {did_you_mean(str(family), known)}")
-                banned = frozenset(names if isinstance(names, list) else [names])
-                unknown = sorted(str(name) for name in banned - known[family])
-                if unknown or not banned:
+                listed_names = names if isinstance(names, list) else [names]
+                if not listed_names or not all(isinstance(name, str) for name in listed_names):
+                    raise self._error(path, f"forbid {family} by the name of a technique, or a list of names")
+                banned = frozenset(listed_names)
+                unknown = sorted(banned - known[family])
+                if unknown:
                     raise self._error(path, f"{family} has no option {', '.join(unknown)} in this space")
                 constraint[family] = banned
             if len(constraint) < 2:

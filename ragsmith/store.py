@@ -130,14 +130,16 @@ class Store:
         input_tokens: int = 0,
         output_tokens: int = 0,
         seconds: float = 0.0,
+        replacing: bool = False,
     ) -> None:
-        """Keep a reply and its cost; the first one under a key stays."""
-        self.put_calls([StoredCall(key, model, task, value, calls, input_tokens, output_tokens, seconds)])
+        """Keep a reply and its cost; the first one under a key stays, unless this one is ``replacing`` it."""
+        call = StoredCall(key, model, task, value, calls, input_tokens, output_tokens, seconds)
+        self.put_calls([call], replacing=replacing)
 
-    def put_calls(self, calls: Iterable[StoredCall]) -> None:
+    def put_calls(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
         """Keep several in one transaction."""
         with self._database.writing() as connection:
-            self._database.put(connection, MODEL_CALL, map(columns_of, calls))
+            self._database.put(connection, MODEL_CALL, map(columns_of, calls), replacing=replacing)
 
     # Data sets and evaluations
 

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from ragsmith.datasets import load_dataset
 from ragsmith.pipeline import Candidate
@@ -29,6 +30,11 @@ from ragsmith.space import Space, load_space, read_configuration
 from ragsmith.store import Store
 
 CHUNK_SIZE = 100
+
+settings.register_profile(
+    "ragsmith", deadline=None, derandomize=True
+)  # no test depends on the machine's speed, or luck
+settings.load_profile("ragsmith")
 
 ISLAND: dict[str, tuple[tuple[str, str, str], ...]] = {
     "ferry": (

@@ -195,7 +195,7 @@ WRONG: list[tuple[tuple[str, ...], Any, str]] = [
     (("pipeline",), None, "'pipeline' is missing"),
     (("pipeline",), [1], "'pipeline' must be 'name: value' pairs"),
     (("pipeline", "retrieval"), None, "the pipeline has no retrieval"),
-    (("pipeline", "retrieval"), "bm25", "retrieval must have 'technique' and 'parameters'"),
+    (("pipeline", "retrieval"), "bm25", "retrieval must have a 'technique' by name, and 'parameters'"),
     (("pipeline", "retrieval", "technique"), "bm52", "no retrieval technique is called 'bm52'"),
     (("pipeline", "retrieval", "technique"), ["bm25"], "retrieval"),
     (("pipeline", "retrieval", "technique"), 25, "retrieval"),

@@ -78,7 +78,10 @@ class Calls:
         input_tokens: int = 0,
         output_tokens: int = 0,
         seconds: float = 0.0,
+        replacing: bool = False,
     ) -> None:
+        if key in self.rows and not replacing:
+            return
         self.rows[key] = StoredCall(key, model, task, value, calls, input_tokens, output_tokens, seconds)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -28,10 +29,22 @@ def run(arguments: list[str]) -> int:
         return _complain(error, WRONG)
     except RagsmithError as error:
         return _complain(error, FAILED)
-    except BrokenPipeError:  # the reader of our output went away, as `| head` does
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + signal.SIGPIPE
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            return _gone()
+        place = f"{error.filename}: " if error.filename else ""
+        return _complain(RagsmithError(f"{place}{error.strerror or error}"), FAILED if _is_full(error) else WRONG)
     return DONE
+
+
+def _gone() -> int:
+    """The reader of our output went away, as `| head` does."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 128 + signal.SIGPIPE
+
+
+def _is_full(error: OSError) -> bool:
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 
 
 def _complain(error: RagsmithError, code: int) -> int:

@@ -30,8 +30,11 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Write the report of each data set in the cache, and how they compare."""
+    from ragsmith.datasets import load_dataset
     from ragsmith.reporting import domain_json, summary_lines, write_report
 
+    if dataset is not None and Path(dataset).is_dir():  # as it was given to the search
+        dataset = load_dataset(dataset).name
     with _open(cache) as store:
         written = write_report(store, output, dataset)
         if as_json:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @app.command()
-def search(  # noqa: PLR0917
+def search(
     dataset: Annotated[str, typer.Option("--dataset", help="A bundled data set by name, or a folder.")],
     space: Annotated[
         str | None,
@@ -127,12 +127,12 @@ def _finish(
     seconds: float,
 ) -> None:
     from ragsmith.exporting import write_winner
-    from ragsmith.reporting import summary_lines, write_report
+    from ragsmith.reporting import folder_of, summary_lines, write_report
 
-    written = write_report(store, reports, setup.dataset.name)
-    (domain,) = written.read
-    folder = reports / domain.about.folder
+    folder = reports / folder_of(setup.dataset.name)
     winner = write_winner(store, outcome.key, setup, location, folder / "winner.yaml")
+    written = write_report(store, reports, setup.dataset.name, outcome.key)
+    (domain,) = written.read
     if as_json:
         say_json(
             {

@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ragsmith.cli.app import CACHE, CacheOption, JsonOption, app, say, say_json, table
 
+if TYPE_CHECKING:
+    from ragsmith.exported import Pipeline
+
 PipelineArgument = Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")]
 OtherDataset = Annotated[str | None, typer.Option("--dataset", help="Other documents than the exported ones.")]
 BaseUrl = Annotated[str | None, typer.Option(help="An OpenAI-compatible server, where the pipeline uses one.")]
+
+
+@contextmanager
+def _loaded(path: Path, dataset: str | None, cache: str, base_url: str | None) -> Iterator[Pipeline]:
+    """An exported pipeline; where its model is paid for, replies are kept in the cache."""
+    from ragsmith.exported import Pipeline
+    from ragsmith.store import Store
+
+    pipeline = Pipeline.load(path, dataset=dataset, base_url=base_url)
+    if not pipeline.setup.loaded_models.waits:
+        yield pipeline
+        return
+    with Store.open(cache) as store:
+        pipeline.remember(store)
+        yield pipeline
 
 
 @app.command()
@@ -20,17 +40,18 @@ def ask(
     pipeline: PipelineArgument,
     question: Annotated[str, typer.Argument(help="The question.")],
     dataset: OtherDataset = None,
+    cache: CacheOption = str(CACHE),
     base_url: BaseUrl = None,
     as_json: JsonOption = False,
 ) -> None:
     """Answer a question, with the passages the answer rests on."""
-    from ragsmith.exported import Pipeline
-
-    reply = Pipeline.load(pipeline, dataset=dataset, base_url=base_url).ask(question)
+    with _loaded(pipeline, dataset, cache, base_url) as loaded:
+        reply = loaded.ask(question)
     if as_json:
         say_json(asdict(reply))
         return
-    say(reply.answer)
+    for line in reply.answer.splitlines():
+        say(line)
     cited = [source for source in reply.sources if source.cited]
     say()
     say("rests on" if cited else "was shown, and cites none of")
@@ -54,8 +75,8 @@ def evaluate(
     from ragsmith.statistics import bootstrap_interval
     from ragsmith.store import Store
 
+    loaded = Pipeline.load(pipeline, dataset=dataset, base_url=base_url)
     with Store.open(cache) as store:
-        loaded = Pipeline.load(pipeline, dataset=dataset, store=store, base_url=base_url)
         evaluation = loaded.evaluate(store)
     scored, attempted = len(evaluation.records), len(evaluation.questions)
     rows = {}
@@ -86,12 +107,17 @@ def evaluate(
 
 
 @app.command()
-def verify(pipeline: PipelineArgument, base_url: BaseUrl = None, as_json: JsonOption = False) -> None:
+def verify(
+    pipeline: PipelineArgument,
+    cache: CacheOption = str(CACHE),
+    base_url: BaseUrl = None,
+    as_json: JsonOption = False,
+) -> None:
     """Run a pipeline again and compare with the scores it was exported with."""
-    from ragsmith.exported import TOLERANCE, Pipeline
+    from ragsmith.exported import TOLERANCE
 
-    loaded = Pipeline.load(pipeline, base_url=base_url)
-    differences = loaded.verify()
+    with _loaded(pipeline, None, cache, base_url) as loaded:
+        differences = loaded.verify()
     parts = ", ".join(f"{scores['questions']} {part} questions" for part, scores in loaded.expected.items())
     if as_json:
         say_json({"verified": not differences, "differences": [asdict(d) for d in differences]})

@@ -1,7 +1,8 @@
 """A chat model behind an OpenAI-compatible endpoint: OpenAI, Ollama, vLLM, llama.cpp, LiteLLM.
 
-The key comes from ``OPENAI_API_KEY`` and is in no identifier, message or record. Replies that are cut short, empty or
-without a finish reason are errors, not answers (measured: the client passes them through without a word).
+The key comes from ``OPENAI_API_KEY`` and is in no identifier, message or record. Replies that are empty, malformed or
+without a finish reason are errors, not answers (measured: the client passes them through without a word); one that
+ended at the limit of tokens is taken as it is. Redirects are not followed: the prompt goes nowhere else.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -30,6 +32,8 @@ class OpenAIChat:
         self._base_url = base_url or os.environ.get("OPENAI_BASE_URL")
         self._attempts = attempts
         self._pause = pause
+        if self._base_url is None and "OPENAI_API_KEY" not in os.environ:
+            raise UsageError("OPENAI_API_KEY is not set: export it, or give --base-url of a server that needs no key")
 
     @property
     def id(self) -> str:
@@ -40,10 +44,13 @@ class OpenAIChat:
     def _client(self) -> Any:
         import openai  # noqa: PLC0415  0.4 s
 
-        key = os.environ.get("OPENAI_API_KEY")
-        if key is None and self._base_url is None:
-            raise UsageError("OPENAI_API_KEY is not set: export it, or give --base-url of a server that needs no key")
-        return openai.OpenAI(api_key=key or "none", base_url=self._base_url, max_retries=0, timeout=TIMEOUT_SECONDS)
+        return openai.OpenAI(
+            api_key=os.environ.get("OPENAI_API_KEY", "none"),
+            base_url=self._base_url,
+            max_retries=0,
+            timeout=TIMEOUT_SECONDS,
+            http_client=openai.DefaultHttpxClient(follow_redirects=False),
+        )
 
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
         """See `ragsmith.gateway.ChatModel`."""
@@ -54,10 +61,10 @@ class OpenAIChat:
             started = time.perf_counter()
             problem, reply = self._attempt(prompt, max_tokens, sample)
             if reply is not None:
-                return self._completion(reply, time.perf_counter() - started)
+                return replace(reply, usage=replace(reply.usage, seconds=time.perf_counter() - started))
         raise ModelError(f"{self.id}: {problem} (tried {self._attempts} times)")
 
-    def _attempt(self, prompt: str, max_tokens: int, sample: int) -> tuple[str, Any]:
+    def _attempt(self, prompt: str, max_tokens: int, sample: int) -> tuple[str, Completion | None]:
         """A problem that may pass, or a reply."""
         import openai  # noqa: PLC0415
 
@@ -78,20 +85,25 @@ class OpenAIChat:
             return f"no answer from the server ({type(error).__name__})", None
         except (json.JSONDecodeError, UnicodeDecodeError, openai.APIResponseValidationError):
             return "the reply is not valid JSON", None
-        return self._check(reply)
+        return _checked(reply)
 
-    def _check(self, reply: Any) -> tuple[str, Any]:
-        choices = getattr(reply, "choices", None)
-        if not choices:
-            return "the reply has no choices", None
-        if not isinstance(choices[0].message.content, str) or not choices[0].message.content.strip():
-            return "the reply has no text", None
-        if choices[0].finish_reason not in ("stop", "length"):
-            return f"the reply ended with finish_reason {choices[0].finish_reason!r}", None
-        return "", reply
 
-    def _completion(self, reply: Any, seconds: float) -> Completion:
-        usage = reply.usage
-        read, written = (usage.prompt_tokens, usage.completion_tokens) if usage else (0, 0)
-        cost = Usage(calls=1, input_tokens=read, output_tokens=written, seconds=seconds)
-        return Completion(reply.choices[0].message.content, cost)
+def _checked(reply: Any) -> tuple[str, Completion | None]:
+    """What is wrong with a reply, or what it says: the client lets anything through that is JSON."""
+    choices = getattr(reply, "choices", None)
+    if not isinstance(choices, list) or not choices or choices[0] is None:
+        return "the reply has no choices", None
+    text = getattr(getattr(choices[0], "message", None), "content", None)
+    if not isinstance(text, str) or not text.strip():
+        return "the reply has no text", None
+    finish = getattr(choices[0], "finish_reason", None)
+    if finish not in ("stop", "length"):
+        return f"the reply ended with finish_reason {finish!r}", None
+    usage = getattr(reply, "usage", None)
+    return "", Completion(text, Usage(1, 0, 0, _tokens(usage, "prompt_tokens"), _tokens(usage, "completion_tokens")))
+
+
+def _tokens(usage: Any, name: str) -> int:
+    """A count of tokens as the server says it; 0 where it does not."""
+    count = getattr(usage, name, None)
+    return count if isinstance(count, int) and not isinstance(count, bool) and count > 0 else 0

@@ -7,9 +7,10 @@ shown as a page, as Markdown, as CSV and in the terminal; nothing is computed tw
 from __future__ import annotations
 
 from ragsmith.reporting.domain import load_domain
+from ragsmith.reporting.run_values import folder_of
 from ragsmith.reporting.tables import domain_json
 from ragsmith.reporting.values import Domain
 from ragsmith.reporting.wording import summary_lines
 from ragsmith.reporting.writing import Written, write_report
 
-__all__ = ["Domain", "Written", "domain_json", "load_domain", "summary_lines", "write_report"]
+__all__ = ["Domain", "Written", "domain_json", "folder_of", "load_domain", "summary_lines", "write_report"]

@@ -10,6 +10,11 @@ _FOLDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 
 
+def folder_of(dataset: str) -> str:
+    """The folder of a data set's report, below the folder of all reports."""
+    return dataset if _FOLDER.fullmatch(dataset) else "_" + _UNSAFE.sub("_", dataset)
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """A step of the strategy; see `ragsmith.strategies.strategy.Generation`."""
@@ -91,4 +96,4 @@ class About:
     @property
     def folder(self) -> str:
         """The name of the data set as a folder: a cache that somebody else wrote cannot lead out of the reports."""
-        return self.dataset if _FOLDER.fullmatch(self.dataset) else "_" + _UNSAFE.sub("_", self.dataset)
+        return folder_of(self.dataset)

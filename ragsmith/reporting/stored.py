@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragsmith.errors import UsageError
-from ragsmith.evaluate import Evaluation
+from ragsmith.evaluate import Evaluation, evaluation_of
 from ragsmith.pipeline import Candidate
 from ragsmith.registry import load_techniques
 from ragsmith.scoring import Weights
@@ -24,8 +24,8 @@ class Chosen:
     run: RunRow
 
 
-def choose_runs(store: Store, dataset: str | None = None) -> list[Chosen]:
-    """The latest finished run, else the latest, of every data set (by name) or of ``dataset``.
+def choose_runs(store: Store, dataset: str | None = None, key: str | None = None) -> list[Chosen]:
+    """The latest finished run, else the latest, of every data set (by name) or of ``dataset``; or the run ``key``.
 
     Raises:
         UsageError: there is no run, or none on ``dataset``.
@@ -33,7 +33,7 @@ def choose_runs(store: Store, dataset: str | None = None) -> list[Chosen]:
     described = {row.digest: row for row in store.datasets()}
     latest: dict[str, Chosen] = {}
     for run in sorted(store.runs(), key=_recency):
-        if run.dataset in described:
+        if run.dataset in described and key in (None, run.key):
             data = described[run.dataset]
             latest[data.name] = Chosen(data, run)
     if not latest:
@@ -110,14 +110,7 @@ class Material:
         ]
 
     def _evaluation(self, key: str, questions: tuple[str, ...]) -> Evaluation:
-        rows = self._rows[key]
-        return Evaluation(
-            key,
-            self._candidates[key],
-            questions,
-            {q: rows[q].value for q in questions if q in rows and rows[q].state == "ok"},
-            {q: rows[q].value for q in questions if q in rows and rows[q].state == "failed"},
-        )
+        return evaluation_of(key, self._candidates[key], questions, self._rows[key])
 
 
 def _keys(value: Mapping[str, Any], proposals: Sequence[ProposalRow]) -> tuple[str, ...]:

@@ -23,8 +23,10 @@ class Written:
     read: tuple[Domain, ...]
 
 
-def write_report(store: Store, folder: Path, dataset: str | None = None) -> Written:
+def write_report(store: Store, folder: Path, dataset: str | None = None, run: str | None = None) -> Written:
     """Report the latest finished run, else the latest, of every data set in ``store``, or of ``dataset`` alone.
+
+    ``run`` is the key of a run to report instead of the latest.
 
     Into ``folder/<data set>`` go ``report.md``, ``index.html``, ``ranking.csv``, ``activity.csv`` and
     ``questions.csv``; with several data sets, ``index.html`` and ``index.md`` into ``folder``. Equal runs give equal
@@ -33,7 +35,7 @@ def write_report(store: Store, folder: Path, dataset: str | None = None) -> Writ
     Raises:
         UsageError: there is no run; the message lists the data sets that have one.
     """
-    domains = tuple(read_domain(store, chosen) for chosen in choose_runs(store, dataset))
+    domains = tuple(read_domain(store, chosen) for chosen in choose_runs(store, dataset, run))
     paths: list[Path] = []
     for domain in domains:
         paths += _write(

@@ -88,13 +88,13 @@ def test_a_time_limit_is_said(
 
 
 def test_a_place_that_cannot_be_written_is_said_in_a_sentence(
-    home: Path, ragsmith: Command, search_arguments: Arguments, tmp_path: Path
+    home: Path, ragsmith: Command, search_arguments: Arguments, tiny_folder: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "taken").write_text("a file")
     for arguments in (
         search_arguments("--workers", 1, "--quiet", reports=str(tmp_path / "taken")),
         ["report", "-o", tmp_path / "taken"],
-        ["export", "--dataset", "island", "-o", tmp_path / "taken" / "winner.yaml"],
+        ["export", "--dataset", str(tiny_folder), "-o", tmp_path / "taken" / "winner.yaml"],
     ):
         shown = ragsmith(*arguments)
         assert shown.code in (1, 2)
