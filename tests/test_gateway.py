@@ -207,7 +207,7 @@ def test_a_stored_reply_that_cannot_be_read_any_more_is_asked_for_again() -> Non
     store = Calls()
     Gateway(store).language_model(Chat("5"), Meter()).run(SUM, a=2, b=3)
     [key] = store.rows
-    store.put_call(key, model="chat:one", task="sum", value="five")
+    store.put_call(key, model="chat:one", task="sum", value="five", replacing=True)
     chat = Chat("6")
     assert Gateway(store).language_model(chat, Meter()).run(SUM, a=2, b=3) == 6
     assert len(chat.asked) == 1
