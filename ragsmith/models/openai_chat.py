@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import time
+import weakref
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -44,13 +45,15 @@ class OpenAIChat:
     def _client(self) -> Any:
         import openai  # noqa: PLC0415  0.4 s
 
-        return openai.OpenAI(
+        client = openai.OpenAI(
             api_key=os.environ.get("OPENAI_API_KEY", "none"),
             base_url=self._base_url,
             max_retries=0,
             timeout=TIMEOUT_SECONDS,
             http_client=openai.DefaultHttpxClient(follow_redirects=False),
         )
+        weakref.finalize(self, client.close)  # a client that was handed its connections does not close them itself
+        return client
 
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
         """See `ragsmith.gateway.ChatModel`."""
