@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 V = TypeVar("V")
+_MISSING = object()
 
 
 class Memo(Generic[V]):
@@ -31,10 +32,10 @@ class Memo(Generic[V]):
 
     def get(self, key: Hashable, compute: Callable[[], V]) -> V:
         """The value of ``key``, computed now if nobody has done so before."""
-        try:
-            return self._done[key]
-        except KeyError:
-            return self.get_many((key,), lambda _: (compute(),))[0]
+        value = self._done.get(key, _MISSING)
+        if value is not _MISSING:
+            return cast(V, value)
+        return self.get_many((key,), lambda _: (compute(),))[0]
 
     def get_many(self, keys: Sequence[Hashable], compute: Callable[[list[Any]], Sequence[V]]) -> list[V]:
         """The values of ``keys``; ``compute`` is given, once, the distinct keys that nobody has or is computing.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
 from hashlib import blake2b
@@ -36,7 +36,7 @@ def canonical(value: object) -> str:
     Raises TypeError for any other type and ValueError for NaN, infinities and endless nesting, naming the place.
     """
     try:
-        text = _ENCODER.encode(_plain(value, None))
+        text = _ENCODER.encode(value if _is_plain(value) else _plain(value, None))
     except RecursionError:
         raise ValueError("value is nested too deeply or contains itself: pass a flatter value") from None
     try:
@@ -52,6 +52,18 @@ def digest(*parts: object) -> str:
     The borders between parts count: ``digest("ab", "c") != digest("a", "bc")``. Raises as `canonical` does.
     """
     return blake2b(f"ragsmith/{VERSION}:{canonical(parts)}".encode(), digest_size=16).hexdigest()
+
+
+def _is_plain(value: object) -> bool:
+    """Whether the encoder alone does right by ``value``: only JSON's own types, text keys and finite numbers."""
+    kind = type(value)
+    if kind is dict:
+        items: Mapping[object, object] = value  # type: ignore[assignment]
+        return all(type(key) is str and (type(v) in _ATOMS or _is_plain(v)) for key, v in items.items())
+    if kind is list or kind is tuple:
+        sequence: Iterable[object] = value  # type: ignore[assignment]
+        return all(type(v) in _ATOMS or _is_plain(v) for v in sequence)
+    return kind in _ATOMS or (kind is float and math.isfinite(value))  # type: ignore[arg-type]
 
 
 def _plain(value: object, path: _Path) -> object:

@@ -140,6 +140,11 @@ class Evaluator:
         """What was really done by models and stages; None if nothing had to be."""
         return self._runner.work() if self._runner else None
 
+    @property
+    def rows(self) -> Mapping[str, Mapping[str, ResultRow]]:
+        """Every result met so far, by evaluation and question."""
+        return self._known
+
     def evaluate(self, candidates: Sequence[Candidate], examples: Sequence[Example]) -> list[Evaluation]:
         """Evaluations of ``candidates`` on ``examples``, in the order of ``candidates``."""
         questions = tuple(example.id for example in ordered(examples))

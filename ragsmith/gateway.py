@@ -54,16 +54,28 @@ class Usage:
 
 
 class Meter:
-    """Adds up what one stage asked for."""
+    """Adds up usages, of which there are too many to make a new value for each sum."""
 
-    __slots__ = ("parts",)
+    __slots__ = ("calls", "input_tokens", "output_tokens", "pairs_scored", "seconds", "texts_embedded")
 
     def __init__(self) -> None:
-        self.parts: list[Usage] = []
+        self.calls = self.texts_embedded = self.pairs_scored = self.input_tokens = self.output_tokens = 0
+        self.seconds = 0.0
+
+    def add(self, usage: Usage) -> None:
+        """Count ``usage`` in."""
+        self.calls += usage.calls
+        self.texts_embedded += usage.texts_embedded
+        self.pairs_scored += usage.pairs_scored
+        self.input_tokens += usage.input_tokens
+        self.output_tokens += usage.output_tokens
+        self.seconds += usage.seconds
 
     def total(self) -> Usage:
-        """The sum."""
-        return sum(self.parts, Usage())
+        """The sum so far."""
+        return Usage(
+            self.calls, self.texts_embedded, self.pairs_scored, self.input_tokens, self.output_tokens, self.seconds
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,25 +284,25 @@ class _Metered:
 class _Tasks(_Metered):
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
         result, usage = self._gateway.perform(self._model, task, sample, inputs)
-        self._meter.parts.append(usage)
+        self._meter.add(usage)
         return result
 
 
 class _Chat(_Metered):
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
         reply, usage = self._gateway.complete(self._model, task, task.render(inputs), sample)
-        self._meter.parts.append(usage)
+        self._meter.add(usage)
         _check(task, reply)  # two tasks may send the same prompt and read the reply differently
         return task.parse(reply)
 
 
 class _Embedder(_Metered):
     def embed(self, texts: Sequence[str]) -> Vectors:
-        self._meter.parts.append(Usage(texts_embedded=len(texts)))
+        self._meter.texts_embedded += len(texts)
         return self._gateway.embed(self._model, texts)
 
 
 class _CrossEncoder(_Metered):
     def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
-        self._meter.parts.append(Usage(pairs_scored=len(texts)))
+        self._meter.pairs_scored += len(texts)
         return self._gateway.score(self._model, query, texts)

@@ -100,9 +100,10 @@ class Index:
         per_chunk = np.maximum.reduceat(scores, self._starts) if len(self.keys) > len(self.entries) else scores
         rounded = np.round(per_chunk.astype(np.float64), 6)  # the last bits differ between machines; ties must not
         order = np.argsort(-rounded, kind="stable")[:k]  # entries are in chunk order, so ties go to the smaller id
-        return tuple(
-            Hit(self.entries[i].chunk, float(rounded[i]), scale) for i in order if not positive or rounded[i] > 0
-        )
+        if positive:
+            order = order[rounded[order] > 0]
+        best = zip(order.tolist(), rounded[order].tolist(), strict=True)
+        return tuple(Hit(self.entries[i].chunk, score, scale) for i, score in best)
 
     def __getstate__(self) -> dict[str, object]:
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}

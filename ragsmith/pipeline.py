@@ -116,12 +116,12 @@ class _Binding:
 
 
 class _Search:
-    """A bound retrieval, remembered by query; ``usage`` adds up what its rankings cost."""
+    """A bound retrieval, remembered by query; ``meter`` adds up what its rankings cost."""
 
     def __init__(self, engine: Engine, bound: _Binding) -> None:
         self._engine = engine
         self._bound = bound
-        self.usage = Usage()
+        self.meter = Meter()
 
     def __call__(self, queries: Queries) -> Rankings:
         gene, index = self._bound.gene, self._bound.index
@@ -132,7 +132,7 @@ class _Search:
 
         found = self._engine.searches.get_many([(gene.identity, index.id, query) for query in queries], compute)
         for _, usage in found:
-            self.usage += usage
+            self.meter.add(usage)
         return tuple(ranking for ranking, _ in found)
 
 
@@ -158,7 +158,7 @@ class Engine:
 
         def build() -> Index:
             value, usage = self.call(gene, (self.corpus.chunks,))
-            self.collection_usage.parts.append(usage)
+            self.collection_usage.add(usage)
             return Index(value)
 
         return self._indexes.get(gene.identity, build)
@@ -214,6 +214,8 @@ class Engine:
             if family.writes == "prompt":
                 held["answer"], trace.usage["generation"] = self._generation([held["question"], output])
                 trace.outputs["generation"] = held["answer"]
+        with self._lock:
+            self.requested += len(trace.outputs)
         return trace
 
     def fingerprint(self, output: Held) -> str:
@@ -238,7 +240,7 @@ class Engine:
             value, usage = self.call(gene, arguments)
             for search in arguments:
                 if isinstance(search, _Search):
-                    usage += search.usage
+                    usage += search.meter.total()
             return self._hold(value), usage
 
         return self._remember(gene.identity, reads, run)
@@ -258,8 +260,6 @@ class Engine:
     def _remember(
         self, identity: str, reads: Sequence[Held], run: Callable[[], tuple[Held, Usage]]
     ) -> tuple[Held, Usage]:
-        with self._lock:
-            self.requested += 1
         return self.stages.get((identity, *(read.number for read in reads)), run)
 
     def _hold(self, value: Any) -> Held:

@@ -10,7 +10,7 @@ things it has to beat: naive RAG, BM25, and the best of as many random candidate
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -28,7 +28,7 @@ from ragsmith.scoring import Weights
 from ragsmith.setup import Setup
 from ragsmith.space import Space
 from ragsmith.splits import Split, split
-from ragsmith.store import ProposalRow, RunState, Store
+from ragsmith.store import ProposalRow, ResultRow, RunState, Store
 from ragsmith.strategies import GeneticSettings, RandomSearch, make_strategy
 from ragsmith.strategies.strategy import Genome, Strategy
 
@@ -60,7 +60,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: ``state`` is ``finished``, or ``interrupted`` at a time limit. Counts are answers."""
+    """How a run ended: ``state`` is ``finished``, or ``interrupted`` at a time limit. Counts are answers;
+    ``rows`` holds them all, by evaluation and question."""
 
     key: str
     state: str
@@ -68,6 +69,7 @@ class Outcome:
     computed: int
     reused: int
     work: Work | None
+    rows: Mapping[str, Mapping[str, ResultRow]]
 
     @property
     def calls_made(self) -> int:
@@ -157,7 +159,8 @@ class _Run:
             if not finished_before or (state == "finished" and self._evaluator.computed):
                 value["account"] = self._account(work)
                 self._store.update_run(self._key, state, value, finished=_stamp(self._now()))
-        return Outcome(self._key, state, winner, self._evaluator.computed, self._evaluator.reused, work)
+        evaluator = self._evaluator
+        return Outcome(self._key, state, winner, evaluator.computed, evaluator.reused, work, evaluator.rows)
 
     def _search(self, value: dict[str, Any]) -> Evaluation:
         examples = self._split.search

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ragsmith.gateway import Gateway, Meter, Usage
+from ragsmith.gateway import Gateway, Meter
 from ragsmith.judge import judge, semantic_similarity
 from ragsmith.metrics import (
     average_precision,
@@ -47,7 +47,9 @@ def record(engine: Engine, trace: Trace, example: Example, relevance: Relevance)
 
     Nothing in it is measured in seconds, so equal runs give equal records.
     """
-    total = sum(trace.usage.values(), Usage())
+    total = Meter()
+    for usage in trace.usage.values():
+        total.add(usage)
     passages = trace.prompt.passages
     return {
         "metrics": {

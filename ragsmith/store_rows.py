@@ -34,8 +34,6 @@ Insert: TypeAlias = sqlite.Insert | postgresql.Insert
 
 T = TypeVar("T")
 
-_ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-
 
 @dataclass(frozen=True, slots=True)
 class StoredCall:
@@ -185,8 +183,10 @@ def _as_double(value: object) -> float:
 
 
 def _checksum(table: str, values: Sequence[Value]) -> str:
-    text = _ENCODE([table, FORMAT, *values])
-    return blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    texts = [value if isinstance(value, str) else repr(value) for value in values]
+    kinds = ",".join(f"{type(value).__name__}:{len(text)}" for value, text in zip(values, texts, strict=True))
+    whole = f"{table}/{FORMAT}/{kinds}/{''.join(texts)}"  # with kinds and lengths in front, no two rows read alike
+    return blake2b(whole.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 @cache

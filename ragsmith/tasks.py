@@ -40,6 +40,9 @@ class Task(Generic[T]):
     offline: Callable[..., T]
     max_tokens: int = 512
 
+    def __hash__(self) -> int:  # equality still compares everything
+        return hash(self.name)
+
     def render(self, inputs: dict[str, Input]) -> str:
         """Fill the prompt by plain replacement: braces in a document are text, and nothing is filled twice."""
         missing = {name for name in _PLACEHOLDER.findall(self.prompt) if name not in inputs}

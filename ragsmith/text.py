@@ -6,6 +6,7 @@ import re
 import string
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import zip_longest
 
 import Stemmer
 
@@ -125,8 +126,8 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 
 def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     line_start = start
-    for gap in _BREAK.finditer(text, start, end):
-        following = _BREAK.search(text, gap.end(), end)
+    gaps = list(_BREAK.finditer(text, start, end))
+    for gap, following in zip_longest(gaps, gaps[1:]):
         next_end = following.start() if following else end
         if not _wraps(text[line_start : gap.start()].rstrip(), gap.group(), text[gap.end() : next_end]):
             yield start, gap.start()

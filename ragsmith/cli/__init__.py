@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import signal
 import sys
@@ -16,6 +17,8 @@ DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
 
 def main() -> None:
     """Entry point of ``ragsmith``."""
+    # tens of thousands of records without a cycle among them set the collector off for a third of a repeated search
+    gc.set_threshold(100_000, 20, 1_000)
     sys.exit(run(sys.argv[1:]))
 
 

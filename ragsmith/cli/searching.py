@@ -131,7 +131,7 @@ def _finish(
 
     folder = reports / folder_of(setup.dataset.name)
     winner = write_winner(store, outcome.key, setup, location, folder / "winner.yaml")
-    written = write_report(store, reports, setup.dataset.name, outcome.key)
+    written = write_report(store, reports, setup.dataset.name, run=outcome.key, rows=outcome.rows)
     (domain,) = written.read
     if as_json:
         say_json(

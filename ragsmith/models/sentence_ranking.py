@@ -15,6 +15,7 @@ from ragsmith.text import terms
 
 _REMEMBERED_TEXTS = 1 << 14  # about 3 KB each
 _REMEMBERED_GROUPS = 1 << 8  # 80 KB for 40 texts in 256 dimensions
+_REMEMBERED_QUERIES = 1 << 10  # some hundred numbers each
 
 Floats = NDArray[np.float64]
 Texts = tuple[str, ...]
@@ -28,14 +29,6 @@ class _Read:
     vector: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """Texts that are ranked together: float64 products differ far below the six decimals that are kept."""
-
-    terms: tuple[frozenset[str], ...]
-    vectors: Floats
-
-
 class SentenceRanking:
     """Compares texts by the terms they share, weighted by ``lexicon``, and by their vectors from ``embedder``."""
 
@@ -44,17 +37,16 @@ class SentenceRanking:
         self._embedder = embedder
         self._read = lru_cache(maxsize=_REMEMBERED_TEXTS)(self._read_text)
         self._weights = lru_cache(maxsize=_REMEMBERED_TEXTS)(self._weigh_terms)
-        self._group = lru_cache(maxsize=_REMEMBERED_GROUPS)(self._read_group)
+        self._vectors = lru_cache(maxsize=_REMEMBERED_GROUPS)(self._read_vectors)
+        self._relevances = lru_cache(maxsize=_REMEMBERED_QUERIES)(_nothing_known)
 
     def relevance(self, query: str, texts: Sequence[str]) -> Floats:
         """Return for each text, in [0, 1], half the share of the query's idf that it covers plus half its cosine."""
-        if not texts:
-            return np.zeros(0)
-        group = self._group(tuple(texts))
-        weights = self._weights(query)
-        covered = [sum([weight for term, weight in weights if term in held]) for held in group.terms]
-        cosines = group.vectors @ self._read(query).vector
-        return np.clip(np.round((np.array(covered) + np.clip(cosines, 0.0, 1.0)) / 2, 6), 0.0, 1.0)
+        known = self._relevances(query)  # candidates of one question put the same sentences together again and again
+        for text in texts:
+            if text not in known:
+                known[text] = self._relevance(query, text)
+        return np.array([known[text] for text in texts], dtype=np.float64)
 
     def similarity(self, a: str, b: str) -> float:
         """Return the cosine of two texts, 0 where it is negative."""
@@ -67,7 +59,7 @@ class SentenceRanking:
             raise ValueError(f"diversity is {diversity}: give a number from 0 (relevance alone) to 1")
         if not texts or n < 1:
             return ()
-        vectors = self._group(tuple(texts)).vectors
+        vectors = self._vectors(tuple(texts))
         gains = (1 - diversity) * self.relevance(query, texts)
         nearest = np.zeros(len(texts))
         chosen: list[int] = []
@@ -79,6 +71,12 @@ class SentenceRanking:
             np.maximum(nearest, vectors @ vectors[pick], out=nearest)  # starts at 0, which clips the cosines
         return tuple(chosen)
 
+    def _relevance(self, query: str, text: str) -> float:
+        read = self._read(text)
+        covered = sum([weight for term, weight in self._weights(query) if term in read.terms])
+        cosine = float(read.vector.dot(self._read(query).vector))
+        return min(1.0, max(0.0, round((covered + min(1.0, max(0.0, cosine))) / 2, 6)))
+
     def _read_text(self, text: str) -> _Read:
         return _Read(frozenset(terms(text)), self._embedder.embed([text])[0].astype(np.float64))
 
@@ -88,6 +86,9 @@ class SentenceRanking:
         total = sum(weights.values())
         return tuple((term, weight / total) for term, weight in weights.items())
 
-    def _read_group(self, texts: Texts) -> _Group:
-        read = [self._read(text) for text in texts]
-        return _Group(tuple(one.terms for one in read), np.array([one.vector for one in read]))
+    def _read_vectors(self, texts: Texts) -> Floats:
+        return np.array([self._read(text).vector for text in texts])
+
+
+def _nothing_known(query: str) -> dict[str, float]:
+    return {}

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from ragsmith.evaluate import Evaluation
 from ragsmith.reporting import facts
 from ragsmith.reporting.activity import options
 from ragsmith.reporting.measures import best, best_so_far, by_type, ranking, row
-from ragsmith.reporting.stored import Chosen, Material, choose_runs
+from ragsmith.reporting.stored import Chosen, Material, Rows, choose_runs
 from ragsmith.reporting.values import HEADLINE, TITLES, Answered, Domain, Finalist, Row
 from ragsmith.reporting.verdicts import compare
 from ragsmith.scoring import Weights
@@ -24,16 +22,12 @@ def load_domain(store: Store, dataset: str) -> Domain:
     Raises:
         UsageError: there is no such run; the message lists the data sets that have one.
     """
-    return read_domain(store, choose_runs(store, dataset)[0])
+    return read_domain(store, choose_runs(store, dataset)[0], {})
 
 
-def read_domain(store: Store, chosen: Chosen) -> Domain:
-    """Everything a report says about a run."""
-    with _collector_paused():
-        return _domain(chosen, Material(store, chosen.run))
-
-
-def _domain(chosen: Chosen, material: Material) -> Domain:
+def read_domain(store: Store, chosen: Chosen, known: Rows) -> Domain:
+    """Everything a report says about a run; results that are ``known`` are not read again."""
+    material = Material(store, chosen.run, known)
     value, weights = chosen.run.value, material.weights
     proposals = material.proposals
     found = ranking(material.all_on_search([proposal.evaluation for proposal in proposals]), weights)
@@ -62,18 +56,6 @@ def _domain(chosen: Chosen, material: Material) -> Domain:
         account=facts.account(value.get("account", {})),
         models=facts.models(value["models"]),
     )
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Tens of thousands of records without a cycle among them set the collector off for a third of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _winner_first(found: tuple[Row, ...], winner: str | None) -> tuple[Row, ...]:

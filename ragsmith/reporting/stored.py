@@ -15,6 +15,9 @@ from ragsmith.space import read_configuration
 from ragsmith.store import DatasetRow, ProposalRow, ResultRow, RunRow, Store
 from ragsmith.suggest import did_you_mean
 
+Rows = Mapping[str, Mapping[str, ResultRow]]
+"""Results by evaluation and question."""
+
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
@@ -61,7 +64,7 @@ def _proposals(store: Store, run: RunRow) -> tuple[ProposalRow, ...]:
 class Material:
     """The pipelines and answers that a run refers to."""
 
-    def __init__(self, store: Store, run: RunRow) -> None:
+    def __init__(self, store: Store, run: RunRow, known: Rows) -> None:
         load_techniques()
         value = run.value
         self.run = run
@@ -72,13 +75,20 @@ class Material:
         self.proposals = _proposals(store, run)
         self.keys = _keys(value, self.proposals)
         wanted = set(self.keys)
+        self._tested = set(value.get("test", {}).values())
         self._candidates: dict[str, Candidate] = {
             row.key: read_configuration(row.configuration["pipeline"])
             for row in store.evaluations(run.dataset)
             if row.key in wanted
         }
-        self._rows: Mapping[str, Mapping[str, ResultRow]] = store.results_many(self._candidates)
+        unknown = store.results_many(key for key in self._candidates if not self._covers(known, key))
+        self._rows: Rows = {**{key: known[key] for key in self._candidates if key not in unknown}, **unknown}
         self._seen: dict[str, Evaluation] = {}
+
+    def _covers(self, known: Rows, key: str) -> bool:
+        """Whether everything that the store can say of an evaluation on the search questions is known already."""
+        tested = set(self.test) if key in self._tested else set()
+        return key in known and {*self.search, *tested} <= known[key].keys()
 
     @property
     def missing(self) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from ragsmith.reporting.domain import read_domain
 from ragsmith.reporting.markdown import domain_markdown, index_markdown
 from ragsmith.reporting.page import domain_page, index_page
-from ragsmith.reporting.stored import choose_runs
+from ragsmith.reporting.stored import Rows, choose_runs
 from ragsmith.reporting.tables import activity_csv, questions_csv, ranking_csv
 from ragsmith.reporting.values import Domain
 from ragsmith.store import Store
@@ -23,10 +23,17 @@ class Written:
     read: tuple[Domain, ...]
 
 
-def write_report(store: Store, folder: Path, dataset: str | None = None, run: str | None = None) -> Written:
+def write_report(
+    store: Store,
+    folder: Path,
+    dataset: str | None = None,
+    *,
+    run: str | None = None,
+    rows: Rows | None = None,
+) -> Written:
     """Report the latest finished run, else the latest, of every data set in ``store``, or of ``dataset`` alone.
 
-    ``run`` is the key of a run to report instead of the latest.
+    ``run`` is the key of a run to report instead of the latest, and ``rows`` what is known of its results already.
 
     Into ``folder/<data set>`` go ``report.md``, ``index.html``, ``ranking.csv``, ``activity.csv`` and
     ``questions.csv``; with several data sets, ``index.html`` and ``index.md`` into ``folder``. Equal runs give equal
@@ -35,7 +42,7 @@ def write_report(store: Store, folder: Path, dataset: str | None = None, run: st
     Raises:
         UsageError: there is no run; the message lists the data sets that have one.
     """
-    domains = tuple(read_domain(store, chosen) for chosen in choose_runs(store, dataset, run))
+    domains = tuple(read_domain(store, chosen, rows or {}) for chosen in choose_runs(store, dataset, run))
     paths: list[Path] = []
     for domain in domains:
         paths += _write(

@@ -44,8 +44,8 @@ def refine_offline(
     added; otherwise it takes the place of the least relevant sentences, if each of them is clearly less relevant than
     it is and together they make room. Sentences keep their wording, one a line; those of the summary stay in front.
     """
-    old = list(model.sentences(summary)) if summary else []
-    new = [sentence for sentence in model.sentences(passage[0]) if sentence not in old]
+    old = summary.split("\n") if summary else []  # as this method left it
+    new = [line for sentence in model.sentences(passage[0]) if (line := " ".join(sentence.splitlines())) not in old]
     relevance = dict(zip([*old, *new], model.relevance(question, [*old, *new]).tolist(), strict=True))
     length = {sentence: len(sentence.split()) for sentence in relevance}
     kept = list(old)
