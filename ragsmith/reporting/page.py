@@ -17,7 +17,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from ragsmith.errors import MissingExtra
+from ragsmith.errors import RagsmithError
 from ragsmith.reporting import backbone, numbers, plots, run_sections, sections, wording
 from ragsmith.reporting.values import Domain
 
@@ -60,7 +60,7 @@ def plotly_js() -> str:
     """plotly.js as the installed package carries it; the package itself is not imported, that would take seconds.
 
     Raises:
-        MissingExtra: plotly is not installed, or has no such file.
+        RagsmithError: the installed plotly has no such file.
     """
     spec = find_spec("plotly")
     places = [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
@@ -68,7 +68,9 @@ def plotly_js() -> str:
         path = place / "package_data" / "plotly.min.js"
         if path.is_file():
             return path.read_text(encoding="utf-8").strip()
-    raise MissingExtra("plotly", "all")
+    raise RagsmithError(
+        "plotly comes without its plotly.min.js: install it again  (pip install --force-reinstall plotly)"
+    )
 
 
 def _embedded(figure: Mapping[str, Any]) -> Markup:
