@@ -5,6 +5,10 @@ default: lint types test docs
 test *args:
     python -m pytest {{args}}
 
+# without the tests that start, kill and wait for processes
+quick:
+    python -m pytest -m "not processes"
+
 lint:
     ruff check .
     ruff format --check .

@@ -208,6 +208,16 @@ def write_island(folder: Path, name: str = "island") -> Path:
     return folder
 
 
+PROCESSES = ("test_resume.py", "test_runner.py", "test_store_files.py", "test_openai_chat.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that start processes can be left out: ``pytest -m "not processes"`` is the quick suite."""
+    for item in items:
+        if item.path.name in PROCESSES or "spawn" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.processes)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def techniques() -> None:
     load_techniques()
