@@ -45,6 +45,8 @@ class RunSettings:
     max_evaluations: int | None = None
     time_limit: float | None = None
     weights: Weights = field(default_factory=Weights)
+    compare: bool = True
+    """Whether to evaluate, too, as many random candidates, and every option alone in naive RAG."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +182,10 @@ class _Run:
             raise RagsmithError(_nothing_complete([evaluation for _, evaluation in proposed]))
         winner = ranking[0]
         value["winner"] = winner.key
+        compare = settings.compare and not self._stopped
+        value["random"] = self._random(len(proposed)) if compare and settings.strategy != "random" else []
+        value["probes"] = self._probes() if compare and not self._stopped else []
         if not self._stopped:
-            value["random"] = self._random(len(proposed)) if settings.strategy != "random" else []
-        if not self._stopped:
-            value["probes"] = self._probes()
             self._test(value, winner)
         return winner
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -37,6 +38,9 @@ def search(
     seed: Annotated[int | None, typer.Option(help="Seed of the search.")] = None,
     max_evaluations: Annotated[int | None, typer.Option(help="Most candidates to evaluate.")] = None,
     time_limit: Annotated[float | None, typer.Option(help="Pause after so many seconds; resumable.")] = None,
+    compare: Annotated[
+        bool, typer.Option(help="Also evaluate as many random candidates, and every option alone.")
+    ] = True,
     llm: Annotated[str, typer.Option(help="extractive (embedded), or openai:MODEL.")] = "extractive",
     base_url: Annotated[str | None, typer.Option(help="An OpenAI-compatible server.")] = None,
     judge: Annotated[str | None, typer.Option(help="The model that judges answers. [default: the --llm]")] = None,
@@ -70,6 +74,7 @@ def search(
         max_evaluations,
         time_limit,
     )
+    settings = replace(settings, compare=compare)
     if workers is not None and workers < 1:
         from ragsmith.errors import UsageError
 
@@ -97,8 +102,6 @@ def search(
 def _settings(
     preset: str, given: dict[str, Any], strategy: str, max_evaluations: int | None, time_limit: float | None
 ) -> RunSettings:
-    from dataclasses import replace
-
     from ragsmith.errors import UsageError
     from ragsmith.run import RunSettings
     from ragsmith.strategies import PRESETS, STRATEGIES
