@@ -15,13 +15,32 @@ if TYPE_CHECKING:
     from ragsmith.api import report, search
     from ragsmith.datasets import load_dataset
     from ragsmith.exported import Pipeline
+    from ragsmith.models.loading import ModelNames
+    from ragsmith.run import RunSettings
+    from ragsmith.scoring import Weights
     from ragsmith.space import load_space
+    from ragsmith.strategies import GeneticSettings
 
 __version__ = "0.1.0"
-__all__ = ["Pipeline", "__version__", "load_dataset", "load_space", "report", "search"]
+__all__ = [
+    "GeneticSettings",
+    "ModelNames",
+    "Pipeline",
+    "RunSettings",
+    "Weights",
+    "__version__",
+    "load_dataset",
+    "load_space",
+    "report",
+    "search",
+]
 
 _HOME = {
+    "GeneticSettings": "ragsmith.strategies",
+    "ModelNames": "ragsmith.models.loading",
     "Pipeline": "ragsmith.exported",
+    "RunSettings": "ragsmith.run",
+    "Weights": "ragsmith.scoring",
     "load_dataset": "ragsmith.datasets",
     "load_space": "ragsmith.space",
     "report": "ragsmith.api",

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from ragsmith.exporting import write_winner
-from ragsmith.models.loading import EXTRACTIVE, ModelNames
+from ragsmith.models.loading import ModelNames
 from ragsmith.reporting import write_report
 from ragsmith.run import Outcome, RunSettings
 from ragsmith.run import search as run_search
@@ -39,11 +38,8 @@ def search(
     names = models or ModelNames()
     found = load_space(space)
     setup = prepare(str(dataset), names, chunk_size)
-    embedded = names.language_model == EXTRACTIVE and names.judge in (None, EXTRACTIVE)
     with Store.open(str(cache)) as store:
-        outcome = run_search(
-            setup, found, store, settings, workers=workers or ((os.cpu_count() or 1) if embedded else 16)
-        )
+        outcome = run_search(setup, found, store, settings, workers=workers or names.workers())
         if winner is not None:
             write_winner(store, outcome.key, setup, str(dataset), Path(winner))
     return outcome

@@ -1,4 +1,4 @@
-"""Numbered blocks: how passages are shown to a model, and read back. No document can forge one."""
+"""Numbered blocks and quotations: how documents are shown to a model. No document can forge a block or end one."""
 
 from __future__ import annotations
 
@@ -25,3 +25,8 @@ def _harmless(text: str) -> str:
 def blocks(context: str) -> tuple[str, ...]:
     """The texts that `numbered` shows, in order."""
     return tuple(text.strip() for text in _MARKER.split(context)[1:])
+
+
+def quoted(text: str) -> str:
+    """``text`` with ``> `` before every line: inside it nothing can pass for the end of it."""
+    return "\n".join(f"> {line}" for line in text.splitlines())

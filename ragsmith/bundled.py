@@ -25,11 +25,16 @@ def bundled_path(kind: Kind, name: str | Path, *, package: Path = PACKAGE) -> Pa
     path = Path(name)
     if path.is_dir() if kind == "datasets" else path.is_file():
         return path
+    return bundled(kind, str(name), package=package)
+
+
+def bundled(kind: Kind, name: str, *, package: Path = PACKAGE) -> Path:
+    """Return what is bundled under ``name``, whatever files of that name lie about. Raises as `bundled_path` does."""
     known = names(kind, package=package)
-    if str(name) in known:
-        return _home(kind, package) / (str(name) if kind == "datasets" else f"{name}.yaml")
+    if name in known:
+        return _home(kind, package) / (name if kind == "datasets" else f"{name}.yaml")
     what, form = ("data set", "folder") if kind == "datasets" else ("search space", "YAML file")
-    raise UsageError(f"{str(name)!r} is neither a {form} nor the name of a {what}; {did_you_mean(str(name), known)}")
+    raise UsageError(f"{name!r} is neither a {form} nor the name of a {what}; {did_you_mean(name, known)}")
 
 
 def names(kind: Kind, *, package: Path = PACKAGE) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Remembering: values by key, each computed once however many threads ask at the same time.
 
-Keys are the values themselves, not digests of them: in memory nothing can collide, and nothing has to be serialised.
+Keys are the values themselves, not digests of them: in memory nothing unequal can collide, and nothing is serialised.
 A computation that raises is not remembered; everyone who waited for it gets the same error.
 """
 

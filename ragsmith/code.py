@@ -13,6 +13,8 @@ import importlib.util
 from functools import cache
 from pathlib import Path
 
+from ragsmith.errors import UsageError
+
 DECLARATIVE = frozenset({"ragsmith", "ragsmith.errors", "ragsmith.families", "ragsmith.registry", "ragsmith.code"})
 """Modules that declare, and cannot change what a technique returns."""
 
@@ -71,6 +73,8 @@ def _is_module(name: str) -> bool:
 
 
 def _source(module: str) -> str:
+    if module == "__main__":
+        raise UsageError("a technique in the script that is run cannot be fingerprinted: put it in a module of its own")
     spec = importlib.util.find_spec(module)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"no source for {module}")

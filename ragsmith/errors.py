@@ -51,8 +51,16 @@ class ScaleError(RagsmithError):
     """Scores of different scales were about to be sorted or cut together."""
 
 
+class ModelUnavailable(RagsmithError):
+    """A provider refuses the key or the model, or is down: asking on would only cost time."""
+
+
 class StoreError(RagsmithError):
-    """The cache cannot be opened, or was written by something else."""
+    """The cache cannot be used: locked for too long, disk full, damaged."""
+
+
+class WrongStore(StoreError, UsageError):
+    """The place named for the cache cannot hold one, or holds something else; it was left as it is."""
 
 
 class StageFailed(RagsmithError):

@@ -158,6 +158,7 @@ class Evaluator:
             if not self._is_known(key, question)
         ]
         self.reused += len(distinct) * len(questions) - len(jobs)
+        self._describe_new(distinct)
         if jobs:
             self._compute(distinct, jobs)
         pairs = zip(keys, candidates, strict=True)
@@ -173,16 +174,24 @@ class Evaluator:
     def _is_known(self, key: str, question: str) -> bool:
         return question in self._known[key]
 
-    def _compute(self, distinct: Sequence[tuple[str, Candidate]], jobs: Sequence[Job]) -> None:
+    def _describe_new(self, distinct: Sequence[tuple[str, Candidate]]) -> None:
+        """See to it that the store says what each evaluation is; a row that was damaged is written again."""
         for key, candidate in distinct:
-            self._store.put_evaluation(key, self._setup.dataset.digest, self._describe(candidate))
+            if key not in self._described:
+                self._store.put_evaluation(key, self._setup.dataset.digest, self._describe(candidate))
+                self._described.add(key)
+
+    @cached_property
+    def _described(self) -> set[str]:
+        return {row.key for row in self._store.evaluations(self._setup.dataset.digest)}
+
+    def _compute(self, distinct: Sequence[tuple[str, Candidate]], jobs: Sequence[Job]) -> None:
         if self._runner is None:
             self._runner = self._stack.enter_context(self._start())
         done = 0
         for batch in self._runner.run([candidate for _, candidate in distinct], jobs):
             rows = [self._row(distinct[finished.job[0]][0], finished) for finished in batch]
-            self._store.put_results(rows)
-            for row in rows:
+            for row in self._store.put_results(rows):
                 self._known[row.evaluation][row.question] = row
             done += len(rows)
             self.computed += len(rows)

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from ragsmith import __version__
-from ragsmith.bundled import bundled_path, names
+from ragsmith.bundled import bundled, names
 from ragsmith.datasets import load_dataset
 from ragsmith.errors import RagsmithError, SpaceError, UsageError
 from ragsmith.evaluate import Evaluation, Evaluator
@@ -78,11 +78,13 @@ class Pipeline:
         *,
         weights: Weights | None = None,
         expected: Mapping[str, Any] | None = None,
+        model_ids: Mapping[str, str] | None = None,
     ) -> None:
         self.candidate = candidate
         self.setup = setup
         self.weights = weights or Weights()
         self.expected = dict(expected or {})
+        self.model_ids = dict(model_ids or {})
         self._engine: Engine | None = None
 
     @classmethod
@@ -106,6 +108,7 @@ class Pipeline:
             Setup(data, replace(exported.models(), base_url=base_url), exported.chunk_size()),
             weights=exported.weights(),
             expected=exported.expected() if dataset is None else None,
+            model_ids=exported.model_ids(),
         )
 
     def remember(self, store: Store) -> None:
@@ -140,7 +143,8 @@ class Pipeline:
     def evaluate(self, store: Store, examples: Sequence[Example] | None = None, *, workers: int = 1) -> Evaluation:
         """Scores on the data set's questions, through the store."""
         with Evaluator(self.setup, store, workers) as evaluator:
-            return evaluator.evaluate([self.candidate], examples or self.setup.dataset.examples)[0]
+            examples = self.setup.dataset.examples if examples is None else examples
+            return evaluator.evaluate([self.candidate], examples)[0]
 
     def verify(self) -> list[Difference]:
         """Run the pipeline again, from its documents, and compare with the scores it was exported with.
@@ -156,6 +160,11 @@ class Pipeline:
             if part in self.expected:
                 differences += self._compare(part, self._fresh(examples))
         return differences
+
+    def changed_models(self) -> dict[str, tuple[str, str]]:
+        """Role to the model id that the file was exported with and the one it has now, where they differ."""
+        now = self.setup.loaded_models.ids()
+        return {role: (then, now[role]) for role, then in self.model_ids.items() if role in now and then != now[role]}
 
     def _fresh(self, examples: Sequence[Example]) -> Evaluation:
         records = {}
@@ -196,7 +205,7 @@ def export_yaml(
     setup: Setup,
     run: Mapping[str, Any],
     *,
-    location: str,
+    location: Mapping[str, str],
     weights: Weights,
 ) -> str:
     """The YAML of a pipeline: nothing in it depends on when, where or on how many workers it was found."""
@@ -204,7 +213,7 @@ def export_yaml(
     content = {
         "format": FORMAT,
         "ragsmith": __version__,
-        "dataset": {"name": setup.dataset.name, "location": location, "digest": setup.dataset.digest},
+        "dataset": {"name": setup.dataset.name, **location, "digest": setup.dataset.digest},
         "chunk_size": setup.chunk_size,
         "models": {**names, "ids": setup.loaded_models.ids()},
         "weights": asdict(weights),
@@ -220,12 +229,12 @@ def export_yaml(
     return head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
 
 
-def dataset_location(given: str, folder: Path) -> str:
+def dataset_location(given: str, folder: Path) -> dict[str, str]:
     """How a file in ``folder`` names the data set that the user called ``given``: by bundled name, or relative path."""
     path = Path(given)
-    if not path.exists() and given in names("datasets"):
-        return given
-    return Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()
+    if not path.is_dir() and given in names("datasets"):
+        return {"bundled": given}
+    return {"path": Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()}
 
 
 class _Reader:
@@ -264,6 +273,12 @@ class _Reader:
                 raise self._error(("models", key), f"{key} must be the name of a model, not {value!r}")
         return ModelNames(**given)
 
+    def model_ids(self) -> dict[str, str]:
+        ids = self._section("models").get("ids", {})
+        if not isinstance(ids, dict) or not all(isinstance(value, str) for value in ids.values()):
+            raise self._error(("models", "ids"), "ids must be 'role: model id' pairs")
+        return ids
+
     def chunk_size(self) -> int:
         size = self._data.get("chunk_size")
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
@@ -292,9 +307,10 @@ class _Reader:
         if other is not None:
             return load_dataset(str(other))
         section = self._section("dataset")
-        location = str(section.get("location", ""))
-        beside = self._path.parent / location
-        data = load_dataset(str(beside if beside.exists() else bundled_path("datasets", location)))
+        location = section.get("path", section.get("bundled"))
+        if not isinstance(location, str) or len({"path", "bundled"} & set(section)) != 1:
+            raise self._error(("dataset",), "'dataset' must have a 'path', or the name of a 'bundled' one")
+        data = load_dataset(self._path.parent / location if "path" in section else bundled("datasets", location))
         if data.digest != section.get("digest"):
             raise self._error(
                 ("dataset", "digest"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from ragsmith.datasets import load_dataset
@@ -34,7 +35,7 @@ def run_setup(store: Store, dataset: str, run_key: str | None = None) -> tuple[s
     return row.key, Setup(data, ModelNames(**row.value["model_names"]), row.value["chunk_size"])
 
 
-def winner_yaml(store: Store, run_key: str, setup: Setup, location: str) -> str:
+def winner_yaml(store: Store, run_key: str, setup: Setup, location: Mapping[str, str]) -> str:
     """The YAML of a run's winner.
 
     Raises:

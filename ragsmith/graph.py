@@ -168,11 +168,12 @@ class EntityGraph:
         chosen = _best(matched, seeds)
         active[chosen] = matched[chosen]
         fits = self._fit(known)
+        walked = np.maximum(fits, _WALK)  # a relation that names none of the question's terms can still be on the way
         share = active / np.maximum(self._degree, 1.0) ** 0.5  # a hub spreads itself thin
-        passed = np.bincount(self._object, weights=share[self._subject] * fits, minlength=len(active))
-        passed += np.bincount(self._subject, weights=share[self._object] * fits, minlength=len(active))
+        passed = np.bincount(self._object, weights=share[self._subject] * walked, minlength=len(active))
+        passed += np.bincount(self._subject, weights=share[self._object] * walked, minlength=len(active))
         active += _DECAY * passed
-        return np.round((active[self._subject] + active[self._object]) * fits, 9)
+        return np.round((active[self._subject] + active[self._object]) * walked, 9)
 
     def _fit(self, known: Sequence[str]) -> NDArray[np.float64]:
         """Share of the idf-weighted terms ``known`` that each relation's sentence holds, shape ``(relations,)``."""
@@ -184,6 +185,8 @@ class EntityGraph:
         return fits / total if total else fits
 
 
+_WALK = 0.05
+"""How much a relation counts that shares no term with the question: enough to be walked, too little to be preferred."""
 _DECAY = 0.5
 """What is left of an activation one step away."""
 _SUPPORT = 0.25

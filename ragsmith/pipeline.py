@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -159,7 +160,8 @@ class Engine:
         def build() -> Index:
             value, usage = self.call(gene, (self.corpus.chunks,))
             self.collection_usage.add(usage)
-            return Index(value)
+            with _failing_as(gene):
+                return Index(value)
 
         return self._indexes.get(gene.identity, build)
 
@@ -168,17 +170,20 @@ class Engine:
 
         def build() -> EntityGraph:
             model = self.gateway.language_model(self.models.language_model, self.collection_usage)
-            return build_graph(self.corpus.chunks, model)
+            try:
+                return build_graph(self.corpus.chunks, model)
+            except Exception as error:
+                raise StageFailed("collection", "entity_graph", error) from error
 
         return self._graph.get("graph", build)
 
     def prepare(self, candidate: Candidate) -> tuple[Index, EntityGraph | None]:
         """Build what ``candidate`` needs once for the whole collection."""
         index = self.index(candidate[0])
-        if any(
-            gene.technique.family == "retrieval" and "embedder" in gene.technique.tools.values() for gene in candidate
-        ):
-            index.vectors(self.gateway.embedder(self.models.embedder, self.collection_usage))
+        for gene in candidate:
+            if gene.technique.family == "retrieval" and "embedder" in gene.technique.tools.values():
+                with _failing_as(gene):
+                    index.vectors(self.gateway.embedder(self.models.embedder, self.collection_usage))
         needs_graph = any("entity_graph" in gene.technique.tools.values() for gene in candidate)
         return index, self.entity_graph() if needs_graph else None
 
@@ -226,12 +231,8 @@ class Engine:
         """Run a gene's technique on values with metered tools."""
         meter = Meter()
         tools = {name: self._tool(kind, meter) for name, kind in gene.technique.tools.items()}
-        try:
+        with _failing_as(gene):
             value = gene.technique.fn(*arguments, **tools, **gene.parameters)
-        except StageFailed:  # a search inside a query expansion: it has said who failed
-            raise
-        except Exception as error:
-            raise StageFailed(gene.technique.family, gene.technique.name, error) from error
         return value, meter.total()
 
     def _technique(self, gene: Gene, reads: Sequence[Held]) -> tuple[Held, Usage]:
@@ -279,6 +280,17 @@ class Engine:
         if kind == "entity_graph":
             return self.entity_graph()
         raise RagsmithError(f"no tool of kind {kind!r}")
+
+
+@contextmanager
+def _failing_as(gene: Gene) -> Iterator[None]:
+    """Whatever is raised is the failure of ``gene``, unless a stage inside it has said already that it was its own."""
+    try:
+        yield
+    except StageFailed:
+        raise
+    except Exception as error:
+        raise StageFailed(gene.technique.family, gene.technique.name, error) from error
 
 
 def _fingerprint(value: Any) -> str:

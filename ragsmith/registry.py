@@ -87,6 +87,9 @@ class Technique:
                 raise SpaceError(
                     f"{place}{self.family}.{self.name}: {name} must be {_kind(default)} like {default!r}, not {value!r}"
                 )
+            shares = [choice for choice in self.choices.get(name, ()) if isinstance(choice, float)]
+            if shares and max(shares) <= 1 and isinstance(value, int | float) and value > 1:
+                raise SpaceError(f"{place}{self.family}.{self.name}: {name} must be 1 or less, not {value!r}")
             if not _in_range(value, default):
                 least = "at least 1" if isinstance(default, int) else "0 or more"
                 raise SpaceError(f"{place}{self.family}.{self.name}: {name} must be {least}, not {value!r}")

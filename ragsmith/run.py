@@ -13,10 +13,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from importlib.metadata import version
 from typing import Any
 
 from ragsmith.baselines import BASELINES, baseline
 from ragsmith.canonical import digest
+from ragsmith.code import fingerprint
 from ragsmith.errors import RagsmithError
 from ragsmith.evaluate import Evaluation, Evaluator
 from ragsmith.families import FAMILIES
@@ -86,7 +88,8 @@ def run_key(setup: Setup, space: Space, settings: RunSettings) -> str:
     """Identifies a run: the same command on the same data, models, space and code is the same run."""
     plain = asdict(settings)
     del plain["time_limit"]  # it decides when a run pauses, not where it goes
-    return digest("run", setup.dataset.digest, setup.chunk_size, setup.loaded_models.ids(), space.digest, plain)
+    code = fingerprint(__name__), version("optuna") if settings.strategy == "tpe" else ""
+    return digest("run", setup.dataset.digest, setup.chunk_size, setup.loaded_models.ids(), space.digest, plain, code)
 
 
 def search(
@@ -137,16 +140,21 @@ class _Run:
         self._started = now()
         self._split: Split = split(setup.dataset)
         self._evaluations: dict[str, Evaluation] = {}
+        # the same seed on two data sets must not mean the same first candidates: they would agree for no other reason
+        self._seed = int(digest("seed", settings.genetic.seed, setup.dataset.digest)[:8], 16)
         self._stopped = False
+        self._incremental = True
+        self._proposals: list[ProposalRow] = []
 
     def go(self) -> Outcome:
         """Run to the end, or to the time limit; leave the state of the run in the store whatever happens."""
         value = self._describe()
         before = self._store.run(self._key)
         finished_before = before is not None and before.state == "finished"
-        if not finished_before:  # else it stays as it is unless there turns out to be something to compute
-            data = self._setup.dataset
-            self._store.put_dataset(data.digest, data.name, self._describe_dataset())
+        data = self._setup.dataset
+        self._store.put_dataset(data.digest, data.name, self._describe_dataset())
+        self._incremental = not finished_before
+        if not finished_before:  # else it stays as it is until there is another end to put in its place
             self._store.put_run(self._key, data.digest, value, started=_stamp(self._started))
         state: RunState = "failed"
         work = None
@@ -160,6 +168,8 @@ class _Run:
         finally:
             if not finished_before or (state == "finished" and self._evaluator.computed):
                 value["account"] = self._account(work)
+                if state == "finished":
+                    self._store.put_proposals(self._key, self._proposals, whole=True)
                 self._store.update_run(self._key, state, value, finished=_stamp(self._now()))
         evaluator = self._evaluator
         return Outcome(self._key, state, winner, evaluator.computed, evaluator.reused, work, evaluator.rows)
@@ -171,7 +181,7 @@ class _Run:
         strategy = make_strategy(
             settings.strategy,
             self._space.sizes,
-            settings.genetic,
+            replace(settings.genetic, seed=self._seed),
             repair=self._space.repair,
             max_evaluations=settings.max_evaluations,
         )
@@ -220,17 +230,18 @@ class _Run:
             )
             for i, (genome, evaluation) in enumerate(batch)
         ]
-        self._store.put_proposals(self._key, rows)
+        self._proposals += rows
+        if self._incremental:
+            self._store.put_proposals(self._key, rows)
 
     def _candidates(self, genomes: Sequence[Genome]) -> list[Candidate]:
         return [self._space.candidate(genome) for genome in genomes]
 
     def _random(self, budget: int) -> list[str]:
         """Keys of as many random candidates as the search evaluated, in the order drawn."""
-        genetic = self._settings.genetic
         strategy = RandomSearch(
             self._space.sizes,
-            seed=genetic.seed,
+            seed=self._seed,
             batch=RANDOM_BATCH,
             repair=self._space.repair,
             max_evaluations=budget,
@@ -246,6 +257,7 @@ class _Run:
             for gene in options
             if gene != plain[place]
         ]
+        probes = [(gene, candidate) for gene, candidate in probes if self._space.allows(candidate)]
         evaluations = self._evaluate([candidate for _, candidate in probes], self._split.search)
         self._on_step(Step("each option alone", 0, len(probes), None, None))
         return [

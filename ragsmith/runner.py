@@ -21,7 +21,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
 from typing import Any, Protocol, cast
 
-from ragsmith.errors import RagsmithError, StageFailed
+from ragsmith.errors import ModelUnavailable, RagsmithError, StageFailed, StoreError, UsageError
 from ragsmith.gateway import Counts
 from ragsmith.graph import EntityGraph
 from ragsmith.index import Index
@@ -85,6 +85,8 @@ def evaluate_job(engine: Engine, setup: Setup, candidate: Candidate, job: Job) -
     except Exception as error:  # noqa: BLE001  recorded, shown, retried on resume; never a score
         stage = error.stage if isinstance(error, StageFailed) else "scoring"
         cause = error.cause if isinstance(error, StageFailed) else error
+        if isinstance(cause, StoreError | ModelUnavailable | UsageError):  # nothing that this question can help
+            raise cause from None
         return Finished(
             job,
             False,

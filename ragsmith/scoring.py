@@ -7,10 +7,12 @@ paper's: the mean of four retrieval metrics, the mean of judge and similarity, a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ragsmith.errors import UsageError
 from ragsmith.gateway import Gateway, Meter
 from ragsmith.judge import judge, semantic_similarity
 from ragsmith.metrics import (
@@ -40,6 +42,10 @@ class Weights:
 
     retrieval: float = 0.5
     generation: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not (self.retrieval >= 0 and self.generation >= 0 and 0 < self.retrieval + self.generation < math.inf):
+            raise UsageError(f"weights {self.retrieval} and {self.generation}: give numbers from 0 up, not both 0")
 
 
 def record(engine: Engine, trace: Trace, example: Example, relevance: Relevance) -> dict[str, Any]:

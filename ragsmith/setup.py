@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.metadata import version
 
 from ragsmith.canonical import digest
 from ragsmith.chunking import chunk_documents
@@ -69,7 +70,8 @@ class Setup:
             del models["cross_encoder"]
         code = [fingerprint(name) for name in ("ragsmith.scoring", "ragsmith.generation", "ragsmith.chunking")]
         genes = [gene.identity for gene in candidate]
-        return digest("evaluation", self.dataset.digest, self.chunk_size, genes, models, code)
+        libraries = [f"{name} {version(name)}" for name in ("bm25s", "PyStemmer")]
+        return digest("evaluation", self.dataset.digest, self.chunk_size, genes, models, code, libraries)
 
 
 def configuration(candidate: Candidate) -> dict[str, object]:

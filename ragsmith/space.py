@@ -95,9 +95,11 @@ class Space:
 
     def is_feasible(self, genome: Genome) -> bool:
         """Whether no constraint forbids ``genome``."""
-        names = {
-            f.name: self.options[i][g].technique.name for i, (f, g) in enumerate(zip(FAMILIES, genome, strict=True))
-        }
+        return self.allows(self.candidate(genome))
+
+    def allows(self, candidate: Candidate) -> bool:
+        """Whether no constraint forbids ``candidate``, be it in the space or not."""
+        names = {gene.technique.family: gene.technique.name for gene in candidate}
         return not any(all(names[family] in banned for family, banned in c.items()) for c in self.forbidden)
 
     def repair(self, genome: Genome) -> Genome:
@@ -204,7 +206,7 @@ class _Reader:
 
     def _options(self, family: str, listed: Any) -> tuple[Gene, ...]:
         if listed == "all":
-            return tuple(make_gene(family, name) for name in _family(family, "").techniques)
+            return tuple(make_gene(family, name) for name in sorted(_family(family, "").techniques))
         path = ("families", family)
         if not isinstance(listed, list) or not listed:
             raise self._error(path, f"{family} must be a list of techniques, or the word all")

@@ -82,10 +82,13 @@ def paired(a: ArrayLike, b: ArrayLike, *, resamples: int = 10_000, seed: int = 0
     return Paired(len(differences), float(differences.mean()), low, high, p, len(nonzero))
 
 
-def verdict(comparison: Paired, adjusted_p: float, *, alpha: float = 0.05) -> Verdict:
-    """Say what ``comparison`` shows at level ``alpha``, ``adjusted_p`` being its p corrected for its family."""
+def verdict(comparison: Paired, adjusted_p: float, *, alpha: float = 0.05, family: int = 1) -> Verdict:
+    """Say what ``comparison`` shows at level ``alpha``, ``adjusted_p`` being its p corrected for a ``family`` of tests.
+
+    There are too few differences when even all of one sign could not reach ``alpha``: family x 2 ** (1 - n) > alpha.
+    """
     _probabilities([adjusted_p], "verdict")
-    if comparison.nonzero < FEWEST_DIFFERENCES:
+    if comparison.nonzero < FEWEST_DIFFERENCES or family * 2.0 ** (1 - comparison.nonzero) > alpha:
         return Verdict.TOO_FEW
     if adjusted_p > alpha or comparison.mean_difference == 0:
         return Verdict.NO_DIFFERENCE

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Column, ColumnElement, Table, select, tuple_
+from sqlalchemy import Column, ColumnElement, Table, delete, select, tuple_
 
 from ragsmith.errors import StoreError
 from ragsmith.store_database import Database
@@ -168,15 +168,18 @@ class Store:
 
     # Results
 
-    def put_results(self, rows: Sequence[ResultRow]) -> None:
-        """Keep finished questions, all or none. A failed one gives way to a new attempt, an ok one to nothing."""
+    def put_results(self, rows: Sequence[ResultRow]) -> list[ResultRow]:
+        """Keep finished questions, all or none. A failed one gives way to a new attempt, an ok one to nothing.
+
+        Returns what the store then holds of them: another process may have been first.
+        """
         database = self._database
         with database.writing() as connection:
             # nearly always every row is new; only otherwise must what is there be read and settled with
             attempt = connection.begin_nested()
             if database.put(connection, RESULT, map(columns_of, rows)) == len(rows):
                 attempt.commit()
-                return
+                return list(rows)
             attempt.rollback()
             kept: dict[tuple[str, str], ResultRow] = {}
             pair = tuple_(RESULT.c.evaluation, RESULT.c.question)
@@ -191,6 +194,7 @@ class Store:
                 if new is not None:
                     changed[key] = new
             database.put(connection, RESULT, map(columns_of, changed.values()), replacing=True, final=("state", "ok"))
+        return list({**kept, **changed}.values())
 
     def results(self, evaluation: str) -> dict[str, ResultRow]:
         """The finished questions of an evaluation, by question."""
@@ -237,9 +241,11 @@ class Store:
         rows = [RunRow(*row) for row in self._all(RUN)]
         return sorted(rows, key=lambda row: (row.started or "", row.key))
 
-    def put_proposals(self, run: str, rows: Iterable[ProposalRow]) -> None:
-        """Keep what a run proposed; a replay writes the same positions again."""
+    def put_proposals(self, run: str, rows: Iterable[ProposalRow], *, whole: bool = False) -> None:
+        """Keep what a run proposed; a replay writes the same positions again. ``whole``: and nothing else is left."""
         with self._database.writing() as connection:
+            if whole:
+                connection.execute(delete(PROPOSAL).where(PROPOSAL.c.run == run))
             self._database.put(connection, PROPOSAL, ((run, *columns_of(row)) for row in rows), replacing=True)
 
     def proposals(self, run: str) -> list[ProposalRow]:

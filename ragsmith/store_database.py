@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Engine, Select, Table
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import OperationalError
 
-from ragsmith.errors import StoreError
+from ragsmith.errors import StoreError, WrongStore
 from ragsmith.store_engine import (
     connect,
     create_file,
@@ -74,7 +74,7 @@ class Database:
     def _open_file(cls, path: Path, read_only: bool, timeout: float) -> Self:
         if not path.exists():
             if read_only:
-                raise StoreError(f"there is no cache at {path}: run a search first or name another cache")
+                raise WrongStore(f"there is no cache at {path}: run a search first or name another cache")
             create_file(path)
         refuse_foreign(path)
         log_missing = path.stat().st_size > 0 and log_is_missing(path, timeout=timeout)
@@ -88,7 +88,7 @@ class Database:
         if version == len(migrations):
             return
         if self.read_only:
-            raise StoreError(
+            raise WrongStore(
                 f"{self.place} has format {version}, older than the {len(migrations)} of this ragsmith, and cannot be "
                 "brought forward while it is only read: run a search first"
             )
@@ -204,4 +204,4 @@ def _refuse_foreign_content(connection: Connection, place: str) -> None:
     application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
     tables = connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar_one()
     if application != APPLICATION_ID and (application or tables):
-        raise StoreError(f"{place} is not a ragsmith cache and was left as it is: name another cache")
+        raise WrongStore(f"{place} is not a ragsmith cache and was left as it is: name another cache")

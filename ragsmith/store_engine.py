@@ -17,7 +17,7 @@ from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, make
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
-from ragsmith.errors import MissingExtra, StoreError
+from ragsmith.errors import MissingExtra, StoreError, WrongStore
 from ragsmith.store_schema import APPLICATION_ID
 
 PAUSE = 0.01
@@ -32,14 +32,14 @@ def parse(location: str | Path) -> Path | URL:
         try:
             url = make_url(location)
         except ArgumentError as error:
-            raise StoreError("the cache's URL cannot be read: write postgresql://user@host/database") from error
+            raise WrongStore("the cache's URL cannot be read: write postgresql://user@host/database") from error
         if url.get_backend_name() in ("postgresql", "postgres"):
             return url.set(drivername="postgresql+psycopg")
         if url.get_backend_name() != "sqlite" or url.query:
-            raise StoreError(f"{url.render_as_string()} cannot hold the cache: name a file or a postgresql:// URL")
+            raise WrongStore(f"{url.render_as_string()} cannot hold the cache: name a file or a postgresql:// URL")
         path = Path(url.database or ":memory:")
     if str(path) in (":memory:", "."):
-        raise StoreError(f"{location!s} names no file, and the cache must outlive the process: name a file")
+        raise WrongStore(f"{location!s} names no file, and the cache must outlive the process: name a file")
     return path
 
 
@@ -59,7 +59,7 @@ def file_engine(path: Path, *, timeout: float, options: str) -> Engine:
 
     def create() -> sqlite3.Connection:
         connection = connect(path, timeout=timeout, options=options)
-        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA synchronous = FULL")  # NORMAL may lose the latest commits when the power fails
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # heeded by an empty file only
         return connection
 
@@ -104,7 +104,7 @@ def create_file(path: Path) -> None:
     except FileExistsError:
         return
     except OSError as error:
-        raise StoreError(
+        raise WrongStore(
             f"{path} cannot be created ({error.strerror}): name a cache in a folder you can write"
         ) from error
 
@@ -116,7 +116,7 @@ def refuse_foreign(path: Path) -> None:
     connections of this process hold (https://sqlite.org/howtocorrupt.html, section 2.2).
     """
     if not path.is_file():
-        raise StoreError(f"{path} is not a regular file: name another cache")
+        raise WrongStore(f"{path} is not a regular file: name another cache")
     if path.stat().st_size == 0:
         return
     try:
@@ -126,10 +126,10 @@ def refuse_foreign(path: Path) -> None:
         if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CORRUPT:
             return  # perhaps only caught while another process was writing: the locked read that follows decides
         if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_NOTADB:
-            raise StoreError(f"{path} is not a ragsmith cache and was left as it is: name another cache") from error
-        raise StoreError(f"{path} cannot be opened ({error}): make it readable or name another cache") from error
+            raise WrongStore(f"{path} is not a ragsmith cache and was left as it is: name another cache") from error
+        raise WrongStore(f"{path} cannot be opened ({error}): make it readable or name another cache") from error
     if application != APPLICATION_ID:
-        raise StoreError(f"{path} is not a ragsmith cache and was left as it is: name another cache")
+        raise WrongStore(f"{path} is not a ragsmith cache and was left as it is: name another cache")
 
 
 def log_of(path: Path) -> Path:

@@ -19,7 +19,7 @@ from sqlalchemy import Double, Integer, Table
 from sqlalchemy.dialects import postgresql, sqlite
 
 from ragsmith.canonical import canonical
-from ragsmith.errors import StoreError
+from ragsmith.errors import WrongStore
 
 FORMAT = 1
 """Part of every checksum. Raising it needs a migration that writes the checksums again."""
@@ -154,7 +154,7 @@ def insertion(table: Table, dialect: str, *, replacing: bool, final: tuple[str, 
     ``final`` is a column and the value that makes a row immune against being replaced.
     """
     if dialect not in ("sqlite", "postgresql"):
-        raise StoreError(f"a {dialect} database cannot hold the cache: use a file or postgresql://")
+        raise WrongStore(f"a {dialect} database cannot hold the cache: use a file or postgresql://")
     insert = sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
     key = list(table.primary_key)
     if not replacing:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from sqlalchemy import CheckConstraint, Column, Connection, Double, Integer, MetaData, Table, Text, inspect, text
 
-from ragsmith.errors import StoreError
+from ragsmith.errors import WrongStore
 
 APPLICATION_ID = int.from_bytes(b"RAGs")
 """In the header of every SQLite file of ours, so that nothing else is ever taken for one."""
@@ -124,7 +124,7 @@ def migrate(connection: Connection, migrations: Sequence[Migration], place: str)
 def refuse_newer(version: int, migrations: Sequence[Migration], place: str) -> None:
     """Raise StoreError when a database of this version was written by a later release."""
     if version > len(migrations):
-        raise StoreError(
+        raise WrongStore(
             f"{place} has format {version}, written by a newer ragsmith, and this one reads up to {len(migrations)}: "
             "upgrade ragsmith or name another cache"
         )

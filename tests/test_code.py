@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import ragsmith.code
+import ragsmith.errors
 from ragsmith.code import closure, fingerprint
 
 FUSING = '''\
@@ -39,6 +40,7 @@ def take(tmp_path: Path) -> Callable[..., str]:
     package.mkdir()
     (package / "__init__.py").write_text("")
     shutil.copy(ragsmith.code.__file__, package / "code.py")
+    shutil.copy(ragsmith.errors.__file__, package / "errors.py")
 
     def measure(source: str = FUSING, **modules: str) -> str:
         (tmp_path / "technique.py").write_text(source)

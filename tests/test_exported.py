@@ -92,8 +92,8 @@ def test_a_file_replaces_another_whole_and_leaves_nothing_beside_it(
 
 
 def test_a_data_set_is_named_by_its_bundled_name_or_by_the_way_to_it(tiny_folder: Path, tmp_path: Path) -> None:
-    assert dataset_location("law", tmp_path) == "law"
-    location = dataset_location(str(tiny_folder), tmp_path / "a" / "b")
+    assert dataset_location("law", tmp_path) == {"bundled": "law"}
+    location = dataset_location(str(tiny_folder), tmp_path / "a" / "b")["path"]
     assert not Path(location).is_absolute()
     assert (tmp_path / "a" / "b" / location).resolve() == tiny_folder.resolve()
 
@@ -111,11 +111,11 @@ def test_a_loaded_pipeline_is_the_winner(winner: Path, found: tuple[Store, Outco
 
 def test_folder_and_file_can_be_moved_together(winner: Path, tiny_folder: Path, tmp_path: Path) -> None:
     moved = tmp_path / "elsewhere"
-    location = Path(yaml.safe_load(winner.read_text())["dataset"]["location"])
+    location = Path(yaml.safe_load(winner.read_text())["dataset"]["path"])
     shutil.copytree(tiny_folder, moved / "data" / "island")
     data = yaml.safe_load(winner.read_text())
     assert ".." in location.parts
-    data["dataset"]["location"] = "../data/island"
+    data["dataset"]["path"] = "../data/island"
     (moved / "out").mkdir()
     (moved / "out" / "winner.yaml").write_text(yaml.safe_dump(data))
     assert Pipeline.load(moved / "out" / "winner.yaml").ask("Who founded the library?").answer
@@ -220,8 +220,9 @@ WRONG: list[tuple[tuple[str, ...], Any, str]] = [
     (("expected", "train"), {}, "train must have exactly"),
     (("expected",), None, "'expected' is missing"),
     (("dataset",), None, "'dataset' is missing"),
-    (("dataset", "location"), "nowhere", "nowhere"),
-    (("dataset", "location"), ["law"], "neither a folder nor the name of a data set"),
+    (("dataset", "path"), "nowhere", "nowhere"),
+    (("dataset", "path"), ["law"], "'dataset' must have a 'path'"),
+    (("dataset", "bundled"), "law", "'dataset' must have a 'path'"),
     (("dataset", "digest"), "0" * 32, "is not the one this pipeline was found on"),
 ]
 
@@ -257,7 +258,7 @@ def test_changed_documents_are_noticed(winner: Path, tiny_folder: Path, tmp_path
     document = copy / "documents" / "ferry.md"
     document.write_text(document.read_text() + "\nA new rule.\n")
     data = yaml.safe_load(winner.read_text())
-    data["dataset"]["location"] = "../copy"
+    data["dataset"]["path"] = "../copy"
     winner.write_text(yaml.safe_dump(data, sort_keys=False))
     with pytest.raises(SpaceError, match="its documents or questions changed"):
         Pipeline.load(winner)

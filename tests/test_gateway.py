@@ -193,13 +193,26 @@ def test_the_same_prompt_of_another_task_is_the_same_call() -> None:
 
 
 def test_an_unreadable_reply_is_an_error_and_is_not_kept() -> None:
-    chat, store = Chat("five", "5"), Calls()
+    chat, store = Chat("five", "still five", "5"), Calls()
     model = Gateway(store).language_model(chat, Meter())
-    with pytest.raises(ModelError, match="sum") as raised:
-        model.run(SUM, a=2, b=3)
-    assert "five" in str(raised.value)
+    for _ in range(2):  # in this process it fails at once the second time: the same request would be paid for again
+        with pytest.raises(ModelError, match="sum") as raised:
+            model.run(SUM, a=2, b=3)
+        assert "still five" in str(raised.value)
+    assert len(chat.asked) == 2
     assert store.rows == {}
-    assert model.run(SUM, a=2, b=3) == 5
+    assert Gateway(store).language_model(chat, Meter()).run(SUM, a=2, b=3) == 5
+    assert [call.value for call in store.rows.values()] == ["5"]
+
+
+def test_an_unreadable_reply_is_asked_for_once_more_with_what_was_wrong() -> None:
+    chat, store = Chat("five", "5"), Calls()
+    meter = Meter()
+    assert Gateway(store).language_model(chat, meter).run(SUM, a=2, b=3) == 5
+    (first, *_), (second, *_) = chat.asked
+    assert second.startswith(first)
+    assert "could not be used" in second
+    assert meter.total().calls == 2
     assert [call.value for call in store.rows.values()] == ["5"]
 
 

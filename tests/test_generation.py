@@ -3,7 +3,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ragsmith.blocks import blocks, numbered
-from ragsmith.generation import ANSWER, NOT_FOUND, answer_offline, cited_text, generate
+from ragsmith.generation import NOT_FOUND, answer_offline, answering, cited_text, generate
 from ragsmith.models.extractive import ExtractiveModel
 from ragsmith.models.wordllama import WordLlamaEmbedder
 from ragsmith.testing import ScriptedModel, example_chunks
@@ -53,17 +53,21 @@ def test_only_block_marks_at_the_beginning_of_a_line_are_changed():
         ("All agree [2-4].", "All agree.", (1, 2, 3)),
         ("No source.", "No source.", ()),
         ("  The year [1598] is given.  ", "The year [1598] is given.", ()),
-        ("Nothing cites [0].", "Nothing cites.", ()),
+        ("Nothing cites [0].", "Nothing cites [0].", ()),
+        ("See item [12]. It was 1598 [2, 12].", "See item [12]. It was 1598.", (1,)),
+        ("In 1598 [Passage 2]. It stayed [passages 1 and 3].", "In 1598. It stayed.", (1, 0, 2)),
+        ("In 1598【2】. It stayed 【3†source】.", "In 1598. It stayed.", (1, 2)),
+        ("It stayed (2).", "It stayed (2).", ()),
     ],
 )
 def test_takes_citations_out_of_a_reply(reply, text, cited):
-    assert cited_text(reply) == (text, cited)
+    assert cited_text(reply, 4) == (text, cited)
 
 
 @pytest.mark.parametrize("reply", ["", "  \n", "[1] [2]"])
 def test_refuses_a_reply_without_text(reply):
     with pytest.raises(ValueError, match="no text"):
-        cited_text(reply)
+        cited_text(reply, 2)
 
 
 # --- the stage -------------------------------------------------------------------------------------------------------
@@ -86,7 +90,7 @@ def test_without_passages_no_model_is_asked():
 
 
 def test_the_request_holds_question_and_blocks_and_nothing_is_filled_twice():
-    shown = ANSWER.render({"question": "What is {context}?", "context": numbered(["{question}"])})
+    shown = answering(1).render({"question": "What is {context}?", "context": numbered(["{question}"])})
     assert "What is {context}?" in shown
     assert "[1] {question}" in shown
 

@@ -73,3 +73,16 @@ def test_an_item_that_begins_with_a_number_keeps_it(number: str) -> None:
 def test_a_reply_without_items_is_refused(reply: str) -> None:
     with pytest.raises(ValueError, match="no items"):
         lines(reply)
+
+
+@given(st.text(alphabet="a>[]1 \n\r\u2028\x85", max_size=30))
+def test_a_quoted_input_begins_every_line_with_a_mark_and_loses_nothing(passage: str) -> None:
+    echoed = task("Read:\n{>passage}\nEnd").render({"passage": passage}).removeprefix("Read:\n").removesuffix("\nEnd")
+    assert [line[:2] for line in echoed.splitlines()] == ["> "] * len(passage.splitlines())
+    assert [line[2:] for line in echoed.splitlines()] == passage.splitlines()
+
+
+def test_only_the_prompt_is_quoted() -> None:
+    echo = Task("echo", "{>passage}", text, lambda model, *, sample, passage: passage)
+    assert echo.run_offline("model", 0, {"passage": "a\nb"}) == "a\nb"  # type: ignore[arg-type]
+    assert echo.render({"passage": ("a\nb", "c")}) == "> [1] a\n> b\n> \n> [2] c"

@@ -18,6 +18,24 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        from ragsmith import __version__
+
+        say(f"ragsmith {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Say which.")
+    ] = False,
+) -> None:
+    """Find the best Retrieval-Augmented Generation pipeline for your documents."""
+
+
 CACHE = Path("cache.sqlite")
 REPORTS = Path("reports")
 

@@ -34,7 +34,9 @@ def techniques(
         for technique in every:
             _explain(technique)
     else:
-        table([[t.family, t.name, t.summary] for t in every], ["family", "technique", "what it does"])
+        table(
+            [[t.family, t.name, t.summary.replace("``", "`")] for t in every], ["family", "technique", "what it does"]
+        )
 
 
 def _named(every: list[Technique], name: str) -> list[Technique]:
@@ -65,7 +67,7 @@ def _explain(technique: Technique) -> None:
     say(f"{technique.family}.{technique.name}")
     say()
     for line in (inspect.getdoc(technique.fn) or "").splitlines():
-        say(f"  {line}")
+        say(f"  {line}".replace("``", "`").rstrip())
     say()
     say(f"  paper       {technique.paper or 'none'}")
     say(f"  needs       {', '.join(technique.tools.values()) or 'nothing'}")

@@ -69,7 +69,7 @@ def runs(cache: CacheOption = str(CACHE), as_json: JsonOption = False) -> None:
     """List the searches in the cache."""
     with _open(cache) as store:
         names = {row.digest: row.name for row in store.datasets()}
-        found = [_run(row, names[row.dataset], len(store.proposals(row.key))) for row in store.runs()]
+        found = [_run(row, names.get(row.dataset, row.dataset), len(store.proposals(row.key))) for row in store.runs()]
     if as_json:
         say_json(found)
     else:

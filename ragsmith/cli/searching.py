@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -54,7 +54,8 @@ def search(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Search for the best pipeline; the same command again goes on where it stopped."""
-    from ragsmith.models.loading import EXTRACTIVE, ModelNames
+    from ragsmith.models.loading import ModelNames
+    from ragsmith.reporting.run_values import folder_of
     from ragsmith.run import search as run_search
     from ragsmith.setup import CHUNK_SIZE, prepare
     from ragsmith.space import load_space
@@ -79,17 +80,22 @@ def search(
         from ragsmith.errors import UsageError
 
         raise UsageError(f"--workers is {workers}: give at least 1")
-    if workers is None:
-        workers = (os.cpu_count() or 1) if llm == EXTRACTIVE and judge in (None, EXTRACTIVE) else 16
     names = ModelNames(language_model=llm, judge=judge, base_url=base_url)
     found_space = load_space(space or ("paper" if preset == "paper" else "default"))
     setup = prepare(dataset, names, CHUNK_SIZE if chunk_size is None else chunk_size)
     voice = _Voice(quiet=quiet or as_json)
+    _check_writable(reports / folder_of(setup.dataset.name))
     with Store.open(cache) as store:
         voice.begin(setup, found_space.name, found_space.feasible_size)
         try:
             outcome = run_search(
-                setup, found_space, store, settings, workers=workers, on_step=voice.step, on_progress=voice.progress
+                setup,
+                found_space,
+                store,
+                settings,
+                workers=workers or names.workers(),
+                on_step=voice.step,
+                on_progress=voice.progress,
             )
         except KeyboardInterrupt:
             voice.clear()
@@ -97,6 +103,13 @@ def search(
             raise typer.Exit(130) from None
         voice.clear()
         _finish(store, setup, outcome, dataset, reports, as_json=as_json, seconds=voice.seconds())
+
+
+def _check_writable(folder: Path) -> None:
+    """Find out before anything is computed that the results could not be written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder):
+        pass
 
 
 def _settings(

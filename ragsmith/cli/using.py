@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragsmith.cli.app import CACHE, CacheOption, JsonOption, app, say, say_json, table
+from ragsmith.cli.app import CACHE, CacheOption, JsonOption, app, note, say, say_json, table
 
 if TYPE_CHECKING:
+    from ragsmith.evaluate import Evaluation
     from ragsmith.exported import Pipeline
 
 PipelineArgument = Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")]
@@ -68,42 +70,55 @@ def evaluate(
     dataset: OtherDataset = None,
     cache: CacheOption = str(CACHE),
     base_url: BaseUrl = None,
+    workers: Annotated[int | None, typer.Option(help="Processes, or questions in flight.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Score a pipeline on all questions of its data set, or of another."""
-    from ragsmith.exported import METRICS, Pipeline
-    from ragsmith.statistics import bootstrap_interval
+    """Score a pipeline on the questions of its data set, or of another."""
+    from ragsmith.exported import Pipeline
+    from ragsmith.splits import split
     from ragsmith.store import Store
 
     loaded = Pipeline.load(pipeline, dataset=dataset, base_url=base_url)
+    data = loaded.setup.dataset
+    parts = {"all": data.examples}
+    if dataset is None and split(data).test:  # at home, the search questions chose it and the test questions did not
+        parts = {"search": split(data).search, "test": split(data).test}
+    workers = workers or loaded.setup.models.workers()
     with Store.open(cache) as store:
-        evaluation = loaded.evaluate(store)
-    scored, attempted = len(evaluation.records), len(evaluation.questions)
-    rows = {}
-    for metric in METRICS:
-        values = evaluation.values(metric, loaded.weights)
-        if values:
-            low, high = bootstrap_interval(values)
-            rows[metric] = {"mean": sum(values) / len(values), "low": low, "high": high}
+        found = {part: loaded.evaluate(store, examples, workers=workers) for part, examples in parts.items()}
     if as_json:
-        say_json(
-            {
-                "dataset": loaded.setup.dataset.name,
-                "attempted": attempted,
-                "scored": scored,
-                "failed": attempted - scored,
-                "metrics": rows,
-                "failures": evaluation.failures,
-            }
-        )
-    else:
-        say(f"{loaded.setup.dataset.name}: {attempted} questions, {scored} scored, {attempted - scored} failed")
-        cells = [[metric, f"{r['mean']:.4f}", f"{r['low']:.4f} .. {r['high']:.4f}"] for metric, r in rows.items()]
-        table(cells, ["metric", "mean", "95 % interval"], frozenset({1}))
-        for question, failure in evaluation.failures.items():
-            say(f"{question} failed in {failure['stage']}: {failure['error']}")
-    if scored < attempted:
+        say_json({"dataset": data.name, **{part: _scores(loaded, found[part]) for part in found}})
+    for part, evaluation in () if as_json else found.items():
+        _say_scores(f"{data.name}, {part} questions", _scores(loaded, evaluation))
+    if not all(evaluation.complete for evaluation in found.values()):
         raise typer.Exit(1)
+
+
+def _scores(loaded: Pipeline, evaluation: Evaluation) -> dict[str, Any]:
+    from ragsmith.exported import METRICS
+    from ragsmith.statistics import bootstrap_interval
+
+    metrics = {}
+    for metric in METRICS:
+        if values := evaluation.values(metric, loaded.weights):
+            low, high = bootstrap_interval(values)
+            metrics[metric] = {"mean": math.fsum(values) / len(values), "low": low, "high": high}
+    return {
+        "attempted": len(evaluation.questions),
+        "scored": len(evaluation.records),
+        "failed": len(evaluation.failures),
+        "metrics": metrics,
+        "failures": evaluation.failures,
+    }
+
+
+def _say_scores(title: str, scores: dict[str, Any]) -> None:
+    say(f"{title}: {scores['attempted']} attempted = {scores['scored']} scored + {scores['failed']} failed")
+    rows = [[name, f"{m['mean']:.4f}", f"{m['low']:.4f} .. {m['high']:.4f}"] for name, m in scores["metrics"].items()]
+    table(rows, ["metric", "mean", "95 % interval"], frozenset({1}))
+    for question, failure in scores["failures"].items():
+        say(f"{question} failed in {failure['stage']}: {failure['error']}")
+    say()
 
 
 @app.command()
@@ -119,8 +134,12 @@ def verify(
     with _loaded(pipeline, None, cache, base_url) as loaded:
         differences = loaded.verify()
     parts = ", ".join(f"{scores['questions']} {part} questions" for part, scores in loaded.expected.items())
+    changed = loaded.changed_models()
+    for role, (then, now) in changed.items():
+        note(f"the {role.replace('_', ' ')} is not what it was: {then} then, {now} now")
     if as_json:
-        say_json({"verified": not differences, "differences": [asdict(d) for d in differences]})
+        found = [asdict(difference) for difference in differences]
+        say_json({"verified": not differences, "differences": found, "changed_models": changed})
     elif not differences:
         say(f"verified: every score is reproduced to {TOLERANCE:g} on {parts}")
     for difference in () if as_json else differences:

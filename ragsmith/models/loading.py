@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 EXTRACTIVE = "extractive"
 WORDLLAMA = "wordllama"
 LATE_INTERACTION = "late_interaction"
+QUESTIONS_IN_FLIGHT = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,15 @@ class ModelNames:
     cross_encoder: str = LATE_INTERACTION
     judge: str | None = None
     base_url: str | None = None
+
+    @property
+    def embedded(self) -> bool:
+        """Whether every model runs in this process, so that processes save time and waiting does not."""
+        return self.language_model == EXTRACTIVE and self.judge in (None, EXTRACTIVE)
+
+    def workers(self) -> int:
+        """How many workers suit these models: a process for each core, or a number of questions in flight."""
+        return (os.cpu_count() or 1) if self.embedded else QUESTIONS_IN_FLIGHT
 
 
 def load_models(names: ModelNames, texts: Sequence[str]) -> Models:

@@ -15,12 +15,17 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from ragsmith.errors import ModelError, UsageError
+from ragsmith.errors import ModelError, ModelUnavailable, UsageError
 from ragsmith.gateway import Completion, Usage
 
 TIMEOUT_SECONDS = 120.0
 ATTEMPTS = 3
 TRANSIENT = frozenset({408, 409, 429, 500, 502, 503, 504})
+REFUSED = frozenset({401, 403, 404})
+FAILURES_IN_A_ROW = 5
+"""Requests given up one after the other, over all threads, before the provider counts as down."""
+LONGEST_PAUSE = 60.0
+"""Seconds; a server that asks for more is given up for this request."""
 
 
 class OpenAIChat:
@@ -33,6 +38,9 @@ class OpenAIChat:
         self._base_url = base_url or os.environ.get("OPENAI_BASE_URL")
         self._attempts = attempts
         self._pause = pause
+        self._failures = 0
+        if self._base_url is not None and not self._base_url.startswith(("http://", "https://")):
+            raise UsageError("the base URL must begin with http:// or https://, such as http://localhost:11434/v1")
         if self._base_url is None and "OPENAI_API_KEY" not in os.environ:
             raise UsageError("OPENAI_API_KEY is not set: export it, or give --base-url of a server that needs no key")
 
@@ -57,18 +65,23 @@ class OpenAIChat:
 
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
         """See `ragsmith.gateway.ChatModel`."""
-        problem = ""
+        problem, asked_to_wait = "", 0.0
         for attempt in range(self._attempts):
             if attempt:
-                time.sleep(self._pause * 2 ** (attempt - 1))
+                time.sleep(max(self._pause * 2 ** (attempt - 1), asked_to_wait))
             started = time.perf_counter()
-            problem, reply = self._attempt(prompt, max_tokens, sample)
+            problem, reply, asked_to_wait = self._attempt(prompt, max_tokens, sample)
             if reply is not None:
+                self._failures = 0
                 return replace(reply, usage=replace(reply.usage, seconds=time.perf_counter() - started))
-        raise ModelError(f"{self.id}: {problem} (tried {self._attempts} times)")
+        self._failures += 1
+        message = f"{self.id}: {problem} (tried {self._attempts} times)"
+        if self._failures >= FAILURES_IN_A_ROW:
+            raise ModelUnavailable(f"{message}; {self._failures} requests in a row failed: run the same command later")
+        raise ModelError(message)
 
-    def _attempt(self, prompt: str, max_tokens: int, sample: int) -> tuple[str, Completion | None]:
-        """A problem that may pass, or a reply."""
+    def _attempt(self, prompt: str, max_tokens: int, sample: int) -> tuple[str, Completion | None, float]:
+        """A problem that may pass, or a reply; and the seconds that the server asks to wait."""
         import openai  # noqa: PLC0415
 
         try:
@@ -81,14 +94,24 @@ class OpenAIChat:
             )
         except openai.APIStatusError as error:
             problem = f"HTTP {error.status_code}"
+            if error.status_code in REFUSED:
+                raise ModelUnavailable(f"{self.id}: {problem}: the server refuses the key or the model") from None
             if error.status_code not in TRANSIENT:
                 raise ModelError(f"{self.id}: {problem}: the server refuses the request") from None
-            return problem, None
+            return problem, None, _seconds(error.response.headers.get("retry-after"))
         except openai.APIConnectionError as error:
-            return f"no answer from the server ({type(error).__name__})", None
+            return f"no answer; is the server running? ({type(error).__name__})", None, 0.0
         except (json.JSONDecodeError, UnicodeDecodeError, openai.APIResponseValidationError):
-            return "the reply is not valid JSON", None
-        return _checked(reply)
+            return "the reply is not valid JSON", None, 0.0
+        return (*_checked(reply), 0.0)
+
+
+def _seconds(retry_after: str | None) -> float:
+    """What a ``Retry-After`` header asks for, in seconds and capped; a date is left to the pauses of our own."""
+    try:
+        return min(LONGEST_PAUSE, max(0.0, float(retry_after or 0.0)))
+    except ValueError:
+        return 0.0
 
 
 def _checked(reply: Any) -> tuple[str, Completion | None]:

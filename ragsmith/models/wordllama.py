@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsmith.code import fingerprint
 from ragsmith.errors import UsageError
 from ragsmith.models import Vectors
 
@@ -42,8 +43,8 @@ class WordLlamaEmbedder:
 
     @cached_property
     def id(self) -> str:
-        """Model and version of the package that ships it."""
-        return f"{PACKAGE}:{MODEL}@{version(PACKAGE)}"
+        """Model, version of the package that ships it, of its tokenizer's, and of the code here."""
+        return f"{PACKAGE}:{MODEL}@{version(PACKAGE)}:{version('tokenizers')}:{fingerprint(__name__)}"
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed ``texts``: shape ``(len(texts), 256)``, rows of length 1, or 0 for a text without tokens."""

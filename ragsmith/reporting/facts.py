@@ -116,6 +116,11 @@ def notes(material: Material, ranking: Sequence[Row]) -> tuple[str, ...]:
             "Answers were judged by the embedded extractive judge: generation and fitness compare pipelines here, "
             "and are not comparable with scores by an LLM judge."
         )
+    if material.tests > 1:
+        found.append(
+            f"The test questions have been used by {material.tests:,} runs in this cache. Whoever reports the best of "
+            "several verdicts reports luck: decide which search counts before it runs."
+        )
     if ranking and ranking[0].key != run.value.get("winner", ranking[0].key):
         found.append(
             "Pipelines were completed after this run chose its winner; the winner shown first is the run's own."

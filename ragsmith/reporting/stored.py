@@ -75,6 +75,7 @@ class Material:
         self.proposals = _proposals(store, run)
         self.keys = _keys(value, self.proposals)
         wanted = set(self.keys)
+        self.tests = sum("test" in other.value for other in store.runs() if other.dataset == run.dataset)
         self._tested = set(value.get("test", {}).values())
         self._candidates: dict[str, Candidate] = {
             row.key: read_configuration(row.configuration["pipeline"])

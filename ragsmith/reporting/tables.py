@@ -53,7 +53,7 @@ def activity_csv(domain: Domain) -> str:
 
 def questions_csv(domain: Domain) -> str:
     """Winner and what it is compared to, question by question."""
-    names = list(dict.fromkeys(name for answered in domain.answered for name in answered.values))
+    names = sorted({name for answered in domain.answered for name in answered.values})
     rows = (
         [a.split, a.question, a.type, a.pipeline, a.state, *(_number(a.values.get(name)) for name in names)]
         for a in domain.answered

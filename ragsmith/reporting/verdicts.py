@@ -32,7 +32,7 @@ def compare(tested: Mapping[str, Evaluation], weights: Weights, budget: int) -> 
             label(others[name].candidate),
             found,
             None if found is None else p,
-            None if found is None else verdict(found, p),
+            None if found is None else verdict(found, p, family=len(others)),
         )
         for (name, found), p in zip(differences.items(), adjusted, strict=True)
     )

@@ -100,6 +100,10 @@ def summary_lines(domain: Domain) -> list[str]:
         lines.append(_ranked(None, domain.random, against_random(domain)))
     lines += ["", f"verdict: {headline(domain)}"]
     lines += [f"  {sentence(comparison)}" for comparison in domain.comparisons]
+    if domain.comparisons:
+        lines.append("  (each interval is a 95 % one by itself; p, adjusted for all comparisons, decides)")
+    if failed := sum(failure.count for failure in domain.failures):
+        lines += ["", f"{failed:,} answers failed, and their pipelines have no score: see Failures in the report"]
     return [_CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", line) for line in lines]
 
 

@@ -121,7 +121,7 @@ def test_an_export_elsewhere_finds_its_documents(
     path = tmp_path / "deep" / "down" / "winner.yaml"
     assert ragsmith("export", "--dataset", tiny_folder, "-o", path).code == 0
     exported, original = yaml.safe_load(path.read_text()), yaml.safe_load(winner.read_text())
-    del exported["dataset"]["location"], original["dataset"]["location"]
+    del exported["dataset"]["path"], original["dataset"]["path"]
     assert exported == original
     assert ragsmith("ask", path, "Who founded the library?").code == 0
 
@@ -190,12 +190,15 @@ def test_an_evaluation_has_intervals_and_denominators(winner: Path, ragsmith: Co
     cache = tmp_path / "cache.sqlite"
     shown = ragsmith("evaluate", winner, "--cache", cache)
     assert shown.code == 0
-    assert "island: 24 questions, 24 scored, 0 failed" in shown.out
+    assert "island, search questions: 18 attempted = 18 scored + 0 failed" in shown.out
+    assert "island, test questions: 6 attempted = 6 scored + 0 failed" in shown.out
     assert "95 % interval" in shown.out
     said = json.loads(ragsmith("evaluate", winner, "--cache", cache, "--json").out)
-    assert (said["attempted"], said["scored"], said["failed"]) == (24, 24, 0)
-    for row in said["metrics"].values():
-        assert row["low"] <= row["mean"] <= row["high"]
+    for part, questions in (("search", 18), ("test", 6)):
+        scores = said[part]
+        assert (scores["attempted"], scores["scored"], scores["failed"]) == (questions, questions, 0)
+        for row in scores["metrics"].values():
+            assert row["low"] <= row["mean"] <= row["high"]
 
 
 def test_an_evaluation_on_another_data_set(winner: Path, ragsmith: Command, tiny_folder: Path, tmp_path: Path) -> None:
@@ -204,7 +207,7 @@ def test_an_evaluation_on_another_data_set(winner: Path, ragsmith: Command, tiny
     lines = (folder / "questions.jsonl").read_text().splitlines(keepends=True)
     (folder / "questions.jsonl").write_text("".join(lines[::2]))
     said = json.loads(ragsmith("evaluate", winner, "--dataset", folder, "--cache", tmp_path / "c.sqlite", "--json").out)
-    assert (said["attempted"], said["scored"]) == (12, 12)
+    assert (said["all"]["attempted"], said["all"]["scored"]) == (12, 12)
 
 
 def test_the_exported_scores_are_reproduced(winner: Path, ragsmith: Command) -> None:
@@ -212,7 +215,11 @@ def test_the_exported_scores_are_reproduced(winner: Path, ragsmith: Command) -> 
     assert shown.code == 0
     assert shown.out.startswith("verified: every score is reproduced")
     assert "18 search questions, 6 test questions" in shown.out
-    assert json.loads(ragsmith("verify", winner, "--json").out) == {"verified": True, "differences": []}
+    assert json.loads(ragsmith("verify", winner, "--json").out) == {
+        "verified": True,
+        "differences": [],
+        "changed_models": {},
+    }
 
 
 def test_a_changed_number_is_noticed(winner: Path, ragsmith: Command) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from ragsmith.errors import ModelError, UsageError
+from ragsmith.errors import ModelError, ModelUnavailable, UsageError
 from ragsmith.gateway import Usage
 from ragsmith.models.openai_chat import OpenAIChat
 
@@ -151,9 +152,46 @@ def test_a_garbled_reply_is_asked_again(chat: OpenAIChat, server: Server, body: 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
 def test_a_refusal_is_not_asked_again(chat: OpenAIChat, server: Server, status: int) -> None:
     server.otherwise = lambda request: (status, json.dumps({"error": {"message": f"bad key {KEY}"}}).encode(), {})
-    with pytest.raises(ModelError, match=f"HTTP {status}"):
+    # with this key or model every request would be refused: the run stops; otherwise it is this request alone
+    refused = ModelUnavailable if status in (401, 403, 404) else ModelError
+    with pytest.raises(refused, match=f"HTTP {status}"):
         ask(chat)
     assert len(server.requests) == 1
+
+
+def test_a_server_that_fails_again_and_again_counts_as_down(chat: OpenAIChat, server: Server) -> None:
+    server.otherwise = lambda request: (503, b"{}", {})
+    for _ in range(4):
+        with pytest.raises(ModelError, match="HTTP 503"):
+            ask(chat)
+    with pytest.raises(ModelUnavailable, match="5 requests in a row failed"):
+        ask(chat)
+
+
+def test_one_good_reply_ends_a_row_of_failures(chat: OpenAIChat, server: Server) -> None:
+    down, up = [(503, b"{}", {})] * 3, [good(completion("Four crowns."))]
+    server.replies = [*down * 4, *up, *down * 4]
+    for _ in range(4):
+        with pytest.raises(ModelError, match="HTTP 503"):
+            ask(chat)
+    assert ask(chat).text == "Four crowns."
+    for _ in range(4):
+        with pytest.raises(ModelError, match="HTTP 503"):
+            ask(chat)
+
+
+def test_a_server_says_how_long_to_wait(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.replies = [(429, b"{}", {"Retry-After": "0.3"}), good(completion("Four crowns."))]
+    chat = OpenAIChat("tiny", base_url=server.url, pause=0.0)
+    started = time.monotonic()
+    assert ask(chat).text == "Four crowns."
+    assert time.monotonic() - started >= 0.3
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:9/v1", "localhost", "ftp://localhost"])
+def test_a_base_url_needs_its_scheme(url: str) -> None:
+    with pytest.raises(UsageError, match="must begin with http"):
+        OpenAIChat("tiny", base_url=url)
 
 
 def test_a_trouble_that_does_not_pass_is_an_error_after_three_attempts(chat: OpenAIChat, server: Server) -> None:
@@ -218,7 +256,7 @@ def test_a_page_sent_as_text_is_no_answer(chat: OpenAIChat, server: Server) -> N
 
 def test_a_server_that_is_not_there_is_an_error(server: Server) -> None:
     chat = OpenAIChat("tiny", base_url="http://127.0.0.1:9/v1", pause=0.0)
-    with pytest.raises(ModelError, match="no answer from the server"):
+    with pytest.raises(ModelError, match="is the server running"):
         ask(chat)
     chat._client.close()
 
@@ -237,7 +275,7 @@ def test_the_key_is_in_no_message(chat: OpenAIChat, server: Server, status: int)
     import traceback  # noqa: PLC0415
 
     server.otherwise = lambda request: (status, json.dumps({"error": {"message": f"no {KEY}"}}).encode(), {})
-    with pytest.raises(ModelError) as raised:
+    with pytest.raises((ModelError, ModelUnavailable)) as raised:
         ask(chat)
     assert KEY not in str(raised.value)
     assert KEY not in repr(raised.value)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragsmith.code import fingerprint
 from ragsmith.models.wordllama import WordLlamaEmbedder
 
 EMBEDDER = WordLlamaEmbedder()
@@ -88,7 +89,8 @@ def test_vocabulary_spells_the_tokens() -> None:
 
 
 def test_identity_names_the_model_and_the_installed_version() -> None:
-    assert EMBEDDER.id == f"wordllama:l2_supercat_256@{version('wordllama')}"
+    code = fingerprint("ragsmith.models.wordllama")
+    assert EMBEDDER.id == f"wordllama:l2_supercat_256@{version('wordllama')}:{version('tokenizers')}:{code}"
 
 
 def test_it_travels_to_another_process() -> None:

@@ -9,7 +9,7 @@ from ragsmith.families import query_expansion
 from ragsmith.fusion import convex_combination
 from ragsmith.graph import names
 from ragsmith.models import LanguageModel
-from ragsmith.tasks import Task, lines
+from ragsmith.tasks import Task, questions
 from ragsmith.types import Hits, Question, Search
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ DECOMPOSE = Task(
         "must make sense alone: repeat names instead of writing 'it' or 'they'. If a single fact answers the question, "
         "repeat it unchanged. One question a line, and nothing else."
     ),
-    parse=lines,
+    parse=questions,
     offline=sub_questions_offline,
     max_tokens=256,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ragsmith.families import query_expansion
 from ragsmith.fusion import convex_combination, reciprocal_rank_fusion
 from ragsmith.models import LanguageModel
-from ragsmith.tasks import Task, text
+from ragsmith.tasks import Task, told
 from ragsmith.types import Hits, Question, Search
 
 if TYPE_CHECKING:
@@ -15,6 +15,15 @@ if TYPE_CHECKING:
 
 SENTENCES = 3
 FEEDBACK = 3
+
+
+def passage(reply: str) -> str:
+    """Parse a reply that is one passage.
+
+    Raises:
+        ValueError: the reply is blank or a refusal.
+    """
+    return told(reply, "passage|paragraph")
 
 
 def imagine_offline(model: ExtractiveModel, *, sample: int, question: str) -> str:
@@ -39,7 +48,7 @@ IMAGINE = Task(
         "Use the terms that such a text would use. Whether it is true does not matter: it serves to find real "
         "passages. Reply with the passage alone, without refusing and without remarks."
     ),
-    parse=text,
+    parse=passage,
     offline=imagine_offline,
 )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ragsmith.families import query_expansion
 from ragsmith.fusion import convex_combination
 from ragsmith.models import LanguageModel
-from ragsmith.tasks import Task, lines
+from ragsmith.tasks import Task, questions
 from ragsmith.text import STOP_WORDS
 from ragsmith.types import Hits, Question, Search
 
@@ -59,7 +59,7 @@ PARAPHRASE = Task(
         "different words: synonyms, technical and plain terms, another sentence structure. Keep names and numbers as "
         "they are. One wording a line, and nothing else."
     ),
-    parse=lines,
+    parse=questions,
     offline=paraphrases_offline,
     max_tokens=256,
 )

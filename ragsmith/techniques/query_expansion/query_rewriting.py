@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ragsmith.families import query_expansion
 from ragsmith.models import LanguageModel
-from ragsmith.tasks import Task
+from ragsmith.tasks import Task, query
 from ragsmith.text import STOP_WORDS, words
 from ragsmith.types import Hits, Question, Search
 
@@ -15,18 +15,6 @@ if TYPE_CHECKING:
 
 ADDED = 5
 """Words that the relevance model adds."""
-
-
-def query(reply: str) -> str:
-    """Parse a reply that is one line: the query.
-
-    Raises:
-        ValueError: it is blank, or says more than a query.
-    """
-    line = reply.strip().strip("\"'“”`").strip()
-    if not line or "\n" in line:
-        raise ValueError(f"not a query of one line: {reply[:100]!r}")
-    return line
 
 
 def rewrite_offline(model: ExtractiveModel, *, sample: int, question: str) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ragsmith.families import query_expansion
 from ragsmith.fusion import reciprocal_rank_fusion
 from ragsmith.models import LanguageModel
-from ragsmith.tasks import Task, lines
+from ragsmith.tasks import Task, questions
 from ragsmith.text import STOP_WORDS, words
 from ragsmith.types import Hits, Question, Search
 
@@ -49,7 +49,7 @@ RELATE = Task(
         "consequence, person concerned or example of the same matter. Together they should bring up everything that a "
         "full answer draws on. One question a line, and nothing else."
     ),
-    parse=lines,
+    parse=questions,
     offline=perspectives_offline,
     max_tokens=256,
 )

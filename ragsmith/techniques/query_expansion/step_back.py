@@ -9,7 +9,7 @@ from ragsmith.families import query_expansion
 from ragsmith.fusion import convex_combination
 from ragsmith.graph import names
 from ragsmith.models import LanguageModel
-from ragsmith.tasks import Task, text
+from ragsmith.tasks import Task, query
 from ragsmith.text import STOP_WORDS, words
 from ragsmith.types import Hits, Question, Search
 
@@ -65,7 +65,7 @@ STEP_BACK = Task(
         "Take a step back: write one broader question about the rule, principle or background that this question is a "
         "case of. Leave out particular names, dates and amounts. Reply with that question alone."
     ),
-    parse=text,
+    parse=query,
     offline=broader_offline,
     max_tokens=96,
 )

@@ -51,9 +51,9 @@ def test_header_is_one_clean_line(reply: str, expected: str) -> None:
     assert header(reply) == expected
 
 
-@pytest.mark.parametrize("reply", ["", " \n ", "Sure!\nThe bell", "x" * (LONGEST_HEADER + 1)])
+@pytest.mark.parametrize("reply", ["", " \n ", "The bell\nand the tower", "x" * (LONGEST_HEADER + 1)])
 def test_header_refuses_what_is_no_header(reply: str) -> None:
-    with pytest.raises(ValueError, match="not a header"):
+    with pytest.raises(ValueError, match=r"blank|not a header"):
         header(reply)
 
 

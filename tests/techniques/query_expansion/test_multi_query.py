@@ -62,7 +62,7 @@ def test_nothing_found_is_no_hits(search: Callable[..., Any]) -> None:
 
 def test_a_preamble_is_not_searched() -> None:
     assert PARAPHRASE.parse("Here are two wordings:\n1. Who owes?\n2. Who gives?") == ("Who owes?", "Who gives?")
-    with pytest.raises(ValueError, match="no items"):
+    with pytest.raises(ValueError, match="no question"):
         PARAPHRASE.parse("Here you go:")
 
 
