@@ -35,7 +35,28 @@ class Memo(Generic[V]):
         value = self._done.get(key, _MISSING)
         if value is not _MISSING:
             return cast(V, value)
-        return self.get_many((key,), lambda _: (compute(),))[0]
+        with self._lock:
+            value = self._done.get(key, _MISSING)
+            if value is not _MISSING:
+                return cast(V, value)
+            others = key in self._running
+            if others:
+                waiting = self._running[key] = self._running[key] or Future()
+            else:
+                self._running[key] = None
+        if others:
+            return waiting.result()
+        try:
+            computed = compute()
+        except BaseException as error:
+            self._fail([key], error)
+            raise
+        with self._lock:
+            self._done[key] = computed
+            waited_for = self._running.pop(key)
+        if waited_for is not None:
+            waited_for.set_result(computed)
+        return computed
 
     def get_many(self, keys: Sequence[Hashable], compute: Callable[[list[Any]], Sequence[V]]) -> list[V]:
         """The values of ``keys``; ``compute`` is given, once, the distinct keys that nobody has or is computing.
@@ -67,11 +88,7 @@ class Memo(Generic[V]):
             if len(values) != len(mine):
                 raise RuntimeError(f"{len(mine)} values were asked for and {len(values)} came back")
         except BaseException as error:
-            with self._lock:
-                waited_for = [self._running.pop(key) for key in mine]
-            for future in waited_for:
-                if future is not None:
-                    future.set_exception(error)
+            self._fail(mine, error)
             raise
         with self._lock:
             self._done.update(zip(mine, values, strict=True))
@@ -79,3 +96,10 @@ class Memo(Generic[V]):
         for value, future in zip(values, waited_for, strict=True):
             if future is not None:
                 future.set_result(value)
+
+    def _fail(self, mine: Sequence[Hashable], error: BaseException) -> None:
+        with self._lock:
+            waited_for = [self._running.pop(key) for key in mine]
+        for future in waited_for:
+            if future is not None:
+                future.set_exception(error)

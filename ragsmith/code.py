@@ -19,6 +19,7 @@ DECLARATIVE = frozenset({"ragsmith", "ragsmith.errors", "ragsmith.families", "ra
 """Modules that declare, and cannot change what a technique returns."""
 
 
+@cache
 def fingerprint(module: str) -> str:
     """Digest of ``module`` and of all ragsmith modules it builds on, 16 hex digits."""
     state = hashlib.blake2b(digest_size=8)

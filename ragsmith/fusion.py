@@ -95,7 +95,8 @@ def _fused(lists: Sequence[Hits], votes: Sequence[Sequence[float]], scale: Scale
             chunks[hit.chunk.id] = hit.chunk
             gathered[hit.chunk.id].append(vote)
     # fsum: the same votes in another order have to tie
-    return ranked(Hit(chunks[key], math.fsum(given), scale) for key, given in gathered.items())
+    order = sorted((-math.fsum(given), key) for key, given in gathered.items())
+    return tuple(Hit(chunks[key], -score, scale) for score, key in order)
 
 
 def _same_scale(hits: Iterable[Hit]) -> None:

@@ -7,7 +7,6 @@ candidate that profits from the cache does not look cheap; the gateway's own cou
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Protocol, TypeGuard, TypeVar
@@ -25,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What something cost. ``seconds`` is time in models, as measured when the calls were made."""
+    """What something cost. ``seconds`` is how long models elsewhere took to reply, when the calls were made."""
 
     calls: int = 0
     texts_embedded: int = 0
@@ -53,6 +52,10 @@ class Usage:
         return [each + Usage(calls, texts, pairs, read, written), *[each] * (n - 1)]
 
 
+NOTHING = Usage()
+ONE_CALL = Usage(calls=1)
+
+
 class Meter:
     """Adds up usages, of which there are too many to make a new value for each sum."""
 
@@ -73,6 +76,8 @@ class Meter:
 
     def total(self) -> Usage:
         """The sum so far."""
+        if not (self.calls or self.texts_embedded or self.pairs_scored):
+            return NOTHING
         return Usage(
             self.calls, self.texts_embedded, self.pairs_scored, self.input_tokens, self.output_tokens, self.seconds
         )
@@ -251,9 +256,7 @@ class Gateway:
 
         def compute() -> tuple[T, Usage]:
             self.count("language_model", made=1)
-            started = time.perf_counter()
-            result = model.run(task, sample=sample, **inputs)
-            return result, Usage(calls=1, seconds=time.perf_counter() - started)
+            return model.run(task, sample=sample, **inputs), ONE_CALL
 
         self.count("language_model", asked=1)
         return self._replies.get((model.id, task, sample, *inputs.items()), compute)

@@ -151,7 +151,7 @@ class Engine:
         self._indexes: Memo[Index] = Memo()
         self._graph: Memo[EntityGraph] = Memo()
         self._numbers: dict[Any, int] = {}
-        self._fingerprints: Memo[str] = Memo()
+        self._fingerprints: dict[int, str] = {}
         self._lock = threading.Lock()
 
     def index(self, gene: Gene) -> Index:
@@ -225,7 +225,10 @@ class Engine:
 
     def fingerprint(self, output: Held) -> str:
         """Short digest of what a stage's output says, the same in every process: chunk ids in order, or texts."""
-        return self._fingerprints.get(output.number, lambda: _fingerprint(output.value))
+        found = self._fingerprints.get(output.number)
+        if found is None:
+            found = self._fingerprints[output.number] = _fingerprint(output.value)
+        return found
 
     def call(self, gene: Gene, arguments: Sequence[Any]) -> tuple[Any, Usage]:
         """Run a gene's technique on values with metered tools."""

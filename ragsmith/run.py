@@ -10,10 +10,12 @@ things it has to beat: naive RAG, BM25, and the best of as many random candidate
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import islice
+from random import Random
 from typing import Any
 
 from ragsmith.baselines import BASELINES, baseline
@@ -23,7 +25,7 @@ from ragsmith.errors import RagsmithError
 from ragsmith.evaluate import Evaluation, Evaluator
 from ragsmith.families import FAMILIES
 from ragsmith.gateway import KINDS
-from ragsmith.pipeline import Candidate
+from ragsmith.pipeline import Candidate, Gene
 from ragsmith.ranking import ranked
 from ragsmith.runner import Work
 from ragsmith.scoring import Weights
@@ -31,11 +33,9 @@ from ragsmith.setup import Setup
 from ragsmith.space import Space
 from ragsmith.splits import Split, split
 from ragsmith.store import ProposalRow, ResultRow, RunState, Store
-from ragsmith.strategies import GeneticSettings, RandomSearch, make_strategy
+from ragsmith.strategies import GeneticSettings, make_strategy
+from ragsmith.strategies.random_search import shuffled_space
 from ragsmith.strategies.strategy import Genome, Strategy
-
-RANDOM_BATCH = 50
-"""Candidates that random search asks for at once; they do not depend on each other."""
 
 
 @dataclass(frozen=True)
@@ -79,9 +79,6 @@ class Outcome:
     def calls_made(self) -> int:
         """Calls of all models that were really made."""
         return sum(counts.made for counts in self.work.calls.values()) if self.work else 0
-
-
-Proposed = list[tuple[Genome, Evaluation]]
 
 
 def run_key(setup: Setup, space: Space, settings: RunSettings) -> str:
@@ -139,9 +136,6 @@ class _Run:
         self._now = now
         self._started = now()
         self._split: Split = split(setup.dataset)
-        self._evaluations: dict[str, Evaluation] = {}
-        # the same seed on two data sets must not mean the same first candidates: they would agree for no other reason
-        self._seed = int(digest("seed", settings.genetic.seed, setup.dataset.digest)[:8], 16)
         self._stopped = False
         self._incremental = True
         self._proposals: list[ProposalRow] = []
@@ -175,81 +169,40 @@ class _Run:
         return Outcome(self._key, state, winner, evaluator.computed, evaluator.reused, work, evaluator.rows)
 
     def _search(self, value: dict[str, Any]) -> Evaluation:
-        examples = self._split.search
-        value["baselines"] = {name: e.key for name, e in self._baselines(examples).items()}
         settings = self._settings
+        self._prelude(value)
         strategy = make_strategy(
             settings.strategy,
             self._space.sizes,
-            replace(settings.genetic, seed=self._seed),
+            settings.genetic,
             repair=self._space.repair,
             max_evaluations=settings.max_evaluations,
         )
-        proposed = self._follow(strategy, "search", self._keep)
+        proposed, drawn = self._follow(strategy)
         value["history"] = [asdict(generation) for generation in strategy.history]
-        ranking = ranked([evaluation for _, evaluation in proposed], settings.weights)
+        value["random"] = [evaluation.key for evaluation in drawn]
+        ranking = ranked(proposed, settings.weights)
         if not ranking:
-            raise RagsmithError(_nothing_complete([evaluation for _, evaluation in proposed]))
+            raise RagsmithError(_nothing_complete(proposed))
         winner = ranking[0]
         value["winner"] = winner.key
-        compare = settings.compare and not self._stopped
-        value["random"] = self._random(len(proposed)) if compare and settings.strategy != "random" else []
-        value["probes"] = self._probes() if compare and not self._stopped else []
         if not self._stopped:
-            self._test(value, winner)
+            self._test(value, winner, ranked(drawn, settings.weights))
         return winner
 
-    def _follow(
-        self, strategy: Strategy, phase: str, keep: Callable[[int, int, Proposed], None] | None = None
-    ) -> Proposed:
-        """Evaluate what ``strategy`` proposes until it is done; ``keep`` is given position, step and batch of each."""
-        proposed: Proposed = []
-        weights = self._settings.weights
-        while not self._stopped and (batch := strategy.propose()):
-            step = len(strategy.history)
-            evaluated = list(zip(batch, self._evaluate(self._candidates(batch), self._split.search), strict=True))
-            if keep:
-                keep(len(proposed), step, evaluated)
-            proposed += evaluated
-            strategy.tell({genome: evaluation.mean("fitness", weights) for genome, evaluation in evaluated})
-            score, candidate = None, None
-            if best := strategy.best():
-                score, candidate = best[1], self._space.candidate(best[0])
-            self._on_step(Step(phase, step, len(proposed), score, candidate))
-            limit = self._settings.time_limit
-            # replaying what is stored does not count: a limit shorter than the replay would never let a run end
-            late = limit is not None and self._now() - self._started >= limit
-            self._stopped = late and self._evaluator.computed > 0
-        return proposed
-
-    def _keep(self, position: int, step: int, batch: Proposed) -> None:
-        weights = self._settings.weights
-        rows = [
-            ProposalRow(
-                position + i, step, list(genome), evaluation.key, {"fitness": evaluation.mean("fitness", weights)}
-            )
-            for i, (genome, evaluation) in enumerate(batch)
+    def _prelude(self, value: dict[str, Any]) -> None:
+        """Evaluate the baselines and, to compare, every option of the space switched on alone in naive RAG."""
+        probes = self._probes() if self._settings.compare else []
+        candidates = [*(baseline(name) for name in BASELINES), *(candidate for _, candidate in probes)]
+        evaluations = self._evaluator.evaluate(candidates, self._split.search)
+        value["baselines"] = {name: e.key for name, e in zip(BASELINES, evaluations, strict=False)}
+        value["probes"] = [
+            {"family": gene.technique.family, "option": str(gene), "key": evaluation.key}
+            for (gene, _), evaluation in zip(probes, evaluations[len(BASELINES) :], strict=True)
         ]
-        self._proposals += rows
-        if self._incremental:
-            self._store.put_proposals(self._key, rows)
+        self._on_step(Step("baselines, each option alone", 0, len(candidates), None, None))
 
-    def _candidates(self, genomes: Sequence[Genome]) -> list[Candidate]:
-        return [self._space.candidate(genome) for genome in genomes]
-
-    def _random(self, budget: int) -> list[str]:
-        """Keys of as many random candidates as the search evaluated, in the order drawn."""
-        strategy = RandomSearch(
-            self._space.sizes,
-            seed=self._seed,
-            batch=RANDOM_BATCH,
-            repair=self._space.repair,
-            max_evaluations=budget,
-        )
-        return [evaluation.key for _, evaluation in self._follow(strategy, "random search, same budget")]
-
-    def _probes(self) -> list[dict[str, str]]:
-        """Every option of the space switched on alone in naive RAG."""
+    def _probes(self) -> list[tuple[Gene, Candidate]]:
         plain = baseline("naive")
         probes = [
             (gene, (*plain[:place], gene, *plain[place + 1 :]))
@@ -257,36 +210,65 @@ class _Run:
             for gene in options
             if gene != plain[place]
         ]
-        probes = [(gene, candidate) for gene, candidate in probes if self._space.allows(candidate)]
-        evaluations = self._evaluate([candidate for _, candidate in probes], self._split.search)
-        self._on_step(Step("each option alone", 0, len(probes), None, None))
-        return [
-            {"family": gene.technique.family, "option": str(gene), "key": evaluation.key}
-            for (gene, _), evaluation in zip(probes, evaluations, strict=True)
-        ]
+        return [(gene, candidate) for gene, candidate in probes if self._space.allows(candidate)]
 
-    def _test(self, value: dict[str, Any], winner: Evaluation) -> None:
+    def _follow(self, strategy: Strategy) -> tuple[list[Evaluation], list[Evaluation]]:
+        """Evaluate what ``strategy`` proposes until it is done, and beside each batch as many random candidates.
+
+        So the comparison has the search's budget whenever one looks, and the workers have more to share out.
+        """
+        proposed: list[Evaluation] = []
+        drawn: list[Evaluation] = []
+        rivals = self._rivals()
+        while not self._stopped and (batch := strategy.propose()):
+            step = len(strategy.history)
+            beside = islice(rivals, len(batch))
+            candidates = [self._space.candidate(genome) for genome in (*batch, *beside)]
+            evaluations = self._evaluator.evaluate(candidates, self._split.search)
+            own = evaluations[: len(batch)]
+            drawn += evaluations[len(batch) :]
+            self._keep(len(proposed), step, batch, own)
+            proposed += own
+            strategy.tell({g: e.mean("fitness", self._settings.weights) for g, e in zip(batch, own, strict=True)})
+            self._say(strategy, step, len(proposed))
+            limit = self._settings.time_limit
+            # replaying what is stored does not count: a limit shorter than the replay would never let a run end
+            late = limit is not None and self._now() - self._started >= limit
+            self._stopped = late and self._evaluator.computed > 0
+        return proposed, drawn
+
+    def _rivals(self) -> Iterator[Genome]:
+        """Random feasible genomes, each once, drawn apart from the strategy."""
+        settings = self._settings
+        if not settings.compare or settings.strategy == "random":
+            return iter(())
+        return shuffled_space(self._space.sizes, self._space.repair, Random(settings.genetic.seed))
+
+    def _say(self, strategy: Strategy, step: int, evaluated: int) -> None:
+        score, candidate = None, None
+        if best := strategy.best():
+            score, candidate = best[1], self._space.candidate(best[0])
+        self._on_step(Step("search", step, evaluated, score, candidate))
+
+    def _keep(self, position: int, step: int, batch: Sequence[Genome], own: Sequence[Evaluation]) -> None:
+        weights = self._settings.weights
+        rows = [
+            ProposalRow(position + i, step, list(genome), e.key, {"fitness": e.mean("fitness", weights)})
+            for i, (genome, e) in enumerate(zip(batch, own, strict=True))
+        ]
+        self._proposals += rows
+        if self._incremental:
+            self._store.put_proposals(self._key, rows)
+
+    def _test(self, value: dict[str, Any], winner: Evaluation, drawn: Sequence[Evaluation]) -> None:
         if not self._split.test:
             return
         finalists = {"winner": winner.candidate, **{name: baseline(name) for name in BASELINES}}
-        drawn = ranked([self._evaluations[key] for key in value["random"]], self._settings.weights)
         if drawn:
             finalists["random"] = drawn[0].candidate
-        evaluations = self._evaluate(list(finalists.values()), self._split.test, keep=False)
+        evaluations = self._evaluator.evaluate(list(finalists.values()), self._split.test)
         value["test"] = {name: e.key for name, e in zip(finalists, evaluations, strict=True)}
         self._on_step(Step("test questions", 0, len(finalists), None, None))
-
-    def _baselines(self, examples: Sequence[Any]) -> dict[str, Evaluation]:
-        candidates = [baseline(name) for name in BASELINES]
-        return dict(zip(BASELINES, self._evaluate(candidates, examples), strict=True))
-
-    def _evaluate(
-        self, candidates: Sequence[Candidate], examples: Sequence[Any], *, keep: bool = True
-    ) -> list[Evaluation]:
-        evaluations = self._evaluator.evaluate(candidates, examples)
-        if keep:
-            self._evaluations.update((e.key, e) for e in evaluations)
-        return evaluations
 
     def _account(self, work: Work | None) -> dict[str, Any]:
         account: dict[str, Any] = {"computed": self._evaluator.computed, "reused": self._evaluator.reused}

@@ -64,14 +64,22 @@ class Setup:
 
     def evaluation_key(self, candidate: Candidate) -> str:
         """Identifies what every record of ``candidate`` on this data set depends on: a change in any of it misses."""
-        models = self.loaded_models.ids()
+        models = dict(self._model_ids)
         used = {kind for gene in candidate for kind in gene.technique.tools.values()}
         if "cross_encoder" not in used:
             del models["cross_encoder"]
-        code = [fingerprint(name) for name in ("ragsmith.scoring", "ragsmith.generation", "ragsmith.chunking")]
         genes = [gene.identity for gene in candidate]
-        libraries = [f"{name} {version(name)}" for name in ("bm25s", "PyStemmer")]
-        return digest("evaluation", self.dataset.digest, self.chunk_size, genes, models, code, libraries)
+        return digest("evaluation", self.dataset.digest, self.chunk_size, genes, models, self._code)
+
+    @cached_property
+    def _model_ids(self) -> dict[str, str]:
+        return self.loaded_models.ids()
+
+    @cached_property
+    def _code(self) -> list[str]:
+        """What scores depend on besides techniques, data and models: our code, and libraries that shape results."""
+        modules = ("ragsmith.scoring", "ragsmith.generation", "ragsmith.chunking")
+        return [*map(fingerprint, modules), *(f"{name} {version(name)}" for name in ("bm25s", "PyStemmer"))]
 
 
 def configuration(candidate: Candidate) -> dict[str, object]:

@@ -138,7 +138,28 @@ def test_steps_are_told(finished: tuple[Store, Outcome, list[Step]]) -> None:
     assert searching[-1].best == pytest.approx(outcome.winner.mean("fitness"))
     bests = [step.best for step in searching]
     assert bests == sorted(bests)  # type: ignore[type-var]
-    assert [step.phase for step in steps][-2:] == ["each option alone", "test questions"]
+    assert steps[0].phase == "baselines, each option alone"
+    assert steps[-1].phase == "test questions"
+
+
+def test_the_comparison_keeps_pace_with_the_search(
+    finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup, space: Space
+) -> None:
+    store, outcome, _ = finished
+    run = store.run(outcome.key)
+    assert run is not None
+    drawn = run.value["random"]
+    assert len(drawn) == len(set(drawn)) == min(len(proposals(store, outcome)), space.feasible_size)
+    assert {probe["family"] for probe in run.value["probes"]} <= {family.name for family in FAMILIES}
+
+
+def test_a_search_without_comparison_has_only_its_baselines(store: Store, tiny_setup: Setup, space: Space) -> None:
+    outcome = search(tiny_setup, space, store, replace(SETTINGS, compare=False))
+    run = store.run(outcome.key)
+    assert run is not None
+    assert (run.value["random"], run.value["probes"]) == ([], [])
+    assert set(run.value["baselines"]) == {"naive", "bm25"}
+    assert set(run.value["test"]) == {"winner", "naive", "bm25"}
 
 
 # --- the same command again ------------------------------------------------------------------------------------------
