@@ -14,7 +14,7 @@ import yaml
 from ragsmith.baselines import baseline
 from ragsmith.errors import DatasetError, RagsmithError, UsageError
 from ragsmith.exporting import winner_yaml
-from ragsmith.families import passage_filter
+from ragsmith.families import FAMILIES, passage_filter
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipeline import Candidate
 from ragsmith.registry import Technique
