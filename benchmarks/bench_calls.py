@@ -4,7 +4,8 @@ import tempfile
 from pathlib import Path
 
 from ragsmith.models.loading import ModelNames
-from ragsmith.run import RunSettings, search
+from ragsmith.run import search
+from ragsmith.run_description import RunSettings
 from ragsmith.setup import CHUNK_SIZE, prepare
 from ragsmith.space import load_space
 from ragsmith.store import Store

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ragsmith.datasets import load_dataset
     from ragsmith.exported import Pipeline
     from ragsmith.models.loading import ModelNames
-    from ragsmith.run import RunSettings
+    from ragsmith.run_description import RunSettings
     from ragsmith.scoring import Weights
     from ragsmith.space import load_space
     from ragsmith.strategies import GeneticSettings
@@ -39,7 +39,7 @@ _HOME = {
     "GeneticSettings": "ragsmith.strategies",
     "ModelNames": "ragsmith.models.loading",
     "Pipeline": "ragsmith.exported",
-    "RunSettings": "ragsmith.run",
+    "RunSettings": "ragsmith.run_description",
     "Weights": "ragsmith.scoring",
     "load_dataset": "ragsmith.datasets",
     "load_space": "ragsmith.space",

@@ -7,8 +7,9 @@ from pathlib import Path
 from ragsmith.exporting import write_winner
 from ragsmith.models.loading import ModelNames
 from ragsmith.reporting import write_report
-from ragsmith.run import Outcome, RunSettings
+from ragsmith.run import Outcome
 from ragsmith.run import search as run_search
+from ragsmith.run_description import RunSettings
 from ragsmith.setup import CHUNK_SIZE, prepare
 from ragsmith.space import load_space
 from ragsmith.store import Store

@@ -18,13 +18,14 @@ from ragsmith.cache import Memo
 from ragsmith.canonical import digest
 from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.families import FAMILIES
-from ragsmith.gateway import ChatModel, Gateway, Meter, Usage, completes
+from ragsmith.gateway import ChatModel, Gateway, completes
 from ragsmith.generation import generate
 from ragsmith.graph import EntityGraph, build_graph
 from ragsmith.index import Corpus, Index
 from ragsmith.models import CrossEncoder, Embedder, LanguageModel
 from ragsmith.registry import Parameter, Technique
 from ragsmith.types import Answer, Hits, Passage, Prompt, Queries, Question, Rankings
+from ragsmith.usage import Meter, Usage
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ class Engine:
         def build() -> Index:
             value, usage = self.call(gene, (self.corpus.chunks,))
             self.collection_usage.add(usage)
-            with _failing_as(gene):
+            with _failing_as(gene.technique.family, gene.technique.name):
                 return Index(value)
 
         return self._indexes.get(gene.identity, build)
@@ -170,10 +171,8 @@ class Engine:
 
         def build() -> EntityGraph:
             model = self.gateway.language_model(self.models.language_model, self.collection_usage)
-            try:
+            with _failing_as("collection", "entity_graph"):
                 return build_graph(self.corpus.chunks, model)
-            except Exception as error:
-                raise StageFailed("collection", "entity_graph", error) from error
 
         return self._graph.get("graph", build)
 
@@ -182,7 +181,7 @@ class Engine:
         index = self.index(candidate[0])
         for gene in candidate:
             if gene.technique.family == "retrieval" and "embedder" in gene.technique.tools.values():
-                with _failing_as(gene):
+                with _failing_as(gene.technique.family, gene.technique.name):
                     index.vectors(self.gateway.embedder(self.models.embedder, self.collection_usage))
         needs_graph = any("entity_graph" in gene.technique.tools.values() for gene in candidate)
         return index, self.entity_graph() if needs_graph else None
@@ -234,7 +233,7 @@ class Engine:
         """Run a gene's technique on values with metered tools."""
         meter = Meter()
         tools = {name: self._tool(kind, meter) for name, kind in gene.technique.tools.items()}
-        with _failing_as(gene):
+        with _failing_as(gene.technique.family, gene.technique.name):
             value = gene.technique.fn(*arguments, **tools, **gene.parameters)
         return value, meter.total()
 
@@ -253,10 +252,8 @@ class Engine:
         def run() -> tuple[Held, Usage]:
             meter = Meter()
             model = self.gateway.language_model(self.models.language_model, meter)
-            try:
+            with _failing_as("generation", "generate"):
                 answer = generate(*(read.value for read in reads), language_model=model)
-            except Exception as error:
-                raise StageFailed("generation", "generate", error) from error
             return self._hold(answer), meter.total()
 
         return self._remember("generation", reads, run)
@@ -286,14 +283,14 @@ class Engine:
 
 
 @contextmanager
-def _failing_as(gene: Gene) -> Iterator[None]:
-    """Whatever is raised is the failure of ``gene``, unless a stage inside it has said already that it was its own."""
+def _failing_as(family: str, technique: str) -> Iterator[None]:
+    """Whatever is raised is a failure of this stage, unless one inside it has said already that it was its own."""
     try:
         yield
     except StageFailed:
         raise
     except Exception as error:
-        raise StageFailed(gene.technique.family, gene.technique.name, error) from error
+        raise StageFailed(family, technique, error) from error
 
 
 def _fingerprint(value: Any) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import islice
@@ -23,32 +23,17 @@ from ragsmith.canonical import digest
 from ragsmith.code import fingerprint
 from ragsmith.errors import RagsmithError
 from ragsmith.evaluate import Evaluation, Evaluator
-from ragsmith.families import FAMILIES
-from ragsmith.gateway import KINDS
 from ragsmith.pipeline import Candidate, Gene
 from ragsmith.ranking import ranked
+from ragsmith.run_description import RunSettings, describe_dataset, describe_run, describe_work
 from ragsmith.runner import Work
-from ragsmith.scoring import Weights
 from ragsmith.setup import Setup
 from ragsmith.space import Space
 from ragsmith.splits import Split, split
 from ragsmith.store import ProposalRow, ResultRow, RunState, Store
-from ragsmith.strategies import GeneticSettings, make_strategy
+from ragsmith.strategies import make_strategy
 from ragsmith.strategies.random_search import shuffled_space
 from ragsmith.strategies.strategy import Genome, Strategy
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """Everything that decides how a run goes, besides data, models and space."""
-
-    strategy: str = "genetic"
-    genetic: GeneticSettings = field(default_factory=GeneticSettings)
-    max_evaluations: int | None = None
-    time_limit: float | None = None
-    weights: Weights = field(default_factory=Weights)
-    compare: bool = True
-    """Whether to evaluate, too, as many random candidates, and every option alone in naive RAG."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +127,11 @@ class _Run:
 
     def go(self) -> Outcome:
         """Run to the end, or to the time limit; leave the state of the run in the store whatever happens."""
-        value = self._describe()
+        value = describe_run(self._setup, self._space, self._settings, self._split)
         before = self._store.run(self._key)
         finished_before = before is not None and before.state == "finished"
         data = self._setup.dataset
-        self._store.put_dataset(data.digest, data.name, self._describe_dataset())
+        self._store.put_dataset(data.digest, data.name, describe_dataset(self._setup))
         self._incremental = not finished_before
         if not finished_before:  # else it stays as it is until there is another end to put in its place
             self._store.put_run(self._key, data.digest, value, started=_stamp(self._started))
@@ -161,7 +146,7 @@ class _Run:
             raise
         finally:
             if not finished_before or (state == "finished" and self._evaluator.computed):
-                value["account"] = self._account(work)
+                value["account"] = describe_work(self._evaluator, work)
                 if state == "finished":
                     self._store.put_proposals(self._key, self._proposals, whole=True)
                 self._store.update_run(self._key, state, value, finished=_stamp(self._now()))
@@ -269,46 +254,6 @@ class _Run:
         evaluations = self._evaluator.evaluate(list(finalists.values()), self._split.test)
         value["test"] = {name: e.key for name, e in zip(finalists, evaluations, strict=True)}
         self._on_step(Step("test questions", 0, len(finalists), None, None))
-
-    def _account(self, work: Work | None) -> dict[str, Any]:
-        account: dict[str, Any] = {"computed": self._evaluator.computed, "reused": self._evaluator.reused}
-        if work:
-            account["stages"] = {"requested": work.stages_requested, "computed": work.stages_computed}
-            account["calls"] = {kind: asdict(work.calls[kind]) for kind in KINDS}
-        return account
-
-    def _describe(self) -> dict[str, Any]:
-        space = self._space
-        settings = asdict(replace(self._settings, time_limit=None))
-        return {
-            "space": {
-                "name": space.name,
-                "digest": space.digest,
-                "size": space.size,
-                "feasible": space.feasible_size,
-                "options": {f.name: [str(g) for g in genes] for f, genes in zip(FAMILIES, space.options, strict=True)},
-            },
-            "settings": settings,
-            "models": self._setup.loaded_models.ids(),
-            "model_names": asdict(replace(self._setup.models, base_url=None)),
-            "chunk_size": self._setup.chunk_size,
-            "split": {
-                "rule": self._split.rule,
-                "search": sorted(example.id for example in self._split.search),
-                "test": sorted(example.id for example in self._split.test),
-            },
-        }
-
-    def _describe_dataset(self) -> dict[str, Any]:
-        data = self._setup.dataset
-        types = {example.id: example.type for example in data.examples}
-        return {
-            "title": data.title,
-            "description": data.description,
-            "documents": len(data.documents),
-            "chunks": len(self._setup.corpus.chunks),
-            "questions": types,
-        }
 
 
 def _nothing_complete(evaluations: Sequence[Evaluation]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragsmith.errors import UsageError
-from ragsmith.gateway import Gateway, Meter
+from ragsmith.gateway import Gateway
 from ragsmith.judge import judge, semantic_similarity
 from ragsmith.metrics import (
     average_precision,
@@ -28,6 +28,7 @@ from ragsmith.metrics import (
 from ragsmith.pipeline import Engine, Models, Trace
 from ragsmith.relevance import Relevance
 from ragsmith.types import Answer, Example
+from ragsmith.usage import Meter
 
 CUTOFF = 5
 """k of Recall, nDCG, success and span recall. Average precision and MRR read everything that passed the filter."""

@@ -17,7 +17,7 @@ import ragsmith.techniques
 from ragsmith.baselines import baseline
 from ragsmith.datasets import load_dataset
 from ragsmith.families import FAMILIES
-from ragsmith.gateway import Gateway, Usage
+from ragsmith.gateway import Gateway
 from ragsmith.index import Corpus
 from ragsmith.models.loading import ModelNames, load_models
 from ragsmith.pipeline import Candidate, Engine, Gene, Models
@@ -26,6 +26,7 @@ from ragsmith.setup import Setup
 from ragsmith.space import Genome, load_space, make_gene
 from ragsmith.testing import example_chunks, example_documents
 from ragsmith.types import Question
+from ragsmith.usage import Usage
 
 load_techniques()
 TECHNIQUES = [technique for family in FAMILIES for technique in family.techniques.values()]

@@ -11,9 +11,11 @@ import pytest
 import yaml
 
 from ragsmith.errors import SpaceError, UsageError
-from ragsmith.exported import METRICS, Pipeline, dataset_location
+from ragsmith.exported import Pipeline, dataset_location
+from ragsmith.exported_file import METRICS
 from ragsmith.exporting import run_setup, winner_yaml, write_winner
-from ragsmith.run import Outcome, RunSettings, search
+from ragsmith.run import Outcome, search
+from ragsmith.run_description import RunSettings
 from ragsmith.setup import Setup
 from ragsmith.space import Space
 from ragsmith.store import Store

@@ -14,10 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsmith.errors import ModelError
-from ragsmith.gateway import Completion, Counts, Gateway, Meter, Usage
+from ragsmith.gateway import Completion, Counts, Gateway
 from ragsmith.models import LanguageModel, Vectors
 from ragsmith.store_rows import StoredCall
 from ragsmith.tasks import Input, Task, text
+from ragsmith.usage import Meter, Usage
 
 WAIT = 10
 

@@ -9,7 +9,7 @@ import pytest
 
 from ragsmith.errors import ModelError, StageFailed
 from ragsmith.families import passage_augment, passage_filter, query_expansion, reranking, retrieval
-from ragsmith.gateway import Completion, Gateway, Usage
+from ragsmith.gateway import Completion, Gateway
 from ragsmith.index import Corpus, Index
 from ragsmith.models import CrossEncoder, LanguageModel
 from ragsmith.models.loading import ModelNames, load_models
@@ -19,6 +19,7 @@ from ragsmith.space import make_gene
 from ragsmith.tasks import Task, text
 from ragsmith.testing import example_chunks, example_documents
 from ragsmith.types import Hit, Hits, Passage, Passages, Queries, Question, Rankings, Search
+from ragsmith.usage import Usage
 
 QUESTION = Question("Who paid for the new sea wall?")
 OTHER = Question("What does the keeper do at low water?")

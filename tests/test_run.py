@@ -18,7 +18,8 @@ from ragsmith.families import FAMILIES, passage_filter
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipeline import Candidate
 from ragsmith.registry import Technique
-from ragsmith.run import Outcome, RunSettings, Step, run_key, search
+from ragsmith.run import Outcome, Step, run_key, search
+from ragsmith.run_description import RunSettings
 from ragsmith.scoring import Weights
 from ragsmith.setup import Setup, prepare
 from ragsmith.space import Space, make_gene

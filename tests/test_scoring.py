@@ -10,11 +10,12 @@ import pytest
 
 from ragsmith.canonical import canonical
 from ragsmith.errors import ModelError
-from ragsmith.gateway import Completion, Usage
+from ragsmith.gateway import Completion
 from ragsmith.pipeline import Candidate, Engine, Models
 from ragsmith.scoring import Weights, fitness, generation_score, record, retrieval_metrics, retrieval_score
 from ragsmith.setup import Setup
 from ragsmith.types import Answer, Question
+from ragsmith.usage import Usage
 
 METRICS = {"recall": 0.5, "map": 0.25, "ndcg": 0.75, "mrr": 1.0, "judge": 0.6, "similarity": 0.8}
 R, G = 0.625, 0.7

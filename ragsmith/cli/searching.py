@@ -14,7 +14,8 @@ import typer
 from ragsmith.cli.app import CACHE, REPORTS, CacheOption, app, note, say, say_json
 
 if TYPE_CHECKING:
-    from ragsmith.run import Outcome, RunSettings, Step
+    from ragsmith.run import Outcome, Step
+    from ragsmith.run_description import RunSettings
     from ragsmith.setup import Setup
     from ragsmith.store import Store
 
@@ -116,7 +117,7 @@ def _settings(
     preset: str, given: dict[str, Any], strategy: str, max_evaluations: int | None, time_limit: float | None
 ) -> RunSettings:
     from ragsmith.errors import UsageError
-    from ragsmith.run import RunSettings
+    from ragsmith.run_description import RunSettings
     from ragsmith.strategies import PRESETS, STRATEGIES
     from ragsmith.suggest import did_you_mean
 

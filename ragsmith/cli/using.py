@@ -95,7 +95,7 @@ def evaluate(
 
 
 def _scores(loaded: Pipeline, evaluation: Evaluation) -> dict[str, Any]:
-    from ragsmith.exported import METRICS
+    from ragsmith.exported_file import METRICS
     from ragsmith.statistics import bootstrap_interval
 
     metrics = {}

@@ -16,7 +16,8 @@ from functools import cached_property
 from typing import Any
 
 from ragsmith.errors import ModelError, ModelUnavailable, UsageError
-from ragsmith.gateway import Completion, Usage
+from ragsmith.gateway import Completion
+from ragsmith.usage import Usage
 
 TIMEOUT_SECONDS = 120.0
 ATTEMPTS = 3

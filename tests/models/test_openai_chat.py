@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from ragsmith.errors import ModelError, ModelUnavailable, UsageError
-from ragsmith.gateway import Usage
 from ragsmith.models.openai_chat import OpenAIChat
+from ragsmith.usage import Usage
 
 KEY = "sk-very-secret-0123456789"
 
