@@ -196,13 +196,17 @@ class ProcessRunner:
             _send(connection, ("evaluate", plain, dict(share)))
             waiting[connection] = sum(map(len, share.values()))
         while waiting:
+            batch: list[Finished] = []
             for ready in wait_for(list(waiting)):
                 connection = cast(Connection, ready)
-                batch = _receive(connection)
-                waiting[connection] -= len(batch)
-                yield batch
+                # whatever else has come meanwhile is stored with it, in one transaction
+                while waiting[connection] and (not batch or connection.poll()):
+                    received = _receive(connection)
+                    waiting[connection] -= len(received)
+                    batch += received
                 if not waiting[connection]:
                     del waiting[connection]
+            yield batch
 
     def _install(self, candidate: Candidate) -> None:
         index, graph = self._engine.prepare(candidate)
