@@ -1,4 +1,4 @@
-"""The bundled `law` data set is what it says, and it discriminates: words alone find part of it, shortcuts find nothing."""
+"""The bundled `law` data set is what it says, and it discriminates: words find part of it, shortcuts find nothing."""
 
 from __future__ import annotations
 
