@@ -16,10 +16,11 @@ from types import TracebackType
 from typing import Any
 
 from ragsmith.errors import StoreError
-from ragsmith.pipeline import Candidate
+from ragsmith.fitting import Fitter
+from ragsmith.genes import Candidate, configuration
 from ragsmith.runner import Finished, Job, ProcessRunner, Runner, ThreadRunner, Work
 from ragsmith.scoring import Weights, fitness, generation_score, retrieval_score
-from ragsmith.setup import Setup, configuration, ordered
+from ragsmith.setup import Setup, ordered
 from ragsmith.space import read_configuration
 from ragsmith.store import ResultRow, Store
 from ragsmith.types import Example
@@ -124,6 +125,7 @@ class Evaluator:
         self._progress = progress or (lambda done, total: None)
         self._runner: Runner | None = None
         self._stack = ExitStack()
+        self._fitter = Fitter(setup, store, self._started)
         self._known: dict[str, dict[str, ResultRow]] = {}
         self.computed = 0
         self.reused = 0
@@ -146,11 +148,13 @@ class Evaluator:
         return self._known
 
     def evaluate(self, candidates: Sequence[Candidate], examples: Sequence[Example]) -> list[Evaluation]:
-        """Evaluations of ``candidates`` on ``examples``, in the order of ``candidates``."""
+        """Evaluations of ``candidates`` on ``examples``, in the order of ``candidates``; what learns is fitted first."""
         questions = tuple(example.id for example in ordered(examples))
-        keys = [self._setup.evaluation_key(candidate) for candidate in candidates]
-        self._recall(keys)
-        distinct = list(dict(zip(keys, candidates, strict=True)).items())
+        fitted = self._fitter.fit(candidates)
+        keyed = [(self._setup.evaluation_key(candidate), candidate) for candidate, _ in fitted]
+        unfit = {key: failure for (key, _), (_, failure) in zip(keyed, fitted, strict=True) if failure}
+        self._recall([key for key, _ in keyed])
+        distinct = list(dict(keyed).items())
         jobs = [
             (position, question)
             for position, (key, _) in enumerate(distinct)
@@ -159,10 +163,12 @@ class Evaluator:
         ]
         self.reused += len(distinct) * len(questions) - len(jobs)
         self._describe_new(distinct)
-        if jobs:
-            self._compute(distinct, jobs)
-        pairs = zip(keys, candidates, strict=True)
-        return [evaluation_of(key, candidate, questions, self._known[key]) for key, candidate in pairs]
+        for key, failure in unfit.items():
+            self._put([ResultRow(key, question, "failed", failure) for question in questions])
+        able = [job for job in jobs if distinct[job[0]][0] not in unfit]
+        if able:
+            self._compute(distinct, able)
+        return [evaluation_of(key, candidate, questions, self._known[key]) for key, candidate in keyed]
 
     def _recall(self, keys: Sequence[str]) -> None:
         new = [key for key in dict.fromkeys(keys) if key not in self._known]
@@ -186,19 +192,25 @@ class Evaluator:
         return {row.key for row in self._store.evaluations(self._setup.dataset.digest)}
 
     def _compute(self, distinct: Sequence[tuple[str, Candidate]], jobs: Sequence[Job]) -> None:
-        if self._runner is None:
-            self._runner = self._stack.enter_context(self._start())
         done = 0
-        for batch in self._runner.run([candidate for _, candidate in distinct], jobs):
+        for batch in self._started().run([candidate for _, candidate in distinct], jobs):
             rows = [self._row(distinct[finished.job[0]][0], finished) for finished in batch]
-            for row in self._store.put_results(rows):
-                self._known[row.evaluation][row.question] = row
+            self._put(rows)
             done += len(rows)
             self.computed += len(rows)
             self._progress(done, len(jobs))
 
     def _row(self, key: str, finished: Finished) -> ResultRow:
         return ResultRow(key, finished.job[1], "ok" if finished.ok else "failed", finished.value)
+
+    def _put(self, rows: Sequence[ResultRow]) -> None:
+        for row in self._store.put_results(rows):
+            self._known[row.evaluation][row.question] = row
+
+    def _started(self) -> Runner:
+        if self._runner is None:
+            self._runner = self._stack.enter_context(self._start())
+        return self._runner
 
     def _start(self) -> Runner:
         models = self._setup.loaded_models

@@ -20,11 +20,12 @@ from ragsmith.bundled import names
 from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluate import Evaluation, Evaluator
 from ragsmith.exported_file import FORMAT, METRICS, ExportedFile
-from ragsmith.pipeline import Candidate, Engine, Trace
+from ragsmith.genes import Candidate, configuration
+from ragsmith.pipeline import Engine, Trace
 from ragsmith.registry import load_techniques
 from ragsmith.runner import evaluate_job
 from ragsmith.scoring import Weights
-from ragsmith.setup import Setup, configuration, ordered
+from ragsmith.setup import Setup, ordered
 from ragsmith.splits import split
 from ragsmith.store import Store
 from ragsmith.types import Example, Question, Span

@@ -9,8 +9,8 @@ from typing import Any
 from ragsmith.bundled import bundled
 from ragsmith.datasets import load_dataset
 from ragsmith.errors import SpaceError
+from ragsmith.genes import Candidate
 from ragsmith.models.loading import ModelNames
-from ragsmith.pipeline import Candidate
 from ragsmith.scoring import GENERATION_METRICS, RETRIEVAL_METRICS, Weights
 from ragsmith.space import read_configuration
 from ragsmith.strict_yaml import Tree, YamlError, read_yaml, unknown_key_message
@@ -46,7 +46,7 @@ class ExportedFile:
         pipeline = self._section("pipeline")
         for family, gene in pipeline.items():
             well = isinstance(gene, dict) and isinstance(gene.get("technique"), str)
-            if not well or set(gene) - {"technique", "parameters"} or not isinstance(gene.get("parameters", {}), dict):
+            if not well or set(gene) - {"technique", "parameters", "fitted"} or not isinstance(gene.get("parameters", {}), dict):
                 raise self._error(("pipeline", family), f"{family} must have a 'technique' by name, and 'parameters'")
         return read_configuration(pipeline, self._tree.where("pipeline"))
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
 from ragsmith.errors import ScaleError
-from ragsmith.types import Chunk, Hit, Hits, Scale
+from ragsmith.types import Hit, Hits, Scale, Survival
 
 Norm = Literal["minmax", "dbsf", "zscore", "rank", "none"]
 
@@ -88,15 +88,25 @@ def convex_combination(
 
 def _fused(lists: Sequence[Hits], votes: Sequence[Sequence[float]], scale: Scale) -> Hits:
     """Sum the votes that each chunk got; ``votes`` is parallel to ``lists``."""
-    chunks: dict[str, Chunk] = {}
+    found: dict[str, Hit] = {}
     gathered: defaultdict[str, list[float]] = defaultdict(list)
     for hits, given in zip(lists, votes, strict=True):
         for hit, vote in zip(hits, given, strict=True):
-            chunks[hit.chunk.id] = hit.chunk
+            before = found.setdefault(hit.chunk.id, hit)
+            if before.survival != hit.survival:
+                found[hit.chunk.id] = Hit(hit.chunk, 0.0, scale, _survival(before, hit))
             gathered[hit.chunk.id].append(vote)
     # fsum: the same votes in another order have to tie
     order = sorted((-math.fsum(given), key) for key, given in gathered.items())
-    return tuple(Hit(chunks[key], -score, scale) for score, key in order)
+    return tuple(found[key].rescored(-score, scale) for score, key in order)
+
+
+def _survival(one: Hit, other: Hit) -> Survival:
+    """The best rank of each scope, the scopes in the order in which they come first."""
+    best: dict[str, int] = dict(one.survival)
+    for scope, rank in other.survival:
+        best[scope] = min(rank, best.get(scope, rank))
+    return tuple(best.items())
 
 
 def _same_scale(hits: Iterable[Hit]) -> None:

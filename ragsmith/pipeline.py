@@ -7,53 +7,25 @@ that led there: candidates share all they can, and where two paths produce equal
 from __future__ import annotations
 
 import hashlib
+import inspect
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from ragsmith.cache import Memo
-from ragsmith.canonical import digest
 from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.families import FAMILIES
 from ragsmith.gateway import ChatModel, Gateway, completes
 from ragsmith.generation import generate
+from ragsmith.genes import Candidate, Gene
 from ragsmith.graph import EntityGraph, build_graph
 from ragsmith.index import Corpus, Index
 from ragsmith.models import CrossEncoder, Embedder, LanguageModel
-from ragsmith.registry import Parameter, Technique
-from ragsmith.types import Answer, Hits, Passage, Prompt, Queries, Question, Rankings
+from ragsmith.registry import tools_of
+from ragsmith.types import Answer, Fitted, Gold, Hits, Passage, Prompt, Queries, Question, Rankings
 from ragsmith.usage import Meter, Usage
-
-
-@dataclass(frozen=True)
-class Gene:
-    """A technique with all its parameters."""
-
-    technique: Technique
-    parameters: Mapping[str, Parameter]
-
-    def __str__(self) -> str:
-        changed = {k: v for k, v in self.parameters.items() if v != self.technique.defaults[k]}
-        inside = ", ".join(f"{name}={value}" for name, value in changed.items())
-        return f"{self.technique.name}({inside})" if inside else self.technique.name
-
-    @cached_property
-    def identity(self) -> str:
-        """Digest of technique, code and parameters."""
-        return digest("gene", self.technique.family, self.technique.name, self.technique.code, dict(self.parameters))
-
-    def __hash__(self) -> int:
-        return hash(self.identity)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Gene) and self.identity == other.identity
-
-
-Candidate = tuple[Gene, ...]
-"""One gene for each family, in the order of `FAMILIES`."""
 
 
 @dataclass(frozen=True)
@@ -161,7 +133,7 @@ class Engine:
         def build() -> Index:
             value, usage = self.call(gene, (self.corpus.chunks,))
             self.collection_usage.add(usage)
-            with _failing_as(gene.technique.family, gene.technique.name):
+            with failing_as(gene.technique.family, gene.technique.name):
                 return Index(value)
 
         return self._indexes.get(gene.identity, build)
@@ -171,7 +143,7 @@ class Engine:
 
         def build() -> EntityGraph:
             model = self.gateway.language_model(self.models.language_model, self.collection_usage)
-            with _failing_as("collection", "entity_graph"):
+            with failing_as("collection", "entity_graph"):
                 return build_graph(self.corpus.chunks, model)
 
         return self._graph.get("graph", build)
@@ -181,7 +153,7 @@ class Engine:
         index = self.index(candidate[0])
         for gene in candidate:
             if gene.technique.family == "retrieval" and "embedder" in gene.technique.tools.values():
-                with _failing_as(gene.technique.family, gene.technique.name):
+                with failing_as(gene.technique.family, gene.technique.name):
                     index.vectors(self.gateway.embedder(self.models.embedder, self.collection_usage))
         needs_graph = any("entity_graph" in gene.technique.tools.values() for gene in candidate)
         return index, self.entity_graph() if needs_graph else None
@@ -194,12 +166,38 @@ class Engine:
         """Take over a graph that another process built."""
         self._graph.get("graph", lambda: graph)
 
-    def answer(self, candidate: Candidate, question: Question) -> Trace:
-        """Run ``candidate`` on ``question``.
+    def answer(self, candidate: Candidate, question: Question, gold: Gold | None = None) -> Trace:
+        """Run ``candidate`` on ``question``; ``gold`` is for techniques of analysis only.
 
         Raises:
             StageFailed: a technique raised; the cause is kept.
         """
+        trace, _ = self._run(candidate, question, gold)
+        with self._lock:
+            self.requested += len(trace.outputs)
+        return trace
+
+    def observe(self, candidate: Candidate, family: str, question: Question, gold: Gold) -> Any:
+        """What the gene of ``family``, which is not fitted yet, observes on a calibration question.
+
+        Raises:
+            StageFailed: a technique raised; the cause is kept.
+        """
+        _, reads = self._run(candidate, question, None, before=family)
+        gene = next(gene for gene in candidate if gene.technique.family == family)
+        fitting = gene.technique.fitting
+        if fitting is None:
+            raise RagsmithError(f"{family}.{gene.technique.name} has nothing to fit")
+        tools = {name: self._tool(kind, Meter(), gene, gold) for name, kind in tools_of(fitting.observe)}
+        named = inspect.signature(fitting.observe).parameters
+        parameters = {name: value for name, value in gene.parameters.items() if name in named}
+        with failing_as(family, gene.technique.name):
+            return fitting.observe(*self._arguments(reads), **tools, **parameters)
+
+    def _run(
+        self, candidate: Candidate, question: Question, gold: Gold | None, before: str | None = None
+    ) -> tuple[Trace, list[Held]]:
+        """Run the stages before the family ``before``, or all; also return what the next one would read."""
         index, _ = self.prepare(candidate)
         genes = {gene.technique.family: gene for gene in candidate}
         bound = _Binding(genes["retrieval"], index)
@@ -213,14 +211,14 @@ class Engine:
             if family.tier != "question":
                 continue
             reads = [held[name] for name in family.reads]
-            output, trace.usage[family.name] = self._technique(genes[family.name], reads)
+            if family.name == before:
+                return trace, reads
+            output, trace.usage[family.name] = self._technique(genes[family.name], reads, gold)
             held[family.writes] = trace.outputs[family.name] = output
             if family.writes == "prompt":
                 held["answer"], trace.usage["generation"] = self._generation([held["question"], output])
                 trace.outputs["generation"] = held["answer"]
-        with self._lock:
-            self.requested += len(trace.outputs)
-        return trace
+        return trace, []
 
     def fingerprint(self, output: Held) -> str:
         """Short digest of what a stage's output says, the same in every process: chunk ids in order, or texts."""
@@ -229,30 +227,35 @@ class Engine:
             found = self._fingerprints[output.number] = _fingerprint(output.value)
         return found
 
-    def call(self, gene: Gene, arguments: Sequence[Any]) -> tuple[Any, Usage]:
+    def call(self, gene: Gene, arguments: Sequence[Any], gold: Gold | None = None) -> tuple[Any, Usage]:
         """Run a gene's technique on values with metered tools."""
         meter = Meter()
-        tools = {name: self._tool(kind, meter) for name, kind in gene.technique.tools.items()}
-        with _failing_as(gene.technique.family, gene.technique.name):
+        with failing_as(gene.technique.family, gene.technique.name):
+            tools = {name: self._tool(kind, meter, gene, gold) for name, kind in gene.technique.tools.items()}
             value = gene.technique.fn(*arguments, **tools, **gene.parameters)
         return value, meter.total()
 
-    def _technique(self, gene: Gene, reads: Sequence[Held]) -> tuple[Held, Usage]:
+    def _technique(self, gene: Gene, reads: Sequence[Held], gold: Gold | None) -> tuple[Held, Usage]:
         def run() -> tuple[Held, Usage]:
-            arguments = [_Search(self, r.value) if isinstance(r.value, _Binding) else r.value for r in reads]
-            value, usage = self.call(gene, arguments)
+            arguments = self._arguments(reads)
+            value, usage = self.call(gene, arguments, gold)
             for search in arguments:
                 if isinstance(search, _Search):
                     usage += search.meter.total()
             return self._hold(value), usage
 
+        if gene.technique.analysis_only:
+            return self._remember(gene.identity, [*reads, self._hold(gold)], run)
         return self._remember(gene.identity, reads, run)
+
+    def _arguments(self, reads: Sequence[Held]) -> list[Any]:
+        return [_Search(self, read.value) if isinstance(read.value, _Binding) else read.value for read in reads]
 
     def _generation(self, reads: Sequence[Held]) -> tuple[Held, Usage]:
         def run() -> tuple[Held, Usage]:
             meter = Meter()
             model = self.gateway.language_model(self.models.language_model, meter)
-            with _failing_as("generation", "generate"):
+            with failing_as("generation", "generate"):
                 answer = generate(*(read.value for read in reads), language_model=model)
             return self._hold(answer), meter.total()
 
@@ -270,7 +273,7 @@ class Engine:
         with self._lock:
             return self._numbers.setdefault(value, len(self._numbers) + 1)
 
-    def _tool(self, kind: str, meter: Meter) -> Any:
+    def _tool(self, kind: str, meter: Meter, gene: Gene, gold: Gold | None) -> Any:
         if kind == "language_model":
             return self.gateway.language_model(self.models.language_model, meter)
         if kind == "embedder":
@@ -279,11 +282,15 @@ class Engine:
             return self.gateway.cross_encoder(self.models.cross_encoder, meter)
         if kind == "entity_graph":
             return self.entity_graph()
-        raise RagsmithError(f"no tool of kind {kind!r}")
+        if kind == "fitted" and gene.fit is not None:
+            return Fitted(gene.fit.numbers)
+        if kind == "gold" and gold is not None:
+            return gold
+        raise RagsmithError(f"{gene.technique.family}.{gene.technique.name} has not been given its {kind}")
 
 
 @contextmanager
-def _failing_as(family: str, technique: str) -> Iterator[None]:
+def failing_as(family: str, technique: str) -> Iterator[None]:
     """Whatever is raised is a failure of this stage, unless one inside it has said already that it was its own."""
     try:
         yield

@@ -7,7 +7,7 @@ import inspect
 import math
 import pkgutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import entry_points
@@ -18,6 +18,7 @@ from ragsmith.errors import SpaceError
 from ragsmith.graph import EntityGraph
 from ragsmith.models import CrossEncoder, Embedder, LanguageModel
 from ragsmith.suggest import did_you_mean
+from ragsmith.types import Fitted, Gold
 
 F = TypeVar("F", bound=Callable[..., Any])
 Parameter = str | int | float | bool
@@ -27,8 +28,24 @@ TOOLS: Mapping[Any, str] = {
     Embedder: "embedder",
     CrossEncoder: "cross_encoder",
     EntityGraph: "entity_graph",
+    Fitted: "fitted",
+    Gold: "gold",
 }
 """Argument types that a technique is handed, and the kind of tool they stand for."""
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """How a technique learns plain numbers from calibration questions.
+
+    ``observe`` is called once for each of them with what the technique reads, with ``gold``, and with those tools and
+    parameters of the technique that its signature names; it returns what matters as plain JSON. ``solve`` is given all
+    observations, in the order of the questions, and the parameters its signature names; it returns the numbers, by
+    name, that the technique then finds in ``fitted.numbers``.
+    """
+
+    observe: Callable[..., Any]
+    solve: Callable[..., Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -39,6 +56,13 @@ class Technique:
     fn: Callable[..., Any]
     paper: str
     choices: Mapping[str, tuple[Parameter, ...]] = field(default_factory=dict)
+    fitting: Fitting | None = None
+    after: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def analysis_only(self) -> bool:
+        """Whether it reads the gold labels, so that no pipeline may contain it."""
+        return "gold" in self.tools.values()
 
     @property
     def name(self) -> str:
@@ -51,19 +75,15 @@ class Technique:
         return (inspect.getdoc(self.fn) or "").split("\n", 1)[0]
 
     @cached_property
-    def _hints(self) -> dict[str, Any]:
-        return get_type_hints(self.fn)
-
-    @cached_property
     def tools(self) -> dict[str, str]:
         """Argument name to kind of tool, in the order of the signature."""
-        return {name: TOOLS[self._hints[name]] for name in inspect.signature(self.fn).parameters if self._is_tool(name)}
+        return dict(tools_of(self.fn))
 
     @cached_property
     def defaults(self) -> dict[str, Parameter]:
         """Parameters (keyword-only arguments that are not tools) and their defaults."""
         parameters = inspect.signature(self.fn).parameters.values()
-        return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and not self._is_tool(p.name)}
+        return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in self.tools}
 
     @cached_property
     def code(self) -> str:
@@ -99,9 +119,14 @@ class Technique:
         merged = {**self.defaults, **given}
         return {name: float(v) if isinstance(self.defaults[name], float) else v for name, v in merged.items()}
 
-    def _is_tool(self, name: str) -> bool:
-        hint = self._hints[name]
-        return inspect.isclass(hint) and hint in TOOLS
+
+def tools_of(fn: Callable[..., Any]) -> Iterator[tuple[str, str]]:
+    """Yield the arguments of a function that are tools, and the kind of each, in the order of the signature."""
+    hints = get_type_hints(fn)
+    for name in inspect.signature(fn).parameters:
+        hint = hints.get(name)
+        if inspect.isclass(hint) and hint in TOOLS:
+            yield name, TOOLS[hint]
 
 
 def _fits(value: Any, default: Parameter) -> bool:
@@ -129,9 +154,8 @@ def _kind(value: Parameter) -> str:
 class Family(Generic[F]):
     """A gene: what its techniques read and write, and the techniques themselves.
 
-    Calling it gives the decorator that registers a technique, typed so that a wrong signature is a type error.
-    ``choices`` lists the values a search should vary a parameter over. ``tier`` says when it runs: once for a
-    collection, inside `search`, or once for a question.
+    Calling it gives the decorator that registers a technique, typed so that a wrong signature is a type error. ``tier``
+    says when it runs: once for a collection, inside `search`, or once for a question.
     """
 
     name: str
@@ -141,13 +165,24 @@ class Family(Generic[F]):
     tier: Literal["collection", "search", "question"] = "question"
     techniques: dict[str, Technique] = field(default_factory=dict)
 
-    def __call__(self, *, paper: str, choices: Mapping[str, tuple[Parameter, ...]] | None = None) -> Callable[[F], F]:
-        """Register the decorated function."""
+    def __call__(
+        self,
+        *,
+        paper: str,
+        choices: Mapping[str, tuple[Parameter, ...]] | None = None,
+        fitting: Fitting | None = None,
+        after: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> Callable[[F], F]:
+        """Register the decorated function.
+
+        ``choices`` lists the values a search should vary a parameter over. ``after`` names, by family, the techniques
+        of which one has to come before this one.
+        """
 
         def register(fn: F) -> F:
             if fn.__name__ in self.techniques:
                 raise ValueError(f"{self.name}.{fn.__name__} is registered twice")
-            self.techniques[fn.__name__] = Technique(self.name, fn, paper, choices or {})
+            self.techniques[fn.__name__] = Technique(self.name, fn, paper, choices or {}, fitting, after or {})
             return fn
 
         return register

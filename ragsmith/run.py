@@ -14,18 +14,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
-from itertools import islice
+from itertools import chain, islice
 from random import Random
 from typing import Any
 
-from ragsmith.baselines import BASELINES, baseline
+from ragsmith.baselines import BASELINES, baseline, probes_of
 from ragsmith.canonical import digest
 from ragsmith.code import fingerprint
 from ragsmith.errors import RagsmithError
 from ragsmith.evaluate import Evaluation, Evaluator
-from ragsmith.pipeline import Candidate, Gene
+from ragsmith.genes import Candidate
 from ragsmith.ranking import ranked
 from ragsmith.run_description import RunSettings, describe_dataset, describe_run, describe_work
+from ragsmith.requirements import refuse_missing_models
 from ragsmith.runner import Work
 from ragsmith.setup import Setup
 from ragsmith.space import Space
@@ -88,9 +89,11 @@ def search(
     """Search ``space`` for the best pipeline on ``setup``'s data set, going on from whatever ``store`` holds.
 
     Raises:
+        UsageError: an option of the space needs a model that this run has not; nothing was computed.
         RagsmithError: no candidate could be evaluated on every question; what was computed is kept.
     """
     settings = settings or RunSettings()
+    refuse_missing_models(chain.from_iterable(space.options), setup.models)
     key = run_key(setup, space, settings)
     with Evaluator(setup, store, workers, on_progress) as evaluator:
         run = _Run(setup, space, store, settings, evaluator, key, on_step or (lambda step: None), now)
@@ -177,25 +180,25 @@ class _Run:
 
     def _prelude(self, value: dict[str, Any]) -> None:
         """Evaluate the baselines and, to compare, every option of the space switched on alone in naive RAG."""
-        probes = self._probes() if self._settings.compare else []
-        candidates = [*(baseline(name) for name in BASELINES), *(candidate for _, candidate in probes)]
+        probes = probes_of(self._space) if self._settings.compare else []
+        candidates = [
+            *(baseline(name) for name in BASELINES),
+            *(candidate for probe in probes for candidate in (probe.candidate, probe.reference)),
+        ]
         evaluations = self._evaluator.evaluate(candidates, self._split.search)
         value["baselines"] = {name: e.key for name, e in zip(BASELINES, evaluations, strict=False)}
+        rest = evaluations[len(BASELINES) :]
         value["probes"] = [
-            {"family": gene.technique.family, "option": str(gene), "key": evaluation.key}
-            for (gene, _), evaluation in zip(probes, evaluations[len(BASELINES) :], strict=True)
+            {
+                "family": probe.gene.technique.family,
+                "option": str(probe.gene),
+                "key": alone.key,
+                "reference": without.key,
+            }
+            for probe, alone, without in zip(probes, rest[::2], rest[1::2], strict=True)
         ]
-        self._on_step(Step("baselines, each option alone", 0, len(candidates), None, None))
-
-    def _probes(self) -> list[tuple[Gene, Candidate]]:
-        plain = baseline("naive")
-        probes = [
-            (gene, (*plain[:place], gene, *plain[place + 1 :]))
-            for place, options in enumerate(self._space.options)
-            for gene in options
-            if gene != plain[place]
-        ]
-        return [(gene, candidate) for gene, candidate in probes if self._space.allows(candidate)]
+        distinct = len({evaluation.key for evaluation in evaluations})
+        self._on_step(Step("baselines, each option alone", 0, distinct, None, None))
 
     def _follow(self, strategy: Strategy) -> tuple[list[Evaluation], list[Evaluation]]:
         """Evaluate what ``strategy`` proposes until it is done, and beside each batch as many random candidates.

@@ -60,6 +60,7 @@ def describe_dataset(setup: Setup) -> dict[str, Any]:
         "documents": len(data.documents),
         "chunks": len(setup.corpus.chunks),
         "questions": {example.id: example.type for example in data.examples},
+        "modalities": {example.id: setup.modality(example) for example in data.examples},
     }
 
 

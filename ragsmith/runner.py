@@ -23,13 +23,14 @@ from typing import Any, Protocol, cast
 
 from ragsmith.errors import ModelUnavailable, RagsmithError, StageFailed, StoreError, UsageError
 from ragsmith.gateway import Counts
+from ragsmith.genes import Candidate, Fit, facing
 from ragsmith.graph import EntityGraph
 from ragsmith.index import Index
-from ragsmith.pipeline import Candidate, Engine
+from ragsmith.pipeline import Engine
 from ragsmith.scoring import record
 from ragsmith.setup import Setup
 from ragsmith.space import make_gene
-from ragsmith.types import Example, Question
+from ragsmith.types import Example, Gold, Question
 
 PATIENCE_SECONDS = 1.0
 """How long a worker may take to end by itself; one in the middle of a question is stopped."""
@@ -40,11 +41,11 @@ Job = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A job that ended: ``value`` is a record, or says what failed."""
+    """A job that ended: ``value`` is a record or an observation, or says what failed."""
 
     job: Job
     ok: bool
-    value: dict[str, Any]
+    value: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,13 @@ class Work:
 class Runner(Protocol):
     """Runs jobs; used as a context manager, so that whatever was started is stopped."""
 
-    def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job]) -> Iterator[list[Finished]]:
-        """Evaluate ``jobs`` and yield them as they end, a few at a time."""
+    def run(
+        self, candidates: Sequence[Candidate], jobs: Sequence[Job], observing: str | None = None
+    ) -> Iterator[list[Finished]]:
+        """Evaluate ``jobs`` and yield them as they end, a few at a time.
+
+        With ``observing``, the name of a family, what its gene observes on the question is the value instead.
+        """
         ...
 
     def work(self) -> Work:
@@ -76,12 +82,19 @@ class Runner(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
-def evaluate_job(engine: Engine, setup: Setup, candidate: Candidate, job: Job) -> Finished:
+def evaluate_job(
+    engine: Engine, setup: Setup, candidate: Candidate, job: Job, observing: str | None = None
+) -> Finished:
     """Run one candidate on one question: the one place where an exception becomes a state."""
     example: Example = setup.examples[job[1]]
+    relevance = setup.relevance[example.id]
+    question, gold = Question(example.question), Gold(relevance.relevant)
     try:
-        trace = engine.answer(candidate, Question(example.question))
-        return Finished(job, True, record(engine, trace, example, setup.relevance[example.id]))
+        able = facing(candidate, setup.dataset.digest, example.id)
+        if observing is not None:
+            return Finished(job, True, engine.observe(able, observing, question, gold))
+        trace = engine.answer(able, question, gold)
+        return Finished(job, True, record(engine, trace, example, relevance))
     except Exception as error:  # noqa: BLE001  recorded, shown, retried on resume; never a score
         stage = error.stage if isinstance(error, StageFailed) else "scoring"
         cause = error.cause if isinstance(error, StageFailed) else error
@@ -121,11 +134,14 @@ class ThreadRunner:
         """See `Runner.work`."""
         return account(self._engine)
 
-    def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job]) -> Iterator[list[Finished]]:
+    def run(
+        self, candidates: Sequence[Candidate], jobs: Sequence[Job], observing: str | None = None
+    ) -> Iterator[list[Finished]]:
         """See `Runner.run`."""
         by_question = sorted(jobs, key=lambda job: job[1])
         futures = {
-            self._pool.submit(evaluate_job, self._engine, self._setup, candidates[job[0]], job) for job in by_question
+            self._pool.submit(evaluate_job, self._engine, self._setup, candidates[job[0]], job, observing)
+            for job in by_question
         }
         while futures:
             done, futures = wait(futures, return_when=FIRST_COMPLETED)
@@ -181,7 +197,9 @@ class ProcessRunner:
             total = total + _receive(connection)
         return total
 
-    def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job]) -> Iterator[list[Finished]]:
+    def run(
+        self, candidates: Sequence[Candidate], jobs: Sequence[Job], observing: str | None = None
+    ) -> Iterator[list[Finished]]:
         """See `Runner.run`."""
         for candidate in candidates:
             with suppress(StageFailed):  # then the workers meet the same failure, and record it for each question
@@ -193,7 +211,7 @@ class ProcessRunner:
         waiting: dict[Any, int] = {}
         for worker, share in shares.items():
             connection = self._workers[worker][1]
-            _send(connection, ("evaluate", plain, dict(share)))
+            _send(connection, ("evaluate", plain, dict(share), observing))
             waiting[connection] = sum(map(len, share.values()))
         while waiting:
             batch: list[Finished] = []
@@ -223,11 +241,11 @@ class ProcessRunner:
             _send(connection, message)
 
 
-PlainGene = tuple[str, str, dict[str, Any]]
+PlainGene = tuple[str, str, dict[str, Any], str, Fit | None]
 
 
 def _plain(candidate: Candidate) -> list[PlainGene]:
-    return [(gene.technique.family, gene.technique.name, dict(gene.parameters)) for gene in candidate]
+    return [(g.technique.family, g.technique.name, dict(g.parameters), "", g.fit) for g in candidate]
 
 
 LOST = "a worker process ended unexpectedly (out of memory, or killed): run the same command again to go on"
@@ -278,9 +296,9 @@ def _handle(connection: Connection, setup: Setup, engine: Engine, message: tuple
     match message:
         case ("install", [plain], index, graph):
             _take_over(engine, plain, index, graph)
-        case ("evaluate", candidates, share):
+        case ("evaluate", candidates, share, observing):
             genomes = [tuple(make_gene(*gene) for gene in plain) for plain in candidates]
-            _evaluate(connection, setup, engine, genomes, share)
+            _evaluate(connection, setup, engine, genomes, share, observing)
         case ("account",):
             connection.send(account(engine))
 
@@ -298,6 +316,7 @@ def _evaluate(
     engine: Engine,
     candidates: Sequence[Candidate],
     share: Mapping[str, Sequence[int]],
+    observing: str | None,
 ) -> None:
     for question, positions in share.items():
-        connection.send([evaluate_job(engine, setup, candidates[p], (p, question)) for p in positions])
+        connection.send([evaluate_job(engine, setup, candidates[p], (p, question), observing) for p in positions])

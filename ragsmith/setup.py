@@ -16,10 +16,12 @@ from ragsmith.code import fingerprint
 from ragsmith.datasets import load_dataset
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.gateway import CallStore, Gateway
+from ragsmith.genes import Candidate
 from ragsmith.index import Corpus
 from ragsmith.models.loading import ModelNames, load_models
-from ragsmith.pipeline import Candidate, Engine, Models
+from ragsmith.pipeline import Engine, Models
 from ragsmith.relevance import ChunkMap, Relevance
+from ragsmith.splits import split
 from ragsmith.types import Dataset, Example
 
 SMALLEST_CHUNK = 100
@@ -58,6 +60,20 @@ class Setup:
         chunk_map = ChunkMap(self.corpus.chunks)
         return {example.id: chunk_map.relevance(example.evidence) for example in self.dataset.examples}
 
+    def modality(self, example: Example) -> str:
+        """The kind of text that holds a question's evidence: that of its relevant chunks, or ``mixed``."""
+        kinds = {self._modalities[chunk] for chunk in self.relevance[example.id].relevant}
+        return kinds.pop() if len(kinds) == 1 else "mixed"
+
+    @cached_property
+    def _modalities(self) -> dict[str, str]:
+        return {chunk.id: chunk.modality.value for chunk in self.corpus.chunks}
+
+    @cached_property
+    def calibration(self) -> tuple[Example, ...]:
+        """The questions that fitted techniques may learn from: those of the search split."""
+        return split(self.dataset).search
+
     def engine(self, store: CallStore | None = None) -> Engine:
         """A fresh engine with a gateway of its own."""
         return Engine(self.corpus, self.loaded_models, Gateway(store))
@@ -80,14 +96,6 @@ class Setup:
         """What scores depend on besides techniques, data and models: our code, and libraries that shape results."""
         modules = ("ragsmith.scoring", "ragsmith.generation", "ragsmith.chunking")
         return [*map(fingerprint, modules), *(f"{name} {version(name)}" for name in ("bm25s", "PyStemmer"))]
-
-
-def configuration(candidate: Candidate) -> dict[str, object]:
-    """A pipeline as plain data: family to technique and all its parameters."""
-    return {
-        gene.technique.family: {"technique": gene.technique.name, "parameters": dict(gene.parameters)}
-        for gene in candidate
-    }
 
 
 def ordered(examples: Sequence[Example]) -> list[Example]:

@@ -28,7 +28,7 @@ from ragsmith.bundled import bundled_path
 from ragsmith.canonical import digest
 from ragsmith.errors import SpaceError
 from ragsmith.families import FAMILIES
-from ragsmith.pipeline import Candidate, Gene
+from ragsmith.genes import Candidate, Fit, Gene
 from ragsmith.registry import load_techniques
 from ragsmith.strict_yaml import Tree, YamlError, read_yaml
 from ragsmith.suggest import did_you_mean
@@ -98,8 +98,10 @@ class Space:
         return self.allows(self.candidate(genome))
 
     def allows(self, candidate: Candidate) -> bool:
-        """Whether no constraint forbids ``candidate``, be it in the space or not."""
+        """Whether no constraint, and no technique in it, forbids ``candidate``, be it in the space or not."""
         names = {gene.technique.family: gene.technique.name for gene in candidate}
+        if not all(names[family] in needed for gene in candidate for family, needed in gene.technique.after.items()):
+            return False
         return not any(all(names[family] in banned for family, banned in c.items()) for c in self.forbidden)
 
     def repair(self, genome: Genome) -> Genome:
@@ -144,18 +146,24 @@ def load_space(name_or_path: str | Path) -> Space:
     return _Reader(tree, path.stem).space()
 
 
-def make_gene(family_name: str, technique: str, parameters: Mapping[str, Any] | None = None, where: str = "") -> Gene:
+def make_gene(
+    family_name: str,
+    technique: str,
+    parameters: Mapping[str, Any] | None = None,
+    where: str = "",
+    fit: Fit | None = None,
+) -> Gene:
     """A gene by name, parameters checked and defaults applied."""
     family = _family(family_name, where)
     try:
         found = family[technique]
     except SpaceError as error:
         raise SpaceError(f"{where}: {error}" if where else str(error)) from None
-    return Gene(found, found.resolved(parameters or {}, where))
+    return Gene(found, found.resolved(parameters or {}, where), fit)
 
 
 def read_configuration(pipeline: Mapping[str, Mapping[str, Any]], where: str = "") -> Candidate:
-    """A pipeline from plain data: family to ``{"technique": name, "parameters": {...}}``.
+    """A pipeline from plain data: family to ``{"technique": name, "parameters": {...}}``, and ``fitted`` if it was.
 
     Raises:
         SpaceError: a family is missing or unknown, or a technique or parameter is not known.
@@ -166,7 +174,18 @@ def read_configuration(pipeline: Mapping[str, Mapping[str, Any]], where: str = "
     if missing:
         raise SpaceError(f"{where + ': ' if where else ''}the pipeline has no {', '.join(missing)}")
     genes = ((family.name, pipeline[family.name]) for family in FAMILIES)
-    return tuple(make_gene(name, gene["technique"], gene.get("parameters", {}), where) for name, gene in genes)
+    return tuple(_read_gene(name, gene, where) for name, gene in genes)
+
+
+def _read_gene(family: str, gene: Mapping[str, Any], where: str) -> Gene:
+    try:
+        fit = Fit.read(gene["fitted"]) if "fitted" in gene else None
+    except ValueError as error:
+        raise SpaceError(f"{where + ': ' if where else ''}{family}: {error}") from None
+    read = make_gene(family, gene["technique"], gene.get("parameters", {}), where, fit)
+    if fit and not read.technique.fitting:
+        raise SpaceError(f"{where + ': ' if where else ''}{family}.{read.technique.name} learns nothing: drop 'fitted'")
+    return read
 
 
 def _family(name: str, where: str) -> Any:
@@ -199,14 +218,16 @@ class _Reader:
         if missing:
             raise self._error(("families",), f"no options for {', '.join(missing)}: list at least one for each family")
         options = tuple(self._options(family.name, families[family.name]) for family in FAMILIES)
-        space = Space(name, description, options, self._constraints(root.get("constraints", []), options))
+        constraints = [*self._constraints(root.get("constraints", []), options), *self._declared(options)]
+        space = Space(name, description, options, tuple(constraints))
         if space.feasible_size == 0:
             raise self._error(("constraints",), "the constraints forbid every candidate")
         return space
 
     def _options(self, family: str, listed: Any) -> tuple[Gene, ...]:
         if listed == "all":
-            return tuple(make_gene(family, name) for name in sorted(_family(family, "").techniques))
+            known = _family(family, "").techniques
+            return tuple(make_gene(family, name) for name in sorted(known) if not known[name].analysis_only)
         path = ("families", family)
         if not isinstance(listed, list) or not listed:
             raise self._error(path, f"{family} must be a list of techniques, or the word all")
@@ -215,6 +236,9 @@ class _Reader:
             for gene in self._expand(family, item, (*path, i)):
                 if gene in genes:
                     raise self._error((*path, i), f"{family} lists {gene} twice")
+                if gene.technique.analysis_only:
+                    name = gene.technique.name
+                    raise self._error((*path, i), f"{name} reads the gold labels: it is for `ragsmith audit` only")
                 genes.append(gene)
         return tuple(genes)
 
@@ -260,6 +284,22 @@ class _Reader:
                 raise self._error(path, "a constraint names at least two families; to drop one option, do not list it")
             found.append(constraint)
         return tuple(found)
+
+    def _declared(self, options: Sequence[tuple[Gene, ...]]) -> Iterator[Constraint]:
+        """What techniques themselves forbid: to come after anything but what they are made for."""
+        names = {f.name: frozenset(g.technique.name for g in genes) for f, genes in zip(FAMILIES, options, strict=True)}
+        seen = set()
+        for gene in itertools.chain.from_iterable(options):
+            family, name = gene.technique.family, gene.technique.name
+            for other, needed in gene.technique.after.items():
+                if (family, name, other) in seen:
+                    continue
+                seen.add((family, name, other))
+                if not names[other] & set(needed):
+                    listed = " or ".join(needed)
+                    raise self._error(("families", family), f"{name} needs {other} {listed}, which the space lacks")
+                if others := names[other] - set(needed):
+                    yield {other: others, family: frozenset({name})}
 
     def _mapping(self, path: tuple[Any, ...], known: Sequence[str]) -> dict[str, Any]:
         value: Any = self._tree.data

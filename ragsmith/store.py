@@ -29,7 +29,7 @@ from ragsmith.store_rows import (
     columns_of,
     settled,
 )
-from ragsmith.store_schema import DATASET, EVALUATION, MIGRATIONS, MODEL_CALL, PROPOSAL, RESULT, RUN, Migration
+from ragsmith.store_schema import DATASET, EVALUATION, FIT, MIGRATIONS, MODEL_CALL, PROPOSAL, RESULT, RUN, Migration
 from ragsmith.store_upkeep import Statistics, damaged_rows, delete_others, statistics
 
 __all__ = [
@@ -165,6 +165,23 @@ class Store:
         """Every evaluation on the data set of this digest, by key."""
         rows = self._all(EVALUATION, EVALUATION.c.dataset == dataset, order=(EVALUATION.c.key,))
         return [EvaluationRow(*row) for row in rows]
+
+    # What was fitted
+
+    def put_fit(self, key: str, dataset: str, value: Json) -> Json:
+        """Keep what was learned on a data set; the first one under a key stays, and is returned."""
+        with self._database.writing() as connection:
+            self._database.put(connection, FIT, [(key, dataset, value)])
+        return self.fits([key]).get(key, value)
+
+    def fits(self, keys: Iterable[str]) -> dict[str, Json]:
+        """Those that are there, by key."""
+        found = {}
+        with self._database.reading() as connection:
+            for batch in batches(list(dict.fromkeys(keys)), BATCH):
+                for key, _, value in self._database.fetch(connection, FIT, select(FIT).where(FIT.c.key.in_(batch))):
+                    found[key] = value
+        return found
 
     # Results
 

@@ -80,8 +80,9 @@ PROPOSAL = _table(
     _text("evaluation"),
     _json("value"),
 )
+FIT = _table("fit", _key("key"), _text("dataset"), _json("value"))
 
-TABLES = (MODEL_CALL, DATASET, EVALUATION, RESULT, RUN, PROPOSAL)
+TABLES = (MODEL_CALL, DATASET, EVALUATION, RESULT, RUN, PROPOSAL, FIT)
 
 Migration = Callable[[Connection], None]
 """Brings the schema from the version before to its own; runs inside the transaction that records the version."""
@@ -89,10 +90,15 @@ Migration = Callable[[Connection], None]
 
 def create_tables(connection: Connection) -> None:
     """Version 1. When a later step changes a table, spell this version's columns out here: old steps never change."""
-    METADATA.create_all(connection, tables=TABLES, checkfirst=False)
+    METADATA.create_all(connection, tables=TABLES[:6], checkfirst=False)
 
 
-MIGRATIONS: tuple[Migration, ...] = (create_tables,)
+def add_fits(connection: Connection) -> None:
+    """Version 2: what techniques learned on calibration questions."""
+    METADATA.create_all(connection, tables=[FIT], checkfirst=False)
+
+
+MIGRATIONS: tuple[Migration, ...] = (create_tables, add_fits)
 """Step ``n`` (1-based) leads to version ``n``. Steps are appended, never edited or removed."""
 
 

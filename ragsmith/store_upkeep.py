@@ -9,7 +9,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Delete, LargeBinary, T
 
 from ragsmith.store_database import Database
 from ragsmith.store_rows import label, unseal
-from ragsmith.store_schema import DATASET, EVALUATION, MODEL_CALL, PROPOSAL, RESULT, RUN, TABLES
+from ragsmith.store_schema import DATASET, EVALUATION, FIT, MODEL_CALL, PROPOSAL, RESULT, RUN, TABLES
 
 
 class TableSize(TypedDict):
@@ -70,6 +70,7 @@ def _deletions(
         statements += [
             (RESULT, delete(RESULT).where(RESULT.c.evaluation.in_(evaluations))),
             (PROPOSAL, delete(PROPOSAL).where(PROPOSAL.c.run.in_(runs))),
+            (FIT, delete(FIT).where(_other(FIT.c.dataset, keep_datasets))),
             (EVALUATION, delete(EVALUATION).where(_other(EVALUATION.c.dataset, keep_datasets))),
             (RUN, delete(RUN).where(_other(RUN.c.dataset, keep_datasets))),
             (DATASET, delete(DATASET).where(_other(DATASET.c.digest, keep_datasets))),

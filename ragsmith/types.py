@@ -5,9 +5,10 @@ Offsets are code points in the text of a document as it was loaded; every interv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 
 class Scale(StrEnum):
@@ -21,6 +22,15 @@ class Scale(StrEnum):
     GRAPH = "graph"
     CROSS_ENCODER = "cross_encoder"
     LISTWISE = "listwise"
+    SURVIVAL = "survival"
+
+
+class Modality(StrEnum):
+    """The kind of text that a document or a chunk is."""
+
+    PROSE = "prose"
+    CODE = "code"
+    TABLE = "table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +44,25 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text to answer from; ``id`` is the file's stem."""
+    """A text to answer from, as it was loaded.
+
+    ``id`` is the file's stem for Markdown and plain text, and the whole file name for every other kind.
+    """
 
     id: str
     title: str
     text: str
+    modality: Modality = Modality.PROSE
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A contiguous slice of a document: ``document.text[start:end] == text``."""
+    """A contiguous slice of a document, ``document.text[start:end] == text``; or a summary of such slices.
+
+    ``section`` numbers the sections of a document from 0. A summary has ``level`` 1 or more and ``sources``, the spans
+    of the chunks it sums up; it lies nowhere itself (``start == end == 0``), and ``doc`` is "" where its sources lie in
+    several documents.
+    """
 
     id: str
     doc: str
@@ -53,14 +72,23 @@ class Chunk:
     text: str
     title: str = ""
     headings: tuple[str, ...] = ()
+    section: int = 0
+    modality: Modality = Modality.PROSE
+    level: int = 0
+    sources: tuple[Span, ...] = ()
 
     def __hash__(self) -> int:  # the identifier is unique in a corpus; equality still compares everything
         return hash(self.id)
 
     @property
     def span(self) -> Span:
-        """Where the chunk lies in its document."""
+        """Where the chunk lies in its document; empty for a summary."""
         return Span(self.doc, self.start, self.end)
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """Where its text comes from: its own span, or those that a summary sums up."""
+        return self.sources if self.level else (self.span,)
 
 
 Chunks = tuple[Chunk, ...]
@@ -84,13 +112,22 @@ class Question:
     text: str
 
 
+Survival = tuple[tuple[str, int], ...]
+"""Scope (document, section, chunk) to the rank, from 1, at which a chunk was found there; scopes that lost it lack."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A chunk that was found, and how well, on which scale."""
+    """A chunk that was found, and how well, on which scale; ``survival`` is known where NEST found it."""
 
     chunk: Chunk
     score: float
     scale: Scale
+    survival: Survival = ()
+
+    def rescored(self, score: float, scale: Scale) -> Hit:
+        """The same find with another score: whatever rewrites a score says on which scale the new one is."""
+        return Hit(self.chunk, score, scale, self.survival)
 
 
 Hits = tuple[Hit, ...]
@@ -101,6 +138,20 @@ Rankings = tuple[Hits, ...]
 
 Search = Callable[[Queries], Rankings]
 """The retrieval gene bound to the index: queries to rankings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gold:
+    """The ids of the chunks that are relevant to a question: for fitting and for analysis, never for a pipeline."""
+
+    relevant: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """What a technique's fit step learned on calibration questions: plain JSON values by name."""
+
+    numbers: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

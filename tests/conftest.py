@@ -23,8 +23,8 @@ import pytest
 from hypothesis import settings
 
 from ragsmith.datasets import load_dataset
-from ragsmith.pipeline import Candidate
-from ragsmith.registry import Family, Technique, load_techniques
+from ragsmith.genes import Candidate
+from ragsmith.registry import Family, Fitting, Technique, load_techniques
 from ragsmith.setup import Setup
 from ragsmith.space import Space, load_space, read_configuration
 from ragsmith.store import Store
@@ -253,11 +253,13 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 @pytest.fixture
 def registered() -> Iterator[Callable[..., Technique]]:
-    """Call it with a family, a function and optionally ``choices``."""
+    """Call it with a family, a function, optionally how it is fitted, and optionally ``choices``."""
     added: list[tuple[Family[Any], str]] = []
 
-    def register(family: Family[Any], fn: Callable[..., Any], **choices: tuple[Any, ...]) -> Technique:
-        family(paper="https://example.org", choices=choices)(fn)
+    def register(
+        family: Family[Any], fn: Callable[..., Any], fitting: Fitting | None = None, **choices: tuple[Any, ...]
+    ) -> Technique:
+        family(paper="https://example.org", choices=choices, fitting=fitting)(fn)
         added.append((family, fn.__name__))
         return family[fn.__name__]
 

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from ragsmith.errors import SpaceError, UsageError
 from ragsmith.families import FAMILIES
-from ragsmith.pipeline import Candidate
-from ragsmith.setup import configuration
+from ragsmith.genes import Candidate, configuration
 from ragsmith.space import Space, label, load_space, make_gene, read_configuration
 
 FAMILY_NAMES = [family.name for family in FAMILIES]

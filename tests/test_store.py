@@ -267,8 +267,10 @@ def test_prune_deletes_what_is_not_named(store: Store) -> None:
         store.put_run(f"r-{name}", name, {})
         store.put_proposals(f"r-{name}", [ProposalRow(0, 0, [], f"e-{name}", {})])
         store.put_call(name, f"m-{name}", "t", 1)
+        store.put_fit(f"f-{name}", name, {"numbers": {}})
     assert store.prune() == {}
-    assert store.prune(keep_datasets=["d1"]) == {"result": 2, "proposal": 1, "evaluation": 1, "run": 1, "dataset": 1}
+    deleted = {"result": 2, "proposal": 1, "fit": 1, "evaluation": 1, "run": 1, "dataset": 1}
+    assert store.prune(keep_datasets=["d1"]) == deleted
     assert [row.digest for row in store.datasets()] == ["d1"]
     assert store.results("e-d2") == {}
     assert store.run("r-d2") is None
@@ -277,7 +279,7 @@ def test_prune_deletes_what_is_not_named(store: Store) -> None:
     assert len(store.results("e-d1")) == len(store.get_calls(["d1", "d2"])) == 2
     assert store.prune(keep_models={"m-d2"}) == {"model_call": 1}
     assert list(store.get_calls(["d1", "d2"])) == ["d2"]
-    assert store.prune(keep_datasets=()) == {"result": 2, "proposal": 1, "evaluation": 1, "run": 1, "dataset": 1}
+    assert store.prune(keep_datasets=()) == deleted
 
 
 # Threads, and the file

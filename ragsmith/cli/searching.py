@@ -45,6 +45,7 @@ def search(
     llm: Annotated[str, typer.Option(help="extractive (embedded), or openai:MODEL.")] = "extractive",
     base_url: Annotated[str | None, typer.Option(help="An OpenAI-compatible server.")] = None,
     judge: Annotated[str | None, typer.Option(help="The model that judges answers. [default: the --llm]")] = None,
+    reranker: Annotated[str, typer.Option(help="late_interaction (embedded), or none.")] = "late_interaction",
     chunk_size: Annotated[int | None, typer.Option(help="Characters in a chunk, at most.")] = None,
     workers: Annotated[
         int | None, typer.Option(help="Processes (embedded models) or questions in flight. [default: cores, or 16]")
@@ -81,7 +82,7 @@ def search(
         from ragsmith.errors import UsageError
 
         raise UsageError(f"--workers is {workers}: give at least 1")
-    names = ModelNames(language_model=llm, judge=judge, base_url=base_url)
+    names = ModelNames(language_model=llm, cross_encoder=reranker, judge=judge, base_url=base_url)
     found_space = load_space(space or ("paper" if preset == "paper" else "default"))
     setup = prepare(dataset, names, CHUNK_SIZE if chunk_size is None else chunk_size)
     voice = _Voice(quiet=quiet or as_json)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ragsmith.errors import UsageError
+from ragsmith.errors import ModelUnavailable, UsageError
 from ragsmith.models.extractive import ExtractiveModel
 from ragsmith.models.late_interaction import LateInteractionScorer
 from ragsmith.models.wordllama import WordLlamaEmbedder
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 EXTRACTIVE = "extractive"
 WORDLLAMA = "wordllama"
 LATE_INTERACTION = "late_interaction"
+NONE = "none"
+"""The name of a model that a run does without."""
 QUESTIONS_IN_FLIGHT = 16
 
 
@@ -43,6 +45,16 @@ class ModelNames:
         return (os.cpu_count() or 1) if self.embedded else QUESTIONS_IN_FLIGHT
 
 
+class NoReranker:
+    """Stands where a reranker would; `requirements` sees to it that nothing asks it."""
+
+    id = NONE
+
+    def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
+        """Raise: there is none."""
+        raise ModelUnavailable("this run has no reranker: name one with --reranker")
+
+
 def load_models(names: ModelNames, texts: Sequence[str]) -> Models:
     """Models for a corpus of ``texts``; the embedded ones take word statistics from it.
 
@@ -53,8 +65,8 @@ def load_models(names: ModelNames, texts: Sequence[str]) -> Models:
 
     if names.embedder != WORDLLAMA:
         raise UsageError(f"unknown embedder {names.embedder!r}: known is {WORDLLAMA}")
-    if names.cross_encoder != LATE_INTERACTION:
-        raise UsageError(f"unknown reranker {names.cross_encoder!r}: known is {LATE_INTERACTION}")
+    if names.cross_encoder not in (LATE_INTERACTION, NONE):
+        raise UsageError(f"unknown reranker {names.cross_encoder!r}: known are {LATE_INTERACTION} and {NONE}")
     embedder = WordLlamaEmbedder()
     embedded = ExtractiveModel(texts, embedder)
 
@@ -71,6 +83,6 @@ def load_models(names: ModelNames, texts: Sequence[str]) -> Models:
     return Models(
         language_model=language_model(names.language_model, "language model"),
         embedder=embedder,
-        cross_encoder=LateInteractionScorer(embedder, texts),
+        cross_encoder=NoReranker() if names.cross_encoder == NONE else LateInteractionScorer(embedder, texts),
         judge=language_model(names.judge or names.language_model, "judge"),
     )

@@ -8,4 +8,4 @@ from ragsmith.types import Hits, Passage, Passages, Question
 @passage_augment(paper="https://arxiv.org/abs/2511.01386")
 def none(corpus: Corpus, question: Question, hits: Hits) -> Passages:
     """Read each hit as it was found, in rank order."""
-    return tuple(Passage(corpus.text(hit.chunk.span), (hit.chunk.span,), hit.score) for hit in hits)
+    return tuple(Passage(hit.chunk.text, hit.chunk.spans, hit.score) for hit in hits)

@@ -35,15 +35,22 @@ def prev_next(corpus: Corpus, question: Question, hits: Hits, *, n: int = 1) -> 
     """Read each hit with the ``n`` chunks before and after it, overlapping or touching windows as one passage.
 
     Helps when chunks are short and an answer runs over their borders. Costs no calls, but up to 2n + 1 times the
-    context. A passage stands at the rank of its best hit and has its score; the original system ordered by document.
+    context. A passage stands at the rank of its best hit and has its score; the original system ordered by document. A
+    summary has no neighbours and is read as it is.
     """
     if n < 0:
         raise ValueError(f"passage_augment.prev_next: n is {n}; give 0 or more")
     windows = []
+    passages = {}
     for rank, hit in enumerate(hits):
+        if hit.chunk.level:
+            passages[rank] = Passage(hit.chunk.text, hit.chunk.spans, hit.score)
+            continue
         around = corpus.around(hit.chunk, n, n)
         windows.append(Window(rank, hit.chunk.doc, around[0].index, around[-1].index))
-    return tuple(_passage(corpus, window, hits[window.rank].score) for window in merged(windows))
+    for window in merged(windows):
+        passages[window.rank] = _passage(corpus, window, hits[window.rank].score)
+    return tuple(passages[rank] for rank in sorted(passages))
 
 
 def _passage(corpus: Corpus, window: Window, score: float) -> Passage:

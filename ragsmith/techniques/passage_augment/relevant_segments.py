@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ragsmith.families import passage_augment
 from ragsmith.fusion import normalised
 from ragsmith.index import Corpus
-from ragsmith.types import Hits, Passage, Passages, Question, Span
+from ragsmith.types import Hit, Hits, Passage, Passages, Question, Span
 
 DECAY = 30.0
 """Ranks over which a hit loses all but 1/e of its worth (dsRAG's constant)."""
@@ -15,12 +15,16 @@ DECAY = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The chunks ``first`` to ``last`` (both included) of a document, and what reading them is worth."""
+    """The chunks ``first`` to ``last`` (both included) of a document, and what reading them is worth.
+
+    A summary stands alone: it is ``hit``, and ``doc`` is its own identifier.
+    """
 
     value: float
     doc: str
     first: int
     last: int
+    hit: Hit | None = None
 
     @property
     def length(self) -> int:
@@ -49,9 +53,12 @@ def segments(hits: Hits, penalty: float, max_length: int) -> list[Segment]:
     sum. Stretches that begin or end with a chunk that is no hit need no look: without it they are worth more.
     """
     of_document: defaultdict[str, dict[int, float]] = defaultdict(dict)
-    for hit, worth in zip(hits, worths(hits), strict=True):
-        of_document[hit.chunk.doc][hit.chunk.index] = worth
     found = []
+    for hit, worth in zip(hits, worths(hits), strict=True):
+        if hit.chunk.level:
+            found.append(Segment(worth - penalty, hit.chunk.id, 0, 0, hit))
+        else:
+            of_document[hit.chunk.doc][hit.chunk.index] = worth
     for doc, worth_at in of_document.items():
         places = sorted(worth_at)
         for i, first in enumerate(places):
@@ -102,6 +109,8 @@ def relevant_segments(
 
 
 def _passage(corpus: Corpus, segment: Segment) -> Passage:
+    if segment.hit:
+        return Passage(segment.hit.chunk.text, segment.hit.chunk.spans, segment.value)
     chunks = corpus.document_chunks(segment.doc)[segment.first : segment.last + 1]
     span = Span(segment.doc, chunks[0].start, max(chunk.end for chunk in chunks))
     return Passage(corpus.text(span), (span,), segment.value)

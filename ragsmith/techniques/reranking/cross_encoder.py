@@ -3,7 +3,7 @@
 from ragsmith.families import reranking
 from ragsmith.fusion import normalised, ranked
 from ragsmith.models import CrossEncoder
-from ragsmith.types import Hit, Hits, Question, Scale
+from ragsmith.types import Hits, Question, Scale
 
 
 @reranking(
@@ -32,7 +32,7 @@ def cross_encoder(
         )
     first = ranked(hits)[:depth]
     scores = cross_encoder.score(question.text, [hit.chunk.text for hit in first])
-    rescored = tuple(Hit(hit.chunk, score, Scale.CROSS_ENCODER) for hit, score in zip(first, scores, strict=True))
+    rescored = tuple(hit.rescored(score, Scale.CROSS_ENCODER) for hit, score in zip(first, scores, strict=True))
     if first_stage_weight == 0:
         return ranked(rescored)
     w = first_stage_weight
@@ -40,4 +40,4 @@ def cross_encoder(
         w * before + (1 - w) * after
         for before, after in zip(normalised(first, "minmax"), normalised(rescored, "minmax"), strict=True)
     ]
-    return ranked(Hit(hit.chunk, score, Scale.CROSS_ENCODER) for hit, score in zip(first, blended, strict=True))
+    return ranked(hit.rescored(score, Scale.CROSS_ENCODER) for hit, score in zip(first, blended, strict=True))

@@ -11,7 +11,7 @@ from ragsmith.fusion import ranked
 from ragsmith.models import LanguageModel
 from ragsmith.tasks import Task, clean, unmarked
 from ragsmith.text import sentences
-from ragsmith.types import Hit, Hits, Question, Scale
+from ragsmith.types import Hits, Question, Scale
 
 if TYPE_CHECKING:
     from ragsmith.models.extractive import ExtractiveModel
@@ -107,11 +107,11 @@ def llm(
         raise ValueError(f"reranking.llm: depth is {depth} and max_characters {max_characters}; give 1 or more")
     first = ranked(hits)[:depth]
     if len(first) < 2:
-        return tuple(Hit(hit.chunk, 1.0, Scale.LISTWISE) for hit in first)
+        return tuple(hit.rescored(1.0, Scale.LISTWISE) for hit in first)
     passages = tuple(beginning(hit.chunk.text, max_characters) for hit in first)
     order = language_model.run(ranking_of(len(first)), question=question.text, passages=passages)
     return ranked(
-        Hit(first[position].chunk, 1 - rank / len(order), Scale.LISTWISE) for rank, position in enumerate(order)
+        first[position].rescored(1 - rank / len(order), Scale.LISTWISE) for rank, position in enumerate(order)
     )
 
 
