@@ -18,7 +18,8 @@ from typing import Any
 from ragsmith.errors import StoreError
 from ragsmith.fitting import Fitter
 from ragsmith.genes import Candidate, configuration
-from ragsmith.runner import Finished, Job, ProcessRunner, Runner, ThreadRunner, Work
+from ragsmith.process_runner import ProcessRunner
+from ragsmith.runner import Finished, Job, Runner, ThreadRunner, Work
 from ragsmith.scoring import Weights, fitness, generation_score, retrieval_score
 from ragsmith.setup import Setup, ordered
 from ragsmith.space import read_configuration
@@ -148,7 +149,7 @@ class Evaluator:
         return self._known
 
     def evaluate(self, candidates: Sequence[Candidate], examples: Sequence[Example]) -> list[Evaluation]:
-        """Evaluations of ``candidates`` on ``examples``, in the order of ``candidates``; what learns is fitted first."""
+        """Evaluations of ``candidates`` on ``examples``, in their order; what learns is fitted first."""
         questions = tuple(example.id for example in ordered(examples))
         fitted = self._fitter.fit(candidates)
         keyed = [(self._setup.evaluation_key(candidate), candidate) for candidate, _ in fitted]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import yaml
@@ -20,7 +21,7 @@ from ragsmith.bundled import names
 from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluate import Evaluation, Evaluator
 from ragsmith.exported_file import FORMAT, METRICS, ExportedFile
-from ragsmith.genes import Candidate, configuration
+from ragsmith.genes import Candidate, configuration, facing
 from ragsmith.pipeline import Engine, Trace
 from ragsmith.registry import load_techniques
 from ragsmith.runner import evaluate_job
@@ -140,6 +141,23 @@ class Pipeline:
         with Evaluator(self.setup, store, workers) as evaluator:
             examples = self.setup.dataset.examples if examples is None else examples
             return evaluator.evaluate([self.candidate], examples)[0]
+
+    def latencies(self, examples: Sequence[Example], *, clock: Callable[[], float] = perf_counter) -> dict[str, float]:
+        """Seconds that each question takes, by its id, one after the other and with nothing remembered between them.
+
+        What is built once for the collection is built before; a paid model is asked again, whatever the cache holds.
+        """
+        found = {}
+        warm = self.setup.engine()
+        warm.prepare(self.candidate)
+        for example in ordered(examples):
+            engine = self.setup.engine()
+            engine.take_over(warm, self.candidate)
+            able = facing(self.candidate, self.setup.dataset.digest, example.id)
+            started = clock()
+            engine.answer(able, Question(example.question))
+            found[example.id] = clock() - started
+        return found
 
     def verify(self) -> list[Difference]:
         """Run the pipeline again, from its documents, and compare with the scores it was exported with.

@@ -166,6 +166,13 @@ class Engine:
         """Take over a graph that another process built."""
         self._graph.get("graph", lambda: graph)
 
+    def take_over(self, other: Engine, candidate: Candidate) -> None:
+        """Take over what another engine on the same corpus has built for the whole collection."""
+        index, graph = other.prepare(candidate)
+        self.install_index(candidate[0], index)
+        if graph is not None:
+            self.install_graph(graph)
+
     def answer(self, candidate: Candidate, question: Question, gold: Gold | None = None) -> Trace:
         """Run ``candidate`` on ``question``; ``gold`` is for techniques of analysis only.
 

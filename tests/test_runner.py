@@ -17,9 +17,10 @@ import pytest
 from ragsmith.errors import RagsmithError
 from ragsmith.evaluate import Evaluator
 from ragsmith.families import passage_filter
-from ragsmith.pipeline import Candidate
+from ragsmith.genes import Candidate
+from ragsmith.process_runner import ProcessRunner
 from ragsmith.registry import Technique
-from ragsmith.runner import Finished, ProcessRunner, Runner, ThreadRunner, evaluate_job
+from ragsmith.runner import Finished, Runner, ThreadRunner, evaluate_job
 from ragsmith.setup import Setup
 from ragsmith.store import Store
 from ragsmith.types import Hits, Question
@@ -158,7 +159,7 @@ PARENT = """
     from ragsmith.datasets import load_dataset
     from ragsmith.registry import load_techniques
     from ragsmith.baselines import baseline
-    from ragsmith.runner import ProcessRunner
+    from ragsmith.process_runner import ProcessRunner
     from ragsmith.setup import Setup
 
     if __name__ == "__main__":

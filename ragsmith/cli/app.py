@@ -71,6 +71,6 @@ def table(rows: list[list[str]], head: list[str], right: frozenset[int] = frozen
         say("  ".join(cells).rstrip())
 
 
-from ragsmith.cli import catalogue, data, results, searching, using  # noqa: E402  each adds its commands to `app`
+from ragsmith.cli import auditing, catalogue, data, results, searching, using  # noqa: E402  each adds its commands
 
-__all__ = ["app", "catalogue", "data", "results", "searching", "using"]
+__all__ = ["app", "auditing", "catalogue", "data", "results", "searching", "using"]

@@ -71,6 +71,9 @@ def evaluate(
     cache: CacheOption = str(CACHE),
     base_url: BaseUrl = None,
     workers: Annotated[int | None, typer.Option(help="Processes, or questions in flight.")] = None,
+    latency: Annotated[
+        bool, typer.Option("--latency", help="Also time every question; models are asked anew.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score a pipeline on the questions of its data set, or of another."""
@@ -86,12 +89,41 @@ def evaluate(
     workers = workers or loaded.setup.models.workers()
     with Store.open(cache) as store:
         found = {part: loaded.evaluate(store, examples, workers=workers) for part, examples in parts.items()}
+    timed = _latencies(loaded) if latency else []
     if as_json:
-        say_json({"dataset": data.name, **{part: _scores(loaded, found[part]) for part in found}})
+        scores = {part: _scores(loaded, found[part]) for part in found}
+        say_json({"dataset": data.name, **scores, **({"latency": timed} if latency else {})})
     for part, evaluation in () if as_json else found.items():
         _say_scores(f"{data.name}, {part} questions", _scores(loaded, evaluation))
+    if timed and not as_json:
+        head = ["questions", "n", "median ms", "95th percentile ms"]
+        rows = [[t["questions"], str(t["n"]), f"{t['median_ms']:.1f}", f"{t['p95_ms']:.1f}"] for t in timed]
+        table(rows, head, frozenset({1, 2, 3}))
     if not all(evaluation.complete for evaluation in found.values()):
         raise typer.Exit(1)
+
+
+def _latencies(loaded: Pipeline) -> list[dict[str, Any]]:
+    """Median and 95th percentile of the seconds a question takes: of all, by type, and by kind of document."""
+    from collections import defaultdict
+
+    import numpy as np
+
+    setup = loaded.setup
+    groups: dict[str, list[float]] = defaultdict(list)
+    for question, seconds in loaded.latencies(setup.dataset.examples).items():
+        example = setup.examples[question]
+        for group in ("all", f"type {example.type}", f"evidence in {setup.modality(example)}"):
+            groups[group].append(1000 * seconds)
+    return [
+        {
+            "questions": group,
+            "n": len(values),
+            "median_ms": float(np.median(values)),
+            "p95_ms": float(np.quantile(values, 0.95)),
+        }
+        for group, values in sorted(groups.items(), key=lambda item: (item[0] != "all", item[0]))
+    ]
 
 
 def _scores(loaded: Pipeline, evaluation: Evaluation) -> dict[str, Any]:
