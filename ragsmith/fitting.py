@@ -62,10 +62,7 @@ class Fitter:
 
     @cached_property
     def _folds(self) -> list[list[str]]:
-        return [
-            [example.id for example in part]
-            for part in folds(self._setup.dataset, self._setup.calibration, FOLDS)
-        ]
+        return [[example.id for example in part] for part in folds(self._setup.dataset, self._setup.calibration, FOLDS)]
 
     def fit(self, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Failure | None]]:
         """The candidates, fitted; or as they were, and why they could not be."""

@@ -90,11 +90,12 @@ class _Binding:
 
 
 class _Search:
-    """A bound retrieval, remembered by query; ``meter`` adds up what its rankings cost."""
+    """A bound retrieval, remembered by query; ``meter`` adds up what its rankings cost, each query once."""
 
     def __init__(self, engine: Engine, bound: _Binding) -> None:
         self._engine = engine
         self._bound = bound
+        self._billed: set[str] = set()
         self.meter = Meter()
 
     def __call__(self, queries: Queries) -> Rankings:
@@ -105,8 +106,10 @@ class _Search:
             return list(zip(rankings, usage.shares(len(missing)), strict=True))
 
         found = self._engine.searches.get_many([(gene.identity, index.id, query) for query in queries], compute)
-        for _, usage in found:
-            self.meter.add(usage)
+        for query, (_, usage) in zip(queries, found, strict=True):
+            if query not in self._billed:
+                self._billed.add(query)
+                self.meter.add(usage)
         return tuple(ranking for ranking, _ in found)
 
 

@@ -72,7 +72,8 @@ def run_key(setup: Setup, space: Space, settings: RunSettings) -> str:
     plain = asdict(settings)
     del plain["time_limit"]  # it decides when a run pauses, not where it goes
     code = fingerprint(__name__), version("optuna") if settings.strategy == "tpe" else ""
-    return digest("run", setup.dataset.digest, setup.chunk_size, setup.loaded_models.ids(), space.digest, plain, code)
+    asked = setup.chunk_size, setup.loaded_models.ids(), setup.faithfulness
+    return digest("run", setup.dataset.digest, *asked, space.digest, plain, code)
 
 
 def search(

@@ -78,7 +78,7 @@ def evaluate_job(
         if observing is not None:
             return Finished(job, True, engine.observe(able, observing, question, gold))
         trace = engine.answer(able, question, gold)
-        return Finished(job, True, record(engine, trace, example, relevance))
+        return Finished(job, True, record(engine, trace, example, relevance, faithfulness=setup.faithfulness))
     except Exception as error:  # noqa: BLE001  recorded, shown, retried on resume; never a score
         stage = error.stage if isinstance(error, StageFailed) else "scoring"
         cause = error.cause if isinstance(error, StageFailed) else error

@@ -33,11 +33,12 @@ CHUNK_SIZE = 900
 
 @dataclass(frozen=True)
 class Setup:
-    """A data set, how it is cut, and which models work on it."""
+    """A data set, how it is cut, which models work on it, and whether answers are checked claim by claim."""
 
     dataset: Dataset
     models: ModelNames = field(default_factory=ModelNames)
     chunk_size: int = CHUNK_SIZE
+    faithfulness: bool = False
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -85,7 +86,8 @@ class Setup:
         if "cross_encoder" not in used:
             del models["cross_encoder"]
         genes = [gene.identity for gene in candidate]
-        return digest("evaluation", self.dataset.digest, self.chunk_size, genes, models, self._code)
+        checked = ["faithfulness"] if self.faithfulness else []
+        return digest("evaluation", self.dataset.digest, self.chunk_size, genes, models, self._code, *checked)
 
     @cached_property
     def _model_ids(self) -> dict[str, str]:
@@ -103,7 +105,7 @@ def ordered(examples: Sequence[Example]) -> list[Example]:
     return sorted(examples, key=lambda example: example.id)
 
 
-def prepare(dataset: str, models: ModelNames, chunk_size: int) -> Setup:
+def prepare(dataset: str, models: ModelNames, chunk_size: int, *, faithfulness: bool = False) -> Setup:
     """Load and check everything a run needs before anything is computed.
 
     Raises:
@@ -111,7 +113,7 @@ def prepare(dataset: str, models: ModelNames, chunk_size: int) -> Setup:
     """
     if chunk_size < SMALLEST_CHUNK:
         raise UsageError(f"the chunk size is {chunk_size}: give at least {SMALLEST_CHUNK} characters")
-    setup = Setup(load_dataset(dataset), models, chunk_size)
+    setup = Setup(load_dataset(dataset), models, chunk_size, faithfulness)
     setup.loaded_models.ids()
     unreachable = [e.id for e in ordered(setup.dataset.examples) if not setup.relevance[e.id].relevant]
     if unreachable:

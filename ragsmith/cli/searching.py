@@ -46,6 +46,9 @@ def search(
     base_url: Annotated[str | None, typer.Option(help="An OpenAI-compatible server.")] = None,
     judge: Annotated[str | None, typer.Option(help="The model that judges answers. [default: the --llm]")] = None,
     reranker: Annotated[str, typer.Option(help="late_interaction (embedded), or none.")] = "late_interaction",
+    faithfulness: Annotated[
+        bool, typer.Option("--faithfulness", help="Check answers claim by claim: two more judge calls an answer.")
+    ] = False,
     chunk_size: Annotated[int | None, typer.Option(help="Characters in a chunk, at most.")] = None,
     workers: Annotated[
         int | None, typer.Option(help="Processes (embedded models) or questions in flight. [default: cores, or 16]")
@@ -84,7 +87,8 @@ def search(
         raise UsageError(f"--workers is {workers}: give at least 1")
     names = ModelNames(language_model=llm, cross_encoder=reranker, judge=judge, base_url=base_url)
     found_space = load_space(space or ("paper" if preset == "paper" else "default"))
-    setup = prepare(dataset, names, CHUNK_SIZE if chunk_size is None else chunk_size)
+    size = CHUNK_SIZE if chunk_size is None else chunk_size
+    setup = prepare(dataset, names, size, faithfulness=faithfulness)
     voice = _Voice(quiet=quiet or as_json)
     _check_writable(reports / folder_of(setup.dataset.name))
     with Store.open(cache) as store:

@@ -1,0 +1,145 @@
+"""NR: keep the chunks that say much about the question and little that the others say (Verma et al. 2026, eq. 2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsmith.families import passage_filter
+from ragsmith.fusion import ranked
+from ragsmith.models import Embedder
+from ragsmith.types import Hits, Question
+
+Matrix = Sequence[Sequence[float]]
+
+MODES = ("greedy", "count", "nucleus")
+DIVISORS = ("others", "all", "sum_abs")
+
+
+@passage_filter(
+    paper="https://aclanthology.org/search/?q=ReflectiveRAG",
+    choices={"mode": MODES, "share": (0.3, 0.5), "divisor": DIVISORS},
+)
+def nr(
+    question: Question,
+    hits: Hits,
+    *,
+    embedder: Embedder,
+    mode: str = "greedy",
+    share: float = 0.7,
+    alpha: float = 5.0,
+    divisor: str = "others",
+    keep_at_most: int = 10,
+) -> Hits:
+    """Keep the ``share`` of the candidates whose relevance most exceeds their redundancy.
+
+    Helps when the candidates repeat each other and the generator reads few of them; where evidence lies in passages
+    that resemble each other it drops evidence. Costs no call of a language model: one embedding for each question and
+    chunk. Relevance is the cosine with the question, redundancy the cosines with the other candidates; what is kept
+    keeps its score, and so the order of the last ranking.
+
+    Against the paper: its rule (``count``; ``nucleus`` reads "top p%" as a share of the softmax weights) scores all at
+    once, so both of two equal chunks are punished alike and both may stay. ``greedy`` chooses one after the other, by
+    relevance less the largest cosine with a chunk already chosen (MMR, Carbonell & Goldstein 1998), so a copy is taken
+    only where what is new is much less relevant; a tie goes to the less redundant. ``alpha`` matters to ``nucleus``
+    alone, and ``divisor`` to all but ``greedy``: the paper leaves its Z open, here it is the number of ``others``, of
+    ``all``, or ``sum_abs``, the sum of the absolute cosines of all pairs. ``keep_at_most`` is ours; with it, of 20
+    candidates a ``share`` above one half, such as the paper's 0.7, keeps as many as one half.
+    """
+    order = ranked(hits)
+    texts = [hit.chunk.text for hit in order]
+    relevance = cosines_with(embedder, question.text, texts)
+    kept = chosen(relevance, cosines(embedder, texts), mode, share, alpha, divisor, keep_at_most)
+    return tuple(order[i] for i in sorted(kept))
+
+
+def cosines(embedder: Embedder, texts: Sequence[str]) -> Matrix:
+    """Return the cosine of every two ``texts``; 0 with a text without tokens."""
+    if not texts:
+        return []
+    vectors = embedder.embed(texts).astype(np.float64)
+    return [_rounded(row) for row in vectors @ vectors.T]
+
+
+def cosines_with(embedder: Embedder, query: str, texts: Sequence[str]) -> Sequence[float]:
+    """Return the cosine of ``query`` with each of ``texts``."""
+    if not texts:
+        return []
+    return _rounded(embedder.embed(texts).astype(np.float64) @ embedder.embed([query])[0].astype(np.float64))
+
+
+def chosen(
+    relevance: Sequence[float],
+    similarity: Matrix,
+    mode: str,
+    share: float,
+    alpha: float,
+    divisor: str,
+    keep_at_most: int,
+) -> tuple[int, ...]:
+    """Return the positions to keep, the best first; ties go to the earlier one.
+
+    Raises:
+        ValueError: ``mode`` or ``divisor`` is unknown, ``share`` is no share, or nothing may be kept.
+    """
+    if mode not in MODES or not 0 < share <= 1 or keep_at_most < 1:
+        raise ValueError(
+            f"passage_filter.nr: mode is {mode!r}, share {share}, keep_at_most {keep_at_most}; "
+            f"give one of {', '.join(MODES)}, a share above 0 and up to 1, and 1 or more to keep"
+        )
+    few = max(1, math.ceil(round(share * len(relevance), 9)))
+    if mode == "greedy":
+        return greedy(relevance, similarity)[: min(few, keep_at_most)]
+    rho = contrast(relevance, similarity, divisor)
+    order = sorted(range(len(rho)), key=lambda i: -rho[i])
+    if mode == "nucleus":
+        shares = weights(rho, alpha)
+        few = nucleus([shares[i] for i in order], share)
+    return tuple(order[: min(few, keep_at_most)])
+
+
+def contrast(relevance: Sequence[float], similarity: Matrix, divisor: str = "others") -> tuple[float, ...]:
+    """Return relevance less redundancy; ``sum_abs`` sums over all pairs, as a sum for each chunk would make all 1."""
+    if divisor not in DIVISORS:
+        raise ValueError(f"passage_filter.nr: divisor is {divisor!r}; give one of {', '.join(DIVISORS)}")
+    n = len(relevance)
+    others = [[similarity[i][j] for j in range(n) if j != i] for i in range(n)]
+    total = math.fsum(abs(cosine) for row in others for cosine in row)
+    z = {"others": n - 1, "all": n, "sum_abs": total}[divisor] or 1  # a chunk alone, or unlike all: nothing to divide
+    # rho(i) = rel(i) - red(i), red(i) = 1/Z sum over j != i of cos(e_i, e_j); rounded, so that equals tie
+    return tuple(round(rel - math.fsum(row) / z, 9) for rel, row in zip(relevance, others, strict=True))
+
+
+def weights(rho: Sequence[float], alpha: float = 5.0) -> tuple[float, ...]:
+    """Return the softmax of ``alpha * rho``."""
+    highest = max(rho, default=0.0)
+    powers = [math.exp(alpha * (value - highest)) for value in rho]  # w(i) = exp(alpha rho(i)) / sum_j ..., eq. 2
+    total = math.fsum(powers)
+    return tuple(power / total for power in powers)
+
+
+def nucleus(falling: Sequence[float], share: float) -> int:
+    """Return the length of the smallest prefix of ``falling`` weights that holds ``share`` of their sum."""
+    lengths = range(1, len(falling))
+    return next((n for n in lengths if round(math.fsum(falling[:n]) - share, 9) >= 0), len(falling))
+
+
+def greedy(relevance: Sequence[float], similarity: Matrix) -> tuple[int, ...]:
+    """Return all positions, each time the one of most relevance less its largest cosine with those before it."""
+    order: list[int] = []
+    redundancy = [0.0] * len(relevance)  # never below: to say the opposite is no merit
+    waiting = list(range(len(relevance)))
+    while waiting:
+        best = max(waiting, key=lambda i: (round(relevance[i] - redundancy[i], 9), -redundancy[i]))
+        waiting.remove(best)
+        order.append(best)
+        redundancy = [max(known, similarity[i][best]) for i, known in enumerate(redundancy)]
+    return tuple(order)
+
+
+def _rounded(values: NDArray[np.float64]) -> list[float]:
+    rounded: list[float] = np.round(values, 6).tolist()  # the last bits differ between machines; choices must not
+    return rounded

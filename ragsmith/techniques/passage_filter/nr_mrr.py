@@ -1,0 +1,57 @@
+"""NR on survival: contrastive noise removal (ReflectiveRAG) with NEST's survival score as relevance (Verma et al.)."""
+
+from __future__ import annotations
+
+import math
+
+from ragsmith.families import passage_filter
+from ragsmith.fusion import ranked
+from ragsmith.models import Embedder
+from ragsmith.techniques.passage_filter.nr import DIVISORS, MODES, chosen, cosines
+from ragsmith.types import Hits, Question
+
+
+@passage_filter(
+    paper="https://aclanthology.org/search/?q=ReflectiveRAG",
+    choices={"mode": MODES, "share": (0.3, 0.5), "divisor": DIVISORS},
+    after={"retrieval": ("nest",)},
+)
+def nr_mrr(
+    question: Question,
+    hits: Hits,
+    *,
+    embedder: Embedder,
+    mode: str = "greedy",
+    share: float = 0.7,
+    alpha: float = 5.0,
+    divisor: str = "others",
+    keep_at_most: int = 10,
+) -> Hits:
+    """Keep the ``share`` of the candidates that survived best across NEST's scopes and repeat the others least.
+
+    Helps when a question's own wording is a poor guide: where the document, the section and the chunk were all found,
+    the evidence is likely to be on the subject. Costs no call of a language model: one embedding a chunk. Only after
+    ``nest``, which writes the ranks that are read here; a reranker's score plays no part in the choice.
+
+    Against the papers: the two methods come from different ones and were not combined there. Relevance is the mean of
+    1/rank over all scopes, 0 where a chunk was not found (the corrected form of NEST's score), as a share of the best
+    candidate's, so that it has the range of the cosines it is set against. Everything else is as in ``nr``.
+    """
+    order = ranked(hits)
+    similarity = cosines(embedder, [hit.chunk.text for hit in order])
+    kept = chosen(survived(order), similarity, mode, share, alpha, divisor, keep_at_most)
+    return tuple(order[i] for i in sorted(kept))
+
+
+def survived(hits: Hits) -> tuple[float, ...]:
+    """Return the mean reciprocal rank of each hit over all scopes, as a share of the best one's.
+
+    Raises:
+        ValueError: no hit has a survival profile.
+    """
+    scopes = max((len(hit.survival) for hit in hits), default=0)
+    if hits and not scopes:
+        raise ValueError("passage_filter.nr_mrr: no candidate has a survival profile; use it after retrieval.nest")
+    # MRR(c) = 1/|scopes| * sum over the scopes where c was found of 1/r(c)
+    means = [math.fsum(1 / rank for _, rank in hit.survival) / scopes for hit in hits]
+    return tuple(mean / max(means) for mean in means)

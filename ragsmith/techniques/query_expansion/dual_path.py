@@ -1,0 +1,28 @@
+"""Dual path: fuse the rankings of the question and of an imagined answer by reciprocal rank (DPHF, Singh et al.)."""
+
+from ragsmith.families import query_expansion
+from ragsmith.fusion import reciprocal_rank_fusion
+from ragsmith.models import LanguageModel
+from ragsmith.techniques.query_expansion.hyde import IMAGINE
+from ragsmith.types import Hits, Question, Search
+
+
+@query_expansion(paper="https://doi.org/10.1145/1571941.1572114", choices={"constant": (10, 60)})
+def dual_path(
+    question: Question, search: Search, *, language_model: LanguageModel, constant: int = 60, depth: int = 20
+) -> Hits:
+    """Search with the question and with one passage imagined as its answer, and fuse the two rankings.
+
+    A chunk scores the sum of ``1 / (constant + rank)`` over the paths that found it (Cormack et al. 2009), so what both
+    find comes first. Helps when questions and documents share few words but the imagined passage may be off: either
+    path makes up for the other. Costs 1 call and 2 searches.
+
+    Against the paper: the same, but the score has a scale of its own, ``rrf``, where the study's code went on to sort
+    it together with similarities. With ``constant`` 60 it equals ``hyde(keep_question=true)``, and asks the model for
+    the same passage.
+    """
+    imagined = language_model.run(IMAGINE, question=question.text)
+    rankings = search(tuple(dict.fromkeys((question.text, imagined))))
+    if len(rankings) == 1:
+        return rankings[0][:depth]
+    return reciprocal_rank_fusion(rankings, constant=constant)[:depth]

@@ -1,0 +1,101 @@
+"""Keyword router: choose how to search by the words of the question ("Beyond the Reranker", Singh et al.)."""
+
+from __future__ import annotations
+
+import re
+
+from ragsmith.families import query_expansion
+from ragsmith.models import LanguageModel
+from ragsmith.techniques.query_expansion.dual_path import dual_path
+from ragsmith.techniques.query_expansion.step_back import step_back
+from ragsmith.text import sentences, words
+from ragsmith.types import Hits, Question, Search
+
+STRATEGIES = ("semantic", "dual_path", "step_back")
+"""What every router chooses among: the question as it is, with an imagined passage, with a broader question."""
+
+_WH = frozenset(words("who whom whose what when where which why how"))
+_AUXILIARIES = frozenset(
+    words("am is are was were do does did has have had can could may might must shall should will would")
+)
+_BREADTH = frozenset(
+    words(
+        """
+        advantages all categories compare compares comparison contrast difference differences differ disadvantages kinds
+        list main outline overall overview summarise summarize summary types various
+        """
+    )
+)
+_NOT_BREADTH = re.compile(r"\b(?:after|above|at|first of|in) all\b", re.IGNORECASE)
+_QUANTITIES = frozenset(words("big deep far fast heavily high large late little long many much often old soon tall"))
+_FACTS = frozenset(
+    words(
+        """
+        age amount city colour company country court date day days fee month name number percentage period person place
+        price rate share size sum time title word year years
+        """
+    )
+)
+
+
+@query_expansion(
+    paper="https://arxiv.org/search/?query=%22Beyond+the+Reranker%22&searchtype=title",
+    choices={"rule": ("corrected", "as_printed")},
+)
+def keyword_router(
+    question: Question, search: Search, *, language_model: LanguageModel, rule: str = "corrected", depth: int = 20
+) -> Hits:
+    """Search plainly, with an imagined passage or with a broader question, by the words of the question.
+
+    Helps when questions differ in kind and calls are dear. Costs no call, or the one of the strategy it chooses:
+    ``dual_path`` or ``step_back``.
+
+    Against the paper: its rule (``as_printed``) sends whatever has a question mark or begins with a question word to
+    ``dual_path``, which in a set of questions is every one of them. ``corrected`` ignores the mark and reads the
+    question word: who, when, where, which and how many ask for one fact, which a language model can only make up and
+    the question's own words find; so do questions for yes or no. Why, how and what ask for an explanation, in words
+    that an imagined passage shares and the question does not. In both a word of breadth (overview, compare, all, ...)
+    means ``step_back``; corrected, only where it is asked: in the last sentence, and not as "at all".
+    """
+    if rule not in ("corrected", "as_printed"):
+        raise ValueError(f"query_expansion.keyword_router: rule is {rule!r}; give 'corrected' or 'as_printed'")
+    strategy = corrected(question.text) if rule == "corrected" else as_printed(question.text)
+    return searched_by(strategy, question, search, language_model=language_model, depth=depth)
+
+
+def searched_by(
+    strategy: str, question: Question, search: Search, *, language_model: LanguageModel, depth: int
+) -> Hits:
+    """Search as one of `STRATEGIES` does."""
+    if strategy == "dual_path":
+        return dual_path(question, search, language_model=language_model, depth=depth)
+    if strategy == "step_back":
+        return step_back(question, search, language_model=language_model, depth=depth)
+    return search((question.text,))[0][:depth]
+
+
+def as_printed(text: str) -> str:
+    """Choose a strategy by the rule of the paper."""
+    if broad(text):
+        return "step_back"
+    opens = not (_WH | _AUXILIARIES).isdisjoint(words(text)[:1])
+    return "dual_path" if "?" in text or opens else "semantic"
+
+
+def corrected(text: str) -> str:
+    """Choose a strategy by what the last sentence, after whatever tells the case, asks for."""
+    start, end = (sentences(text) or [(0, 0)])[-1]
+    if broad(_NOT_BREADTH.sub(" ", text[start:end])):
+        return "step_back"
+    asked = words(text[start:end])
+    place = next((i for i, word in enumerate(asked) if word in _WH), None)
+    if place is None or asked[0] in _AUXILIARIES:
+        return "semantic"
+    after = set(asked[place + 1 : place + 2])
+    explains = {"why": True, "how": not after & _QUANTITIES, "what": not after & _FACTS}
+    return "dual_path" if explains.get(asked[place]) else "semantic"
+
+
+def broad(text: str) -> bool:
+    """Whether the text has a word of breadth."""
+    return not _BREADTH.isdisjoint(words(text))

@@ -1,0 +1,259 @@
+"""NEST: rank chunks by where they survive among documents, sections and chunks (nested evidence, Verma et al.)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsmith.families import retrieval
+from ragsmith.index import Index, best_places
+from ragsmith.models import Embedder
+from ragsmith.scopes import Scope, cosines, scopes, word_scores
+from ragsmith.types import Hit, Hits, Queries, Rankings, Scale, Survival
+
+PROJECTIONS = ("context_rank", "inherit")
+AGGREGATES = ("mean_all", "mean_present", "rrf60", "depth_weighted")
+NORMS = ("minmax", "rank", "zscore", "none")
+DEPTHS = {1: ("chunk",), 2: ("document", "chunk"), 3: ("document", "section", "chunk")}
+"""The scopes there are where so many differ, coarsest first."""
+
+
+@retrieval(
+    paper="https://arxiv.org/search/?query=%22Nested+Evidence+Survival+for+Retrieval%22&searchtype=title",
+    choices={
+        "projection": PROJECTIONS,
+        "aggregate": AGGREGATES,
+        "nested": (False, True),
+        "context": (0.25, 0.5, 0.75),
+        "weight": (0.2, 0.4, 0.6),
+        "norm": NORMS,
+    },
+)
+def nest(
+    index: Index,
+    queries: Queries,
+    *,
+    embedder: Embedder,
+    projection: str = "context_rank",
+    aggregate: str = "mean_all",
+    nested: bool = False,
+    document_budget: int = 100,
+    section_budget: int = 50,
+    chunk_budget: int = 20,
+    context: float = 0.5,
+    weight: float = 0.4,
+    norm: str = "minmax",
+    k: int = 20,
+) -> Rankings:
+    """Find the ``k`` chunks that rank best over the scopes document, section and chunk.
+
+    Each scope ranks the chunks of the whole corpus and returns as many as its budget; a chunk's ranks are its survival
+    profile, which its hit carries. Scores are hybrid: BM25 has the share ``weight``, cosine the rest, each scaled by
+    ``norm`` over the best 3 x the largest budget of its side. A document or section is the text of its chunks and the
+    mean of their vectors. ``mean_all`` is the mean of 1/rank over all scopes, 0 where a chunk is lost; ``rrf60`` sums
+    1/(60 + rank); ``depth_weighted`` is the mean of 1/rank weighted 1, 2, 3 from the coarsest scope. Helps when a
+    chunk's document says what it is about better than the chunk itself. Costs one embedding a query.
+
+    Against the paper: it averages over the scopes where a chunk was found (``mean_present``, as published), so losing
+    it costs nothing, and rank 1 at any one scope scores 1.0 and cannot be beaten; its own example puts the passage that
+    only the coarsest scope returned first. How a chunk gets a rank among documents is not said: with ``context_rank``
+    the share ``context`` of its score there is its document's and the rest its own; with ``inherit`` it takes its
+    document's rank, as all its siblings do. ``nested`` lets a scope see only what the coarser one returned, as the
+    definition has it and the algorithm has not. Scopes that would be copies of each other count once, and a summary is
+    a document of its own.
+    """
+    return pool(
+        index,
+        queries,
+        embedder=embedder,
+        projection=projection,
+        aggregate=aggregate,
+        nested=nested,
+        document_budget=document_budget,
+        section_budget=section_budget,
+        chunk_budget=chunk_budget,
+        context=context,
+        weight=weight,
+        norm=norm,
+        first=k,
+    )
+
+
+def pool(
+    index: Index,
+    queries: Queries,
+    *,
+    embedder: Embedder,
+    projection: str = "context_rank",
+    aggregate: str = "mean_all",
+    nested: bool = False,
+    document_budget: int = 100,
+    section_budget: int = 50,
+    chunk_budget: int = 20,
+    context: float = 0.5,
+    weight: float = 0.4,
+    norm: str = "minmax",
+    first: int | None = None,
+) -> Rankings:
+    """All that the scopes return, or the ``first`` of it, best first; `nest` is the first ``k``.
+
+    Equal survival is ordered by the number of scopes (more first), the best rank, the rank at the deepest scope where
+    the chunk was found, and its id. So that this order is also that of scores and ids, each chunk of such a tie scores
+    1e-15 less than the one before; scores are rounded to 9 decimals before that, so no tie reaches the next score.
+    """
+    _check(projection, aggregate, norm, context, weight)
+    budgets = {"document": document_budget, "section": section_budget, "chunk": chunk_budget}
+    held = scopes(index)
+    listed = 3 * max(budgets[scope.name] for scope in held)
+    similar = [cosines(index, scope, queries, embedder) for scope in held]
+    rankings: list[Hits] = []
+    for number, query in enumerate(queries):
+        scores = [
+            _hybrid(word_scores(index, scope, query), rows[number], weight, norm, listed)
+            for scope, rows in zip(held, similar, strict=True)
+        ]
+        ranks = _ranks(held, scores, [budgets[scope.name] for scope in held], projection, context, nested)
+        rankings.append(_ranked(index, ranks, aggregate, first))
+    return tuple(rankings)
+
+
+def aggregate_survival(profile: Survival, scopes: int, how: str) -> float:
+    """The score of a survival profile over so many ``scopes``, 1 to 3."""
+    if how == "mean_present":  # MRR(c) = 1/|L(c)| * sum over l in L(c) of 1/r_l(c)
+        return math.fsum(1 / rank for _, rank in profile) / max(1, len(profile))
+    if how == "mean_all":  # 1/|L| * sum over l in L(c) of 1/r_l(c)
+        return math.fsum(1 / rank for _, rank in profile) / scopes
+    if how == "rrf60":  # sum over l in L(c) of 1/(60 + r_l(c))
+        return math.fsum(1 / (60 + rank) for _, rank in profile)
+    if how == "depth_weighted":  # sum over l in L(c) of w_l / r_l(c), where w_l = d_l / sum of all d, and d is 1, 2, 3
+        depth = {scope: d for d, scope in enumerate(DEPTHS[scopes], 1)}
+        return math.fsum(depth[scope] / rank for scope, rank in profile) / sum(depth.values())
+    raise ValueError(f"there is no aggregate {how!r}: use one of {', '.join(AGGREGATES)}")
+
+
+@dataclass(frozen=True, eq=False)
+class _Scores:
+    """The score of every unit, and which units the words or the vectors list; the others score 0."""
+
+    values: NDArray[np.float64]
+    listed: NDArray[np.bool_]
+
+
+def _hybrid(words: NDArray[np.float64], cosine: NDArray[np.float64], weight: float, norm: str, listed: int) -> _Scores:
+    """The score of every unit from the first ``listed`` of both sides: as `fusion.convex_combination` of two lists."""
+    values, union = np.zeros(len(words)), np.zeros(len(words), dtype=np.bool_)
+    for share, side, positive in ((weight, words, True), (1 - weight, cosine, False)):
+        best = best_places(side, listed, positive=positive)
+        values[best] += share * _normalised(side[best], norm)  # s = lambda * BM25n + (1 - lambda) * cos
+        union[best] = True
+    return _Scores(np.round(values, 9), union)
+
+
+def _normalised(scores: NDArray[np.float64], norm: str) -> NDArray[np.float64]:
+    """`fusion.normalised` for the scores of a list, best first."""
+    size = len(scores)
+    if norm == "none" or not size:
+        return scores
+    if norm == "rank":
+        return (size - np.arange(size)) / size
+    low, high = float(scores[-1]), float(scores[0])
+    if low == high:
+        return np.full(size, 0.0 if norm == "zscore" or not high else 1.0)
+    if norm == "minmax":
+        return (scores - low) / (high - low)
+    mean = math.fsum(scores.tolist()) / size
+    away = scores - mean
+    return away / math.sqrt(math.fsum((away * away).tolist()) / size)
+
+
+def _ranks(
+    held: tuple[Scope, ...],
+    scores: list[_Scores],
+    budgets: list[int],
+    projection: str,
+    context: float,
+    nested: bool,
+) -> NDArray[np.int64]:
+    """The rank of every entry at every scope, coarsest first, 0 where it is lost: shape ``(scopes, entries)``."""
+    own = scores[-1]
+    allowed = np.ones(len(own.values), dtype=np.bool_)
+    found = np.zeros((len(held), len(own.values)), dtype=np.int64)
+    for ranks, scope, score, budget in zip(found, held, scores, budgets, strict=True):
+        if projection == "inherit":
+            places, inherited = _inherited(scope, score, allowed, budget)
+            ranks[places] = inherited
+        else:
+            places = _in_context(scope, score, own, allowed, budget, context)
+            ranks[places] = np.arange(1, len(places) + 1)
+        if nested:
+            allowed = ranks > 0
+    return found
+
+
+def _in_context(
+    scope: Scope, score: _Scores, own: _Scores, allowed: NDArray[np.bool_], budget: int, context: float
+) -> NDArray[np.int64]:
+    """The best entries by ``mu * s(ancestor(c)) + (1 - mu) * s(c)``; by ``s(c)`` at the scope of chunks."""
+    mu = 0.0 if scope.words is None else context
+    among = np.flatnonzero((own.listed | score.listed[scope.units] if mu else own.listed) & allowed)
+    values = mu * score.values[scope.units[among]] + (1 - mu) * own.values[among]
+    return among[best_places(np.round(values, 9), budget)]
+
+
+def _inherited(
+    scope: Scope, score: _Scores, allowed: NDArray[np.bool_], budget: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The entries of the best units, and the ranks of these units."""
+    open_ = np.zeros(len(score.values), dtype=np.bool_)
+    open_[scope.units[allowed]] = True
+    units = np.flatnonzero(score.listed & open_)
+    units = units[best_places(score.values[units], budget)]
+    ranks = np.zeros(len(score.values), dtype=np.int64)
+    ranks[units] = np.arange(1, len(units) + 1)
+    places = np.flatnonzero((ranks[scope.units] > 0) & allowed)
+    return places, ranks[scope.units[places]]
+
+
+def _ranked(index: Index, ranks: NDArray[np.int64], aggregate: str, first: int | None) -> Hits:
+    """Hits by survival; ties resolved in the last digits of the score."""
+    places = np.flatnonzero(ranks.any(axis=0))
+    if not len(places):
+        return ()
+    # siblings with an inherited profile are many, profiles few
+    distinct, which = np.unique(ranks[:, places], axis=1, return_inverse=True)
+    profiles = [
+        tuple((scope, rank) for scope, rank in zip(DEPTHS[len(ranks)], column, strict=True) if rank)
+        for column in distinct.T.tolist()
+    ]
+    keys = [_order(profile, len(ranks), aggregate) for profile in profiles]
+    steps = {key: step for step, key in enumerate(sorted(set(keys)))}
+    order = np.argsort(np.array([steps[key] for key in keys])[which.reshape(-1)], kind="stable")[:first]
+    hits: list[Hit] = []
+    equal: Counter[float] = Counter()
+    for place, profile in zip(places[order].tolist(), which.reshape(-1)[order].tolist(), strict=True):
+        score = -keys[profile][0]
+        hits.append(Hit(index.entries[place].chunk, score - equal[score] * 1e-15, Scale.SURVIVAL, profiles[profile]))
+        equal[score] += 1
+    return tuple(hits)
+
+
+def _order(profile: Survival, scopes: int, aggregate: str) -> tuple[float, int, int, int]:
+    """Least first: by score, number of scopes, best rank, and rank at the deepest scope."""
+    score = round(aggregate_survival(profile, scopes, aggregate), 9)
+    return -score, -len(profile), min(rank for _, rank in profile), profile[-1][1]
+
+
+def _check(projection: str, aggregate: str, norm: str, context: float, weight: float) -> None:
+    for name, value, known in (
+        ("projection", projection, PROJECTIONS),
+        ("aggregate", aggregate, AGGREGATES),
+        ("norm", norm, NORMS),
+    ):
+        if value not in known:
+            raise ValueError(f"retrieval.nest: {name} is {value!r}; use one of {', '.join(known)}")
+    if not (0 <= context <= 1 and 0 <= weight <= 1):
+        raise ValueError(f"retrieval.nest: context is {context} and weight {weight}; give numbers from 0 to 1")

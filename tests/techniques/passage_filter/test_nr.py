@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsmith.errors import ScaleError
+from ragsmith.models import Vectors
+from ragsmith.models.wordllama import WordLlamaEmbedder
+from ragsmith.techniques.passage_filter.nr import chosen, contrast, greedy, nr, nucleus, weights
+from ragsmith.testing import hits_of
+from ragsmith.types import Chunk, Chunks, Hits, Question, Scale
+
+# the paper's situation in the plane: q = (1, 0), c1 = c2 = (1, 0), c3 = (0, 1)
+RELEVANCE = (1.0, 1.0, 0.0)
+SIMILARITY = ((1.0, 1.0, 0.0), (1.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+
+
+class PlaneEmbedder:
+    """Gives each text the vector it spells."""
+
+    id = "plane"
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        return np.array([[float(part) for part in text.split()] for text in texts], dtype=np.float32)
+
+
+def spelled(*texts: str) -> Hits:
+    chunks = tuple(Chunk(f"c{i}", "d", i, 0, len(text), text) for i, text in enumerate(texts, 1))
+    return hits_of(chunks, [1 - i / 10 for i in range(len(texts))], Scale.RRF)
+
+
+def pick(relevance: Sequence[float], similarity: Sequence[Sequence[float]], **parameters: object) -> tuple[int, ...]:
+    named = {"mode": "greedy", "share": 0.7, "alpha": 5.0, "divisor": "others", "keep_at_most": 99} | parameters
+    return chosen(relevance, similarity, **named)  # type: ignore[arg-type]
+
+
+# --- the worked example ----------------------------------------------------------------------------------------------
+
+
+def test_one_shot_scores_of_the_worked_example() -> None:
+    rho = contrast(RELEVANCE, SIMILARITY)
+    assert rho == (0.5, 0.5, 0.0)
+    assert weights(rho, 5.0) == pytest.approx((0.480, 0.480, 0.039), abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("mode", "share", "kept"),
+    [
+        ("count", 2 / 3, (0, 1)),  # the two duplicates
+        ("count", 0.7, (0, 1, 2)),
+        ("nucleus", 0.7, (0, 1)),  # .480 + .480
+        ("nucleus", 0.97, (0, 1, 2)),
+        ("nucleus", 0.4, (0,)),
+        ("greedy", 2 / 3, (0, 2)),  # the novel chunk before the copy
+        ("greedy", 0.7, (0, 2, 1)),
+    ],
+)
+def test_what_each_reading_keeps_of_the_worked_example(mode: str, share: float, kept: tuple[int, ...]) -> None:
+    assert pick(RELEVANCE, SIMILARITY, mode=mode, share=share) == kept
+
+
+def test_kept_hits_keep_score_and_order() -> None:
+    hits = spelled("1 0", "1 0", "0 1")
+    kept = nr(Question("1 0"), hits[::-1], embedder=PlaneEmbedder(), share=0.6)
+    assert kept == (hits[0], hits[2])
+    published = nr(Question("1 0"), hits[::-1], embedder=PlaneEmbedder(), mode="count", share=0.6)
+    assert published == hits[:2]
+
+
+# --- the divisor that the paper leaves open --------------------------------------------------------------------------
+
+
+def test_divisors() -> None:
+    assert contrast(RELEVANCE, SIMILARITY, "all") == pytest.approx((2 / 3, 2 / 3, 0.0))
+    assert contrast(RELEVANCE, SIMILARITY, "sum_abs") == (0.5, 0.5, 0.0)  # 1 of the 2 that all pairs sum to
+    opposite = ((1.0, -0.5), (-0.5, 1.0))
+    assert contrast((0.0, 0.0), opposite, "sum_abs") == (0.5, 0.5)
+
+
+def test_redundancy_by_the_mean_does_not_grow_with_the_number_of_candidates() -> None:
+    for n in (2, 5, 40):
+        alike = [[0.6] * n for _ in range(n)]
+        assert contrast([0.8] * n, alike, "others") == pytest.approx([0.2] * n)
+
+
+# --- edges -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", ["greedy", "count", "nucleus"])
+@pytest.mark.parametrize("divisor", ["others", "all", "sum_abs"])
+def test_none_one_and_vectors_of_zeros(mode: str, divisor: str) -> None:
+    def kept(*texts: str) -> Hits:
+        return nr(Question("1 0"), spelled(*texts), embedder=PlaneEmbedder(), mode=mode, divisor=divisor, share=0.5)
+
+    assert kept() == ()
+    assert kept("0 1") == spelled("0 1")
+    assert contrast((0.4,), ((1.0,),), divisor) == (0.4,)
+    assert len(kept("0 0", "0 0", "0 0", "0 0")) == 2
+    assert [hit.chunk.id for hit in kept("0 0", "1 0")] == ["c2"]
+
+
+@pytest.mark.parametrize("mode", ["greedy", "count", "nucleus"])
+def test_ties_go_to_the_better_ranked(mode: str) -> None:
+    n = 4
+    assert pick([0.5] * n, [[0.2] * n for _ in range(n)], mode=mode, share=0.5) == (0, 1)
+
+
+def test_a_share_of_a_whole_number_is_that_number() -> None:
+    for n, share, expected in ((10, 0.7, 7), (10, 0.3, 3), (3, 0.1, 1), (7, 1.0, 7), (20, 0.55, 11)):
+        assert len(pick([0.0] * n, np.eye(n).tolist(), mode="count", share=share)) == expected
+
+
+def test_nucleus_counts_equal_shares_exactly() -> None:
+    assert [nucleus([0.1] * 10, share) for share in (0.1, 0.3, 0.7, 1.0)] == [1, 3, 7, 10]
+
+
+def test_no_more_than_asked_for_are_kept(chunks: Chunks, embedder: WordLlamaEmbedder) -> None:
+    hits = hits_of(chunks, range(10, 0, -1))
+    for mode in ("greedy", "count", "nucleus"):
+        found = nr(Question("Who pays dues?"), hits, embedder=embedder, mode=mode, share=1.0, keep_at_most=4)
+        assert len(found) == 4
+
+
+def test_refuses_wrong_parameters_and_mixed_scales(embedder: WordLlamaEmbedder, chunks: Chunks) -> None:
+    for wrong in ({"mode": "some"}, {"share": 0.0}, {"share": 1.5}, {"keep_at_most": 0}):
+        with pytest.raises(ValueError, match="give one of greedy, count, nucleus, a share"):
+            nr(Question("?"), hits_of(chunks, [1.0, 0.5]), embedder=embedder, **wrong)
+    with pytest.raises(ValueError, match="give one of others, all, sum_abs"):
+        nr(Question("?"), hits_of(chunks, [1.0, 0.5]), embedder=embedder, mode="count", divisor="none")
+    mixed = hits_of(chunks, [0.2], Scale.COSINE) + hits_of(chunks[1:], [7.0], Scale.RRF)
+    with pytest.raises(ScaleError):
+        nr(Question("?"), mixed, embedder=embedder)
+
+
+# --- properties ------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def candidates(draw: st.DrawFn) -> tuple[list[float], list[list[float]]]:
+    """A question and one to nine chunks as unit vectors of three dimensions."""
+    axis = st.integers(-3, 3).map(float)
+    vectors = draw(st.lists(st.tuples(axis, axis, axis), min_size=2, max_size=10))
+    rows = np.array(vectors)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    unit = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    return np.round(unit[1:] @ unit[0], 6).tolist(), np.round(unit[1:] @ unit[1:].T, 6).tolist()
+
+
+divisors = st.sampled_from(["others", "all", "sum_abs"])
+alphas = st.sampled_from([0.1, 1.0, 5.0, 50.0])
+
+
+@given(candidates(), divisors, alphas, alphas)
+@settings(max_examples=60)
+def test_by_count_alpha_changes_nothing(
+    found: tuple[list[float], list[list[float]]], divisor: str, one: float, other: float
+) -> None:
+    kept = [pick(*found, mode="count", divisor=divisor, alpha=alpha) for alpha in (one, other)]
+    assert kept[0] == kept[1]
+
+
+@given(candidates(), divisors, alphas, st.sampled_from([0.2, 0.5, 0.9]))
+@settings(max_examples=60)
+def test_nucleus_is_the_smallest_prefix_that_holds_the_share(
+    found: tuple[list[float], list[list[float]]], divisor: str, alpha: float, share: float
+) -> None:
+    mass = weights(contrast(*found, divisor), alpha)
+    kept = pick(*found, mode="nucleus", divisor=divisor, alpha=alpha, share=share)
+    assert math.isclose(sum(mass), 1)
+    assert sum(mass[i] for i in kept) >= share - 1e-9
+    assert sum(mass[i] for i in kept[:-1]) < share
+    assert min(mass[i] for i in kept) >= max((m for i, m in enumerate(mass) if i not in kept), default=0)
+
+
+@given(candidates())
+@settings(max_examples=60)
+def test_greedy_orders_by_maximal_marginal_relevance(found: tuple[list[float], list[list[float]]]) -> None:
+    relevance, similarity = found
+    order = greedy(relevance, similarity)
+    assert sorted(order) == list(range(len(relevance)))
+    for place, i in enumerate(order):
+
+        def margin(j: int, before: tuple[int, ...] = order[:place]) -> float:
+            return relevance[j] - max([0.0, *(similarity[j][k] for k in before)])
+
+        assert all(margin(i) >= margin(j) - 1e-6 for j in order[place:])
+
+
+def test_on_real_text_a_copy_goes_and_the_rest_stays(chunks: Chunks, embedder: WordLlamaEmbedder) -> None:
+    copy = Chunk("harbour:9", "harbour", 9, 900, 900 + len(chunks[2].text), chunks[2].text)
+    found = hits_of((chunks[2], copy, chunks[0], chunks[6], chunks[4]), [0.9, 0.9, 0.8, 0.7, 0.6])
+    question = Question("Who pays no harbour dues?")
+    by_count = nr(question, found, embedder=embedder, mode="count", share=0.4)
+    one_by_one = nr(question, found, embedder=embedder, mode="greedy", share=0.8)
+    assert [hit.chunk for hit in by_count] == [chunks[2], copy]
+    assert [hit.chunk for hit in one_by_one] == [chunks[2], chunks[0], chunks[6], chunks[4]]

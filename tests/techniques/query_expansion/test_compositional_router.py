@@ -1,0 +1,203 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsmith.families import query_expansion
+from ragsmith.models.wordllama import WordLlamaEmbedder
+from ragsmith.techniques.query_expansion.compositional_router import (
+    compositional_router,
+    lexical,
+    observe,
+    predicted_best,
+    principal_components,
+    ridge,
+    solve,
+)
+from ragsmith.techniques.query_expansion.keyword_router import STRATEGIES
+from ragsmith.testing import ScriptedModel, hits_of
+from ragsmith.types import Chunks, Fitted, Gold, Question, Scale
+
+QUESTION = Question("Who rings the bell of Velmouth?")
+
+
+def seen(number: int, draw: np.random.Generator) -> dict[str, Any]:
+    """An observation where long questions want dual_path, and all others the plain search."""
+    long = bool(number % 2)
+    features = [0.0] * 26
+    features[18] = 20.0 + number if long else 5.0 + number % 3
+    ndcg = [0.3, 0.9, 0.1] if long else [0.8, 0.2, 0.1]
+    return {"lexical": features, "embedding": draw.normal(size=12).round(6).tolist(), "ndcg": ndcg}
+
+
+def observations(n: int = 40) -> list[dict[str, Any]]:
+    draw = np.random.default_rng(3)
+    return [seen(number, draw) for number in range(n)]
+
+
+# --- features --------------------------------------------------------------------------------------------------------
+
+
+def test_lexical_features() -> None:
+    found = lexical("Which is older, the guild of Oswin Tarrel or Velmouth harbour?", [0.5, 0.3, 1.0])
+    assert len(found) == 26
+    assert [i for i, value in enumerate(found[:14]) if value] == [4]
+    question_mark, breadth, hops, entities, length, clauses = found[14:20]
+    assert (question_mark, breadth, hops, entities, length, clauses) == (1, 0, 0, 2, 11, 3)
+    assert found[20:] == pytest.approx((0.3, 0.6, 0.7, np.std([0.5, 0.3, 1.0]), 0.2, 0.5))
+
+
+def test_features_of_almost_nothing() -> None:
+    assert lexical("", ()) == (0.0,) * 19 + (1.0,) + (0.0,) * 6
+    assert lexical("Compare both", [0.4])[14:] == (0, 1, 1, 0, 2, 1, 0.4, 0.4, 0, 0, 0, 1)
+    assert lexical("x", [0.0, 0.0])[20:] == (0.0,) * 6
+    assert all(type(value) is float for value in lexical("Who?", [1, 2]))
+
+
+# --- the fit ---------------------------------------------------------------------------------------------------------
+
+
+@given(st.integers(2, 12), st.integers(1, 6), st.sampled_from([0.1, 1.0, 10.0]))
+@settings(max_examples=30)
+def test_ridge_minimises_its_loss(rows: int, columns: int, alpha: float) -> None:
+    draw = np.random.default_rng(rows * 10 + columns)
+    design, targets = draw.normal(size=(rows, columns)), draw.normal(size=(rows, 3))
+    slopes = ridge(design, targets, alpha)
+    # least squares on rows that pull each slope towards 0
+    stacked = np.vstack([design, np.sqrt(alpha) * np.eye(columns)])
+    wanted = np.linalg.lstsq(stacked, np.vstack([targets, np.zeros((columns, 3))]), rcond=None)[0]
+    assert slopes == pytest.approx(wanted)
+
+
+def test_principal_components_are_those_of_the_covariance() -> None:
+    rows = np.random.default_rng(1).normal(size=(30, 12)) * np.arange(1, 13)
+    centred = rows - rows.mean(axis=0)
+    found = principal_components(centred)
+    _, vectors = np.linalg.eigh(centred.T @ centred)
+    wanted = vectors[:, ::-1][:, :8].T
+    assert found.shape == (8, 12)
+    assert np.abs(np.sum(found * wanted, axis=1)) == pytest.approx(np.ones(8))
+    assert principal_components(np.zeros((5, 12))).shape == (0, 12)
+    assert principal_components(centred[:1] - centred[:1]).shape == (0, 12)
+
+
+def test_the_map_is_that_of_standardising_projecting_and_regressing() -> None:
+    data = observations()
+    draw = np.random.default_rng(5)
+    for observation in data:
+        observation["lexical"] = draw.normal(size=26).round(6).tolist()
+        observation["ndcg"] = draw.random(3).tolist()
+    models = solve(data, alpha=1.0)["models"]
+
+    x = np.array([o["lexical"] for o in data])
+    e = np.array([o["embedding"] for o in data])
+    y = np.array([o["ndcg"] for o in data])
+    _, vectors = np.linalg.eigh(np.cov(e.T))
+    design = np.hstack([(x - x.mean(0)) / x.std(0), (e - e.mean(0)) @ vectors[:, -8:]])
+    slopes = np.linalg.inv(design.T @ design + np.eye(34)) @ design.T @ (y - y.mean(0))
+    wanted = design @ slopes + y.mean(0)
+    for i, name in enumerate(STRATEGIES):
+        predicted = models[name]["intercept"] + np.hstack([x, e]) @ np.array(models[name]["weights"])
+        assert predicted == pytest.approx(wanted[:, i])
+
+
+def test_learns_what_a_question_s_length_says() -> None:
+    data = observations()
+    numbers = solve(data, alpha=1.0)
+    assert json.loads(json.dumps(numbers)) == numbers
+    chosen = [predicted_best(numbers, [*o["lexical"], *o["embedding"]]) for o in data]
+    assert chosen == ["dual_path" if number % 2 else "semantic" for number in range(len(data))]
+    assert numbers["order"] == ["semantic", "dual_path", "step_back"] == list(STRATEGIES)  # 0.55, 0.55, 0.1
+
+
+def test_ties_go_to_the_best_on_average() -> None:
+    flat = {name: {"intercept": 0.5, "weights": [0.0, 0.0]} for name in STRATEGIES}
+    for best in STRATEGIES:
+        order = [best, *(name for name in STRATEGIES if name != best)]
+        assert predicted_best({"models": flat, "order": order}, [3.0, 4.0]) == best
+    data = [{**o, "ndcg": [0.1, 0.2, 0.6]} for o in observations(6)]
+    numbers = solve(data, alpha=1.0)
+    assert numbers["order"] == ["step_back", "dual_path", "semantic"]
+    assert predicted_best(numbers, [0.0] * 38) == "step_back"
+
+
+def test_questions_without_gold_teach_nothing() -> None:
+    data = observations(10)
+    blank = {**data[0], "ndcg": []}
+    assert solve([*data, blank], alpha=1.0) == solve(data, alpha=1.0)
+    with pytest.raises(ValueError, match="no calibration question has gold"):
+        solve([blank], alpha=1.0)
+
+
+def test_one_question_is_enough_to_run() -> None:
+    numbers = solve(observations(1), alpha=1.0)
+    assert predicted_best(numbers, [1.0] * 38) == "semantic"
+
+
+def test_another_embedder_is_noticed() -> None:
+    with pytest.raises(ValueError, match="fitted on 38 features and a question has 282; fit it again"):
+        predicted_best(solve(observations(4), alpha=1.0), [0.0] * 282)
+
+
+# --- the whole -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def found(search: Callable[..., Any], chunks: Chunks) -> Any:
+    return search(
+        {
+            QUESTION.text: hits_of(chunks[:3], [0.9, 0.8, 0.7]),
+            "A passage.": hits_of((chunks[2], chunks[4]), [0.9, 0.8]),
+            "The town?": hits_of((chunks[6], chunks[1]), [0.9, 0.8]),
+        }
+    )
+
+
+def model() -> ScriptedModel:
+    return ScriptedModel({"imagine_passage": ["A passage."], "broader_question": ["The town?"]})
+
+
+def test_observes_features_and_what_each_strategy_scores(
+    found: Any, chunks: Chunks, embedder: WordLlamaEmbedder
+) -> None:
+    def watch(*relevant: str) -> dict[str, Any]:
+        gold = Gold(frozenset(relevant))
+        return observe(QUESTION, found, language_model=model(), embedder=embedder, gold=gold, depth=20)
+
+    observation = watch(chunks[2].id)
+    assert json.loads(json.dumps(observation)) == observation
+    assert len(observation["lexical"]) == 26
+    assert len(observation["embedding"]) == 256
+    assert observation["ndcg"][:2] == [0.5, 1.0]  # third, and first in both paths
+    assert watch()["ndcg"] == []
+
+
+def test_searches_as_predicted(found: Any, embedder: WordLlamaEmbedder, chunks: Chunks) -> None:
+    scales = dict(zip(STRATEGIES, (Scale.COSINE, Scale.RRF, Scale.CONVEX), strict=True))
+    for wanted in STRATEGIES:
+        models = {name: {"intercept": float(name == wanted), "weights": [0.0] * 282} for name in STRATEGIES}
+        fitted, asked = Fitted({"models": models, "order": list(STRATEGIES)}), model()
+        hits = compositional_router(QUESTION, found, language_model=asked, embedder=embedder, fitted=fitted, depth=2)
+        assert len(hits) == 2
+        assert {hit.scale for hit in hits} == {scales[wanted]}
+        assert len(asked.calls) == (wanted != "semantic")
+
+
+def test_nothing_found_is_no_error(search: Callable[..., Any], embedder: WordLlamaEmbedder) -> None:
+    gold = Gold(frozenset({"x"}))
+    observation = observe(QUESTION, search(()), language_model=model(), embedder=embedder, gold=gold, depth=20)
+    assert observation["ndcg"] == [0.0, 0.0, 0.0]
+    fitted = Fitted(solve([observation], alpha=1.0))
+    assert compositional_router(QUESTION, search(()), language_model=model(), embedder=embedder, fitted=fitted) == ()
+
+
+def test_is_registered_with_its_fit() -> None:
+    technique = query_expansion["compositional_router"]
+    assert technique.fitting is not None
+    assert set(technique.tools.values()) == {"language_model", "embedder", "fitted"}

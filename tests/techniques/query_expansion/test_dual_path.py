@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ragsmith.techniques.query_expansion.dual_path import dual_path
+from ragsmith.techniques.query_expansion.hyde import hyde
+from ragsmith.testing import ScriptedModel, hits_of
+from ragsmith.types import Chunks, Hits, Question, Scale
+
+QUESTION = Question("Who pays?")
+
+
+def scripted(passage: str) -> ScriptedModel:
+    return ScriptedModel({"imagine_passage": [passage]})
+
+
+@pytest.mark.parametrize("constant", [60, 10])
+def test_both_paths_are_fused_by_reciprocal_rank(search: Callable[..., Any], chunks: Chunks, constant: int) -> None:
+    a, b, c = chunks[0], chunks[1], chunks[2]
+    found = search({"Who pays?": hits_of((a, b), [9, 1]), "P.": hits_of((b, c), [5, 4])})
+    fused = dual_path(QUESTION, found, language_model=scripted("P."), constant=constant)
+    k = constant
+    assert [hit.chunk for hit in fused] == [b, a, c]
+    assert [hit.score for hit in fused] == pytest.approx([1 / (k + 1) + 1 / (k + 2), 1 / (k + 1), 1 / (k + 2)])
+    assert {hit.scale for hit in fused} == {Scale.RRF}
+    assert found.calls == [("Who pays?", "P.")]
+
+
+def test_it_is_hyde_that_keeps_the_question(search: Callable[..., Any], chunks: Chunks) -> None:
+    found = search({"Who pays?": hits_of(chunks[:5], [5, 4, 3, 2, 1]), "P.": hits_of(chunks[3:], [4, 3, 2, 1])})
+    plain = hyde(QUESTION, found, language_model=scripted("P."), keep_question=True)
+    assert dual_path(QUESTION, found, language_model=scripted("P.")) == plain
+
+
+def test_the_fused_list_is_cut(search: Callable[..., Any], hits: Callable[..., Hits]) -> None:
+    assert len(dual_path(QUESTION, search(hits([3, 2, 1])), language_model=scripted("P."), depth=2)) == 2
+
+
+def test_a_passage_that_is_the_question_changes_nothing(search: Callable[..., Any], hits: Callable[..., Hits]) -> None:
+    assert dual_path(QUESTION, search(hits([0.9])), language_model=scripted("Who pays?")) == hits([0.9])
+
+
+def test_nothing_found_is_no_hits(search: Callable[..., Any]) -> None:
+    assert dual_path(QUESTION, search({}), language_model=scripted("P.")) == ()

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ragsmith.models.extractive import ExtractiveModel
+from ragsmith.techniques.query_expansion.iterative import NOTE, iterative
+from ragsmith.testing import ScriptedModel, hits_of
+from ragsmith.types import Chunks, Hits, Question, Scale
+
+QUESTION = Question("Who pays?")
+
+
+def scripted(*notes: str) -> ScriptedModel:
+    return ScriptedModel({"note_on_evidence": notes})
+
+
+def test_each_round_searches_with_the_question_and_its_note(
+    search: Callable[..., Any], hits: Callable[..., Hits]
+) -> None:
+    model, found = scripted("A.", "B.", "C."), search(hits([3, 2, 1]))
+    iterative(QUESTION, found, language_model=model)
+    assert found.calls == [("Who pays?",), ("Who pays? A.",), ("Who pays? B.",), ("Who pays? C.",)]
+    assert len(model.calls) == 3
+
+
+def test_a_note_reads_the_best_hits_of_all_rounds_so_far(search: Callable[..., Any], chunks: Chunks) -> None:
+    a, b, c = chunks[0], chunks[1], chunks[2]
+    model = scripted("A.", "B.")
+    found = search({"Who pays?": hits_of((a, b), [9, 1]), "Who pays? A.": hits_of((c, b), [5, 4])})
+    fused = iterative(QUESTION, found, language_model=model, rounds=2, snippets=1, max_characters=1000)
+    # b is second in both rankings, 2 / 62; a and c are first in one, 1 / 61
+    assert [call.inputs["passages"] for call in model.calls] == [(a.text,), (b.text,)]
+    assert [hit.chunk for hit in fused] == [b, a, c]
+    assert [hit.score for hit in fused] == pytest.approx([2 / 62, 1 / 61, 1 / 61])
+    assert {hit.scale for hit in fused} == {Scale.RRF}
+
+
+def test_a_note_that_comes_out_the_same_ends_the_rounds(search: Callable[..., Any], hits: Callable[..., Hits]) -> None:
+    model, found = scripted("A.", "A.", "B."), search(hits([3, 2, 1]))
+    iterative(QUESTION, found, language_model=model)
+    assert found.queries == ("Who pays?", "Who pays? A.")
+    assert model.left("note_on_evidence") == 1
+
+
+def test_the_fused_list_is_cut(search: Callable[..., Any], hits: Callable[..., Hits]) -> None:
+    assert len(iterative(QUESTION, search(hits([3, 2, 1])), language_model=scripted("A."), rounds=1, depth=2)) == 2
+
+
+def test_nothing_found_is_no_hits_but_is_tried_again(search: Callable[..., Any]) -> None:
+    found = search({})
+    assert iterative(QUESTION, found, language_model=scripted("A.", "B.", "C.")) == ()
+    assert len(found.calls) == 4
+
+
+def test_a_refusal_is_not_searched() -> None:
+    assert NOTE.parse("Note: the guild pays nothing.") == "the guild pays nothing."
+    with pytest.raises(ValueError, match="refusal"):
+        NOTE.parse("I'm sorry, I cannot help with that.")
+
+
+def test_offline_a_note_has_what_is_known_and_what_is_missing(extractive: ExtractiveModel, chunks: Chunks) -> None:
+    question = "Who rings the bell of the Tide Tower, and what is a warden?"
+    note = extractive.run(NOTE, question=question, passages=(chunks[1].text,))
+    assert "The keeper of the Tide Tower rings the bell twice" in note
+    said = note.split()
+    assert "warden" in said
+    assert set(extractive.expansion_terms("warden", 5)) <= set(said)
+    assert note == extractive.run(NOTE, question=question, passages=(chunks[1].text,))
+
+
+def test_offline_without_passages_the_question_is_what_is_missing(extractive: ExtractiveModel) -> None:
+    note = extractive.run(NOTE, question="Who rings the bell?", passages=())
+    assert note.split()[:2] == ["rings", "bell"]
+    assert extractive.run(NOTE, question="?", passages=()) == "?"
