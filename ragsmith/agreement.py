@@ -56,11 +56,11 @@ def _weight(model: ExtractiveModel, asked: frozenset[str], counts: Counter[str])
 
 
 def _numbers_agree(reference: str, answer: str) -> float:
-    wanted = _numbers(reference)
-    return 0.5 + 0.5 * len(wanted & _numbers(answer)) / len(wanted) if wanted else 1.0
+    wanted = numbers(reference)
+    return 0.5 + 0.5 * len(wanted & numbers(answer)) / len(wanted) if wanted else 1.0
 
 
-def _numbers(text: str) -> frozenset[str]:
+def numbers(text: str) -> frozenset[str]:
     """Numbers in figures, without separators of thousands, and in words."""
     figures = (figure.replace(",", "") for figure in _FIGURE.findall(text))
     return frozenset([*figures, *(word for word in words(text) if word in _NUMBER_WORDS)])
@@ -69,8 +69,9 @@ def _numbers(text: str) -> frozenset[str]:
 def _denials_agree(reference: str, answer: str) -> float:
     if len(sentences(reference)) > 1:  # among several sentences some denial is nearly always found
         return 1.0
-    return 1.0 if _denies(reference) == _denies(answer) else 0.75
+    return 1.0 if denies(reference) == denies(answer) else 0.75
 
 
-def _denies(text: str) -> bool:
+def denies(text: str) -> bool:
+    """Whether a text denies something."""
     return not _DENIALS.isdisjoint(words(text))

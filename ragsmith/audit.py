@@ -86,7 +86,7 @@ def audit(setup: Setup, space: Space, store: Store, questions: Sequence[Example]
 
 
 def _analyses(space: Space) -> list[Probe]:
-    """Techniques of analysis, at their defaults and with each other choice of one parameter, where the family varies."""
+    """Techniques of analysis, at their defaults and with each other choice of one parameter."""
     plain = baseline("naive")
     probes = []
     for place, family in enumerate(FAMILIES):

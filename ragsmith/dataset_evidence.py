@@ -10,7 +10,7 @@ from ragsmith.json_records import Record, key_problems, kind, text_problems
 from ragsmith.markdown import Kind, blocks
 from ragsmith.strict_text import shown
 from ragsmith.suggest import did_you_mean
-from ragsmith.types import Document, Span
+from ragsmith.types import Document, Modality, Span
 
 KEYS = ("doc", "start", "end", "text")
 
@@ -23,7 +23,7 @@ class EvidenceChecker:
         self.headings = {
             document.id: [(b.start, b.end) for b in blocks(document.text) if b.kind is Kind.HEADING]
             for document in documents.values()
-            if document is not None
+            if document is not None and document.modality is Modality.PROSE  # nothing else has Markdown's headings
         }
 
     def spans(self, evidence: object) -> tuple[tuple[Span, ...], list[str]]:
@@ -64,7 +64,7 @@ class EvidenceChecker:
 
     def _heading_problem(self, span: Span) -> str | None:
         """A chunk counts when it covers half of a span, and headings are in no chunk: such a span is never found."""
-        overlaps = (min(end, span.end) - max(start, span.start) for start, end in self.headings[span.doc])
+        overlaps = (min(end, span.end) - max(start, span.start) for start, end in self.headings.get(span.doc, ()))
         if 2 * sum(overlap for overlap in overlaps if overlap > 0) <= span.end - span.start:
             return None
         return f"[{span.start}, {span.end}) of document {span.doc!r} is mostly a heading; mark the text below it"
@@ -78,7 +78,7 @@ def _offset_problems(entry: Record) -> Iterator[str]:
 
 def _unknown_document(doc: str, documents: Documents) -> str:
     if "/" in doc or "\\" in doc:
-        return f"{shown(doc)} is a path; name a document by its file name without the ending"
+        return f"{shown(doc)} is a path; name a document by its file name, without the ending of .md and .txt"
     return f"there is no document {shown(doc)}; {did_you_mean(doc, documents)}"
 
 
@@ -107,7 +107,14 @@ def _elsewhere(span: Span, text: str, document: Document) -> str:
         return "; the document has it in the other Unicode form (NFC or NFD): use the same form in both"
     if " ".join(text.split()) in " ".join(document.text.split()):
         return "; only white space or line ends differ: copy the text exactly"
-    return "; the text stands nowhere in the document"
+    return f"; the text stands nowhere in the document{_as_loaded(document)}"
+
+
+def _as_loaded(document: Document) -> str:
+    """Return what offsets point into where that is not what the file shows."""
+    if document.modality is Modality.TABLE:
+        return ", which is read as one line 'column: value; ...' a row"
+    return ", which is the text extracted from the PDF" if document.id.lower().endswith(".pdf") else ""
 
 
 def _occurrences(text: str, whole: str) -> Sequence[int]:

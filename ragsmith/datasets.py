@@ -1,8 +1,9 @@
 """A data set is a folder of documents and labelled questions; here it is read, checked whole, and written.
 
-    dataset.yaml       name, and optionally title, description, licence, language
-    documents/*.md     (or .txt) the texts; the file's stem is the document's identifier
-    questions.jsonl    questions, answers and the evidence for them as character spans
+    dataset.yaml       name, and optionally title, description, licence, language, and titles of documents
+    documents/*        text (.md, .txt: the file's stem is the document's identifier), source code, tables (.csv, .tsv),
+                       PDF (the whole file name is)
+    questions.jsonl    questions, answers and the evidence for them as spans of the text as loaded
 
 Nothing is computed on a data set with mistakes: all of them are listed at once.
 """
@@ -10,31 +11,24 @@ Nothing is computed on a data set with mistakes: all of them are listed at once.
 from __future__ import annotations
 
 import json
-import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ragsmith.bundled import bundled_path
 from ragsmith.canonical import digest
-from ragsmith.dataset_documents import FOLDER, document_id, document_title, read_documents
+from ragsmith.dataset_documents import FOLDER, default_title, document_file, read_documents
+from ragsmith.dataset_manifest import FILE as MANIFEST
+from ragsmith.dataset_manifest import KEYS, read_manifest, written
 from ragsmith.dataset_questions import FILE as QUESTIONS
 from ragsmith.dataset_questions import read_questions
 from ragsmith.dataset_summary import describe
 from ragsmith.errors import DatasetError, UsageError
-from ragsmith.json_records import kind
-from ragsmith.strict_text import FORBIDDEN, TextError, read_text
-from ragsmith.strict_yaml import MAX_BYTES, YamlError, parse_yaml, unknown_key_message
-from ragsmith.types import Dataset, Document, Example, Span
+from ragsmith.strict_text import TextError
+from ragsmith.types import Dataset, Document, Example, Modality, Span
 
 __all__ = ["describe", "load_dataset", "make_dataset", "validate_dataset", "write_dataset"]
-
-MANIFEST = "dataset.yaml"
-KEYS = ("name", "title", "description", "licence", "language")
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_YAML_BREAKS = str.maketrans({character: f"\\u{ord(character):04x}" for character in "\x7f\x85\u2028\u2029\ufeff"})
 
 
 def load_dataset(name_or_path: str | Path) -> Dataset:
@@ -44,12 +38,12 @@ def load_dataset(name_or_path: str | Path) -> Dataset:
     mistake in the folder, ``UsageError`` when there is no such folder or name.
     """
     folder = bundled_path("datasets", name_or_path)
-    manifest, wrong = _read_manifest(folder)
-    documents, wrong_documents = read_documents(folder)
+    manifest, wrong = read_manifest(folder)
+    documents, wrong_documents = read_documents(folder, manifest.titles)
     examples, wrong_questions = read_questions(folder, documents)
-    if mistakes := (*wrong, *wrong_documents, *wrong_questions):
+    if mistakes := (*wrong, *manifest.strangers(documents), *wrong_documents, *wrong_questions):
         raise DatasetError(mistakes)
-    return make_dataset(manifest, [document for document in documents.values() if document], examples)
+    return make_dataset(manifest.about, [document for document in documents.values() if document], examples)
 
 
 def validate_dataset(path: str | Path) -> tuple[str, ...]:
@@ -93,12 +87,11 @@ def write_dataset(dataset: Dataset, folder: str | Path) -> None:
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} is not an empty folder; give a new one")
-    if mistakes := tuple(_unwritable(dataset)):
-        raise DatasetError(mistakes)
+    files = _files(dataset)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".ragsmith-") as temporary:
         draft = Path(temporary)
-        _write(dataset, draft)
+        _write(dataset, files, draft)
         if mistakes := validate_dataset(draft):
             raise DatasetError(mistakes)
         folder.mkdir(exist_ok=True)
@@ -106,41 +99,15 @@ def write_dataset(dataset: Dataset, folder: str | Path) -> None:
             path.rename(folder / path.name)
 
 
-def _read_manifest(folder: Path) -> tuple[dict[str, str], list[str]]:
-    """Return what ``dataset.yaml`` says, and its mistakes."""
-    try:
-        tree = parse_yaml(read_text(folder / MANIFEST, limit=MAX_BYTES), MANIFEST)
-    except TextError as error:
-        return {}, [error.at(MANIFEST)]
-    except YamlError as error:
-        return {}, [str(error)]
-    if not isinstance(tree.data, dict):
-        return {}, [f"{MANIFEST}:{tree.line()}: {kind(tree.data)} stands here instead of keys; write 'name: ...'"]
-    about: dict[str, str] = {}
-    mistakes: list[str] = []
-    for key, value in tree.data.items():
-        if key not in KEYS:
-            mistakes.append(f"{tree.where(key)}: {unknown_key_message(key, KEYS)}")
-        elif not isinstance(value, str) or not value.strip():
-            problem = (
-                "is blank; write it" if isinstance(value, str) else f"must be text, not {kind(value)}; put it in quotes"
-            )
-            mistakes.append(f"{tree.where(key)}: {key!r} {problem}")
-        elif key == "name" and not _NAME.fullmatch(value):
-            mistakes.append(f"{tree.where(key)}: 'name' must be letters, digits, '-', '_' and '.', not {value!r}")
-        else:
-            about[key] = value
-    if "name" not in tree.data:
-        mistakes.append(f"{MANIFEST}:{tree.line()}: the key 'name' is missing; add it")
-    return about, mistakes
-
-
 def _merge(documents: Sequence[Document]) -> tuple[tuple[Document, ...], dict[str, str]]:
-    """Keep the first document by identifier of each text; also return what was dropped, and for what."""
-    kept: dict[str, Document] = {}
+    """Keep the first document by identifier of each text and modality; also return what was dropped, and for what.
+
+    The same characters as code and as prose are cut differently, so they are not the same document.
+    """
+    kept: dict[tuple[str, Modality], Document] = {}
     merged: dict[str, str] = {}
     for document in sorted(documents, key=lambda document: document.id):
-        first = kept.setdefault(document.text, document)
+        first = kept.setdefault((document.text, document.modality), document)
         if first is not document:
             merged[document.id] = first.id
     return tuple(kept.values()), merged
@@ -153,35 +120,32 @@ def _repoint(example: Example, merged: Mapping[str, str]) -> Example:
     return replace(example, evidence=ordered)
 
 
-def _unwritable(dataset: Dataset) -> Iterator[str]:
-    """Yield what a folder cannot hold of a data set's documents."""
+def _files(dataset: Dataset) -> dict[str, str]:
+    """Return the contents of the documents' files by name; raises ``DatasetError`` for those no file can hold."""
+    files: dict[str, str] = {}
+    mistakes: list[str] = []
     for document in dataset.documents:
-        path = Path(f"{document.id}.md")
-        unsafe = (
-            "/" in document.id or "\\" in document.id or document.id.startswith(".") or document.id != document_id(path)
-        )
-        if unsafe or FORBIDDEN.search(document.id) or len(path.name.encode()) > 255:
-            yield f"document {document.id!r}: the id is not the stem of a file name; rename it"
-        elif (title := document_title(document.text, document.id)) != document.title:
-            wanted = f"the title {document.title!r} would be read as {title!r}"
-            yield f"document {document.id!r}: {wanted}; make it a '# ' heading"
+        try:
+            name, content = document_file(document)
+        except TextError as error:
+            mistakes.append(error.at(f"document {document.id!r}"))
+        else:
+            files[name] = content
+    if mistakes:
+        raise DatasetError(mistakes)
+    return files
 
 
-def _write(dataset: Dataset, folder: Path) -> None:
+def _write(dataset: Dataset, files: Mapping[str, str], folder: Path) -> None:
     about = {key: getattr(dataset, key) for key in KEYS}
-    manifest = [f"{key}: {_quoted(value)}\n" for key, value in about.items() if value.strip()]
-    (folder / MANIFEST).write_bytes("".join(manifest).encode())
+    titles = {d.id: d.title for d in dataset.documents if d.title != default_title(d)}
+    (folder / MANIFEST).write_bytes(written(about, titles).encode())
     (folder / FOLDER).mkdir()
+    for name, content in files.items():
+        (folder / FOLDER / name).write_bytes(content.encode())
     texts = {document.id: document.text for document in dataset.documents}
-    for id_, text in texts.items():
-        (folder / FOLDER / f"{id_}.md").write_bytes(text.encode())
     lines = [json.dumps(_record(example, texts), ensure_ascii=False) + "\n" for example in dataset.examples]
     (folder / QUESTIONS).write_bytes("".join(lines).encode())
-
-
-def _quoted(value: str) -> str:
-    """A JSON text is a double-quoted YAML scalar, except for the characters that YAML takes for line ends."""
-    return json.dumps(value, ensure_ascii=False).translate(_YAML_BREAKS)
 
 
 def _record(example: Example, texts: Mapping[str, str]) -> dict[str, object]:

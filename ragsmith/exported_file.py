@@ -46,7 +46,8 @@ class ExportedFile:
         pipeline = self._section("pipeline")
         for family, gene in pipeline.items():
             well = isinstance(gene, dict) and isinstance(gene.get("technique"), str)
-            if not well or set(gene) - {"technique", "parameters", "fitted"} or not isinstance(gene.get("parameters", {}), dict):
+            known = well and not set(gene) - {"technique", "parameters", "fitted"}
+            if not known or not isinstance(gene.get("parameters", {}), dict):
                 raise self._error(("pipeline", family), f"{family} must have a 'technique' by name, and 'parameters'")
         return read_configuration(pipeline, self._tree.where("pipeline"))
 

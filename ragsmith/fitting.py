@@ -1,8 +1,8 @@
 """Fitting: a technique that learns does so on search questions, and never answers one with what it learned from it.
 
-Search questions are answered with numbers learned on the other folds (cross-fitting), all others with numbers learned on
-all search questions. So a fitted pipeline's score means the same as any other's. The numbers are kept in the store, are
-part of the evaluation's key, and stand in the report and in the exported file; a pipeline that has them needs no labels.
+Search questions are answered with numbers learned on the other folds (cross-fitting), all others with numbers learned
+on all search questions. So a fitted pipeline's score means the same as any other's. The numbers are kept in the store,
+are part of the evaluation's key, and stand in report and exported file; a pipeline that has them needs no labels.
 """
 
 from __future__ import annotations

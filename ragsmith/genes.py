@@ -1,4 +1,4 @@
-"""A gene is a technique with its parameters and, where it was fitted, its numbers; a candidate is one of each family."""
+"""A gene is a technique with its parameters and, where it was fitted, its numbers; a candidate has one a family."""
 
 from __future__ import annotations
 

@@ -12,11 +12,13 @@ from enum import Enum, auto
 
 
 class Kind(Enum):
-    """What a block is: prose is cut at sentences, lines at line ends."""
+    """What a block is: prose is cut at sentences, lists and tables at line ends, fenced code at blank lines."""
 
     HEADING = auto()
     PROSE = auto()
-    LINES = auto()
+    LINES = auto()  # a list
+    TABLE = auto()
+    CODE = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +85,11 @@ def _block(kind: Kind, lines: list[_Line], level: int = 0, heading: str = "") ->
 def _extent(lines: list[_Line], at: int) -> tuple[Kind, int]:
     """Return what begins at line ``at``, and the line after its last visible one."""
     if _FENCE.match(lines[at].text):
-        return Kind.LINES, _after_visible(lines, at, _after_fence(lines, at))
+        return Kind.CODE, _after_visible(lines, at, _after_fence(lines, at))
     if _ITEM.match(lines[at].text):
         return Kind.LINES, _after_visible(lines, at, _after_list(lines, at))
     if _is_table(lines, at):
-        return Kind.LINES, _after_paragraph(lines, at, in_table=True)
+        return Kind.TABLE, _after_paragraph(lines, at, in_table=True)
     return Kind.PROSE, _after_paragraph(lines, at, in_table=False)
 
 

@@ -1,16 +1,19 @@
 """Scores of one question: of a ranking, of an answer, of the passages' variety.
 
 A ranking is a sequence of chunk ids, best first; of an id that is repeated only the first occurrence counts.
-``relevant`` is the set of chunk ids that are right (``relevance.Relevance.relevant``); gains are binary. A question
-with nothing to find has no retrieval score: these functions raise ``ValueError`` rather than call it 0.
+``relevant`` is the set of chunk ids that are right (``relevance.Relevance.relevant``); gains are binary, but for
+``graded_ndcg_at``. A question with nothing to find has no retrieval score: these functions raise ``ValueError`` rather
+than call it 0.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,6 +54,16 @@ def ndcg_at(ranking: Iterable[str], relevant: AbstractSet[str], k: int = 5) -> f
     return _dcg(_gains(ranking, relevant, k)) / ideal
 
 
+def graded_ndcg_at(ranking: Iterable[str], grades: Mapping[str, float], k: int = 10) -> float:
+    """Return nDCG with a gain for each relevant chunk (``relevance.Relevance.grades``), linear in it.
+
+    The best possible ranking has the highest gains first. With equal gains it is ``ndcg_at``.
+    """
+    _something_to_find(grades, k)
+    ideal = sorted(grades.values(), reverse=True)[:k]
+    return _dcg([grades.get(key, 0.0) for key in dict.fromkeys(ranking)][:k]) / _dcg(ideal)
+
+
 def span_recall_at(retrieved: Iterable[Span], evidence: Iterable[Span], k: int = 5) -> float:
     """Return the share of the gold spans of which the first ``k`` retrieved spans, together, cover at least half.
 
@@ -77,20 +90,37 @@ def token_f1(answer: str, reference: str) -> float:
     return 2 * shared / (len(given) + len(wanted))  # = 2PR / (P + R) with P = shared/given, R = shared/wanted
 
 
-def redundancy_ratio(vectors: ArrayLike, threshold: float = 0.85) -> float | None:
-    """Return the share of pairs of passages with a cosine above ``threshold``; ``vectors``: ``(n, dimensions)``.
+@dataclass(frozen=True, slots=True)
+class Redundancy:
+    """How alike passages are: the share of their pairs with a cosine above a threshold, and the mean cosine of all."""
+
+    ratio: float
+    mean_cosine: float
+
+
+def redundancy(vectors: ArrayLike, threshold: float = 0.85) -> Redundancy | None:
+    """Return how much passages repeat each other; ``vectors``: ``(n, dimensions)``.
 
     None for fewer than two passages, which have no pair; leave them out of a mean, and say how many. A vector of zeros
-    has cosine 0 with everything. The value depends on the embedder: report it alongside.
+    has cosine 0 with everything. The values depend on the embedder: report it alongside. Six decimals, so that the last
+    bits of a cosine, which differ between machines, decide nothing.
     """
-    cosines = _pairwise_cosines(vectors)
-    return float((cosines > threshold).mean()) if cosines.size else None
+    matrix = np.asarray(vectors, dtype=np.float64)
+    if len(matrix) < 2:
+        return None
+    products = matrix @ matrix.T
+    lengths = np.sqrt(products.diagonal())
+    lengths[lengths == 0] = np.inf
+    cosines = np.round(products / lengths / lengths[:, np.newaxis], 6)[_pairs(len(matrix))].tolist()
+    above = sum([cosine > threshold for cosine in cosines])
+    return Redundancy(round(above / len(cosines), 6), round(math.fsum(cosines) / len(cosines), 6))
 
 
-def mean_pairwise_cosine(vectors: ArrayLike) -> float | None:
-    """Return the mean cosine of all pairs of passages, or None for fewer than two (see ``redundancy_ratio``)."""
-    cosines = _pairwise_cosines(vectors)
-    return float(cosines.mean()) if cosines.size else None
+@lru_cache(maxsize=256)
+def _pairs(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the positions above the diagonal of an ``n`` × ``n`` matrix: each pair once."""
+    rows, columns = np.triu_indices(n, 1)
+    return rows, columns
 
 
 def _gains(ranking: Iterable[str], relevant: AbstractSet[str], k: int | None = None) -> list[bool]:
@@ -99,15 +129,15 @@ def _gains(ranking: Iterable[str], relevant: AbstractSet[str], k: int | None = N
     return [key in relevant for key in dict.fromkeys(ranking)][:k]
 
 
-def _something_to_find(gold: AbstractSet[str] | Sequence[Span], k: int | None) -> None:
+def _something_to_find(gold: AbstractSet[str] | Mapping[str, float] | Sequence[Span], k: int | None) -> None:
     if not gold:
         raise ValueError("a question without gold evidence has no retrieval score: leave it out of the mean")
     if k is not None and k < 1:
         raise ValueError(f"a ranking is scored on its first k entries and k is {k}: give 1 or more")
 
 
-def _dcg(gains: Sequence[bool]) -> float:
-    return sum(1 / math.log2(rank + 1) for rank, gain in enumerate(gains, 1) if gain)
+def _dcg(gains: Sequence[float]) -> float:
+    return sum([gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1) if gain])
 
 
 def _covered(gold: Span, spans: Sequence[Span]) -> int:
@@ -117,14 +147,3 @@ def _covered(gold: Span, spans: Sequence[Span]) -> int:
         covered += max(0, min(span.end, gold.end) - max(span.start, reached))
         reached = max(reached, span.end)
     return covered
-
-
-def _pairwise_cosines(vectors: ArrayLike) -> NDArray[np.float64]:
-    """Return the cosines of all pairs, shape ``(n (n - 1) / 2,)``."""
-    matrix = np.asarray(vectors, dtype=np.float64)
-    if len(matrix) < 2:
-        return np.empty(0)
-    norms = np.linalg.norm(matrix, axis=1, keepdims=True)
-    unit = np.divide(matrix, norms, out=np.zeros_like(matrix), where=norms > 0)
-    cosines: NDArray[np.float64] = (unit @ unit.T)[np.triu_indices(len(unit), 1)]
-    return cosines

@@ -21,12 +21,13 @@ from typing import Any
 from ragsmith.baselines import BASELINES, baseline, probes_of
 from ragsmith.canonical import digest
 from ragsmith.code import fingerprint
+from ragsmith.differences import difference
 from ragsmith.errors import RagsmithError
 from ragsmith.evaluate import Evaluation, Evaluator
 from ragsmith.genes import Candidate
 from ragsmith.ranking import ranked
-from ragsmith.run_description import RunSettings, describe_dataset, describe_run, describe_work
 from ragsmith.requirements import refuse_missing_models
+from ragsmith.run_description import RunSettings, describe_dataset, describe_run, describe_work
 from ragsmith.runner import Work
 from ragsmith.setup import Setup
 from ragsmith.space import Space
@@ -195,6 +196,7 @@ class _Run:
                 "option": str(probe.gene),
                 "key": alone.key,
                 "reference": without.key,
+                "difference": difference(probe.candidate, probe.reference),
             }
             for probe, alone, without in zip(probes, rest[::2], rest[1::2], strict=True)
         ]

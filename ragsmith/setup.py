@@ -105,15 +105,17 @@ def ordered(examples: Sequence[Example]) -> list[Example]:
     return sorted(examples, key=lambda example: example.id)
 
 
-def prepare(dataset: str, models: ModelNames, chunk_size: int, *, faithfulness: bool = False) -> Setup:
+def prepare(dataset: str, models: ModelNames, chunk_size: int, *, faithfulness: bool | None = None) -> Setup:
     """Load and check everything a run needs before anything is computed.
+
+    Answers are checked claim by claim if ``faithfulness`` says so; by default where the judge costs nothing.
 
     Raises:
         UsageError: the data set or a model name cannot be used, or a question cannot be scored on these chunks.
     """
     if chunk_size < SMALLEST_CHUNK:
         raise UsageError(f"the chunk size is {chunk_size}: give at least {SMALLEST_CHUNK} characters")
-    setup = Setup(load_dataset(dataset), models, chunk_size, faithfulness)
+    setup = Setup(load_dataset(dataset), models, chunk_size, models.embedded if faithfulness is None else faithfulness)
     setup.loaded_models.ids()
     unreachable = [e.id for e in ordered(setup.dataset.examples) if not setup.relevance[e.id].relevant]
     if unreachable:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from ragsmith.canonical import digest
-from ragsmith.chunking import sections
+from ragsmith.chunking import section_starts
 from ragsmith.errors import UsageError
 from ragsmith.types import Dataset, Example, Span
 
@@ -72,6 +72,19 @@ def split(dataset: Dataset, *, test_share: float = 0.3, seed: int = 0) -> Split:
     return Split(examples, (), TOO_SMALL if len(examples) * test_share < MIN_TEST else TANGLED)
 
 
+def folds(dataset: Dataset, examples: Sequence[Example], n: int) -> list[list[Example]]:
+    """Deal ``examples`` out into at most ``n`` parts of about equal size; questions that share gold stay together.
+
+    Fewer parts, or one, where too much hangs together, by document and by section.
+    """
+    by_document = groups(examples, lambda span: [span.doc])
+    candidates = by_document if len(by_document) >= n else groups(examples, _Areas(dataset).of)
+    parts: list[list[Example]] = [[] for _ in range(min(n, len(candidates)))]
+    for group in sorted(candidates, key=lambda group: (-len(group.examples), group.key)):
+        min(parts, key=len).extend(group.examples)
+    return parts
+
+
 def groups(examples: Sequence[Example], areas: Callable[[Span], Iterable[Hashable]]) -> list[Group]:
     """Return the connected components of questions that have an area of their gold in common, or their wording."""
     parent = list(range(len(examples)))
@@ -97,7 +110,7 @@ class _Areas:
     """Sections of the documents, long ones in blocks of 2,000 characters."""
 
     def __init__(self, dataset: Dataset) -> None:
-        self.starts = {d.id: [section.blocks[0].start for section in sections(d.text)] for d in dataset.documents}
+        self.starts = {document.id: section_starts(document) for document in dataset.documents}
 
     def of(self, span: Span) -> Iterator[Hashable]:
         """Yield every area that a span touches; overlapping spans always share one."""

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.chunking import chunk_documents
+from ragsmith.chunking import chunk_documents, section_starts
 from ragsmith.errors import UsageError
-from ragsmith.types import Chunk, Document
+from ragsmith.types import Chunk, Document, Modality
 
 
 def chunks(text: str, size: int = 900) -> tuple[Chunk, ...]:
@@ -47,6 +47,29 @@ def test_long_lists_tables_and_code_are_cut_at_line_ends() -> None:
     assert texts("- aaa\n- bbb\n- ccc\n- ddd", 12) == ["- aaa\n- bbb", "- ccc\n- ddd"]
     assert texts("|a|b|\n|-|-|\n|1|2|\n|3|4|", 12) == ["|a|b|\n|-|-|", "|1|2|\n|3|4|"]
     assert texts("```\nx = 1\ny = 2\n```", 10) == ["```\nx = 1", "y = 2\n```"]
+
+
+def test_code_in_a_fence_is_cut_only_if_it_is_too_long_and_then_at_blank_lines() -> None:
+    code = "```py\na = 1\n\n\nb = 2\n```"
+    assert texts(f"Some prose.\n{code}\nMore prose.", 27) == ["Some prose.", code, "More prose."]
+    assert texts(code, 15) == ["```py\na = 1", "b = 2\n```"]
+    assert texts("```\n  a = 1\n  b = 2\n```", 13) == ["```\n  a = 1", "  b = 2\n```"]
+
+
+def test_a_chunk_is_of_the_kind_of_block_that_it_has_most_of() -> None:
+    table, code = "|a|b|\n|-|-|\n|1|2|", "```\nx = 1\n```"
+    text = f"# T\n\nFew.\n\n{table}\n\n## C\n\nSome words go before the code.\n\n{code}\n\n## D\n\n{code}\n\n- a list\n"
+    assert [(chunk.section, chunk.modality) for chunk in chunks(text)] == [
+        (0, Modality.TABLE),
+        (1, Modality.PROSE),
+        (2, Modality.CODE),
+    ]
+
+
+def test_sections_are_numbered_and_begin_with_their_first_chunk() -> None:
+    text = "# T\n\nLead.\n\n## Empty\n\n## A\n\n" + "One is here. Two is here. " * 60
+    assert [chunk.section for chunk in chunks(text)] == [0, 1, 1]
+    assert section_starts(Document("d", "T", text)) == [text.index("Lead"), text.index("One")]
 
 
 def test_long_prose_is_cut_at_sentence_ends_into_even_pieces() -> None:

@@ -10,7 +10,7 @@ import pytest
 from ragsmith.baselines import baseline
 from ragsmith.datasets import load_dataset
 from ragsmith.families import FAMILIES, passage_filter
-from ragsmith.pipeline import Gene
+from ragsmith.genes import Gene
 from ragsmith.setup import Setup
 from ragsmith.space import load_space
 from ragsmith.types import Chunk, Hit, Question, Scale

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from ragsmith.datasets import describe, load_dataset, make_dataset, validate_dataset, write_dataset
 from ragsmith.errors import DatasetError, UsageError
-from ragsmith.types import Dataset, Document, Example, Span
+from ragsmith.types import Dataset, Document, Example, Modality, Span
 
 
 def test_reads_documents_and_questions_as_they_are(tmp_path: Path) -> None:
@@ -144,7 +144,10 @@ def test_writing_never_overwrites(tmp_path: Path) -> None:
     ("document", "reason"),
     [
         (Document("../up", "../up", "Gold."), "is not the stem of a file name"),
-        (Document("a", "Another title", "Gold."), "the title 'Another title' would be read as 'a'"),
+        (Document("a", " ", "Gold."), "the title of 'a' is blank; write it"),
+        (Document("a", "a", "Gold.", Modality.CODE), "does not end as the name of a file with code does"),
+        (Document("a.py", "a.py", "Gold.", Modality.TABLE), "does not end as the name of a file with table does"),
+        (Document("a.csv", "a.csv", "Gold.", Modality.TABLE), "is not that of a table, one line 'column: value; ...'"),
         (Document("a", "a", "Go\x00ld."), "control character U+0000"),
     ],
 )

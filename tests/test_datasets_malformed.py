@@ -64,6 +64,7 @@ def no_documents(folder: Path) -> None:
     questions(folder, record(1))
 
 
+ANY_KIND = "text (.md, .txt), source code (.py, .pyi, ...), tables (.csv, .tsv) or PDF (.pdf)"
 Q1 = "questions.jsonl:1 (q1): "
 E1 = Q1 + "evidence 1: "
 NFD = "cafe\u0301"
@@ -74,7 +75,7 @@ MALFORMED: list[tuple[str, Break, str]] = [
     (
         "unknown key",
         file("dataset.yaml", b"name: a\nlicense: MIT\n"),
-        "dataset.yaml:2: unknown key 'license'; did you mean 'licence'? known: description, language, licence, name, title",
+        "dataset.yaml:2: unknown key 'license'; did you mean 'licence'? known: description, language, licence, name, title, titles",
     ),
     ("no name", file("dataset.yaml", b"title: A\n"), "dataset.yaml:1: the key 'name' is missing; add it"),
     (
@@ -98,13 +99,81 @@ MALFORMED: list[tuple[str, Break, str]] = [
         file("dataset.yaml", b"name: a\nname: b\n"),
         "dataset.yaml:2: duplicate key 'name', first on line 1; keep one of them",
     ),
+    (
+        "titles are a list",
+        file("dataset.yaml", b"name: a\ntitles: [A]\n"),
+        "dataset.yaml:2: 'titles' must be titles by document, not a list; write 'document: title'",
+    ),
+    (
+        "title is a number",
+        file("dataset.yaml", b"name: a\ntitles:\n  alpha: 3\n"),
+        "dataset.yaml:3: the title of 'alpha' must be text, not an integer; put it in quotes",
+    ),
+    (
+        "title of no document",
+        file("dataset.yaml", b"name: a\ntitles:\n  alfa: A\n"),
+        "dataset.yaml:3: 'titles' names a document, but there is no document 'alfa'; did you mean 'alpha'? known: alpha, beta",
+    ),
     # documents
-    ("no documents", no_documents, "documents/: has no documents; put .md or .txt files there"),
+    ("no documents", no_documents, f"documents/: has no documents; put {ANY_KIND} files there"),
     ("empty document", file("documents/c.md", b" \n"), "documents/c.md: is empty; add text or remove the file"),
     (
-        "PDF",
+        "unknown kind",
+        file("documents/c.docx", b"PK"),
+        f"documents/c.docx: is of no kind that can be read: {ANY_KIND}; convert it or move it away",
+    ),
+    (
+        "broken PDF",
         file("documents/c.pdf", b"%PDF"),
-        "documents/c.pdf: is not a .md or .txt file; convert it to text or move it away",
+        "documents/c.pdf: is not a PDF file that can be read (PdfStreamError: Stream has ended unexpectedly); save it again as PDF",
+    ),
+    ("empty PDF", file("documents/c.pdf", b""), "documents/c.pdf: is empty; add text or remove the file"),
+    (
+        "linked PDF",
+        link("documents/c.pdf", "/etc/passwd"),
+        "documents/c.pdf: is a symbolic link, which is not followed; put the file itself here",
+    ),
+    ("large PDF", large("documents/c.pdf", 64), "documents/c.pdf: is larger than the limit of 64 MiB; split it"),
+    ("empty table", file("documents/c.csv", b"\n"), "documents/c.csv: is empty; add text or remove the file"),
+    (
+        "table of a header",
+        file("documents/c.csv", b"a,b\n,\n"),
+        "documents/c.csv: has a header but no rows; add rows or remove the file",
+    ),
+    (
+        "ragged table",
+        file("documents/c.csv", b'a,b\n"1\n2",3\n4,5,6\n'),
+        "documents/c.csv:4: the row has 3 cells, the header 2 columns; quote a cell that holds a separator",
+    ),
+    (
+        "column twice",
+        file("documents/c.tsv", b"a\tb\ta\n1\t2\t3\n"),
+        "documents/c.tsv:1: the header names the column 'a' 2 times; rename all but one",
+    ),
+    (
+        "column without name",
+        file("documents/c.csv", b"a, \n1,2\n"),
+        "documents/c.csv:1: column 2 has no name in the header; give it one",
+    ),
+    (
+        "other separator",
+        file("documents/c.csv", b"a;b\n1;2\n"),
+        "documents/c.csv:1: the cells seem to be separated by ';'; separate them by ','",
+    ),
+    (
+        "open quote",
+        file("documents/c.csv", b'a,b\n1,2\n3,"4\n5,6\n'),
+        "documents/c.csv:3: the row that begins here is not valid CSV (unexpected end of data); quote a cell that holds a separator, a quote or a line break, and double its quotes",
+    ),
+    (
+        "NUL in a table",
+        file("documents/c.csv", b"a,b\n1,\x00\n"),
+        "documents/c.csv:2: control character U+0000; remove it",
+    ),
+    (
+        "not UTF-8 code",
+        file("documents/c.py", b"x = 1\n# \xe9\n"),
+        "documents/c.py:2: byte 0xe9 at offset 8 is not UTF-8; save the file as UTF-8",
     ),
     ("folder", lambda f: (f / "documents/c").mkdir(), "documents/c: is a folder; move its files up into documents/"),
     (
@@ -216,7 +285,11 @@ MALFORMED: list[tuple[str, Break, str]] = [
         changed(doc="Alpha"),
         E1 + "there is no document 'Alpha'; did you mean 'alpha'? known: alpha, beta",
     ),
-    ("path", changed(doc="../alpha"), E1 + "'../alpha' is a path; name a document by its file name without the ending"),
+    (
+        "path",
+        changed(doc="../alpha"),
+        E1 + "'../alpha' is a path; name a document by its file name, without the ending of .md and .txt",
+    ),
     (
         "reversed",
         changed(start=52, end=42),
@@ -316,7 +389,7 @@ def test_a_missing_folder_is_one_mistake(tmp_path: Path) -> None:
 def test_documents_folder_missing_or_linked(tmp_path: Path) -> None:
     folder = small_dataset(tmp_path / "small")
     (folder / "documents").rename(tmp_path / "elsewhere")
-    expected = "documents/: is missing; create this folder and put .md or .txt files there"
+    expected = f"documents/: is missing; create this folder and put {ANY_KIND} files there"
     assert validate_dataset(folder)[0] == expected
     (folder / "documents").symlink_to(tmp_path / "elsewhere")
     assert validate_dataset(folder)[0].startswith("documents/: is a symbolic link, which is not followed")

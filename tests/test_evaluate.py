@@ -12,8 +12,8 @@ from ragsmith.canonical import canonical
 from ragsmith.errors import StoreError
 from ragsmith.evaluate import Evaluation, Evaluator, stored_evaluation
 from ragsmith.families import passage_filter
+from ragsmith.genes import Candidate
 from ragsmith.models.loading import ModelNames
-from ragsmith.pipeline import Candidate
 from ragsmith.ranking import ranked
 from ragsmith.registry import Technique
 from ragsmith.scoring import Weights

@@ -83,9 +83,7 @@ def test_no_search_question_is_answered_with_what_was_learned_from_it(
     assert len({seen for question, seen in learner.used.items() if question in search}) >= 2
 
 
-def test_no_test_question_is_ever_observed(
-    tiny_setup: Setup, store: Store, pipeline: Build, learner: Learner
-) -> None:
+def test_no_test_question_is_ever_observed(tiny_setup: Setup, store: Store, pipeline: Build, learner: Learner) -> None:
     evaluated(tiny_setup, store, pipeline(passage_filter="learned"))
     assert sorted(learner.observed) == sorted(example.question for example in tiny_setup.calibration)
 
@@ -114,9 +112,7 @@ def test_the_numbers_are_in_the_configuration_and_read_back(
     assert again.candidate == evaluation.candidate
 
 
-def test_learning_is_done_once_for_a_cache(
-    tiny_setup: Setup, store: Store, pipeline: Build, learner: Learner
-) -> None:
+def test_learning_is_done_once_for_a_cache(tiny_setup: Setup, store: Store, pipeline: Build, learner: Learner) -> None:
     candidate = pipeline(passage_filter="learned")
     (first,) = evaluated(tiny_setup, store, candidate)
     solved = len(learner.solved)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.chunking import chunk_documents
-from ragsmith.index import Corpus, Index
+from ragsmith.index import Corpus, Index, best_places
 from ragsmith.models import Vectors
 from ragsmith.testing import example_chunks, example_documents
 from ragsmith.types import Chunk, IndexEntry, Scale, Span
@@ -179,3 +180,50 @@ def test_search_is_exact(keys: list[list[str]], query: list[str], k: int) -> Non
     expected = sorted(best, key=lambda chunk: (-best[chunk], chunk))[:k]
     assert [hit.chunk.id for hit in hits] == expected
     assert [hit.score for hit in hits] == pytest.approx([best[chunk] for chunk in expected], abs=2e-6)
+
+
+@given(st.lists(st.sampled_from([-0.5, 0.0, 0.25, 0.5, 1.0]), max_size=30), st.integers(1, 35), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_the_best_places_are_those_of_a_full_sort(scores: list[float], k: int, positive: bool) -> None:
+    among = [place for place in range(len(scores)) if not positive or scores[place] > 0]
+    expected = sorted(among, key=lambda place: (-scores[place], place))[:k]
+    assert best_places(np.array(scores), k, positive=positive).tolist() == expected
+
+
+# --- what is derived from it -----------------------------------------------------------------------------------------
+
+
+def test_what_is_derived_is_built_once_and_kept_with_the_index() -> None:
+    index = plain(example_chunks())
+    built: list[str] = []
+
+    def build() -> int:
+        built.append("once")
+        return len(index.entries)
+
+    assert [index.derived("size", build), index.derived("size", build)] == [10, 10]
+    assert built == ["once"]
+    assert index.holds == {"size"}
+    copy = pickle.loads(pickle.dumps(index))
+    assert copy.derived("size", lambda: 0) == 10
+    other = plain(example_chunks())
+    other.take_vectors(index)
+    assert other.derived("size", lambda: 0) == 10
+
+
+def test_building_one_thing_may_need_another() -> None:
+    index, words = plain(example_chunks()), Words()
+    assert index.derived("rows", lambda: index.derived("vectors", lambda: len(index.vectors(words)))) == 10
+    assert index.holds == {"rows", "vectors", "words"}
+
+
+def test_an_index_is_also_identified_by_where_its_chunks_lie() -> None:
+    [one, *rest] = example_chunks()
+    ids = {plain([replace(one, **change), *rest]).id for change in ({}, {"section": 3}, {"doc": "guild"}, {"level": 1})}
+    assert len(ids) == 4
+
+
+def test_chunks_have_places() -> None:
+    index = plain(example_chunks())
+    assert [index.entries[place].chunk.id for place in index.places.values()] == list(index.places)
+    assert index.places["flood:1"] == 1

@@ -22,8 +22,8 @@ def test_headings_paragraphs_lists_tables_and_code() -> None:
         ("LINES", "- item one\n- item two\n\n  more of two\n\n- item three"),
         ("PROSE", "After."),
         ("HEADING", "## Table ##"),
-        ("LINES", "| a | b |\n|---|---|\n| 1 | 2 |"),
-        ("LINES", "```python\n# not a heading\n\nx = 1\n```"),
+        ("TABLE", "| a | b |\n|---|---|\n| 1 | 2 |"),
+        ("CODE", "```python\n# not a heading\n\nx = 1\n```"),
         ("PROSE", "End"),
     ]
 

@@ -1,4 +1,5 @@
 import itertools
+import math
 from collections.abc import Callable
 
 import ir_measures
@@ -7,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ir_measures import AP, RR, R, Success, nDCG
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ragsmith.metrics import (
     average_precision,
     exact_match,
-    mean_pairwise_cosine,
+    graded_ndcg_at,
     ndcg_at,
     recall_at,
     reciprocal_rank,
-    redundancy_ratio,
+    redundancy,
     span_recall_at,
     success_at,
     token_f1,
@@ -56,6 +57,41 @@ def test_values_equal_those_of_ir_measures(order: list[str], found: int, gold: s
         else dict.fromkeys(ORACLE, 0)
     )
     assert {measure: own(ranking, gold) for measure, own in ORACLE.items()} == pytest.approx(expected)
+
+
+def test_graded_gains_are_the_grades_and_the_ideal_ranks_by_them() -> None:
+    grades = {"a": 1.0, "b": 0.5}
+    ideal = 1 / 1 + 0.5 / math.log2(3)
+    assert graded_ndcg_at("ab", grades) == 1
+    assert graded_ndcg_at("ba", grades) == pytest.approx((0.5 / 1 + 1 / math.log2(3)) / ideal)
+    assert graded_ndcg_at("xb", grades) == pytest.approx((0.5 / math.log2(3)) / ideal)
+    assert graded_ndcg_at("ba", grades, k=1) == 0.5
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.permutations(IDS), st.integers(1, 12), st.dictionaries(st.sampled_from(IDS), st.integers(50, 100), min_size=1)
+)
+def test_graded_values_equal_those_of_ir_measures(order: list[str], found: int, percent: dict[str, int]) -> None:
+    ranking = order[:found]
+    run = {"q": {key: float(-rank) for rank, key in enumerate(ranking)}}
+    expected = ir_measures.calc_aggregate([nDCG @ 10], {"q": percent}, run)[nDCG @ 10]  # linear, so units do not matter
+    grades = {key: value / 100 for key, value in percent.items()}
+    assert graded_ndcg_at(ranking, grades) == pytest.approx(expected)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.permutations(IDS), st.integers(1, 12), st.sets(st.sampled_from(IDS), min_size=1), st.integers(1, 12))
+def test_equal_grades_give_the_binary_ndcg(order: list[str], found: int, gold: set[str], k: int) -> None:
+    assert graded_ndcg_at(order[:found], dict.fromkeys(gold, 1.0), k) == ndcg_at(order[:found], gold, k)
+
+
+def test_a_repeated_id_is_graded_once_and_a_question_without_gold_is_not() -> None:
+    assert graded_ndcg_at("aab", {"a": 1.0, "b": 0.5}) == 1
+    with pytest.raises(ValueError, match="without gold evidence"):
+        graded_ndcg_at("a", {})
+    with pytest.raises(ValueError, match="k is 0"):
+        graded_ndcg_at("a", {"a": 1.0}, 0)
 
 
 @pytest.mark.parametrize("metric", ORACLE.values())
@@ -127,15 +163,30 @@ def test_answers_are_compared_as_squad_does(answer: str, reference: str, match: 
 
 def test_redundancy_is_the_share_of_similar_pairs() -> None:
     vectors = np.array([[1, 0], [2, 0.1], [0, 1], [0, 0]])
-    assert redundancy_ratio(vectors) == pytest.approx(1 / 6)
-    assert redundancy_ratio(vectors, threshold=-0.5) == 1
-    cosines = [
-        np.dot(a, b) / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-300) for a, b in itertools.combinations(vectors, 2)
+    found = redundancy(vectors)
+    assert found is not None
+    assert found.ratio == pytest.approx(1 / 6, abs=1e-6)
+    assert redundancy(vectors, threshold=-0.5) == type(found)(1, found.mean_cosine)
+    assert found.mean_cosine == pytest.approx(np.mean(cosines(vectors)), abs=1e-6)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 8), st.integers(0, 1000))
+def test_redundancy_agrees_with_one_pair_at_a_time(n: int, seed: int) -> None:
+    vectors = np.random.default_rng(seed).normal(0.5, 1, (n, 3))
+    found = redundancy(vectors, threshold=0.5)
+    assert found is not None
+    assert found.ratio == pytest.approx(np.mean(np.round(cosines(vectors), 6) > 0.5), abs=1e-6)
+    assert found.mean_cosine == pytest.approx(np.mean(cosines(vectors)), abs=2e-6)
+
+
+def cosines(vectors: NDArray[np.float64]) -> list[float]:
+    return [
+        float(np.dot(a, b) / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-300))
+        for a, b in itertools.combinations(vectors, 2)
     ]
-    assert mean_pairwise_cosine(vectors) == pytest.approx(np.mean(cosines))
 
 
 @pytest.mark.parametrize("vectors", [[], [[1.0, 0.0]], np.empty((0, 3))])
 def test_fewer_than_two_passages_have_no_redundancy(vectors: ArrayLike) -> None:
-    assert redundancy_ratio(vectors) is None
-    assert mean_pairwise_cosine(vectors) is None
+    assert redundancy(vectors) is None

@@ -10,10 +10,11 @@ import pytest
 from ragsmith.errors import ModelError, StageFailed
 from ragsmith.families import passage_augment, passage_filter, query_expansion, reranking, retrieval
 from ragsmith.gateway import Completion, Gateway
+from ragsmith.genes import Candidate
 from ragsmith.index import Corpus, Index
 from ragsmith.models import CrossEncoder, LanguageModel
 from ragsmith.models.loading import ModelNames, load_models
-from ragsmith.pipeline import Candidate, Engine, Models
+from ragsmith.pipeline import Engine, Models
 from ragsmith.registry import Technique
 from ragsmith.space import make_gene
 from ragsmith.tasks import Task, text

@@ -15,8 +15,8 @@ from ragsmith.baselines import baseline
 from ragsmith.errors import DatasetError, RagsmithError, UsageError
 from ragsmith.exporting import winner_yaml
 from ragsmith.families import FAMILIES, passage_filter
+from ragsmith.genes import Candidate
 from ragsmith.models.loading import ModelNames
-from ragsmith.pipeline import Candidate
 from ragsmith.registry import Technique
 from ragsmith.run import Outcome, Step, run_key, search
 from ragsmith.run_description import RunSettings

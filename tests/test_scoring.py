@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ragsmith.canonical import canonical
 from ragsmith.errors import ModelError
 from ragsmith.gateway import Completion
-from ragsmith.pipeline import Candidate, Engine, Models
-from ragsmith.scoring import Weights, fitness, generation_score, record, retrieval_metrics, retrieval_score
+from ragsmith.generation import NOT_FOUND
+from ragsmith.genes import Candidate
+from ragsmith.pipeline import Engine, Models, Trace
+from ragsmith.scoring import (
+    Weights,
+    fitness,
+    generation_score,
+    record,
+    redundancy_measures,
+    retrieval_metrics,
+    retrieval_score,
+)
 from ragsmith.setup import Setup
-from ragsmith.types import Answer, Question
+from ragsmith.types import Answer, Chunk, Hit, Hits, Question, Scale
 from ragsmith.usage import Usage
 
 METRICS = {"recall": 0.5, "map": 0.25, "ndcg": 0.75, "mrr": 1.0, "judge": 0.6, "similarity": 0.8}
@@ -60,8 +72,10 @@ def test_a_record_is_complete_and_can_be_stored(
     kept = record(engine, trace, example, tiny_setup.relevance[example.id])
     assert set(kept["metrics"]) == {
         *("recall", "map", "ndcg", "mrr", "success", "span_recall"),
+        *("success_10", "ndcg_10", "recall_50"),
         *("judge", "similarity", "exact_match", "token_f1", "context_chars"),
     }
+    assert set(kept["measures"]) == {"redundancy_ratio", "mean_pairwise_cosine"}
     assert all(isinstance(value, float) for value in kept["metrics"].values())
     assert json.loads(canonical(kept)) == json.loads(json.dumps(kept))
     assert kept["retrieved"] == [hit.chunk.id for hit in trace.hits]
@@ -95,6 +109,76 @@ def test_retrieval_is_scored_on_what_passed_the_filter(
     assert found["recall"] == found["success"] == float(rank <= 5)
     narrow = engine.answer(pipeline(passage_filter=("top_k", {"k": 1})), Question(example.question))
     assert retrieval_metrics(narrow, example, gold)["mrr"] == float(rank == 1)
+
+
+def test_the_pool_is_scored_before_reranking_and_filter(
+    engine: Engine, tiny_setup: Setup, pipeline: Callable[..., Candidate]
+) -> None:
+    example = tiny_setup.examples["ferry-4"]
+    gold = tiny_setup.relevance[example.id]
+    trace = engine.answer(pipeline(passage_filter=("top_k", {"k": 1})), Question(example.question))
+    pool = [hit.chunk.id for hit in trace.outputs["query_expansion"].value]
+    assert len(pool) > len(trace.hits) == 1
+    assert retrieval_metrics(trace, example, gold)["recall_50"] == len(gold.relevant.intersection(pool)) / len(
+        gold.relevant
+    )
+
+
+def with_hits(trace: Trace, hits: Hits) -> Trace:
+    held = trace.outputs["passage_filter"]
+    trace.outputs["passage_filter"] = type(held)(hits, held.number)
+    return trace
+
+
+def test_a_summary_takes_a_place_in_the_ranking_and_covers_nothing(
+    engine: Engine, tiny_setup: Setup, pipeline: Callable[..., Candidate]
+) -> None:
+    example = tiny_setup.examples["ferry-4"]
+    gold = tiny_setup.relevance[example.id]
+    [relevant] = gold.relevant
+    trace = engine.answer(pipeline(), Question(example.question))
+    [chunk] = [chunk for chunk in tiny_setup.corpus.chunks if chunk.id == relevant]
+    summaries = [
+        Chunk(f"summary {n}", chunk.doc, -1, 0, 0, chunk.text, level=1, sources=(chunk.span,)) for n in range(5)
+    ]
+    hits = tuple(Hit(found, 1.0 - n / 10, Scale.COSINE) for n, found in enumerate([*summaries, chunk]))
+    found = retrieval_metrics(with_hits(trace, hits), example, gold)
+    assert (found["span_recall"], found["recall"], found["success"], found["success_10"]) == (0, 0, 0, 1)
+    assert found["mrr"] == pytest.approx(1 / 6)
+    found = retrieval_metrics(with_hits(trace, hits[1:]), example, gold)
+    assert (found["span_recall"], found["success"]) == (1, 1)
+
+
+def test_redundancy_is_by_the_run_s_embedder_and_needs_a_pair(
+    engine: Engine, tiny_setup: Setup, pipeline: Callable[..., Candidate]
+) -> None:
+    chunks = tiny_setup.corpus.chunks[:3]
+    hits = tuple(Hit(chunk, 1.0, Scale.COSINE) for chunk in chunks)
+    vectors = engine.models.embedder.embed([chunk.text for chunk in chunks]).astype(np.float64)
+    expected = np.mean([vectors[0] @ vectors[1], vectors[0] @ vectors[2], vectors[1] @ vectors[2]])
+    found = redundancy_measures(engine.gateway, engine.models, hits)
+    assert found["mean_pairwise_cosine"] == pytest.approx(expected, abs=1e-6)
+    twin = Hit(replace(chunks[0], id="twin"), 1.0, Scale.COSINE)
+    assert redundancy_measures(engine.gateway, engine.models, (hits[0], twin))["redundancy_ratio"] == 1.0
+    nothing = {"redundancy_ratio": None, "mean_pairwise_cosine": None}
+    for few in ((), hits[:1], (hits[0], hits[0])):
+        assert redundancy_measures(engine.gateway, engine.models, few) == nothing
+
+
+def test_faithfulness_is_measured_when_asked_for(
+    engine: Engine, tiny_setup: Setup, pipeline: Callable[..., Candidate]
+) -> None:
+    example = tiny_setup.examples["market-1"]
+    relevance = tiny_setup.relevance[example.id]
+    trace = engine.answer(pipeline(), Question(example.question))
+    kept = record(engine, trace, example, relevance, faithfulness=True)
+    assert kept["measures"]["faithfulness"] == 1.0  # an extractive answer is a sentence of its passages
+    held = trace.outputs["post_generation"]
+    for said, expected in (("Whales sing in the copper mines.", 0.0), (NOT_FOUND, None)):
+        trace.outputs["post_generation"] = type(held)(Answer(said), held.number)
+        kept = record(engine, trace, example, relevance, faithfulness=True)
+        assert kept["measures"]["faithfulness"] == expected
+        assert json.loads(canonical(kept))["measures"]["faithfulness"] == expected
 
 
 def test_generation_is_scored_on_what_is_delivered(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,9 +15,11 @@ if TYPE_CHECKING:
 @app.command()
 def techniques(
     name: Annotated[str | None, typer.Argument(help="One technique, as name or family.name.")] = None,
+    prompts: Annotated[bool, typer.Option("--prompts", help="Show what its language tasks ask a chat model.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """List the techniques of each family, or explain one."""
+    from ragsmith.cli.explanation import described, explained
     from ragsmith.families import FAMILIES
     from ragsmith.registry import load_techniques
 
@@ -29,10 +30,10 @@ def techniques(
     if name is not None:
         every = _named(every, name)
     if as_json:
-        say_json([_describe(technique) for technique in every])
+        say_json([described(technique) for technique in every])
     elif name is not None:
-        for technique in every:
-            _explain(technique)
+        for line in (line for technique in every for line in explained(technique, prompts=prompts)):
+            say(line)
     else:
         table(
             [[t.family, t.name, t.summary.replace("``", "`")] for t in every], ["family", "technique", "what it does"]
@@ -48,33 +49,6 @@ def _named(every: list[Technique], name: str) -> list[Technique]:
         known = {t.name for t in every} | ({f"{t.family}.{t.name}" for t in every} if "." in name else set())
         raise UsageError(f"unknown technique {name!r}: {did_you_mean(name, known)}")
     return found
-
-
-def _describe(technique: Technique) -> dict[str, Any]:
-    return {
-        "family": technique.family,
-        "name": technique.name,
-        "summary": technique.summary,
-        "paper": technique.paper,
-        "parameters": technique.defaults,
-        "choices": {key: list(values) for key, values in technique.choices.items()},
-        "needs": list(technique.tools.values()),
-        "doc": inspect.getdoc(technique.fn),
-    }
-
-
-def _explain(technique: Technique) -> None:
-    say(f"{technique.family}.{technique.name}")
-    say()
-    for line in (inspect.getdoc(technique.fn) or "").splitlines():
-        say(f"  {line}".replace("``", "`").rstrip())
-    say()
-    say(f"  paper       {technique.paper or 'none'}")
-    say(f"  needs       {', '.join(technique.tools.values()) or 'nothing'}")
-    for key, default in technique.defaults.items():
-        choices = f"   of {', '.join(map(str, technique.choices[key]))}" if key in technique.choices else ""
-        say(f"  parameter   {key} = {default!r}{choices}")
-    say()
 
 
 @app.command()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragsmith.cli.app import JsonOption, app, say, say_json, table
+from ragsmith.cli.app import JsonOption, app, note, say, say_json, table
+
+if TYPE_CHECKING:
+    from ragsmith.types import Dataset
 
 commands = typer.Typer(
     help="Data sets: documents and questions with evidence.", no_args_is_help=True, rich_markup_mode=None
@@ -53,17 +56,57 @@ def validate(dataset: NameOrFolder, as_json: JsonOption = False) -> None:
 
 
 @commands.command()
-def show(dataset: NameOrFolder, as_json: JsonOption = False) -> None:
-    """Describe a data set: sizes, question types, where its evidence lies, how it is split."""
+def show(
+    dataset: NameOrFolder,
+    document: Annotated[
+        str | None, typer.Argument(metavar="[DOC]", help="A document's id: prints the text that evidence points into.")
+    ] = None,
+    start: Annotated[int | None, typer.Option(help="First character of the text, from 0.")] = None,
+    end: Annotated[int | None, typer.Option(help="Character to stop before.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Describe a data set: sizes, question types, where its evidence lies, how it is split; or print a document."""
     from ragsmith.dataset_summary import describe
     from ragsmith.datasets import load_dataset
+    from ragsmith.errors import UsageError
 
+    if document is not None:
+        _show_document(load_dataset(dataset), document, start, end, as_json)
+        return
+    if start is not None or end is not None:
+        raise UsageError("--start and --end are places in a document: name one after the data set")
     described = describe(load_dataset(dataset))
     if as_json:
         say_json(described)
         return
     for name, value in described.items():
         _say_entry(name, value)
+
+
+def _show_document(dataset: Dataset, wanted: str, start: int | None, end: int | None, as_json: bool) -> None:
+    from ragsmith.errors import UsageError
+    from ragsmith.suggest import did_you_mean
+
+    documents = {document.id: document for document in dataset.documents}
+    kept = dict(dataset.merged).get(wanted, wanted)
+    if kept not in documents:
+        raise UsageError(f"{dataset.name} has no document {wanted!r}; {did_you_mean(wanted, documents)}")
+    found = documents[kept]
+    length = len(found.text)
+    first, last = start or 0, length if end is None else end
+    if not 0 <= first <= last <= length:
+        raise UsageError(
+            f"[{first}, {last}) is no part of {kept!r}: give --start and --end from 0 to {length}, in order"
+        )
+    if kept != wanted:
+        note(f"{wanted} has the same text as {kept}, and is merged with it")
+    text = found.text[first:last]
+    if as_json:
+        about = {"id": kept, "title": found.title, "modality": found.modality.value, "length": length}
+        say_json({**about, "start": first, "end": last, "text": text})
+        return
+    for line in text.removesuffix("\n").split("\n"):
+        say(line)
 
 
 def _say_entry(name: str, value: Any, indent: int = 0) -> None:
@@ -79,20 +122,19 @@ def _say_entry(name: str, value: Any, indent: int = 0) -> None:
 
 @commands.command("import")
 def import_dataset(
-    source: Annotated[Path, typer.Argument(help="Folder in the foreign layout.")],
+    source: Annotated[Path, typer.Argument(help="Folder of the published files, or the file.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write the data set to.")],
-    layout: Annotated[str, typer.Option(help="The foreign layout: ragsmith (one JSON file an article).")] = "ragsmith",
+    layout: Annotated[
+        str | None,
+        typer.Option("--format", "--layout", help="hotpotqa, ragsmith or tatqa; told from the files if not given."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Convert a published data set; chunk gold becomes character spans."""
+    """Convert a published data set; its gold becomes character spans."""
     from ragsmith.datasets import write_dataset
-    from ragsmith.errors import UsageError
-    from ragsmith.importers import IMPORTERS
-    from ragsmith.suggest import did_you_mean
+    from ragsmith.importers import import_dataset as read
 
-    if layout not in IMPORTERS:
-        raise UsageError(f"unknown layout {layout!r}: {did_you_mean(layout, IMPORTERS)}")
-    imported = IMPORTERS[layout](source)
+    imported = read(source, layout)
     write_dataset(imported.dataset, output)
     if as_json:
         say_json(
@@ -109,7 +151,7 @@ def import_dataset(
     share = 100 * imported.located / imported.total if imported.total else 0.0
     say(
         f"{output}: {len(imported.dataset.documents)} documents, {len(imported.dataset.examples)} questions; "
-        f"{imported.located} of {imported.total} gold chunks located exactly ({share:.1f} %)"
+        f"{imported.located} of {imported.total} pieces of evidence located exactly ({share:.1f} %)"
     )
     for line in imported.notes:
         say(line)

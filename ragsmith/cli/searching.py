@@ -47,8 +47,8 @@ def search(
     judge: Annotated[str | None, typer.Option(help="The model that judges answers. [default: the --llm]")] = None,
     reranker: Annotated[str, typer.Option(help="late_interaction (embedded), or none.")] = "late_interaction",
     faithfulness: Annotated[
-        bool, typer.Option("--faithfulness", help="Check answers claim by claim: two more judge calls an answer.")
-    ] = False,
+        bool | None, typer.Option(help="Check answers claim by claim, two judge calls each. [default: if embedded]")
+    ] = None,
     chunk_size: Annotated[int | None, typer.Option(help="Characters in a chunk, at most.")] = None,
     workers: Annotated[
         int | None, typer.Option(help="Processes (embedded models) or questions in flight. [default: cores, or 16]")

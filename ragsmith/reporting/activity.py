@@ -1,16 +1,19 @@
-"""What single options do: switched on alone in naive RAG, and among the pipelines that the search proposed."""
+"""What single options do: switched on alone, and among the pipelines that the search proposed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import fsum
+from typing import Any
 
 from ragsmith.evaluate import Evaluation
 from ragsmith.families import FAMILIES
 from ragsmith.reporting.measures import score
 from ragsmith.reporting.stored import Material
-from ragsmith.reporting.values import Effect, Option, Probe
+from ragsmith.reporting.values import Effect, Option, Probe, Score
 from ragsmith.scoring import Weights
+from ragsmith.space import label
 from ragsmith.store import ProposalRow
 
 SHOWS_IN: Mapping[str, str] = {"pre_embedding": "query_expansion", "retrieval": "query_expansion"}
@@ -20,31 +23,46 @@ SHOWS_IN: Mapping[str, str] = {"pre_embedding": "query_expansion", "retrieval": 
 def options(material: Material) -> tuple[Option, ...]:
     """Every option of the space, family by family."""
     value = material.run.value
-    naive_key = value.get("baselines", {}).get("naive")
-    naive = material.on_search(naive_key) if naive_key else None
-    keys = {(probe["family"], probe["option"]): probe["key"] for probe in value.get("probes", ())}
+    probes = {(probe["family"], probe["option"]): probe for probe in value.get("probes", ())}
     found = []
     for place, (family, names) in enumerate(_in_order(value["space"]["options"])):
         for position, name in enumerate(names):
-            alone = material.on_search(keys[family, name]) if (family, name) in keys else None
-            tried = probe(family, alone, naive, material.weights) if alone and naive else None
+            stored = probes.get((family, name))
+            tried = _tried(material, stored) if stored else None
             found.append(Option(family, name, tried, effect(material.proposals, place, position)))
     return tuple(found)
 
 
-def probe(family: str, alone: Evaluation, naive: Evaluation, weights: Weights) -> Probe:
-    """Compare an option alone with naive RAG, on the questions that both answered."""
+def _tried(material: Material, stored: Mapping[str, Any]) -> Probe | None:
+    """An option against the pipeline without it, naive RAG unless the store names another; None if one is lost."""
+    naive = material.run.value.get("baselines", {}).get("naive")
+    key = stored.get("reference", naive)
+    alone, reference = material.on_search(stored["key"]), material.on_search(key) if key else None
+    if alone is None or reference is None:
+        return None
+    found = probe(stored["family"], alone, reference, material.weights)
+    against = "" if key == naive else label(reference.candidate)
+    return replace(found, against=against, difference=stored.get("difference", ""))
+
+
+def probe(family: str, alone: Evaluation, reference: Evaluation, weights: Weights) -> Probe:
+    """Compare a pipeline that has an option with one that lacks it, on the questions that both answered."""
     stage = SHOWS_IN.get(family, family)
-    both = [question for question in naive.questions if question in naive.records and question in alone.records]
+    both = [q for q in reference.questions if q in reference.records and q in alone.records]
     if not both:
-        return Probe(0, None, None, None)
-    differs = sum(alone.records[q]["stages"][stage] != naive.records[q]["stages"][stage] for q in both)
-    calls = fsum(alone.records[q]["usage"]["calls"] - naive.records[q]["usage"]["calls"] for q in both)
-    change = None
-    if alone.complete and naive.complete:
-        pairs = zip(alone.values("fitness", weights), naive.values("fitness", weights), strict=True)
-        change = score([a - b for a, b in pairs])
-    return Probe(len(both), differs / len(both), calls / len(both), change)
+        return Probe(0, None, None, None, None)
+    differs = sum(alone.records[q]["stages"][stage] != reference.records[q]["stages"][stage] for q in both)
+    calls = fsum(alone.records[q]["usage"]["calls"] - reference.records[q]["usage"]["calls"] for q in both)
+    change = retrieval = None
+    if alone.complete and reference.complete:
+        change, retrieval = (_gain(metric, alone, reference, weights) for metric in ("fitness", "retrieval"))
+    return Probe(len(both), differs / len(both), calls / len(both), change, retrieval)
+
+
+def _gain(metric: str, alone: Evaluation, reference: Evaluation, weights: Weights) -> Score:
+    """The mean of the differences question by question, and its interval."""
+    pairs = zip(alone.values(metric, weights), reference.values(metric, weights), strict=True)
+    return score([a - b for a, b in pairs])
 
 
 def effect(proposals: Sequence[ProposalRow], place: int, position: int) -> Effect:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from ragsmith.evaluate import Evaluation
 from ragsmith.reporting import facts
 from ragsmith.reporting.activity import options
-from ragsmith.reporting.measures import best, best_so_far, by_type, ranking, row
+from ragsmith.reporting.measures import best, best_so_far, by_group, ranking, row
 from ragsmith.reporting.stored import Chosen, Material, Rows, choose_runs
 from ragsmith.reporting.values import HEADLINE, TITLES, Answered, Domain, Finalist, Row
 from ragsmith.reporting.verdicts import compare
@@ -35,7 +35,8 @@ def read_domain(store: Store, chosen: Chosen, known: Rows) -> Domain:
     best_drawn = best(drawn, weights)
     tested = _tested(material)
     pipelines, split = _compared(material, tested, best_drawn)
-    types = chosen.dataset.value["questions"]
+    types: Mapping[str, str] = chosen.dataset.value["questions"]
+    modalities: Mapping[str, str] = chosen.dataset.value.get("modalities", {})
     return Domain(
         about=facts.about(chosen),
         notes=facts.notes(material, found),
@@ -49,9 +50,10 @@ def read_domain(store: Store, chosen: Chosen, known: Rows) -> Domain:
         finalists=_finalists(material, tested),
         comparisons=compare(tested, weights, len(drawn)),
         options=options(material),
-        types=by_type(pipelines, types, weights),
-        types_split=split,
-        answered=_answered(material, _roles(value, best_drawn), types),
+        types=by_group(pipelines, types, weights),
+        modalities=by_group(pipelines, modalities, weights) if modalities else (),
+        groups_split=split,
+        answered=_answered(material, _roles(value, best_drawn), types, modalities),
         failures=facts.failures(material.failed()),
         account=facts.account(value.get("account", {})),
         models=facts.models(value["models"]),
@@ -103,7 +105,7 @@ def _roles(value: Mapping[str, Any], best_drawn: Evaluation | None) -> dict[str,
 def _compared(
     material: Material, tested: Mapping[str, Evaluation], best_drawn: Evaluation | None
 ) -> tuple[dict[str, Evaluation], Literal["search", "test"]]:
-    """Pipelines to compare by question type: on the test questions if there are any, for those are unbiased."""
+    """Pipelines to compare by group of questions: on the test questions if there are any, for those are unbiased."""
     if tested:
         return dict(tested), "test"
     roles = _roles(material.run.value, best_drawn)
@@ -111,7 +113,9 @@ def _compared(
     return {name: evaluation for name, evaluation in found.items() if evaluation}, "search"
 
 
-def _answered(material: Material, roles: Mapping[str, str], types: Mapping[str, str]) -> tuple[Answered, ...]:
+def _answered(
+    material: Material, roles: Mapping[str, str], types: Mapping[str, str], modalities: Mapping[str, str]
+) -> tuple[Answered, ...]:
     rows: list[Answered] = []
     for name, key in roles.items():
         parts: tuple[tuple[Literal["search", "test"], Evaluation | None], ...] = (
@@ -119,31 +123,27 @@ def _answered(material: Material, roles: Mapping[str, str], types: Mapping[str, 
             ("test", material.on_test(key)),
         )
         for split, evaluation in parts:
-            if evaluation:
-                rows += _questions(name, split, evaluation, types, material.weights)
+            for question, state, values in _questions(evaluation, material.weights) if evaluation else ():
+                kinds = types.get(question, ""), modalities.get(question, "")
+                rows.append(Answered(question, *kinds, split, name, state, values))
     return tuple(sorted(rows, key=lambda answered: (answered.split, answered.question)))
 
 
-def _questions(
-    name: str, split: Literal["search", "test"], evaluation: Evaluation, types: Mapping[str, str], weights: Weights
-) -> list[Answered]:
-    """Questions with a record or a failure, in order."""
+def _questions(evaluation: Evaluation, weights: Weights) -> Iterator[tuple[str, str, dict[str, float]]]:
+    """Questions with a record or a failure, in order, and everything that was measured of them."""
     scored = [question for question in evaluation.questions if question in evaluation.records]
     columns = {metric: evaluation.values(metric, weights) for metric in HEADLINE}
-    found = [
-        Answered(
+    for place, question in enumerate(scored):
+        record = evaluation.records[question]
+        measures = record.get("measures", {})
+        yield (
             question,
-            types.get(question, ""),
-            split,
-            name,
             "ok",
             {
                 **{metric: columns[metric][place] for metric in HEADLINE},
-                **evaluation.records[question]["metrics"],
-                "calls": float(evaluation.records[question]["usage"]["calls"]),
+                **record["metrics"],
+                **{name: value for name, value in measures.items() if value is not None},
+                "calls": float(record["usage"]["calls"]),
             },
         )
-        for place, question in enumerate(scored)
-    ]
-    failed = [q for q in evaluation.questions if q in evaluation.failures]
-    return found + [Answered(question, types.get(question, ""), split, name, "failed", {}) for question in failed]
+    yield from ((question, "failed", {}) for question in evaluation.questions if question in evaluation.failures)

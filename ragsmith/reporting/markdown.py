@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ragsmith.reporting import backbone, run_sections, sections, wording
+from ragsmith.reporting import backbone, group_sections, run_sections, sections, wording
 from ragsmith.reporting.sections import Table
 from ragsmith.reporting.values import Domain
 
@@ -22,8 +22,11 @@ def domain_markdown(domain: Domain) -> str:
     parts += ["## Summary", *_summary(domain)]
     if domain.comparisons:
         parts += ["## Test: is it real?", _table(sections.verdicts(domain)), _table(sections.finalists(domain))]
+    if domain.winner:
+        parts += ["## The winner", _table(sections.winner(domain))]
     if domain.ranking or domain.baselines:
-        parts += ["## Ranking", wording.SELECTED, _table(sections.ranking(domain)), _table(sections.metrics(domain))]
+        parts += ["## Ranking", wording.SELECTED, _table(sections.ranking(domain))]
+        parts += [_text(wording.metrics_explained(domain)), _table(sections.metrics(domain))]
     if domain.options:
         parts += [
             "## Options",
@@ -33,7 +36,9 @@ def domain_markdown(domain: Domain) -> str:
             _table(sections.options(domain)),
         ]
     if domain.types:
-        parts += ["## Question types", _table(sections.types(domain))]
+        parts += ["## By question type and by kind of document", group_sections.EXPLAINED]
+        parts += [_table(group_sections.types(domain))]
+        parts += [_table(group_sections.modalities(domain))] if domain.modalities else []
     if domain.history:
         parts += ["## Steps of the search", _table(run_sections.history(domain))]
     if domain.failures:

@@ -1,17 +1,21 @@
-"""Evaluations to rows: means, intervals, coverage and cost of pipelines, and how scores divide by question type."""
+"""Evaluations to rows: means, intervals, coverage and cost of pipelines, also by group of questions."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import fsum
 
 from ragsmith.evaluate import Evaluation, Record
 from ragsmith.ranking import ranked
-from ragsmith.reporting.values import HEADLINE, SHOWN, Coverage, Row, Score, TypeScores
+from ragsmith.reporting.values import HEADLINE, SHOWN, Coverage, GroupScores, Row, Score
 from ragsmith.scoring import Weights, fitness, generation_score, retrieval_score
 from ragsmith.space import label
 from ragsmith.statistics import bootstrap_interval
+
+COSTS = ("calls", "input_tokens", "output_tokens", "texts_embedded", "pairs_scored", "context_chars")
+"""What a group of questions costs, per question: counts of the usage, and the length of the prompt in characters."""
 
 
 def score(values: Sequence[float]) -> Score:
@@ -35,8 +39,10 @@ def row(evaluation: Evaluation, weights: Weights, *, intervals: Collection[str] 
             name: score(evaluation.values(name, weights)) if name in intervals else Score(mean)
             for name, mean in means.items()
         }
+        scores |= _measures(records, intervals)
     genes = {gene.technique.family: str(gene) for gene in evaluation.candidate}
-    return Row(evaluation.key, label(evaluation.candidate), genes, coverage, scores, usage, shared)
+    fitted = {gene.technique.family: dict(gene.fit.numbers) for gene in evaluation.candidate if gene.fit}
+    return Row(evaluation.key, label(evaluation.candidate), genes, coverage, scores, usage, shared, fitted)
 
 
 def ranking(evaluations: Sequence[Evaluation], weights: Weights) -> tuple[Row, ...]:
@@ -64,17 +70,22 @@ def best_so_far(scores: Iterable[float | None]) -> tuple[float | None, ...]:
     return tuple(curve)
 
 
-def by_type(pipelines: Mapping[str, Evaluation], types: Mapping[str, str], weights: Weights) -> tuple[TypeScores, ...]:
-    """Headline scores of complete pipelines by question type, types in order of their names."""
+def by_group(
+    pipelines: Mapping[str, Evaluation], groups: Mapping[str, str], weights: Weights
+) -> tuple[GroupScores, ...]:
+    """Complete pipelines on each group of questions, in order of the groups' names; ``groups``: question to group."""
     questions = next(iter(pipelines.values())).questions if pipelines else ()
+    complete = {name: evaluation for name, evaluation in pipelines.items() if evaluation.complete}
+    values = {name: _columns(evaluation, weights) for name, evaluation in complete.items()}
     found = []
-    for kind in sorted({types.get(question, "") for question in questions}):
-        places = [place for place, question in enumerate(questions) if types.get(question, "") == kind]
-        for name, evaluation in pipelines.items():
-            if evaluation.complete:
-                values = {metric: evaluation.values(metric, weights) for metric in HEADLINE}
-                scores = {metric: score([of[place] for place in places]) for metric, of in values.items()}
-                found.append(TypeScores(kind, name, len(places), scores))
+    for group in sorted({groups.get(question, "") for question in questions}):
+        places = [place for place, question in enumerate(questions) if groups.get(question, "") == group]
+        for name, columns in values.items():
+            scores = {metric: score([columns[metric][place] for place in places]) for metric in HEADLINE}
+            costs = {
+                cost: fsum(columns[cost][place] for place in places) / len(places) for cost in COSTS if cost in columns
+            }
+            found.append(GroupScores(group, name, len(places), scores, costs))
     return tuple(found)
 
 
@@ -89,5 +100,23 @@ def _means(records: Sequence[Record], part: str) -> dict[str, float]:
     return {name: fsum(r[part][name] for r in records) / len(records) for name in sorted(records[0][part])}
 
 
+def _measures(records: Sequence[Record], intervals: Collection[str]) -> dict[str, Score]:
+    """Means over the questions that have a value; one that no question has is left out, as in records of old."""
+    found = {}
+    for name in sorted({name for record in records for name in record.get("measures", {})}):
+        values = [value for record in records if (value := record.get("measures", {}).get(name)) is not None]
+        if values:
+            mean = score(values) if name in intervals else Score(fsum(values) / len(values))
+            found[name] = replace(mean, n=len(values))
+    return found
+
+
+def _columns(evaluation: Evaluation, weights: Weights) -> dict[str, list[float]]:
+    record = next(iter(evaluation.records.values()), None)
+    known = {*record["metrics"], *record["usage"]} if record else set()
+    return {name: evaluation.values(name, weights) for name in (*HEADLINE, *(cost for cost in COSTS if cost in known))}
+
+
 def _every_score(evaluation: Evaluation) -> tuple[str, ...]:
-    return (*HEADLINE, *next(iter(evaluation.records.values()))["metrics"])
+    record = next(iter(evaluation.records.values()))
+    return (*HEADLINE, *record["metrics"], *record.get("measures", {}))

@@ -18,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ragsmith.errors import RagsmithError
-from ragsmith.reporting import backbone, numbers, plots, run_sections, sections, wording
+from ragsmith.reporting import backbone, group_sections, numbers, plots, run_sections, sections, wording
 from ragsmith.reporting.values import Domain
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -35,6 +35,7 @@ def domain_page(domain: Domain) -> str:
         .render(
             domain=domain,
             sections=sections,
+            group_sections=group_sections,
             run_sections=run_sections,
             wording=wording,
             numbers=numbers,

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragsmith.reporting import numbers
-from ragsmith.reporting.values import HEADLINE, TITLES, Domain, Option, TypeScores
+from ragsmith.reporting.values import HEADLINE, TITLES, Domain, GroupScores, Option
 
 Figure = dict[str, Any]
 
@@ -72,7 +72,7 @@ def options(probed: Sequence[Option]) -> Figure:
         chosen = [(n, o) for n, o in zip(names, probed, strict=True) if o.probe and o.probe.inert == inert]
         if chosen:
             traces.append(_dots(chosen, title, symbol, colour))
-    layout = _layout("Change in fitness F, alone in naive RAG", "", 130 + 26 * len(names))
+    layout = _layout("Change in fitness F, alone", "", 130 + 26 * len(names))
     layout["yaxis"] |= {
         "categoryorder": "array",
         "categoryarray": names[::-1],
@@ -141,7 +141,7 @@ def _dots(chosen: Sequence[tuple[str, Option]], title: str, symbol: str, colour:
     }
 
 
-def _bars(rows: Sequence[TypeScores], name: str, metric: str, place: int) -> dict[str, Any]:
+def _bars(rows: Sequence[GroupScores], name: str, metric: str, place: int) -> dict[str, Any]:
     scores = [row.scores[metric] for row in rows]
     bounds = [(s.mean if s.low is None else s.low, s.mean if s.high is None else s.high) for s in scores]
     return {
@@ -149,7 +149,7 @@ def _bars(rows: Sequence[TypeScores], name: str, metric: str, place: int) -> dic
         "name": TITLES[name],
         "legendgroup": name,
         "showlegend": place == 1,
-        "x": [f"{row.type or '(none)'} ({row.n})" for row in rows],
+        "x": [f"{row.group or '(none)'} ({row.n})" for row in rows],
         "y": [_round(score.mean) for score in scores],
         "error_y": {
             "type": "data",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ragsmith.reporting import numbers
 from ragsmith.reporting.sections import Table, columns
 from ragsmith.reporting.values import Domain
+from ragsmith.reporting.wording import identifier
 
 
 def history(domain: Domain) -> Table:
@@ -44,7 +45,7 @@ def calls(domain: Domain) -> Table:
 
 def models(domain: Domain) -> Table:
     """Which models worked."""
-    rows = tuple((model.role.replace("_", " "), model.description, _short(model.id)) for model in domain.models)
+    rows = tuple((model.role.replace("_", " "), model.description, identifier(model.id)) for model in domain.models)
     return Table("Models", columns(["Role", "What it is", "Identifier"]), rows)
 
 
@@ -83,8 +84,3 @@ def work(domain: Domain) -> str:
         f"{text} Of {account.stages_requested:,} stages that pipelines asked for, {account.stages_computed:,} were "
         f"computed ({numbers.share(ratio)}); the rest was shared."
     )
-
-
-def _short(identifier: str) -> str:
-    """Fingerprints of 32 digits say nothing to a reader; eight tell two of them apart."""
-    return ":".join(part[:8] if len(part) == 32 and part.isalnum() else part for part in identifier.split(":"))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ragsmith.reporting import numbers
-from ragsmith.reporting.values import HEADLINE, SHOWN, TITLES, Comparison, Domain, Option, Row, TypeScores
-from ragsmith.reporting.wording import WORDS, against_random
+from ragsmith.reporting.values import HEADLINE, SHOWN, TITLES, Comparison, Domain, Option, Row
+from ragsmith.reporting.wording import NAIVE, WORDS, against_random, fitted
 
 NAMES = {
     "recall": "Recall@5",
@@ -16,16 +16,22 @@ NAMES = {
     "mrr": "MRR",
     "success": "Success@5",
     "span_recall": "Span recall@5",
+    "success_10": "Success@10",
+    "ndcg_10": "nDCG@10, graded",
+    "recall_50": "Pool recall@50",
+    "redundancy_ratio": "Redundancy ratio",
+    "mean_pairwise_cosine": "Mean cosine",
     "judge": "Judge",
     "similarity": "Similarity",
     "exact_match": "Exact match",
     "token_f1": "Token F1",
+    "faithfulness": "Faithfulness",
     "context_chars": "Prompt, characters",
 }
 """Metrics in the order of a table's columns."""
 
 
-WIDE = ("Pipeline", "Winner", "What it is", "First message")
+WIDE = ("Pipeline", "Winner", "What it is", "First message", "Fitted numbers", "What it changes")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +93,13 @@ def metrics(domain: Domain) -> Table:
 
 
 def winner(domain: Domain) -> Table:
-    """The winner's option in each family."""
-    genes = domain.winner.genes if domain.winner else {}
-    return Table("The winning pipeline", columns(["Family", "Option"]), tuple(genes.items()))
+    """The winner's option in each family, and the numbers that were fitted, if any were."""
+    row = domain.winner
+    if row is None or not row.fitted:
+        return Table("The winning pipeline", columns(["Family", "Option"]), tuple(row.genes.items()) if row else ())
+    shown = columns(["Family", "Option", "Fitted numbers"])
+    rows = ((family, option, fitted(row.fitted.get(family))) for family, option in row.genes.items())
+    return Table("The winning pipeline; numbers as fitted on all calibration questions", shown, tuple(rows))
 
 
 def verdicts(domain: Domain) -> Table:
@@ -116,25 +126,27 @@ def finalists(domain: Domain) -> Table:
 
 
 def options(domain: Domain) -> Table:
-    """What each option does alone, and where the search met it."""
+    """What each option does alone, and where the search met it.
+
+    What it changes, and in which pipeline, is shown where any option says so.
+    """
+    probes = [option.probe for option in domain.options if option.probe]
+    texts = ["What it changes"] * any(probe.difference for probe in probes)
+    texts += ["Switched on in"] * any(probe.against for probe in probes)
     shown = columns(
-        ["Family", "Option"],
-        ["Activity", "Calls added", "Change in F, alone", "F with", "F without", "Proposed with"],
+        ["Family", "Option", *texts],
+        [
+            *("Activity", "Calls added", "Change in F, alone", "Change in R, alone"),
+            *("F with", "F without", "Proposed with"),
+        ],
     )
     marks = tuple("inert" if option.probe and option.probe.inert else "" for option in domain.options)
-    return Table("Options", shown, tuple(_option(option) for option in domain.options), marks)
+    return Table("Options", shown, tuple(_option(option, texts) for option in domain.options), marks)
 
 
 def inert(domain: Domain) -> tuple[str, ...]:
     """Options that changed nothing, as ``family: option``."""
     return tuple(f"{o.family}: {o.name}" for o in domain.options if o.probe and o.probe.inert)
-
-
-def types(domain: Domain) -> Table:
-    """Scores by question type."""
-    rows = tuple((t.type or "(none)", TITLES[t.pipeline], f"{t.n}", *_headline(t)) for t in domain.types)
-    caption = f"{domain.types_split.capitalize()} questions by type: mean and 95 % interval"
-    return Table(caption, columns(["Type", "Pipeline"], ["Questions", "F", "R", "G"]), rows)
 
 
 def _references(domain: Domain) -> list[tuple[str, Row]]:
@@ -151,7 +163,8 @@ def _ranked(title: str, row: Row) -> tuple[str, ...]:
 
 def _metric(row: Row, name: str) -> str:
     found = row.scores.get(name)
-    return numbers.plain(found.mean if found else None, 0 if name == "context_chars" else 3)
+    mean = numbers.plain(found.mean if found else None, 0 if name == "context_chars" else 3)
+    return f"{mean} (n {found.n})" if found and found.n not in (None, row.coverage.questions) else mean
 
 
 def _compared(comparison: Comparison) -> tuple[str, ...]:
@@ -164,15 +177,14 @@ def _compared(comparison: Comparison) -> tuple[str, ...]:
     return (comparison.against, WORDS[comparison.verdict], difference, numbers.probability(found.p), adjusted, *counted)
 
 
-def _option(option: Option) -> tuple[str, ...]:
+def _option(option: Option, texts: Sequence[str]) -> tuple[str, ...]:
     probe, effect = option.probe, option.effect
-    alone = ("in naive RAG", "", "")
+    said: dict[str, str] = {}
+    alone: tuple[str, ...] = ("in naive RAG", "", "", "")
     if probe:
+        said = {"What it changes": probe.difference, "Switched on in": probe.against or NAIVE}
         activity = "inert" if probe.inert else numbers.share(probe.activity)
-        alone = (activity, numbers.signed(probe.calls, 1), numbers.mean(probe.change, sign=True))
+        changes = (numbers.mean(change, sign=True) for change in (probe.change, probe.retrieval))
+        alone = (activity, numbers.signed(probe.calls, 1), *changes)
     means = (numbers.plain(effect.with_mean), numbers.plain(effect.without_mean))
-    return (option.family, option.name, *alone, *means, f"{effect.with_n}")
-
-
-def _headline(scores: TypeScores) -> Iterable[str]:
-    return (numbers.mean(scores.scores[name]) for name in HEADLINE)
+    return (option.family, option.name, *(said.get(text, "") for text in texts), *alone, *means, f"{effect.with_n}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from ragsmith.errors import UsageError
 from ragsmith.evaluate import Evaluation, evaluation_of
-from ragsmith.pipeline import Candidate
+from ragsmith.genes import Candidate
 from ragsmith.registry import load_techniques
 from ragsmith.scoring import Weights
 from ragsmith.space import read_configuration
@@ -131,6 +131,7 @@ def _keys(value: Mapping[str, Any], proposals: Sequence[ProposalRow]) -> tuple[s
         *(proposal.evaluation for proposal in proposals),
         *value.get("random", ()),
         *(probe["key"] for probe in value.get("probes", ())),
+        *(probe["reference"] for probe in value.get("probes", ()) if "reference" in probe),
         *value.get("test", {}).values(),
     ]
     return tuple(dict.fromkeys(named))

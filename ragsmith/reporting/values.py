@@ -6,8 +6,8 @@ Scores lie in [0, 1] unless a field says otherwise; intervals are 95 % bootstrap
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from ragsmith.reporting.run_values import About, Account, Failure, ModelUsed, Step
 from ragsmith.statistics import Paired, Verdict
@@ -18,11 +18,15 @@ HEADLINE = ("fitness", "retrieval", "generation")
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A mean over questions; without an interval where none is shown."""
+    """A mean over questions; without an interval where none is shown.
+
+    ``n`` counts the questions of a measure that not every question has a value of; else it is None.
+    """
 
     mean: float
     low: float | None = None
     high: float | None = None
+    n: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,8 @@ class Coverage:
 class Row:
     """A pipeline on some questions. ``scores`` and ``usage`` (means per question) are empty unless it is complete.
 
-    ``shared`` counts the genomes of the search that found and answered the same.
+    ``shared`` counts the genomes of the search that found and answered the same. ``fitted`` has what techniques learned
+    on calibration questions, by family.
     """
 
     key: str
@@ -58,6 +63,7 @@ class Row:
     scores: Mapping[str, Score]
     usage: Mapping[str, float]
     shared: int = 1
+    fitted: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +93,20 @@ class Finalist:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """An option switched on alone in naive RAG, on the search questions.
+    """An option switched on alone, on the search questions: in naive RAG, or in the pipeline ``against`` names.
 
-    ``activity`` is the share of the ``compared`` questions whose stage output differs from naive RAG's; ``calls`` what
-    it adds per question; ``change`` the fitness it adds.
+    ``activity`` is the share of the ``compared`` questions whose stage output differs from the reference's; ``calls``
+    what it adds per question; ``change`` the fitness and ``retrieval`` the retrieval score R that it adds, paired by
+    question. ``difference`` is the change to the pipeline in the words of whoever declared it, if anybody did.
     """
 
     compared: int
     activity: float | None
     calls: float | None
     change: Score | None
+    retrieval: Score | None
+    against: str = ""
+    difference: str = ""
 
     @property
     def inert(self) -> bool:
@@ -132,13 +142,14 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
-class TypeScores:
-    """The headline scores of one pipeline on the questions of one type."""
+class GroupScores:
+    """One pipeline on the ``n`` questions of a group: the headline scores, and means per question of what it costs."""
 
-    type: str
+    group: str
     pipeline: str
     n: int
     scores: Mapping[str, Score]
+    costs: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +158,7 @@ class Answered:
 
     question: str
     type: str
+    modality: str
     split: Literal["search", "test"]
     pipeline: str
     state: str
@@ -158,7 +170,9 @@ class Domain:
     """Everything a report says about the run on one data set.
 
     ``ranking`` holds the complete pipelines of the search, one for each phenotype, best first; the first `SHOWN` have
-    intervals. ``search_curve`` and ``random_curve`` are the best fitness after each pipeline evaluated.
+    intervals. ``search_curve`` and ``random_curve`` are the best fitness after each pipeline evaluated. ``types`` and
+    ``modalities`` divide the questions of ``groups_split`` by their own type and by the kind of document that the gold
+    lies in; there are none of the latter where the store does not say it.
     """
 
     about: About
@@ -173,8 +187,9 @@ class Domain:
     finalists: tuple[Finalist, ...]
     comparisons: tuple[Comparison, ...]
     options: tuple[Option, ...]
-    types: tuple[TypeScores, ...]
-    types_split: Literal["search", "test"]
+    types: tuple[GroupScores, ...]
+    modalities: tuple[GroupScores, ...]
+    groups_split: Literal["search", "test"]
     answered: tuple[Answered, ...]
     failures: tuple[Failure, ...]
     account: Account

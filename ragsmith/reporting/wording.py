@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ragsmith.reporting import numbers
 from ragsmith.reporting.values import TITLES, Comparison, Domain, Row
@@ -19,10 +21,17 @@ OBSERVATIONAL = (
     "options too: a hint, not an effect."
 )
 
+NAIVE = "naive RAG"
+
 SWITCHED_ON = (
-    "Every option switched on alone in naive RAG, on the search questions. Activity is the share of questions on which "
-    "its stage gives another output than naive RAG's; an option that never does is inert here."
+    "Every option switched on alone in naive RAG, or, where it needs another technique, in the pipeline that is named, "
+    "on the search questions. Activity is the share of questions on which its stage gives another output than without "
+    "it; an option that never does is inert here. Changes are means of differences question by question, with 95 % "
+    "intervals that are not adjusted for the number of options: among many, some look good by chance."
 )
+
+LONGEST_FITTED = 400
+"""Characters of fitted numbers that are shown."""
 
 WORDS: Mapping[Verdict, str] = {
     Verdict.BETTER: "better",
@@ -125,6 +134,46 @@ def _ranked(place: int | None, row: Row, title: str = "") -> str:
 def _listed(names: Sequence[str], last: str) -> str:
     """``a, b and c``."""
     return f" {last} ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
+
+
+def metrics_explained(domain: Domain) -> str:
+    """What the less usual metrics are, and by which embedder."""
+    embedder = next((identifier(model.id) for model in domain.models if model.role == "embedder"), "the embedder")
+    shown = {name for row in (*domain.ranking, *domain.baselines.values()) for name in row.scores}
+    faithfulness = (
+        "Faithfulness is the share of an answer's claims that the passages shown support, by the judge; it needs a "
+        "claim. "
+    )
+    return (
+        "nDCG@10 is graded: a chunk gains the largest share of a gold span that it covers. Pool recall@50 is that of "
+        "the first 50 candidates before reranking and filter, or of all where fewer are fetched. Redundancy ratio is "
+        f"the share of pairs of passages with a cosine above 0.85 by {embedder}, mean cosine that of all pairs; both "
+        f"need two passages. {faithfulness if 'faithfulness' in shown else ''}Where not every question has a value, n "
+        "says how many have."
+    )
+
+
+def identifier(text: str) -> str:
+    """The id of a model. Fingerprints of 32 digits say nothing to a reader; eight tell two of them apart."""
+    return ":".join(part[:8] if len(part) == 32 and part.isalnum() else part for part in text.split(":"))
+
+
+def fitted(found: Mapping[str, Any] | None) -> str:
+    """Fitted numbers as compact JSON with six decimals; long ones are cut, and it is said where the whole is."""
+    if found is None:
+        return ""
+    text = json.dumps(_rounded(found), ensure_ascii=False, sort_keys=True, separators=(", ", ":"))
+    if len(text) <= LONGEST_FITTED:
+        return text
+    return f"{text[:LONGEST_FITTED]}… ({len(text):,} characters; the exported pipeline has them all)"
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return round(value, 6) + 0.0
+    if isinstance(value, Mapping):
+        return {str(key): _rounded(item) for key, item in value.items()}
+    return [_rounded(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _equals(name: str, value: str) -> str:

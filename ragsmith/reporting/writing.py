@@ -9,7 +9,7 @@ from ragsmith.reporting.domain import read_domain
 from ragsmith.reporting.markdown import domain_markdown, index_markdown
 from ragsmith.reporting.page import domain_page, index_page
 from ragsmith.reporting.stored import Rows, choose_runs
-from ragsmith.reporting.tables import activity_csv, questions_csv, ranking_csv
+from ragsmith.reporting.tables import activity_csv, groups_csv, questions_csv, ranking_csv
 from ragsmith.reporting.values import Domain
 from ragsmith.store import Store
 
@@ -35,7 +35,7 @@ def write_report(
 
     ``run`` is the key of a run to report instead of the latest, and ``rows`` what is known of its results already.
 
-    Into ``folder/<data set>`` go ``report.md``, ``index.html``, ``ranking.csv``, ``activity.csv`` and
+    Into ``folder/<data set>`` go ``report.md``, ``index.html``, ``ranking.csv``, ``activity.csv``, ``groups.csv`` and
     ``questions.csv``; with several data sets, ``index.html`` and ``index.md`` into ``folder``. Equal runs give equal
     files.
 
@@ -52,6 +52,7 @@ def write_report(
                 "index.html": domain_page(domain),
                 "ranking.csv": ranking_csv(domain),
                 "activity.csv": activity_csv(domain),
+                "groups.csv": groups_csv(domain),
                 "questions.csv": questions_csv(domain),
             },
         )

@@ -176,7 +176,7 @@ WRONG: list[tuple[str, list[str], str]] = [
     ("unknown space to show", ["space", "quik"], "did you mean 'quick'?"),
     ("unknown data set to check", ["dataset", "validate", NOTHING], NOTHING),
     ("unknown data set to show", ["dataset", "show", NOTHING], NOTHING),
-    ("unknown layout", ["dataset", "import", ".", "-o", "out", "--layout", "x"], "unknown layout 'x'"),
+    ("unknown format", ["dataset", "import", ".", "-o", "out", "--format", "x"], "unknown format 'x'"),
     ("no pipeline to ask", ["ask", f"{NOTHING}.yaml", "Why?"], NOTHING),
     ("no pipeline to evaluate", ["evaluate", f"{NOTHING}.yaml"], NOTHING),
     ("no pipeline to verify", ["verify", f"{NOTHING}.yaml"], NOTHING),

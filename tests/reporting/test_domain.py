@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,11 +11,17 @@ from hypothesis import strategies as st
 from toy import put_toy
 
 from ragsmith.errors import UsageError
+from ragsmith.families import passage_filter
+from ragsmith.genes import Fit
+from ragsmith.registry import Fitting, Technique
 from ragsmith.reporting import Domain, load_domain
+from ragsmith.reporting.markdown import domain_markdown
 from ragsmith.reporting.measures import best_so_far, score
+from ragsmith.reporting.page import domain_page
 from ragsmith.reporting.values import Option
 from ragsmith.statistics import Verdict
 from ragsmith.store import Store
+from ragsmith.types import Fitted, Gold, Hits, Question
 
 
 def option(domain: Domain, family: str, name: str) -> Option:
@@ -86,7 +95,7 @@ def test_without_test_questions_nothing_is_compared(store: Store) -> None:
     domain = load_domain(store, "toy")
     assert domain.comparisons == ()
     assert domain.finalists == ()
-    assert domain.types_split == "search"
+    assert domain.groups_split == "search"
 
 
 def test_activity_is_the_share_of_questions_whose_stage_says_something_else(domain: Domain) -> None:
@@ -97,6 +106,9 @@ def test_activity_is_the_share_of_questions_whose_stage_says_something_else(doma
     assert (hybrid.activity, hybrid.calls) == (1, 1)
     assert hybrid.change is not None
     assert (hybrid.change.mean, hybrid.change.low, hybrid.change.high) == pytest.approx((0.2, 0.2, 0.2))
+    assert hybrid.retrieval is not None
+    assert (hybrid.retrieval.mean, hybrid.retrieval.low, hybrid.retrieval.high) == pytest.approx((0.3, 0.3, 0.3))
+    assert (hybrid.against, hybrid.difference) == ("", "")
 
 
 def test_an_option_that_changes_no_output_is_inert_and_is_judged_where_it_answered(domain: Domain) -> None:
@@ -120,9 +132,104 @@ def test_effects_are_means_over_scored_proposals(domain: Domain) -> None:
     assert option(domain, "post_generation", "none").effect.difference is None
 
 
+def test_a_measure_is_a_mean_over_the_questions_that_have_it(domain: Domain) -> None:
+    assert domain.winner is not None
+    found = domain.winner.scores["redundancy_ratio"]
+    assert (found.mean, found.low, found.high, found.n) == (0.25, 0.25, 0.25, 5)
+    assert "faithfulness" not in domain.winner.scores  # no question has it
+    assert domain.winner.scores["recall_50"].n is None
+    assert domain.baselines["bm25"].scores["redundancy_ratio"].low is None
+
+
+def test_records_of_old_have_no_measures(store: Store) -> None:
+    put_toy(store)
+    rows = store.results("toy: naive")
+    old = [replace(row, value={k: v for k, v in row.value.items() if k != "measures"}) for row in rows.values()]
+    fresh = [replace(row, evaluation="toy: old") for row in old]
+    store.put_evaluation("toy: old", "digest of toy", store.evaluation("toy: naive").configuration)  # type: ignore[union-attr]
+    store.put_results(fresh)
+    value = dict(store.run("run").value)  # type: ignore[union-attr]
+    store.update_run("run", "finished", {**value, "baselines": {"naive": "toy: old"}})
+    scores = load_domain(store, "toy").baselines["naive"].scores
+    assert "redundancy_ratio" not in scores
+    assert scores["mrr"].mean == pytest.approx(0.5)
+
+
+def test_an_option_is_compared_with_the_pipeline_it_was_switched_on_in(store: Store) -> None:
+    put_toy(store)
+    value = dict(store.run("run").value)  # type: ignore[union-attr]
+    probes = [
+        {"family": "retrieval", "option": "bm25", "key": "toy: bm25", "reference": "toy: naive"},
+        {
+            **{"family": "retrieval", "option": "hybrid", "key": "toy: hybrid", "reference": "toy: bm25"},
+            "difference": "adds vectors to BM25",
+        },
+        {"family": "reranking", "option": "cross_encoder", "key": "toy: hybrid reranked", "reference": "gone"},
+    ]
+    store.update_run("run", "finished", {**value, "probes": probes})
+    domain = load_domain(store, "toy")
+    bm25, hybrid = option(domain, "retrieval", "bm25").probe, option(domain, "retrieval", "hybrid").probe
+    assert bm25 is not None
+    assert hybrid is not None
+    assert (bm25.against, bm25.difference) == ("", "")
+    assert (hybrid.against, hybrid.difference) == ("bm25", "adds vectors to BM25")
+    assert (hybrid.activity, hybrid.calls) == (0.5, 1)  # every other output of bm25 was the same
+    assert hybrid.change is not None
+    assert hybrid.change.mean == pytest.approx(0.7 - 0.51)
+    assert option(domain, "reranking", "cross_encoder").probe is None
+    assert any("lost 1 of the 6 pipelines" in note for note in domain.notes)
+
+
+def test_what_was_fitted_is_shown_with_its_pipeline(store: Store, registered: Callable[..., Technique]) -> None:
+    def kept_share(question: Question, hits: Hits, *, fitted: Fitted) -> Hits:
+        return hits
+
+    def observe(question: Question, hits: Hits, *, gold: Gold) -> int:
+        return len(hits)
+
+    def solve(observations: Sequence[int]) -> dict[str, float]:
+        return {"keep": max(observations)}
+
+    registered(passage_filter, kept_share, Fitting(observe, solve))
+    put_toy(store)
+    kept = dict(store.evaluation("toy: hybrid").configuration["pipeline"])  # type: ignore[union-attr]
+    fit = Fit("digest of toy", {"keep": 0.123456789})
+    kept["passage_filter"] = {"technique": "kept_share", "parameters": {}, "fitted": fit.plain()}
+    store.put_evaluation("toy: fitted", "digest of toy", {"pipeline": kept})
+    store.put_results([replace(row, evaluation="toy: fitted") for row in store.results("toy: hybrid").values()])
+    value = dict(store.run("run").value)  # type: ignore[union-attr]
+    store.update_run("run", "finished", {**value, "baselines": {**value["baselines"], "naive": "toy: fitted"}})
+    domain = load_domain(store, "toy")
+    assert domain.baselines["naive"].fitted == {"passage_filter": {"keep": 0.123456789}}
+    assert domain.baselines["bm25"].fitted == {}
+
+
+def test_groups_of_questions_have_scores_and_costs(domain: Domain) -> None:
+    assert domain.groups_split == "test"
+    found = {(group.group, group.pipeline): group for group in domain.modalities}
+    assert [group.group for group in domain.modalities[::4]] == ["prose", "table"]
+    assert found["table", "bm25"].n == 2  # t6, t7
+    assert found["table", "bm25"].scores["fitness"].mean == pytest.approx(0.51)
+    assert found["prose", "bm25"].scores["retrieval"].mean == pytest.approx((5 * 0.8 + 0.62) / 6)
+    assert found["prose", "winner"].costs == {
+        **{"calls": 2, "input_tokens": 10, "output_tokens": 2, "texts_embedded": 1, "pairs_scored": 0},
+        "context_chars": 2000,
+    }
+
+
+def test_kinds_of_documents_that_the_store_does_not_know_are_left_out(store: Store) -> None:
+    put_toy(store)
+    [row] = [row for row in store.datasets() if row.name == "toy"]
+    store.put_dataset(row.digest, row.name, {k: v for k, v in row.value.items() if k != "modalities"})
+    domain = load_domain(store, "toy")
+    assert domain.modalities == ()
+    assert {answered.modality for answered in domain.answered} == {""}
+    assert "Kind of document" not in domain_page(domain) + domain_markdown(domain)
+
+
 def test_types_are_shown_on_the_test_questions(domain: Domain) -> None:
-    assert domain.types_split == "test"
-    found = {(t.type, t.pipeline): (t.n, t.scores["fitness"].mean) for t in domain.types}
+    assert domain.groups_split == "test"
+    found = {(t.group, t.pipeline): (t.n, t.scores["fitness"].mean) for t in domain.types}
     assert found["even", "bm25"] == (4, pytest.approx((3 * 0.7 + 0.51) / 4))  # t0, t2, t4 are good; t6 is not
     assert found["odd", "bm25"] == (4, pytest.approx((2 * 0.7 + 2 * 0.51) / 4))
 

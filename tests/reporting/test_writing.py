@@ -18,7 +18,7 @@ from ragsmith.reporting.markdown import domain_markdown
 from ragsmith.reporting.numbers import probability, share, signed
 from ragsmith.reporting.page import domain_page, plotly_js
 from ragsmith.reporting.plots import figures
-from ragsmith.reporting.tables import activity_csv, defused, questions_csv, ranking_csv
+from ragsmith.reporting.tables import activity_csv, defused, groups_csv, questions_csv, ranking_csv
 from ragsmith.store import Store
 
 VOID = {"meta", "link", "br"}
@@ -60,10 +60,10 @@ def table(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_a_report_is_a_folder_of_five_files(store: Store, tmp_path: Path) -> None:
+def test_a_report_is_a_folder_of_six_files(store: Store, tmp_path: Path) -> None:
     put_toy(store)
     written = write_report(store, tmp_path / "reports")
-    names = ["report.md", "index.html", "ranking.csv", "activity.csv", "questions.csv"]
+    names = ["report.md", "index.html", "ranking.csv", "activity.csv", "groups.csv", "questions.csv"]
     assert written.domains == ("toy",)
     assert list(written.paths) == [tmp_path / "reports" / "toy" / name for name in names]
     assert all(path.stat().st_size for path in written.paths)
@@ -129,6 +129,65 @@ def test_markdown_tables_have_as_many_cells_as_columns(domain: Domain) -> None:
     assert "| bm25 |" in domain_markdown(domain)
 
 
+def test_measures_are_shown_with_how_many_questions_have_them(domain: Domain) -> None:
+    for text in (Page(domain_page(domain)).text, domain_markdown(domain)):
+        assert "0.250 (n 5)" in text
+        assert "Pool recall@50" in text
+        assert "above 0.85 by wordllama:" in text
+    row = table(ranking_csv(domain))[0]
+    assert (row["redundancy_ratio"], row["redundancy_ratio_n"], row["recall_50"]) == ("0.25", "5", "0.9")
+    assert "recall_50_n" not in row
+
+
+def test_groups_of_questions_are_in_every_form(domain: Domain) -> None:
+    for text in (Page(domain_page(domain)).text, domain_markdown(domain)):
+        assert "By question type and by kind of document" in text
+        assert "Kind of document" in text
+        assert "Pairs scored" not in text  # nothing was
+    rows = {(row["by"], row["group"], row["pipeline"]): row for row in table(groups_csv(domain))}
+    found = rows["modality", "table", "bm25"]
+    assert (found["split"], found["questions"], found["fitness"], found["calls_per_question"]) == (
+        *("test", "2"),
+        *("0.51", "1.0"),
+    )
+    assert len(rows) == 2 * 2 * 4
+
+
+def test_fitted_numbers_stand_with_the_winner(domain: Domain) -> None:
+    assert "Fitted numbers" not in domain_page(domain)
+    numbers = {"tau": {"cosine": 0.123456789}, "grid": [1, 2.5]}
+    winner = replace(domain.ranking[0], fitted={"passage_filter": numbers})
+    fitted = replace(domain, ranking=(winner, *domain.ranking[1:]))
+    shown = '{"grid":[1, 2.5], "tau":{"cosine":0.123457}}'
+    for text in (Page(domain_page(fitted)).text, domain_markdown(fitted)):
+        assert "Fitted numbers" in text
+        assert shown in text
+    assert domain_json(fitted)["ranking"][0]["fitted"]["passage_filter"]["grid"] == [1, 2.5]
+    long = replace(winner, fitted={"passage_filter": {"isotonic": list(range(500))}})
+    cut = domain_markdown(replace(domain, ranking=(long, *domain.ranking[1:])))
+    assert "characters; the exported pipeline has them all" in cut
+    assert "499" not in cut
+
+
+def test_what_an_option_changes_and_in_what_is_shown_where_it_is_known(domain: Domain) -> None:
+    assert "What it changes" not in domain_page(domain)
+    [place] = [i for i, o in enumerate(domain.options) if (o.family, o.name) == ("retrieval", "hybrid")]
+    option = domain.options[place]
+    assert option.probe is not None
+    told = replace(option, probe=replace(option.probe, against="bm25", difference="adds <vectors>"))
+    known = replace(domain, options=(*domain.options[:place], told, *domain.options[place + 1 :]))
+    page = domain_page(known)
+    assert "adds &lt;vectors&gt;" in page
+    text = Page(page).text
+    assert "What it changes" in text
+    assert "Switched on in" in text
+    rows = {(row["family"], row["option"]): row for row in table(activity_csv(known))}
+    assert (rows["retrieval", "hybrid"]["against"], rows["retrieval", "hybrid"]["difference"]) == (
+        *("bm25", "adds <vectors>"),
+    )
+    assert rows["retrieval", "bm25"]["against"] == "naive RAG"
+
+
 def test_a_run_without_test_questions_claims_nothing(store: Store) -> None:
     put_toy(store, test=False)
     lines = summary_lines(load_domain(store, "toy"))
@@ -153,7 +212,7 @@ def test_a_run_that_has_nothing_yet_is_reported_too(store: Store, tmp_path: Path
     assert "No pipeline has been evaluated on every question yet." in page.text
     assert page.scripts == []
     assert "script-src 'none'" in page.policy()
-    assert len(written.paths) == 5
+    assert len(written.paths) == 6
 
 
 def test_several_data_sets_get_a_page_across_them(store: Store, tmp_path: Path) -> None:
@@ -188,10 +247,12 @@ def test_csv_holds_the_ranking_and_what_it_is_compared_to(domain: Domain) -> Non
 def test_csv_holds_every_option_and_every_question(domain: Domain) -> None:
     rows = {(row["family"], row["option"]): row for row in table(activity_csv(domain))}
     assert rows["retrieval", "bm25"]["activity"] == "0.5"
+    assert rows["retrieval", "hybrid"]["retrieval_change"] == "0.3"
     assert rows["reranking", "cross_encoder"]["inert"] == "true"
     assert rows["retrieval", "vector"]["activity"] == ""
     questions = table(questions_csv(domain))
     assert len(questions) == 4 * 18
+    assert {row["modality"] for row in questions} == {"prose", "table"}
     assert {row["state"] for row in questions} == {"ok"}
 
 

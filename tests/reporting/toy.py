@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragsmith.families import FAMILIES
-from ragsmith.pipeline import Candidate
+from ragsmith.genes import Candidate, configuration
 from ragsmith.registry import load_techniques
-from ragsmith.setup import configuration
 from ragsmith.space import make_gene
 from ragsmith.store import ProposalRow, ResultRow, RunState, Store
 
@@ -40,10 +39,13 @@ def record(
 ) -> dict[str, Any]:
     metrics = dict.fromkeys(("recall", "map", "ndcg", "mrr"), retrieval)
     metrics |= dict.fromkeys(("judge", "similarity"), generation)
+    metrics |= {"recall_50": 0.9, "context_chars": 1000.0 * calls}
+    repeats = 0.25 if int(said[-1]) % 2 == 0 else None  # only every other question was left two passages
     outputs = {family.name: "plain" for family in FAMILIES if family.tier == "question"}
     usage = {"calls": calls, "texts_embedded": 1, "pairs_scored": 0, "input_tokens": 10, "output_tokens": 2}
     return {
         "metrics": metrics,
+        "measures": {"redundancy_ratio": repeats, "faithfulness": None},
         "retrieved": [said],
         "answer": said,
         "cited": [],
@@ -65,7 +67,9 @@ def put_toy(
     """Keep the run under ``run``; with ``done`` false only its description and what it proposed, as after a kill."""
     digest = f"digest of {name}"
     types = {question: "even" if int(question[1:]) % 2 == 0 else "odd" for question in [*SEARCH, *TEST]}
-    about = {"title": TITLE, "description": "Made up.", "documents": 2, "chunks": 7, "questions": types}
+    modalities = {question: "prose" if int(question[1:]) < 6 else "table" for question in types}
+    about = {"title": TITLE, "description": "Made up.", "documents": 2, "chunks": 7}
+    about |= {"questions": types, "modalities": modalities}
     store.put_dataset(digest, name, about)
     keys = {label: f"{name}: {label}" for label in ("naive", "bm25", "hybrid", "hybrid reranked", "reranked")}
     genes = {

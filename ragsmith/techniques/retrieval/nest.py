@@ -106,10 +106,13 @@ def pool(
     1e-15 less than the one before; scores are rounded to 9 decimals before that, so no tie reaches the next score.
     """
     _check(projection, aggregate, norm, context, weight)
+    if not index.keys:
+        return tuple(() for _ in queries)
     budgets = {"document": document_budget, "section": section_budget, "chunk": chunk_budget}
     held = scopes(index)
     listed = 3 * max(budgets[scope.name] for scope in held)
-    similar = [cosines(index, scope, queries, embedder) for scope in held]
+    vectors = embedder.embed(queries) if queries else np.zeros((0, index.vectors(embedder).shape[1]))
+    similar = [cosines(index, scope, vectors.astype(np.float64), embedder) for scope in held]
     rankings: list[Hits] = []
     for number, query in enumerate(queries):
         scores = [

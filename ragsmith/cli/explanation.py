@@ -1,0 +1,199 @@
+"""What a technique's own file says about it, taken apart for ``ragsmith techniques NAME``."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+from ragsmith.registry import Technique
+from ragsmith.tasks import Task
+from ragsmith.text import sentences
+
+WIDTH = 100
+
+BEGINNINGS: Mapping[str, str] = {"helps": "Helps ", "costs": "Costs ", "against": "Against the "}
+"""Part of a docstring to the words that begin its first sentence."""
+
+LABELS = ("fitted", "gold")
+"""Tools that are no models: gold labels, and what is learned from them."""
+
+
+PASSAGES = 10
+"""For which tasks are shown that are made for a number of passages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doc:
+    """A docstring in parts; every sentence of it is in exactly one of them."""
+
+    summary: str
+    helps: str
+    costs: str
+    against: str
+    details: str
+
+
+def parts(docstring: str) -> Doc:
+    """Sort the sentences of a docstring by how they begin; within a part they keep their order and paragraphs.
+
+    ``Helps ...`` and ``Costs ...`` are one sentence each, ``Against the paper: ...`` goes on to the end of its
+    paragraph. Whatever begins otherwise is a detail.
+    """
+    summary, _, rest = inspect.cleandoc(docstring).partition("\n\n")
+    found: dict[str, list[str]] = {name: [] for name in (*BEGINNINGS, "details")}
+    for paragraph in filter(str.strip, rest.split("\n\n")):
+        for name, text in _sorted(paragraph).items():
+            found[name].append(text)
+    return Doc(" ".join(summary.split()), **{name: "\n\n".join(texts) for name, texts in found.items()})
+
+
+def _sorted(paragraph: str) -> dict[str, str]:
+    """The parts of a paragraph; one with a list or a formula in it is not taken apart."""
+    if any(line.startswith((" ", "- ", "* ")) for line in paragraph.splitlines()):
+        return {"details": paragraph}
+    flat = " ".join(paragraph.split())
+    found: dict[str, list[str]] = {}
+    part = "details"
+    for start, end in sentences(flat):
+        begun = next((name for name, words in BEGINNINGS.items() if flat.startswith(words, start)), None)
+        part = begun or ("against" if part == "against" else "details")
+        found.setdefault(part, []).append(flat[start:end])
+    return {name: " ".join(texts) for name, texts in found.items()}
+
+
+def tasks(technique: Technique) -> tuple[Task[Any], ...]:
+    """The language tasks that a technique's functions name, its own and those of techniques it builds on, in order."""
+    fitting = technique.fitting
+    start = [technique.fn, *((fitting.observe, fitting.solve) if fitting else ())]
+    package = technique.fn.__module__.partition(".")[0]
+    found: dict[str, Task[Any]] = {}
+    seen: set[FunctionType] = set()
+    waiting = [fn for fn in start if isinstance(fn, FunctionType)]
+    while waiting:
+        fn = waiting.pop(0)
+        if fn in seen:
+            continue
+        seen.add(fn)
+        for value in _named(fn):
+            if isinstance(value, Task):
+                found.setdefault(value.name, value)
+            elif isinstance(value, FunctionType) and value.__module__.partition(".")[0] == package:
+                if task := _made(value):
+                    found.setdefault(task.name, task)
+                else:
+                    waiting.append(value)
+    return tuple(found.values())
+
+
+def _made(fn: FunctionType) -> Task[Any] | None:
+    """The task that a function makes for a number of passages, which its parser has to know."""
+    hints = {name: str(hint).partition("[")[0].rpartition(".")[2] for name, hint in inspect.get_annotations(fn).items()}
+    if hints.pop("return", "") != "Task" or not set(hints.values()) <= {"int", "<class 'int'>"}:
+        return None
+    task: Task[Any] = fn(**dict.fromkeys(hints, PASSAGES))
+    return task
+
+
+def _named(fn: FunctionType) -> Iterator[object]:
+    """The values of the globals that a function's code names, and what is in those that are collections."""
+    for name in _names(fn.__code__):
+        value = inspect.unwrap(found) if callable(found := fn.__globals__.get(name)) else found
+        if isinstance(value, Mapping):
+            yield from value.values()
+        elif isinstance(value, tuple | list):
+            yield from value
+        else:
+            yield value
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def described(technique: Technique) -> dict[str, Any]:
+    """Everything that is known of a technique, as plain data."""
+    return {
+        "family": technique.family,
+        "name": technique.name,
+        "method": _method(technique),
+        "paper": technique.paper,
+        **asdict(parts(technique.fn.__doc__ or "")),
+        "doc": inspect.getdoc(technique.fn),
+        "parameters": technique.defaults,
+        "choices": {key: list(values) for key, values in technique.choices.items()},
+        "needs": [kind for kind in technique.tools.values() if kind not in LABELS],
+        "after": {family: list(names) for family, names in technique.after.items()},
+        "fitted": technique.fitting is not None,
+        "analysis_only": technique.analysis_only,
+        "tasks": [{"name": t.name, "prompt": t.prompt, "max_tokens": t.max_tokens} for t in tasks(technique)],
+    }
+
+
+def explained(technique: Technique, *, prompts: bool = False) -> Iterator[str]:
+    """The lines that explain a technique; ``prompts`` adds what its language tasks say to a chat model."""
+    doc = parts(technique.fn.__doc__ or "")
+    asked = tasks(technique)
+    yield f"{technique.family}.{technique.name}"
+    yield from ("", *_wrapped(doc.summary, "  "))
+    yield from _listed("Method", [_method(technique), technique.paper])
+    yield from _prose("When it helps", doc.helps)
+    yield from _prose("What it costs", doc.costs)
+    yield from _prose("Against the original", doc.against)
+    yield from _prose("More", doc.details)
+    yield from _listed("Parameters", _parameters(technique))
+    yield from _listed("Needs", _needs(technique))
+    yield from _listed("Asks the language model to", [task.name for task in asked])
+    for task in asked if prompts else ():
+        yield from ("", f"  Prompt of {task.name}")
+        yield from (f"    | {line}".rstrip() for line in task.prompt.splitlines())
+    yield ""
+
+
+def _prose(heading: str, text: str) -> Iterator[str]:
+    for number, paragraph in enumerate(filter(None, text.split("\n\n"))):
+        yield from ("", *([] if number else [f"  {heading}"]), *_wrapped(paragraph, "    "))
+
+
+def _listed(heading: str, items: Iterable[str]) -> Iterator[str]:
+    for number, item in enumerate(filter(None, items)):
+        yield from (*([] if number else ["", f"  {heading}"]), *_wrapped(item, "    "))
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    text = text.replace("``", "`")
+    if "\n" in text:  # laid out by hand
+        return [f"{indent}{line}".rstrip() for line in text.splitlines()]
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _parameters(technique: Technique) -> Iterator[str]:
+    for key, default in technique.defaults.items():
+        choices = ", ".join(map(str, technique.choices.get(key, ())))
+        yield f"{key} = {default!r}{f'  (a search may vary it: {choices})' if choices else ''}"
+
+
+def _needs(technique: Technique) -> Iterator[str]:
+    for kind in technique.tools.values():
+        if kind not in LABELS:
+            yield f"{kind}, built once for a collection" if kind == "entity_graph" else kind
+    for family, names in technique.after.items():
+        yield f"{family} {' or '.join(names)} before it"
+    if technique.fitting:
+        yield "questions with gold evidence, on which it is fitted; a fitted pipeline carries the numbers it learned"
+    if technique.analysis_only:
+        yield "the gold evidence of the question itself: for analysis only, and never part of a pipeline"
+
+
+def _method(technique: Technique) -> str:
+    """The first line of the technique's file."""
+    return (inspect.getdoc(sys.modules[technique.fn.__module__]) or "").partition("\n")[0]
