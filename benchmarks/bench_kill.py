@@ -1,4 +1,7 @@
-"""Kill a search with SIGKILL at random moments, resume it, and compare with a search that was left alone."""
+"""Kill a search with SIGKILL at random moments, resume it, and compare with a search that was left alone.
+
+python benchmarks/bench_kill.py [KILLS [GENERATIONS [SPACE]]]
+"""
 
 import os
 import random
@@ -10,11 +13,13 @@ import tempfile
 import time
 from pathlib import Path
 
-from commands import SEARCH, ragsmith
+from commands import ragsmith, search_of
 
 KILLS = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-ARGUMENTS = (*SEARCH, "--generations", sys.argv[2] if len(sys.argv) > 2 else "20")
+SPACE = sys.argv[3] if len(sys.argv) > 3 else None
+ARGUMENTS = (*search_of(SPACE), "--generations", sys.argv[2] if len(sys.argv) > 2 else "20")
 ROWS = {
+    "fit": "select key, dataset, value from fit order by 1",
     "result": "select evaluation, question, state, value from result order by 1, 2",
     "evaluation": "select key, dataset, configuration from evaluation order by 1",
     "proposal": "select run, position, step, genome, evaluation, value from proposal order by 1, 2",

@@ -64,12 +64,15 @@ class Compared:
     reference: str
     metric: str
     result: Paired
+    claim: str = ""
+    expects: int = 1
 
 
 @dataclass(frozen=True)
 class Measured:
     """What was found on one data set."""
 
+    name: str
     heading: str
     pipelines: list[Evaluation]
     compared: list[Compared]
@@ -115,7 +118,7 @@ def measure(data: Dataset, folder: Path) -> Measured:
         f"questions ({len(divided.search)} of them the search split, {divided.rule})"
     )
     complete = sorted((e for e in evaluations.values() if e.complete), key=lambda e: (-(e.mean("fitness") or 0), e.key))
-    return Measured(heading, complete, compared, notes + failed)
+    return Measured(data.title, heading, complete, compared, notes + failed)
 
 
 def compare(
@@ -130,7 +133,8 @@ def compare(
             notes.append(f"{row.topic}: {said}: {len(broken.failures)} questions failed, {error}")
             continue
         values = [evaluations[c].values(row.metric) for c in (changed, reference)]
-        compared.append(Compared(row.topic, said, label(reference), TITLES[row.metric], paired(*values)))
+        metric, result = TITLES[row.metric], paired(*values)
+        compared.append(Compared(row.topic, said, label(reference), metric, result, row.claim, row.expects))
     return compared, notes
 
 
@@ -171,6 +175,7 @@ def pools(setup: Setup, store: Store) -> list[Compared]:
 def report(found: Sequence[Measured]) -> Iterator[str]:
     results = [compared.result for measured in found for compared in measured.compared]
     adjusted = iter(holm([result.p for result in results]))
+    claims = [(measured.name, c) for measured in found for c in measured.compared if c.claim]
     yield "# What the papers' techniques do here"
     yield ""
     yield (
@@ -184,8 +189,12 @@ def report(found: Sequence[Measured]) -> Iterator[str]:
     yield ""
     yield (
         "Differences are paired by question, with a bootstrap interval of 95 % and a sign-flip p, adjusted by Holm "
-        f"over all {len(results)} comparisons on this page."
+        f"over all {len(results)} comparisons on this page; those of the claims over the {len(claims)} claims."
     )
+    yield from ("", "## Do the claims hold here?", "")
+    head = ["claim", "on", "change", "of", "by", "difference", "95 %", "differ", "adjusted p", "here"]
+    families = zip(claims, holm([c.result.p for _, c in claims]), strict=True)
+    yield from table(head, (answer(name, c, p, len(claims)) for (name, c), p in families))
     for measured in found:
         yield from ("", f"## {measured.heading}", "")
         yield from table(["pipeline", *TITLES.values(), "redundancy"], map(means, measured.pipelines))
@@ -194,6 +203,33 @@ def report(found: Sequence[Measured]) -> Iterator[str]:
         yield from table(head, (line(c, next(adjusted), len(results)) for c in measured.compared))
         if measured.notes:
             yield from ("", *(f"- {note}" for note in measured.notes))
+
+
+def answer(name: str, c: Compared, adjusted: float, family: int) -> list[str]:
+    """A claim, and what may be said of it: what was measured decides, whatever was expected."""
+    result = c.result
+    found = verdict(result, adjusted, family=family).value
+    sign = {"better": 1, "worse": -1}.get(found)
+    if result.nonzero == 0:
+        said = "the change does nothing here"
+    elif sign is None:
+        said = "not contradicted" if c.expects == 0 else "not shown"
+    elif c.expects == 0:
+        said = "does not hold: " + ("there is a gain" if sign > 0 else "it is worse")
+    else:
+        said = "holds" if sign == c.expects else "does not hold: the opposite is shown"
+    numbers = [f"{result.mean_difference:+.3f}", f"[{result.low:+.3f}, {result.high:+.3f}]"]
+    return [
+        f"{c.topic}: {c.claim}",
+        name,
+        c.change,
+        c.reference,
+        c.metric,
+        *numbers,
+        f"{result.nonzero} of {result.n}",
+        f"{adjusted:.3f}",
+        said,
+    ]
 
 
 def means(evaluation: Evaluation) -> list[str]:

@@ -1,11 +1,14 @@
-"""Cold and repeated search on `law` with the paper's preset, and how fast the help is."""
+"""Cold and repeated search on `law` with the paper's preset, or over the space given, and how fast the help is."""
 
 import json
 import statistics
+import sys
 import tempfile
 from pathlib import Path
 
-from commands import SEARCH, ragsmith
+from commands import ragsmith, search_of
+
+SEARCH = search_of(sys.argv[1] if len(sys.argv) > 1 else None)
 
 with tempfile.TemporaryDirectory() as name:
     folder = Path(name)

@@ -11,6 +11,11 @@ from pathlib import Path
 SEARCH = ("search", "--dataset", "law", "--preset", "paper")
 
 
+def search_of(space: str | None) -> tuple[str, ...]:
+    """The search to measure: of the paper's preset, or of another space."""
+    return SEARCH if space is None else ("search", "--dataset", "law", "--space", space)
+
+
 @dataclass(frozen=True)
 class Ran:
     """A finished command: wall seconds, CPU seconds of it and its children, and what it printed."""

@@ -119,7 +119,10 @@ def markers(chunk: Chunk) -> frozenset[str]:
     found = {f"[{n}]" for cited in _CITATION.findall(text) for n in re.findall(r"\d+", cited)}
     for word, sign, numbers in _MARKER.findall(text):
         kind = "se" if sign else word[:2].lower()  # two letters tell the kinds apart
-        found.update(f"{_KINDS[kind]} {number.strip('()')}" for number in _EACH_NUMBER.findall(numbers))
+        each = {number.strip("()") for number in _EACH_NUMBER.findall(numbers)}
+        if word.islower():
+            each.discard("I")  # the figure I saw
+        found.update(f"{_KINDS[kind]} {number}" for number in each)
     return frozenset(found)
 
 

@@ -42,11 +42,14 @@ def commands() -> str:
 def spaces() -> str:
     """The bundled search spaces and their sizes."""
     lines = ["| space | pipelines | what it is |", "| --- | ---: | --- |"]
-    for name in ("paper", "default", "quick"):
+    for name in ("paper", "default", "seeds", "quick"):
         space = load_space(name)
         lines.append(f"| `{name}` | {space.feasible_size:,} | {space.description} |")
     return "\n".join(lines)
 
+
+NEEDS = {"fitted": "is fitted on search questions", "gold": "the gold labels: for analysis only"}
+"""What tools that are no models mean to a reader."""
 
 PARTS = {"catalogue": catalogue, "commands": commands, "spaces": spaces}
 
@@ -74,8 +77,9 @@ def _row(technique: Technique) -> str:
     name = f"[`{technique.name}`](ragsmith/techniques/{technique.family}/{technique.name}.py)"
     summary = technique.summary.replace("``", "`").replace("|", "\\|")
     paper = f" ([paper]({technique.paper}))" if technique.paper.startswith("http") else ""
-    needs = ", ".join(sorted(set(technique.tools.values()))).replace("_", " ")
-    return f"| {name} | {summary}{paper} | {needs} |"
+    needs = [NEEDS.get(tool, tool.replace("_", " ")) for tool in sorted(set(technique.tools.values()))]
+    needs += [f"comes after {family} {' or '.join(names)}" for family, names in technique.after.items()]
+    return f"| {name} | {summary}{paper} | {', '.join(needs)} |"
 
 
 def _help(arguments: list[str]) -> str:

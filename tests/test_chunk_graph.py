@@ -51,9 +51,9 @@ def test_chunks_that_mean_the_same_are_joined_by_their_cosine() -> None:
     vectors = np.array([[1, 0], [0.8, 0.6], [0, 1], [0.6, 0.8]], dtype=np.float64)
     found = list(graph_of(chunks, vectors, threshold=0.7).edges())
     assert found == [
-        (0, 1, Kind.SEMANTIC, pytest.approx(0.8)),
-        (1, 3, Kind.SEMANTIC, pytest.approx(0.96)),
-        (2, 3, Kind.SEMANTIC, pytest.approx(0.8)),
+        (0, 1, Kind.SEMANTIC, 0.8),
+        (1, 3, Kind.SEMANTIC, 0.96),
+        (2, 3, Kind.SEMANTIC, 0.8),
     ]
     assert set(edges(chunks, vectors, threshold=0.8)) == {(1, 3)}  # above the threshold, not at it
 
@@ -77,7 +77,7 @@ def test_a_node_has_its_nearest_and_those_that_have_it() -> None:
         ("by Eq. (3) and equations 4–6", {"equation 3", "equation 4", "equation 6"}),
         ("Article 5(1) and art. 6", {"article 5", "article 6"}),
         ("as [12] and [3, 4] show, [sic] in [1651 AD]", {"[12]", "[3]", "[4]"}),
-        ("The figure I saw of article a", {"figure I"}),
+        ("The figure I saw of article a; but Article I", {"article I"}),
         ("Configure 3 tables, partition 4, 5 sections", set()),
     ],
 )
@@ -163,13 +163,13 @@ def test_the_nearest_are_those_of_a_full_sort(rows: list[tuple[int, int]], thres
     vectors = np.divide(vectors, lengths, out=np.zeros_like(vectors), where=lengths > 0)
     pairs, alike = semantic(vectors, np.arange(len(vectors)), threshold, neighbours)
     assert {(a, b) for a, b in pairs.tolist()} == nearest(vectors, threshold, neighbours)
-    assert all(value == pytest.approx(vectors[a] @ vectors[b], abs=1e-6) for (a, b), value in zip(pairs, alike))
+    assert alike == pytest.approx(np.sum(vectors[pairs[:, 0]] * vectors[pairs[:, 1]], axis=1), abs=1e-6)
 
 
 def test_blocks_of_a_large_collection_are_searched_alike() -> None:
-    rows = np.random.default_rng(7).normal(size=(2500, 3))  # more than fits into one block
+    rows = np.random.default_rng(7).normal(size=(2100, 3))  # more than fits into one block
     vectors = rows / np.linalg.norm(rows, axis=1, keepdims=True)
-    pairs, _ = semantic(vectors, np.arange(2500), 0.999, 3)
+    pairs, _ = semantic(vectors, np.arange(2100), 0.999, 3)
     assert {(a, b) for a, b in pairs.tolist()} == nearest(vectors, 0.999, 3)
 
 

@@ -1,0 +1,178 @@
+"""Searches as Optuna studies, in the same database, where ``optuna-dashboard sqlite:///cache.sqlite`` shows them.
+
+A study is a copy for looking at: nothing here is ever read back into a search. A trial is a proposal, its parameters
+the options of the families, its value the fitness on the search questions; one without a fitness is a failed trial.
+Optuna's tables lie beside ours, under its own names, and are written in short transactions that wait for their turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.distributions import CategoricalDistribution
+from optuna.storages import RDBStorage
+from optuna.trial import FrozenTrial, TrialState
+
+from ragsmith.errors import UsageError
+from ragsmith.evaluate import evaluation_of
+from ragsmith.families import FAMILIES
+from ragsmith.integrations.optuna_tables import StudyTables, agrees, study_tables
+from ragsmith.scoring import Weights
+from ragsmith.store import ProposalRow, RunRow, Store
+from ragsmith.store_engine import parse
+from ragsmith.strategies.tpe import quiet
+
+KEY_LENGTH = 12
+"""Characters of a run's key in the name of its study."""
+
+MEASURES = {"R": "retrieval", "G": "generation", "calls": "calls"}
+"""User attribute of a trial to the metric that it is the mean of, over the search questions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """The study that shows a run: its name, how many trials it has, and how many of them were written just now."""
+
+    run: str
+    study: str
+    trials: int
+    written: int
+
+
+def mirror_run(place: Store | str | Path, run_key: str | None = None) -> Mirror:
+    """Mirror the run whose key begins with ``run_key``, or the latest, as a study in the cache it is in.
+
+    ``place`` is the open cache, its file or its URL. It may be done again at any time, and during the search: only
+    what is new or has changed is written.
+
+    Raises:
+        UsageError: there is no such run, or several.
+        StoreError: the cache cannot be written, or its studies are of another version of Optuna.
+    """
+    with _opened(place) as store:
+        run = _chosen(store, run_key)
+        with _tables(place, store) as tables:
+            return _mirror(store, run, tables)
+
+
+def mirror_all(place: Store | str | Path) -> list[Mirror]:
+    """Mirror every run of a cache, by the time it started; see `mirror_run`."""
+    with _opened(place) as store, _tables(place, store) as tables:
+        return [_mirror(store, run, tables) for run in store.runs()]
+
+
+@contextmanager
+def _opened(place: Store | str | Path) -> Iterator[Store]:
+    if isinstance(place, Store):
+        yield place
+        return
+    with Store.open(place, read_only=True) as store:  # a cache that is not there is not made
+        yield store
+
+
+@contextmanager
+def _tables(place: Store | str | Path, store: Store) -> Iterator[StudyTables]:
+    if isinstance(place, Store) and ":***@" in place.place:
+        raise UsageError(f"{place.place} needs its password: give the URL of the cache instead of the open cache")
+    location = parse(place.place if isinstance(place, Store) else place)
+    with quiet(), study_tables(location, store.place) as tables:
+        yield tables
+
+
+def _chosen(store: Store, run_key: str | None) -> RunRow:
+    runs = [run for run in store.runs() if run.key.startswith(run_key or "")]
+    if not runs and run_key:
+        raise UsageError(f"the cache {store.place} has no run {run_key!r}: see  ragsmith runs")
+    if not runs:
+        raise UsageError(f"the cache {store.place} has no run yet: start one with  ragsmith search --dataset NAME")
+    if run_key and len(runs) > 1:
+        raise UsageError(f"{len(runs)} runs have keys that begin with {run_key!r}: give more of it")
+    return runs[-1]
+
+
+def _mirror(store: Store, run: RunRow, tables: StudyTables) -> Mirror:
+    study = _study(tables.storage, store, run)
+    study_id = tables.storage.get_study_id_from_name(study.study_name)
+    proposals = store.proposals(run.key)
+    known = {trial.number: trial for trial in tables.trials(study_id)}
+    wanted = _trials(store, run, proposals, known)
+    written = tables.bring_up(study_id, wanted)
+    said = study.user_attrs
+    for name, value in _about(run, proposals).items():
+        if name not in said or said[name] != value:
+            study.set_user_attr(name, value)
+    return Mirror(run.key, study.study_name, len(wanted), written)
+
+
+def _study(storage: RDBStorage, store: Store, run: RunRow) -> optuna.Study:
+    """The study of a run; it keeps its name when the data set is renamed."""
+    names = {study.user_attrs.get("run"): study.study_name for study in storage.get_all_studies()}
+    dataset = next((row.name for row in store.datasets() if row.digest == run.dataset), run.dataset[:KEY_LENGTH])
+    name = names.get(run.key, f"ragsmith {dataset} {run.key[:KEY_LENGTH]}")
+    study = optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
+    if run.key not in names:
+        study.set_user_attr("run", run.key)
+        study.set_user_attr("dataset", dataset)
+    return study
+
+
+def _about(run: RunRow, proposals: Sequence[ProposalRow]) -> dict[str, Any]:
+    """What the study says of its run."""
+    value, settings = run.value, run.value["settings"]
+    winner = [row.position for row in proposals if row.evaluation == value.get("winner")]
+    return {
+        "state": run.state,
+        "space": value["space"]["name"],
+        "strategy": settings["strategy"],
+        "seed": settings["genetic"]["seed"],
+        "split": f"{len(value['split']['search'])} search and {len(value['split']['test'])} test questions",
+        "weights": settings["weights"],
+        "models": value["models"],
+        "chunk size": value["chunk_size"],
+        "winner": winner[0] if winner else None,
+    }
+
+
+def _trials(
+    store: Store, run: RunRow, proposals: Sequence[ProposalRow], known: Mapping[int, FrozenTrial]
+) -> list[FrozenTrial]:
+    """A trial for every proposal. The scores behind one that is ``known`` are not read again."""
+    labels = run.value["space"]["options"]
+    distributions = {family.name: CategoricalDistribution(labels[family.name]) for family in FAMILIES}
+    began = datetime.fromisoformat(run.started).astimezone().replace(tzinfo=None) if run.started else None
+    trials = []
+    for row in proposals:
+        fitness = row.value["fitness"]
+        trial = FrozenTrial(
+            number=row.position,
+            state=TrialState.FAIL if fitness is None else TrialState.COMPLETE,
+            value=fitness,
+            datetime_start=began,  # when the run began: a proposal has no times of its own
+            datetime_complete=began,
+            params={name: labels[name][i] for name, i in zip(distributions, row.genome, strict=True)},
+            distributions=dict(distributions),
+            user_attrs={"step": row.step, "evaluation": row.evaluation},
+            system_attrs={},
+            intermediate_values={},
+            trial_id=-1,  # given by the database
+        )
+        before = known.get(row.position)
+        if fitness is None or before is None or not agrees(before, trial):
+            trial.user_attrs |= _measures(store, run, row.evaluation)
+        trials.append(trial)
+    return trials
+
+
+def _measures(store: Store, run: RunRow, key: str) -> dict[str, float]:
+    """What an evaluation scored, as far as it is complete, and on how many of the search questions."""
+    evaluation = evaluation_of(key, (), tuple(run.value["split"]["search"]), store.results(key))
+    weights = Weights(**run.value["settings"]["weights"])
+    means = {name: evaluation.mean(metric, weights) for name, metric in MEASURES.items()}
+    found = {name: mean for name, mean in means.items() if mean is not None}
+    return {**found, "questions scored": len(evaluation.records), "questions failed": len(evaluation.failures)}
