@@ -1,4 +1,7 @@
-"""10,000 chunks of real text for the benchmarks of retrieval: encyclopaedia, abstracts, reports and Wikipedia leads."""
+"""10,000 chunks of real text for the benchmarks of retrieval: encyclopaedia, abstracts, reports and Wikipedia leads.
+
+On a busy machine set OPENBLAS_NUM_THREADS=1: threads that wait for a core make a product of matrices ten times slower.
+"""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from ragsmith.cache import Memo
@@ -126,6 +127,7 @@ class Engine:
         self.collection_usage = Meter()
         self._indexes: Memo[Index] = Memo()
         self._graph: Memo[EntityGraph] = Memo()
+        self._warm: Memo[object] = Memo()
         self._numbers: dict[Any, int] = {}
         self._fingerprints: dict[int, str] = {}
         self._lock = threading.Lock()
@@ -152,12 +154,16 @@ class Engine:
         return self._graph.get("graph", build)
 
     def prepare(self, candidate: Candidate) -> tuple[Index, EntityGraph | None]:
-        """Build what ``candidate`` needs once for the whole collection."""
+        """Build what ``candidate`` needs once for the whole collection.
+
+        Retrieval is asked for nothing: what it derives from the index is then there before any question.
+        """
         index = self.index(candidate[0])
         for gene in candidate:
             if gene.technique.family == "retrieval" and "embedder" in gene.technique.tools.values():
                 with failing_as(gene.technique.family, gene.technique.name):
                     index.vectors(self.gateway.embedder(self.models.embedder, self.collection_usage))
+                self._warm.get((gene.identity, index.id), partial(self.call, gene, (index, ())))
         needs_graph = any("entity_graph" in gene.technique.tools.values() for gene in candidate)
         return index, self.entity_graph() if needs_graph else None
 

@@ -111,12 +111,12 @@ class ProcessRunner:
     def _install(self, candidate: Candidate) -> None:
         index, graph = self._engine.prepare(candidate)
         gene = candidate[0]
-        vectors = ",".join(sorted(index.embedded_by))
-        new_index = f"{gene.identity}:{vectors}" not in self._installed
+        held = f"{gene.identity}:{','.join(sorted(index.holds))}"
+        new_index = held not in self._installed
         new_graph = graph is not None and not self._graph_sent
         if not (new_index or new_graph):
             return
-        self._installed.add(f"{gene.identity}:{vectors}")
+        self._installed.add(held)
         self._graph_sent = self._graph_sent or new_graph
         message = ("install", _plain((gene,)), index if new_index else None, graph if new_graph else None)
         for _, connection in self._workers:
