@@ -6,6 +6,8 @@ RagsmithError
 │   ├── SpaceError          a search space cannot be used
 │   └── MissingExtra        an optional package is not installed; names the command that installs it
 ├── ModelError              a model could not give a valid reply: the question fails, and is tried again on resume
+├── ModelUnavailable        a provider refuses the key or is down: the run stops, and goes on with the same command
+├── BudgetExhausted         what a run may spend is spent: it pauses
 ├── ScaleError              scores of different scales were about to be compared
 ├── StageFailed             a technique failed on a question; names both
 └── StoreError              the cache cannot be opened, or belongs to something else
@@ -53,6 +55,10 @@ class ScaleError(RagsmithError):
 
 class ModelUnavailable(RagsmithError):
     """A provider refuses the key or the model, or is down: asking on would only cost time."""
+
+
+class BudgetExhausted(RagsmithError):
+    """What a run may spend is spent: nothing more is sent, and the run pauses."""
 
 
 class StoreError(RagsmithError):

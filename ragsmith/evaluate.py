@@ -15,10 +15,13 @@ from hashlib import blake2b
 from types import TracebackType
 from typing import Any
 
+from ragsmith.budget import Budget
 from ragsmith.errors import StoreError
 from ragsmith.fitting import Fitter
 from ragsmith.genes import Candidate, configuration
+from ragsmith.pipeline import Engine
 from ragsmith.process_runner import ProcessRunner
+from ragsmith.providers import Activity
 from ragsmith.runner import Finished, Job, Runner, ThreadRunner, Work
 from ragsmith.scoring import Weights, fitness, generation_score, retrieval_score
 from ragsmith.setup import Setup, ordered
@@ -119,12 +122,21 @@ Progress = Callable[[int, int], None]
 class Evaluator:
     """Evaluates candidates on one data set. Nothing is started, and no model loaded, before something is missing."""
 
-    def __init__(self, setup: Setup, store: Store, workers: int, progress: Progress | None = None) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        store: Store,
+        workers: int,
+        progress: Progress | None = None,
+        budget: Budget | None = None,
+    ) -> None:
         self._setup = setup
+        self._budget = budget
         self._store = store
         self._workers = workers
         self._progress = progress or (lambda done, total: None)
         self._runner: Runner | None = None
+        self._engine: Engine | None = None
         self._stack = ExitStack()
         self._fitter = Fitter(setup, store, self._started)
         self._known: dict[str, dict[str, ResultRow]] = {}
@@ -142,6 +154,10 @@ class Evaluator:
     def work(self) -> Work | None:
         """What was really done by models and stages; None if nothing had to be."""
         return self._runner.work() if self._runner else None
+
+    def activity(self) -> Activity:
+        """What providers have done so far, and do now."""
+        return self._engine.gateway.activity() if self._engine else Activity()
 
     @property
     def rows(self) -> Mapping[str, Mapping[str, ResultRow]]:
@@ -215,7 +231,8 @@ class Evaluator:
 
     def _start(self) -> Runner:
         models = self._setup.loaded_models
-        engine = self._setup.engine(self._store)
+        engine = self._setup.engine(self._store, self._budget)
+        self._engine = engine
         if models.waits:
             return ThreadRunner(self._setup, engine, max(1, self._workers))
         if self._workers > 1:

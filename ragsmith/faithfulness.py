@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ragsmith.agreement import denies, numbers
 from ragsmith.models import LanguageModel
-from ragsmith.tasks import Task, clean, lines
+from ragsmith.tasks import Task, clean, lines, told
 from ragsmith.text import sentences, terms
 
 if TYPE_CHECKING:
@@ -58,9 +58,14 @@ Supported = tuple[bool, ...]
 
 # --- for chat models -------------------------------------------------------------------------------------------------
 
-_NONE = re.compile(r"\W*none\W*", re.IGNORECASE)
+_NONE = re.compile(r"\W*none(?:\W*|\W*[.:;,(–—\n].*|\s+-\s.*)", re.IGNORECASE | re.DOTALL)
+_NUMBER = re.compile(r"\W*(?:statement|claim)\s*\d*\W*?[:.)][*_]*\s+", re.IGNORECASE)
+_TALK = re.compile(
+    r"let me know\b|(?:i )?hope (?:this|these)\b|(?:these|this) (?:are|is) (?:all )?the\b.*\bstatements?\b", re.I
+)
 _CHECKED = re.compile(
-    r"\W*(?:statement\s*)?(\d+)\W+(yes|no|not supported|unsupported|supported)\b.*", re.IGNORECASE | re.DOTALL
+    r"\W*(?:(?:statement|claim)\s*)?(\d+)\W+(yes|no|not supported|unsupported|supported)\b(?!\s*(?:/|or\b|and no\b)).*",
+    re.IGNORECASE | re.DOTALL,
 )
 _YES = frozenset(("yes", "supported"))
 
@@ -69,9 +74,15 @@ def claims_of(reply: str) -> Claims:
     """Read one statement a line; ``NONE`` is no statement.
 
     Raises:
-        ValueError: the reply is blank.
+        ValueError: the reply is blank or a refusal.
     """
-    return () if _NONE.fullmatch(clean(reply)) else lines(reply)
+    if _NONE.fullmatch(clean(reply)):
+        return ()
+    claims = [_NUMBER.sub("", line) for line in lines(reply) if not _TALK.match(line)]
+    told(reply)
+    if not claims:
+        raise ValueError(f"the reply has no statement: {reply.strip()[:100]!r}")
+    return tuple(dict.fromkeys(claims))
 
 
 def support_of(reply: str, n: int) -> Supported:

@@ -6,21 +6,35 @@ candidate that profits from the cache does not look cheap; the gateway's own cou
 
 from __future__ import annotations
 
+import base64
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 
+from ragsmith.batching import Batcher
+from ragsmith.budget import CHARACTERS_A_TOKEN, Budget
 from ragsmith.cache import Memo
 from ragsmith.canonical import digest
-from ragsmith.errors import ModelError
+from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.models import CrossEncoder, Embedder, LanguageModel, Vectors
+from ragsmith.providers import Activity, Provider
+from ragsmith.store_rows import StoredCall
 from ragsmith.tasks import Input, Task
 from ragsmith.usage import ONE_CALL, Meter, Usage
 
 T = TypeVar("T")
+A = TypeVar("A")
+B = TypeVar("B")
+V = TypeVar("V")
+
+SIDE_BY_SIDE = 64
+"""Requests of one technique that wait at once; how many are sent at once is for the provider to say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +74,14 @@ class CallStore(Protocol):
         """The stored call, or None."""
         ...
 
+    def get_calls(self, keys: Iterable[str]) -> dict[str, Any]:
+        """Those of the calls that are there, by key."""
+        ...
+
+    def put_calls(self, calls: Iterable[StoredCall]) -> None:
+        """Keep several in one transaction; durable when this returns."""
+        ...
+
     def put_call(
         self,
         key: str,
@@ -94,10 +116,17 @@ KINDS = ("language_model", "embedder", "cross_encoder")
 
 
 class Gateway:
-    """One per process; safe to use from many threads."""
+    """One per process; safe to use from many threads.
 
-    def __init__(self, store: CallStore | None = None) -> None:
+    ``budget`` is asked before anything is sent to a provider; None spends without counting.
+    """
+
+    def __init__(self, store: CallStore | None = None, budget: Budget | None = None) -> None:
         self._store = store
+        self._budget = budget
+        self._stopped = False
+        self._batchers: dict[str, Batcher[str, Any]] = {}
+        self._providers: dict[int, Provider] = {}
         self._replies: Memo[tuple[Any, Usage]] = Memo()
         self._vectors: Memo[Any] = Memo()
         self._scores: Memo[float] = Memo()
@@ -117,15 +146,42 @@ class Gateway:
 
     def language_model(self, model: LanguageModel | ChatModel, meter: Meter) -> LanguageModel:
         """A metered view of a language model."""
+        self._watch(model)
         return _Chat(self, model, meter) if completes(model) else _Tasks(self, model, meter)
 
     def embedder(self, model: Embedder, meter: Meter) -> Embedder:
         """A metered view of an embedder."""
+        self._watch(model)
         return _Embedder(self, model, meter)
 
     def cross_encoder(self, model: CrossEncoder, meter: Meter) -> CrossEncoder:
         """A metered view of a cross-encoder."""
+        self._watch(model)
         return _CrossEncoder(self, model, meter)
+
+    def activity(self) -> Activity:
+        """What the providers have done so far, and do now."""
+        each = [provider.activity for provider in tuple(self._providers.values())]
+        return Activity(
+            sum(a.attempts for a in each),
+            sum(a.retries for a in each),
+            sum(a.in_flight for a in each),
+            max((a.waiting_until for a in each), default=0.0),
+        )
+
+    def stop(self) -> None:
+        """Send nothing more: whoever waits for a provider, or asks one now, gets `ModelUnavailable`."""
+        self._stopped = True
+        for provider in tuple(self._providers.values()):
+            provider.close()
+
+    def _watch(self, model: object) -> None:
+        """Have the model's provider, if it has one, ask the budget before each attempt."""
+        provider = getattr(model, "provider", None)
+        if provider is not None and id(provider) not in self._providers:
+            self._providers[id(provider)] = provider
+            if self._budget is not None:
+                provider.on_attempt = self._budget.before_attempt
 
     def count(self, kind: str, *, asked: int = 0, stored: int = 0, made: int = 0) -> None:
         """Add to the counts."""
@@ -140,7 +196,7 @@ class Gateway:
         identity = (model.id, prompt, task.max_tokens, sample)
 
         def find() -> tuple[str, Usage]:
-            key = digest("completion", *identity)
+            key = completion_key(*identity)
             known = self._store.get_call(key) if self._store else None
             if known is not None and _readable(task, known.value):
                 self.count("language_model", stored=1)
@@ -178,8 +234,12 @@ class Gateway:
             raise ModelError(self._unreadable[request])
         spent, asked, problem = Usage(), prompt, ""
         for _ in range(2):
+            if self._stopped:
+                raise ModelUnavailable("the run is being stopped")
+            with self._paid(model.id, asked, task.max_tokens) as used:
+                completion = model.complete(asked, max_tokens=task.max_tokens, sample=sample)
+                used.append(completion.usage)
             self.count("language_model", made=1)
-            completion = model.complete(asked, max_tokens=task.max_tokens, sample=sample)
             spent += completion.usage
             try:
                 task.parse(completion.text)
@@ -191,6 +251,16 @@ class Gateway:
         self._unreadable[request] = message = f"two replies to {task.name} cannot be read; the last: {problem}"
         raise ModelError(message)
 
+    def side_by_side(self, ask: Callable[[A], B], items: Sequence[A]) -> list[B]:
+        """What ``ask`` makes of each item, in their order; many are asked at once."""
+        if len(items) < 2:
+            return [ask(item) for item in items]
+        return list(self._pool.map(ask, items))
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(SIDE_BY_SIDE, thread_name_prefix="ragsmith-calls")
+
     def perform(self, model: LanguageModel, task: Task[T], sample: int, inputs: dict[str, Input]) -> tuple[T, Usage]:
         """The result of a task on a model that performs tasks itself; it costs less to compute than to keep on disk."""
 
@@ -201,27 +271,112 @@ class Gateway:
         self.count("language_model", asked=1)
         return self._replies.get((model.id, task, sample, *inputs.items()), compute)
 
-    def embed(self, model: Embedder, texts: Sequence[str]) -> Vectors:
-        """Vectors of ``texts``, each embedded once."""
+    def embed(self, model: Embedder, texts: Sequence[str], *, as_queries: bool = False) -> Vectors:
+        """Vectors of ``texts``, each embedded once; of slow models, in batches over threads, and kept."""
+        queries = getattr(model, "embed_queries", None) if as_queries else None
+        embed: Callable[[Sequence[str]], Vectors] = queries or model.embed
+        kind = "query" if queries else "text"
 
-        def compute(missing: list[tuple[str, str]]) -> list[Any]:
-            self.count("embedder", made=len(missing))
-            return list(model.embed([text for _, text in missing]))
+        def compute(missing: list[tuple[str, str, str]]) -> Sequence[Any]:
+            wanted = [text for *_, text in missing]
+            if not keeps(model):
+                self.count("embedder", made=len(wanted))
+                return list(embed(wanted))
+            return self._kept("embedder", kind, model.id, wanted, self._batcher(model, kind, embed), _row, _vector)
 
         if not texts:
             return model.embed(texts)
         self.count("embedder", asked=len(texts))
-        return np.stack(self._vectors.get_many([(model.id, text) for text in texts], compute))
+        return np.stack(self._vectors.get_many([(model.id, kind, text) for text in texts], compute))
+
+    def _batcher(self, model: Embedder, kind: str, embed: Callable[[Sequence[str]], Vectors]) -> Batcher[str, Any]:
+        def run(batch: list[str]) -> list[Any]:
+            if self._stopped:
+                raise ModelUnavailable("the run is being stopped")
+            with self._paid(model.id, "".join(batch), 0) as used:
+                vectors = list(embed(batch))
+                used.append(Usage(1, 0, 0, sum(map(len, batch)) // CHARACTERS_A_TOKEN))
+            return vectors
+
+        with self._lock:
+            return self._batchers.setdefault(f"{kind} {model.id}", Batcher(run))
+
+    def _kept(
+        self,
+        counted: str,
+        kind: str,
+        model: str,
+        texts: Sequence[str],
+        compute: Callable[[Sequence[str]], Sequence[V]],
+        plain: Callable[[V], Any],
+        read: Callable[[Any], V],
+    ) -> list[V]:
+        """The results for ``texts``: those in the store as they are, the others computed and kept at once."""
+        keys = {text: result_key(counted, model, text, kind) for text in texts}
+        known = self._store.get_calls(keys.values()) if self._store else {}
+        found = {text: read(known[key].value) for text, key in keys.items() if key in known}
+        self.count(counted, stored=len(found))
+        missing = [text for text in keys if text not in found]
+        if missing:
+            values = compute(missing)
+            self.count(counted, made=len(missing))
+            found.update(zip(missing, values, strict=True))
+            if self._store:
+                new = [StoredCall(keys[t], model, kind, plain(v)) for t, v in zip(missing, values, strict=True)]
+                self._store.put_calls(new)
+        return [found[text] for text in texts]
+
+    @contextmanager
+    def _paid(self, model: str, text: str, max_tokens: int) -> Iterator[list[Usage]]:
+        if self._budget is None:
+            yield []
+            return
+        with self._budget.request(model, text, max_tokens) as used:
+            yield used
 
     def score(self, model: CrossEncoder, query: str, texts: Sequence[str]) -> tuple[float, ...]:
         """Scores of ``texts`` against ``query``, each pair scored once."""
 
         def compute(missing: list[tuple[str, str, str]]) -> Sequence[float]:
-            self.count("cross_encoder", made=len(missing))
-            return model.score(query, [text for _, _, text in missing])
+            wanted = [text for _, _, text in missing]
+            if not keeps(model):
+                self.count("cross_encoder", made=len(wanted))
+                return model.score(query, wanted)
+            return self._kept("cross_encoder", query, model.id, wanted, score, float, float)
+
+        def score(wanted: Sequence[str]) -> tuple[float, ...]:
+            if self._stopped:
+                raise ModelUnavailable("the run is being stopped")
+            with self._paid(model.id, query + "".join(wanted), 0) as used:
+                scores = model.score(query, wanted)
+                used.append(Usage(1, 0, 0, sum(map(len, wanted)) // CHARACTERS_A_TOKEN))
+            return scores
 
         self.count("cross_encoder", asked=len(texts))
         return tuple(self._scores.get_many([(model.id, query, text) for text in texts], compute))
+
+
+def completion_key(model: str, prompt: str, max_tokens: int, sample: int) -> str:
+    """Where a reply is kept: everything that determines it."""
+    return digest("completion", model, prompt, max_tokens, sample)
+
+
+def result_key(kind: str, model: str, text: str, query: str = "text") -> str:
+    """Where a vector or a score of ``text`` is kept; ``query`` is what a score is against, or says how to embed."""
+    return digest(kind, query, model, text)
+
+
+def keeps(model: object) -> bool:
+    """Whether what a model returns is kept on disk: it is paid for, or takes longer to compute than to read."""
+    return hasattr(model, "provider") or bool(getattr(model, "slow", False))
+
+
+def _row(vector: Any) -> str:
+    return base64.b64encode(np.asarray(vector, dtype="<f4").tobytes()).decode()
+
+
+def _vector(kept: str) -> Any:
+    return np.frombuffer(base64.b64decode(kept), dtype="<f4")
 
 
 def _readable(task: Task[Any], reply: str) -> bool:
@@ -256,19 +411,36 @@ class _Tasks(_Metered):
         self._meter.add(usage)
         return result
 
+    def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
+        return tuple(self.run(task, sample=0, **given) for given in inputs)
+
 
 class _Chat(_Metered):
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
-        reply, usage = self._gateway.complete(self._model, task, task.render(inputs), sample)
+        result, usage = self._asked(task, sample, inputs)
         self._meter.add(usage)
+        return result
+
+    def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
+        found = self._gateway.side_by_side(lambda given: self._asked(task, 0, given), inputs)
+        for _, usage in found:  # in their order, and in this thread
+            self._meter.add(usage)
+        return tuple(result for result, _ in found)
+
+    def _asked(self, task: Task[T], sample: int, inputs: Mapping[str, Input]) -> tuple[T, Usage]:
+        reply, usage = self._gateway.complete(self._model, task, task.render(dict(inputs)), sample)
         _check(task, reply)  # two tasks may send the same prompt and read the reply differently
-        return task.parse(reply)
+        return task.parse(reply), usage
 
 
 class _Embedder(_Metered):
     def embed(self, texts: Sequence[str]) -> Vectors:
         self._meter.texts_embedded += len(texts)
         return self._gateway.embed(self._model, texts)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        self._meter.texts_embedded += len(texts)
+        return self._gateway.embed(self._model, texts, as_queries=True)
 
 
 class _CrossEncoder(_Metered):

@@ -38,7 +38,7 @@ class Relation:
 
 def build_graph(chunks: Chunks, language_model: LanguageModel) -> EntityGraph:
     """Extract the relations of every chunk and connect them."""
-    triples = tuple(language_model.run(EXTRACT_RELATIONS, passage=passage_of(chunk)) for chunk in chunks)
+    triples = language_model.run_all(EXTRACT_RELATIONS, [{"passage": passage_of(chunk)} for chunk in chunks])
     return EntityGraph(chunks, triples)
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ragsmith.bm25 import BM25
 from ragsmith.canonical import digest
-from ragsmith.models import Embedder
+from ragsmith.models import Embedder, Vectors
 from ragsmith.types import Chunk, Chunks, Document, Entries, Hit, Hits, Rankings, Scale, Span
 
 T = TypeVar("T")
@@ -49,6 +49,13 @@ class Corpus:
     def text(self, span: Span) -> str:
         """The text of a span."""
         return self.documents[span.doc].text[span.start : span.end]
+
+
+def queries_of(embedder: Embedder, queries: Sequence[str]) -> Vectors:
+    """Vectors of queries, which asymmetric models embed otherwise than documents."""
+    embed = getattr(embedder, "embed_queries", embedder.embed)
+    vectors: Vectors = embed(queries)
+    return vectors
 
 
 class Index:
@@ -131,7 +138,7 @@ class Index:
         """The ``k`` best chunks for each query by cosine similarity."""
         if not self.keys or not queries:
             return tuple(() for _ in queries)
-        rows = self.cosines(embedder.embed(queries).astype(np.float64), embedder)
+        rows = self.cosines(queries_of(embedder, queries).astype(np.float64), embedder)
         return tuple(self._hits(row, k, Scale.COSINE) for row in rows)
 
     def _per_entry(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:

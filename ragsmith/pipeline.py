@@ -18,7 +18,7 @@ from typing import Any
 from ragsmith.cache import Memo
 from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.families import FAMILIES
-from ragsmith.gateway import ChatModel, Gateway, completes
+from ragsmith.gateway import ChatModel, Gateway, completes, keeps
 from ragsmith.generation import generate
 from ragsmith.genes import Candidate, Gene
 from ragsmith.graph import EntityGraph, build_graph
@@ -31,21 +31,34 @@ from ragsmith.usage import Meter, Usage
 
 @dataclass(frozen=True)
 class Models:
-    """The models of a run. ``judge`` scores answers and is never handed to a technique."""
+    """The models of a run.
+
+    ``language_model`` writes the answers; ``controller``, the same unless another is given, does what techniques ask;
+    ``judge`` scores answers and is never handed to a technique.
+    """
 
     language_model: LanguageModel | ChatModel
     embedder: Embedder
     cross_encoder: CrossEncoder
     judge: LanguageModel | ChatModel
+    controller: LanguageModel | ChatModel | None = None
+
+    @property
+    def asked(self) -> LanguageModel | ChatModel:
+        """The model that techniques ask."""
+        return self.controller or self.language_model
 
     @property
     def waits(self) -> bool:
-        """Whether a model is somewhere else, so that many questions at once save time."""
-        return any(completes(model) for model in (self.language_model, self.judge))
+        """Whether a model is somewhere else, or slow, so that processes would not help and threads do."""
+        chats = any(completes(model) for model in (self.language_model, self.asked, self.judge))
+        return chats or keeps(self.embedder) or keeps(self.cross_encoder)
 
     def ids(self) -> dict[str, str]:
         """Role to model id."""
-        return {role: getattr(self, role).id for role in ("language_model", "embedder", "cross_encoder", "judge")}
+        roles = ("language_model", "embedder", "cross_encoder", "judge")
+        own = {"controller": self.controller.id} if self.controller else {}
+        return {role: getattr(self, role).id for role in roles} | own
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +160,7 @@ class Engine:
         """The entity graph of the corpus."""
 
         def build() -> EntityGraph:
-            model = self.gateway.language_model(self.models.language_model, self.collection_usage)
+            model = self.gateway.language_model(self.models.asked, self.collection_usage)
             with failing_as("collection", "entity_graph"):
                 return build_graph(self.corpus.chunks, model)
 
@@ -291,7 +304,7 @@ class Engine:
 
     def _tool(self, kind: str, meter: Meter, gene: Gene, gold: Gold | None) -> Any:
         if kind == "language_model":
-            return self.gateway.language_model(self.models.language_model, meter)
+            return self.gateway.language_model(self.models.asked, meter)
         if kind == "embedder":
             return self.gateway.embedder(self.models.embedder, meter)
         if kind == "cross_encoder":

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -19,10 +20,11 @@ from random import Random
 from typing import Any
 
 from ragsmith.baselines import BASELINES, baseline, probes_of
+from ragsmith.budget import NOTHING_SPENT, Budget, Limits, Prices, Spent
 from ragsmith.canonical import digest
 from ragsmith.code import fingerprint
 from ragsmith.differences import difference
-from ragsmith.errors import RagsmithError
+from ragsmith.errors import BudgetExhausted, RagsmithError
 from ragsmith.evaluate import Evaluation, Evaluator
 from ragsmith.genes import Candidate
 from ragsmith.ranking import ranked
@@ -51,8 +53,10 @@ class Step:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended: ``state`` is ``finished``, or ``interrupted`` at a time limit. Counts are answers;
-    ``rows`` holds them all, by evaluation and question."""
+    """How a run ended: ``state`` is ``finished``, or ``interrupted`` at a limit, and ``why`` says at which.
+
+    Counts are answers; ``rows`` holds them all, by evaluation and question. ``spent`` is cumulative over resumes.
+    """
 
     key: str
     state: str
@@ -61,6 +65,8 @@ class Outcome:
     reused: int
     work: Work | None
     rows: Mapping[str, Mapping[str, ResultRow]]
+    spent: Spent = NOTHING_SPENT
+    why: str = ""
 
     @property
     def calls_made(self) -> int:
@@ -87,6 +93,8 @@ def search(
     on_step: Callable[[Step], None] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     now: Callable[[], float] = time.time,
+    limits: Limits | None = None,
+    prices: Prices | None = None,
 ) -> Outcome:
     """Search ``space`` for the best pipeline on ``setup``'s data set, going on from whatever ``store`` holds.
 
@@ -97,8 +105,9 @@ def search(
     settings = settings or RunSettings()
     refuse_missing_models(chain.from_iterable(space.options), setup.models)
     key = run_key(setup, space, settings)
-    with Evaluator(setup, store, workers, on_progress) as evaluator:
-        run = _Run(setup, space, store, settings, evaluator, key, on_step or (lambda step: None), now)
+    budget = Budget(store, key, limits, prices)
+    with closing(budget), Evaluator(setup, store, workers, on_progress, budget) as evaluator:
+        run = _Run(setup, space, store, settings, evaluator, key, on_step or (lambda step: None), now, budget)
         return run.go()
 
 
@@ -115,6 +124,7 @@ class _Run:
         key: str,
         on_step: Callable[[Step], None],
         now: Callable[[], float],
+        budget: Budget,
     ) -> None:
         self._setup = setup
         self._space = space
@@ -124,9 +134,11 @@ class _Run:
         self._key = key
         self._on_step = on_step
         self._now = now
+        self._budget = budget
         self._started = now()
         self._split: Split = split(setup.dataset)
         self._stopped = False
+        self.why = "the time limit is reached: the same command goes on"
         self._incremental = True
         self._proposals: list[ProposalRow] = []
 
@@ -151,12 +163,14 @@ class _Run:
             raise
         finally:
             if not finished_before or (state == "finished" and self._evaluator.computed):
-                value["account"] = describe_work(self._evaluator, work)
+                value["account"] = describe_work(self._evaluator, work, self._budget.spent)
                 if state == "finished":
                     self._store.put_proposals(self._key, self._proposals, whole=True)
                 self._store.update_run(self._key, state, value, finished=_stamp(self._now()))
         evaluator = self._evaluator
-        return Outcome(self._key, state, winner, evaluator.computed, evaluator.reused, work, evaluator.rows)
+        why = self.why if state == "interrupted" else ""
+        counts = evaluator.computed, evaluator.reused
+        return Outcome(self._key, state, winner, *counts, work, evaluator.rows, self._budget.spent, why)
 
     def _search(self, value: dict[str, Any]) -> Evaluation:
         settings = self._settings
@@ -177,7 +191,10 @@ class _Run:
         winner = ranking[0]
         value["winner"] = winner.key
         if not self._stopped:
-            self._test(value, winner, ranked(drawn, settings.weights))
+            try:
+                self._test(value, winner, ranked(drawn, settings.weights))
+            except BudgetExhausted as stop:
+                self._stopped, self.why = True, str(stop)
         return winner
 
     def _prelude(self, value: dict[str, Any]) -> None:
@@ -215,7 +232,13 @@ class _Run:
             step = len(strategy.history)
             beside = islice(rivals, len(batch))
             candidates = [self._space.candidate(genome) for genome in (*batch, *beside)]
-            evaluations = self._evaluator.evaluate(candidates, self._split.search)
+            try:
+                evaluations = self._evaluator.evaluate(candidates, self._split.search)
+            except BudgetExhausted as stop:
+                if not proposed:
+                    raise
+                self._stopped, self.why = True, str(stop)
+                break
             own = evaluations[: len(batch)]
             drawn += evaluations[len(batch) :]
             self._keep(len(proposed), step, batch, own)

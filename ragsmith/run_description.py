@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from ragsmith.budget import Spent
 from ragsmith.evaluate import Evaluator
 from ragsmith.families import FAMILIES
 from ragsmith.gateway import KINDS
@@ -64,9 +65,11 @@ def describe_dataset(setup: Setup) -> dict[str, Any]:
     }
 
 
-def describe_work(evaluator: Evaluator, work: Work | None) -> dict[str, Any]:
-    """What the last command of a run computed, and what it found in the store."""
+def describe_work(evaluator: Evaluator, work: Work | None, spent: Spent) -> dict[str, Any]:
+    """What the last command of a run computed, and found in the store; what all its commands spent."""
     described: dict[str, Any] = {"computed": evaluator.computed, "reused": evaluator.reused}
+    if spent != Spent():
+        described["spent"] = asdict(spent)
     if work:
         described["stages"] = {"requested": work.stages_requested, "computed": work.stages_computed}
         described["calls"] = {kind: asdict(work.calls[kind]) for kind in KINDS}

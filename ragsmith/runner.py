@@ -11,7 +11,7 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ragsmith.errors import ModelUnavailable, StageFailed, StoreError, UsageError
+from ragsmith.errors import BudgetExhausted, ModelUnavailable, StageFailed, StoreError, UsageError
 from ragsmith.gateway import Counts
 from ragsmith.genes import Candidate, facing
 from ragsmith.pipeline import Engine
@@ -82,8 +82,8 @@ def evaluate_job(
     except Exception as error:  # noqa: BLE001  recorded, shown, retried on resume; never a score
         stage = error.stage if isinstance(error, StageFailed) else "scoring"
         cause = error.cause if isinstance(error, StageFailed) else error
-        if isinstance(cause, StoreError | ModelUnavailable | UsageError):  # nothing that this question can help
-            raise cause from None
+        if isinstance(cause, StoreError | ModelUnavailable | BudgetExhausted | UsageError):
+            raise cause from None  # nothing that this question can help
         return Finished(
             job,
             False,
@@ -101,7 +101,11 @@ def account(engine: Engine) -> Work:
 
 
 class ThreadRunner:
-    """One engine, ``workers`` questions in flight."""
+    """One engine, ``workers`` questions in flight.
+
+    Jobs begin candidate by candidate: questions of one candidate share little, so that hardly any thread waits for
+    what another is asking. On the way out through an error, or Ctrl-C, what is in flight is given up.
+    """
 
     def __init__(self, setup: Setup, engine: Engine, workers: int) -> None:
         self._setup = setup
@@ -111,7 +115,10 @@ class ThreadRunner:
     def __enter__(self) -> ThreadRunner:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object = None, *_: object) -> None:
+        if kind is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._engine.gateway.stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def work(self) -> Work:
@@ -122,11 +129,13 @@ class ThreadRunner:
         self, candidates: Sequence[Candidate], jobs: Sequence[Job], observing: str | None = None
     ) -> Iterator[list[Finished]]:
         """See `Runner.run`."""
-        by_question = sorted(jobs, key=lambda job: job[1])
         futures = {
             self._pool.submit(evaluate_job, self._engine, self._setup, candidates[job[0]], job, observing)
-            for job in by_question
+            for job in sorted(jobs)
         }
         while futures:
             done, futures = wait(futures, return_when=FIRST_COMPLETED)
-            yield [future.result() for future in done]
+            finished = [future for future in done if future.exception() is None]
+            yield [future.result() for future in finished]
+            for future in done:
+                future.result()  # what is finished has been handed over before this may raise

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
 
+from ragsmith.budget import Budget
 from ragsmith.canonical import digest
 from ragsmith.chunking import chunk_documents
 from ragsmith.code import fingerprint
@@ -75,9 +76,9 @@ class Setup:
         """The questions that fitted techniques may learn from: those of the search split."""
         return split(self.dataset).search
 
-    def engine(self, store: CallStore | None = None) -> Engine:
+    def engine(self, store: CallStore | None = None, budget: Budget | None = None) -> Engine:
         """A fresh engine with a gateway of its own."""
-        return Engine(self.corpus, self.loaded_models, Gateway(store))
+        return Engine(self.corpus, self.loaded_models, Gateway(store, budget))
 
     def evaluation_key(self, candidate: Candidate) -> str:
         """Identifies what every record of ``candidate`` on this data set depends on: a change in any of it misses."""

@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from sqlalchemy import Column, ColumnElement, Table, delete, select, tuple_
 
+from ragsmith.budget import Limits, Spent
 from ragsmith.errors import StoreError
 from ragsmith.store_database import Database
 from ragsmith.store_rows import (
@@ -29,7 +30,18 @@ from ragsmith.store_rows import (
     columns_of,
     settled,
 )
-from ragsmith.store_schema import DATASET, EVALUATION, FIT, MIGRATIONS, MODEL_CALL, PROPOSAL, RESULT, RUN, Migration
+from ragsmith.store_schema import (
+    DATASET,
+    EVALUATION,
+    FIT,
+    MIGRATIONS,
+    MODEL_CALL,
+    PROPOSAL,
+    RESULT,
+    RUN,
+    SPENDING,
+    Migration,
+)
 from ragsmith.store_upkeep import Statistics, damaged_rows, delete_others, statistics
 
 __all__ = [
@@ -182,6 +194,21 @@ class Store:
                 for key, _, value in self._database.fetch(connection, FIT, select(FIT).where(FIT.c.key.in_(batch))):
                     found[key] = value
         return found
+
+    # What was spent
+
+    def spend(self, key: str, amount: Spent, limits: Limits) -> Spent | None:
+        """See `ragsmith.budget.Ledger`: one transaction, so several processes keep one limit together."""
+        with self._database.writing() as connection:
+            statement = select(SPENDING).where(SPENDING.c.key == key).with_for_update()
+            rows = list(self._database.fetch(connection, SPENDING, statement))
+            before = Spent(*rows[0][1:]) if rows else Spent()
+            after = before + amount
+            if limits.exceeded(after):
+                return None
+            if amount != Spent():
+                self._database.put(connection, SPENDING, [(key, *columns_of(after))], replacing=True)
+            return after
 
     # Results
 

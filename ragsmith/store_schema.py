@@ -81,8 +81,11 @@ PROPOSAL = _table(
     _json("value"),
 )
 FIT = _table("fit", _key("key"), _text("dataset"), _json("value"))
+SPENDING = _table(
+    "spending", _key("key"), _integer("calls"), _integer("tokens"), Column("cost", Double, nullable=False)
+)
 
-TABLES = (MODEL_CALL, DATASET, EVALUATION, RESULT, RUN, PROPOSAL, FIT)
+TABLES = (MODEL_CALL, DATASET, EVALUATION, RESULT, RUN, PROPOSAL, FIT, SPENDING)
 
 Migration = Callable[[Connection], None]
 """Brings the schema from the version before to its own; runs inside the transaction that records the version."""
@@ -98,7 +101,12 @@ def add_fits(connection: Connection) -> None:
     METADATA.create_all(connection, tables=[FIT], checkfirst=False)
 
 
-MIGRATIONS: tuple[Migration, ...] = (create_tables, add_fits)
+def add_spending(connection: Connection) -> None:
+    """Version 3: what runs have spent."""
+    METADATA.create_all(connection, tables=[SPENDING], checkfirst=False)
+
+
+MIGRATIONS: tuple[Migration, ...] = (create_tables, add_fits, add_spending)
 """Step ``n`` (1-based) leads to version ``n``. Steps are appended, never edited or removed."""
 
 

@@ -40,6 +40,11 @@ def read_text(path: Path, *, limit: int, links: bool = False) -> str:
 
     ``limit`` is in bytes; ``links`` allows ``path`` to be a symbolic link. Raises ``TextError``.
     """
+    return decode(read_bytes(path, limit=limit, links=links))
+
+
+def read_bytes(path: Path, *, limit: int, links: bool = False) -> bytes:
+    """Return what is in the regular file at ``path``; arguments and errors as those of `read_text`."""
     try:
         status = path.stat() if links else path.lstat()
         if stat.S_ISLNK(status.st_mode):
@@ -54,7 +59,7 @@ def read_text(path: Path, *, limit: int, links: bool = False) -> str:
         raise TextError(f"cannot be read ({os.strerror(error.errno or 0)})") from error
     if data is None or len(data) > limit:
         raise TextError(f"is larger than the limit of {size(limit)}; split it")
-    return decode(data)
+    return data
 
 
 def decode(data: bytes) -> str:

@@ -50,6 +50,10 @@ class ScriptedModel:
             raise AssertionError(f"no scripted result is left for task {task.name!r}; it was asked with {inputs!r}")
         return cast(T, queue.pop(0))
 
+    def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
+        """Give the next results for ``task``, one for each of ``inputs``."""
+        return tuple(self.run(task, sample=0, **given) for given in inputs)
+
     def count(self, task: str) -> int:
         """How often ``task`` was asked."""
         return Counter(call.task for call in self.calls)[task]

@@ -22,6 +22,9 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+# threads that wait for each other cost far more than they save on matrices as small as these; set before numpy is read
+os.environ["OPENBLAS_NUM_THREADS"] = os.environ.get("OPENBLAS_NUM_THREADS", "1")
+
 from ragsmith.datasets import load_dataset
 from ragsmith.genes import Candidate
 from ragsmith.registry import Family, Fitting, Technique, load_techniques

@@ -22,7 +22,10 @@ from ragsmith.fitting import learn
 from ragsmith.gateway import Gateway
 from ragsmith.genes import Candidate, Gene
 from ragsmith.index import Corpus
+from ragsmith.models.extractive import ExtractiveModel
+from ragsmith.models.late_interaction import LateInteractionScorer
 from ragsmith.models.loading import ModelNames, load_models
+from ragsmith.models.wordllama import WordLlamaEmbedder
 from ragsmith.pipeline import Engine, Models
 from ragsmith.registry import TOOLS, Family, Technique, load_techniques
 from ragsmith.setup import Setup
@@ -53,6 +56,7 @@ OF_RAGSMITH = frozenset(
         "index",
         "metrics",
         "models",
+        "reflection",
         "registry",
         "scopes",
         "tasks",
@@ -187,8 +191,14 @@ class Watching(Engine):
         return result
 
 
+EMBEDDER = WordLlamaEmbedder()
+
+
 def fresh_models() -> Models:
-    return load_models(ModelNames(), [chunk.text for chunk in example_chunks()])
+    """Models that were not asked before; how a text is embedded depends on nothing, and its files are slow to read."""
+    texts = [chunk.text for chunk in example_chunks()]
+    extractive = ExtractiveModel(texts, EMBEDDER)
+    return Models(extractive, EMBEDDER, LateInteractionScorer(EMBEDDER, texts), judge=extractive)
 
 
 MODELS = fresh_models()

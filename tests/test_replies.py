@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import ragsmith
 from ragsmith.blocks import numbered
+from ragsmith.faithfulness import CLAIMS, supporting
 from ragsmith.generation import answering
 from ragsmith.judge import JUDGE
 from ragsmith.relations import EXTRACT_RELATIONS
@@ -24,18 +25,26 @@ from ragsmith.techniques.passage_compress.tree_summarize import SUMMARISE
 from ragsmith.techniques.post_generation.reflection_revising import REVIEW, revising
 from ragsmith.techniques.pre_embedding.contextual_chunk_headers import WRITE_HEADER
 from ragsmith.techniques.pre_embedding.hype import ASK_QUESTIONS
+from ragsmith.techniques.pre_embedding.raptor import SUMMARISE as SUMMARISE_CLUSTER
+from ragsmith.techniques.query_expansion.crag import JUDGE_EVIDENCE
 from ragsmith.techniques.query_expansion.decomposition import DECOMPOSE
 from ragsmith.techniques.query_expansion.hyde import IMAGINE
+from ragsmith.techniques.query_expansion.iterative import NOTE
+from ragsmith.techniques.query_expansion.modality_hyde import CODE, TABLE
+from ragsmith.techniques.query_expansion.multi_prose import IMAGINE_FRAMED
 from ragsmith.techniques.query_expansion.multi_query import PARAPHRASE
 from ragsmith.techniques.query_expansion.query_rewriting import REWRITE
 from ragsmith.techniques.query_expansion.rag_fusion import RELATE
+from ragsmith.techniques.query_expansion.srr import CONTROL, REFORMULATE, SUB_QUERIES
 from ragsmith.techniques.query_expansion.step_back import STEP_BACK
 from ragsmith.techniques.reranking.llm import ranking_of
 
-ANSWER, REVISE, RANK = answering(3), revising(3), ranking_of(3)
+ANSWER, REVISE, RANK, SUPPORT = answering(3), revising(3), ranking_of(3), supporting(2)
 TASKS: tuple[Task[Any], ...] = (
     *(ANSWER, REVIEW, REVISE, JUDGE, RANK, SUMMARISE, REFINE, EXTRACT_RELATIONS, WRITE_HEADER, ASK_QUESTIONS),
     *(DECOMPOSE, IMAGINE, PARAPHRASE, REWRITE, RELATE, STEP_BACK),
+    *(CONTROL, REFORMULATE, SUB_QUERIES, NOTE, JUDGE_EVIDENCE, IMAGINE_FRAMED, CODE, TABLE),
+    *(SUMMARISE_CLUSTER, CLAIMS, SUPPORT),
 )
 
 THOUGHT = "<think>\nThe user wants...\n1. Is it this?\nScore: 1\n[3] > [2] > [1]\n</think>\n\n"
@@ -119,22 +128,39 @@ ONE_QUERY = each(
 
 ONE_TEXT = [
     *each(
-        (IMAGINE,),
+        (NOTE,),
+        (f"Note: {DUES}", DUES),
+        (f"### Note\n\n{DUES}", DUES),
+        (f"**Search note:** {DUES}", DUES),
+        (f"Here is a note to search with next:\n\n{DUES}", DUES),
+        ("Unfortunately, the passages do not name the debtor.", "Unfortunately, the passages do not name the debtor."),
+        ("Missing: the debtor.", "Missing: the debtor."),
+    ),
+    *each(
+        (IMAGINE_FRAMED,),
+        (f"Definition: {DUES}", DUES),
+        (f"**Example:** {DUES}", DUES),
+        (f"### Explanation\n\n{DUES}", DUES),
+        (f"Here is a definition, as in an encyclopaedia:\n\n{DUES}", DUES),
+        (f"Sure! Here's an explanation of how and why:\n\n{DUES}", DUES),
+    ),
+    *each(
+        (IMAGINE, IMAGINE_FRAMED),
         (f"Passage: {DUES}", DUES),
         (f"**Passage:**\n\n{DUES}", DUES),
         (f"Sure, here is a passage that answers it:\n\n{DUES}", DUES),
         ("In a passage of the law: dues.", "In a passage of the law: dues."),
-        *REFUSALS,
     ),
+    *each((IMAGINE, IMAGINE_FRAMED, NOTE, SUMMARISE_CLUSTER), *REFUSALS),
     *each(
-        (SUMMARISE, REFINE),
+        (SUMMARISE, REFINE, SUMMARISE_CLUSTER),
         (f"Summary: {DUES}", DUES),
         (f"**Updated summary:**\n{DUES}", DUES),
         (f"### Summary\n\n{DUES}", DUES),
         (f"Here is the updated summary (8 words):\n\n{DUES}", DUES),
     ),
     *each(
-        (IMAGINE, SUMMARISE, REFINE),
+        (IMAGINE, SUMMARISE, REFINE, IMAGINE_FRAMED, NOTE, SUMMARISE_CLUSTER),
         (DUES, DUES),
         (f"{THOUGHT}{DUES}", DUES),
         (f"```text\n{DUES}\n```", DUES),
@@ -272,6 +298,175 @@ REVIEWS = each(
     ("", REFUSED),
 )
 
+SNIPPET = "def pay(dues):\n    return guild.pay(dues)"
+ROWS = "debtor: guild | due: March\ndebtor: parish | due: May"
+IMAGINED = [
+    *each(
+        (CODE,),
+        (SNIPPET, SNIPPET),
+        (f"{THOUGHT}{SNIPPET}", SNIPPET),
+        (f"```python\n{SNIPPET}\n```", SNIPPET),
+        (f"```python\n{SNIPPET}", SNIPPET),
+        (f"Here is a snippet that would answer it:\n\n```python\n{SNIPPET}\n```", SNIPPET),
+        (f"Code:\n```c++\n{SNIPPET}\n```\n\nThe function `pay` pays the dues.", SNIPPET),
+        (f"First:\n```sh\npip install dues\n```\nThen:\n```python\n{SNIPPET}\n```", f"pip install dues\n\n{SNIPPET}"),
+        ("`dues --pay`", "dues --pay"),
+        ("NONE - no code could answer this question.", ""),
+        ("No code could answer this legal question.", ""),
+    ),
+    *each(
+        (TABLE,),
+        (ROWS, ROWS),
+        (f"{THOUGHT}{ROWS}", ROWS),
+        (f"```text\n{ROWS}\n```", ROWS),
+        (f"Table: {ROWS}", ROWS),
+        (f"Sure! Here are the rows:\n\n{ROWS}\n\nNote: these values are made up.", ROWS),
+        (f"**Table 1: Dues**\n\n{ROWS}", ROWS),
+        ("| debtor | due |\n|---|---|\n| guild | March |", "| debtor | due |\n|---|---|\n| guild | March |"),
+        ("debtor,due\nguild,March", "debtor,due\nguild,March"),
+        ("none: 3 | some: 4", "none: 3 | some: 4"),
+        ("No table could answer this question.", ""),
+    ),
+    *each(
+        (CODE, TABLE),
+        *((reply, "") for reply in ("NONE", "None.", "**NONE**", "```\nNONE\n```", f"{THOUGHT}NONE")),
+        ("NONE\n\nThis is a question of law.", ""),
+        ("None (this is a question of law).", ""),
+        ("None of the debtors: guild", "None of the debtors: guild"),
+        *REFUSALS,
+    ),
+]
+
+CONTROLS = each(
+    (CONTROL,),
+    *(
+        (reply, True)
+        for reply in ("Sufficient", "**Sufficient**", "sufficient.", "`Sufficient`", "```\nSufficient\n```")
+    ),
+    *((f"{before}Insufficient", False) for before in ("", THOUGHT, "Verdict: ", "**Answer:** ", "The verdict is ")),
+    ("Sure! Here is my verdict:\n\nInsufficient", False),
+    ('{"verdict": "Insufficient"}', False),
+    ("Insufficient. The passages would be sufficient with the name of the debtor.", False),
+    ("Sufficient, though passage [2] alone is insufficient.", True),
+    ("Passage [1] is insufficient by itself, but passage [2] names the debtor.\n\n**Sufficient**", True),
+    ("The passages have sufficient detail on dues, none on the debtor.\n\nFinal verdict: Insufficient", False),
+    ("Sufficient or Insufficient? Insufficient.", False),
+    ("The passages are sufficient to answer the question.", True),
+    ("The passages are only partially sufficient.", False),
+    ("There isn't sufficient evidence.", False),
+    ("Are the passages sufficient? No.", REFUSED),
+    ("I cannot determine whether the passages are sufficient.", REFUSED),
+    ("They would be sufficient if they named the debtor.", REFUSED),
+    ("Sufficient\nInsufficient", REFUSED),
+    ("This is not insufficient.", REFUSED),
+    ("The passages suffice.", REFUSED),
+    ("Ausreichend", REFUSED),
+    ("Yes", REFUSED),
+    *REFUSALS,
+)
+
+TAGGED = f"<query>{WHO}</query>\n<probability>0.6</probability>\n<query>{WHEN}</query>\n<probability>0.3</probability>"
+WEIGHED = ((WHO, 0.6), (WHEN, 0.3))
+SAMPLES = each(
+    (REFORMULATE, SUB_QUERIES),
+    (TAGGED, WEIGHED),
+    (f"<think>\n<query>Maybe?</query>\n<probability>1</probability>\n</think>\n{TAGGED}", WEIGHED),
+    (f"Sure! Here are two queries:\n\n{TAGGED}\n\nLet me know if you need more.", WEIGHED),
+    (f"```xml\n<queries>\n{TAGGED}\n</queries>\n```", WEIGHED),
+    (TAGGED.replace("<query>", "1. <query>"), WEIGHED),
+    (TAGGED.replace("</query>\n", " ").replace("</probability>", "</probability></query>"), WEIGHED),
+    (TAGGED.replace(WHO, f'"{WHO}"').replace(WHEN, f"**{WHEN}**"), WEIGHED),
+    (TAGGED.replace("0.6", "60%").replace("0.3", ".3 (low)"), WEIGHED),
+    (TAGGED.replace("0.6", "0,6"), WEIGHED),
+    (TAGGED.replace("0.3", "low"), WEIGHED[:1]),
+    (TAGGED.replace("0.3", "3/10"), WEIGHED[:1]),
+    (TAGGED[: TAGGED.index(".3")], WEIGHED[:1]),
+    (TAGGED[: TAGGED.index("0.3")], WEIGHED[:1]),
+    (TAGGED[: TAGGED.index("are they")], WEIGHED[:1]),
+    (TAGGED[: TAGGED.index("0.6")], REFUSED),
+    (f"{WHO}\n{WHEN}", REFUSED),
+    (f'[{{"query": "{WHO}", "probability": 0.6}}]', REFUSED),
+    ("<query></query>\n<probability>0.6</probability>", REFUSED),
+    *REFUSALS,
+)
+
+EVIDENCE = each(
+    (JUDGE_EVIDENCE,),
+    *(
+        (reply, 60)
+        for reply in ("60", "**60**", "`60`", "[60]", "60.", "60%", "60/100", "60 out of 100", f"{THOUGHT}60")
+    ),
+    *((reply, 60) for reply in ("Score: 60", "**Score:** 60/100", "### Relevance score: 60", "The score is 60.")),
+    ("```\n60\n```", 60),
+    ("Sure! Here is the score:\n\n60", 60),
+    ("60 - they name the debtor, not the date", 60),
+    ("Score: 60. They name the debtor.", 60),
+    ("60\n\nThey name the debtor.", 60),
+    ("1. The debtor is named.\n2. The date is missing.\n\nScore: 60", 60),
+    ("Passage [2] names the debtor.\n\n**Final score: 60**", 60),
+    ("100 = they hold the whole answer", REFUSED),
+    ("1. The debtor is named.", REFUSED),
+    ("60-70", REFUSED),
+    ("25 or 60", REFUSED),
+    ("Score: 60\nScore: 25", REFUSED),
+    ("Score: 60-70", REFUSED),
+    ("Score: 0", REFUSED),
+    ("0.6", REFUSED),
+    ("150", REFUSED),
+    ("-60", REFUSED),
+    ("Punktzahl: 60", REFUSED),
+    ("The passages are relevant.", REFUSED),
+    *REFUSALS,
+)
+
+SAID = (DUES, "They are due in March.")
+STATED = each(
+    (CLAIMS,),
+    ("\n".join(SAID), SAID),
+    (f"{THOUGHT}{SAID[0]}\n{SAID[1]}", SAID),
+    (f"Here are the statements:\n\n1. {SAID[0]}\n2. {SAID[1]}\n\nLet me know if you need more!", SAID),
+    (f"### Statements\n\n- {SAID[0]}\n- {SAID[1]}", SAID),
+    (f"```text\n{SAID[0]}\n{SAID[1]}\n```", SAID),
+    (f"Statement 1: {SAID[0]}\n**Claim 2:** {SAID[1]}", SAID),
+    (f'["{SAID[0]}", "{SAID[1]}"]', SAID),
+    (f"{SAID[0]}\n{SAID[0]}\n{SAID[1]}", SAID),
+    ("None of the members paid.", ("None of the members paid.",)),
+    ("The dues are not owed.", ("The dues are not owed.",)),
+    *((reply, ()) for reply in ("NONE", "**NONE**", "None.", "```\nNONE\n```", f"{THOUGHT}NONE")),
+    ("NONE\n\nThe answer makes no statement.", ()),
+    ("None: the answer only says that it does not know.", ()),
+    ("Here are the statements:", REFUSED),
+    ("I hope this helps!", REFUSED),
+    *REFUSALS,
+)
+
+CHECKED = each(
+    (SUPPORT,),
+    *((reply, (True, False)) for reply in ("1: yes\n2: no", "1. Yes\n2. No", "1) yes\n2) no", "[1] yes\n[2] no")),
+    (f"{THOUGHT}1: yes\n2: no", (True, False)),
+    ("Here are the verdicts:\n\n1: yes\n2: no", (True, False)),
+    ("```\n1: yes\n2: no\n```", (True, False)),
+    ("**1:** yes\n**2:** no", (True, False)),
+    ("- 1: yes\n- 2: no", (True, False)),
+    ("Statement 1: yes\nClaim 2: no", (True, False)),
+    ("1: supported\n2: not supported", (True, False)),
+    ("1: Yes, passage [2] says so.\n2: No - the year is missing.", (True, False)),
+    ("| Statement | Verdict |\n|---|---|\n| 1 | yes |\n| 2 | no |", (True, False)),
+    ('{"1": "yes", "2": "no"}', REFUSED),
+    ('{\n  "1": "yes",\n  "2": "no"\n}', (True, False)),
+    ("2: no\n1: yes", (True, False)),
+    ("1: yes", REFUSED),
+    ("1: yes\n2:", REFUSED),
+    ("1: yes\n2: partly", REFUSED),
+    ("1: yes\n2: yes/no", REFUSED),
+    ("1: yes\n2: yes or no", REFUSED),
+    ("1: yes\n2: no\n2: yes", REFUSED),
+    ("1: yes\n2: no\n3: no", REFUSED),
+    ("yes\nno", REFUSED),
+    ("1: ja\n2: nein", REFUSED),
+    *REFUSALS,
+)
+
 OWNS = (("guild", "owns", "salt pans"),)
 TRIPLES = each(
     (EXTRACT_RELATIONS,),
@@ -295,6 +490,7 @@ TRIPLES = each(
 )
 
 CORPUS = [*LISTS, *ONE_QUERY, *ONE_TEXT, *ANSWERS, *JUDGEMENTS, *RANKINGS, *REVIEWS, *TRIPLES]
+CORPUS += [*IMAGINED, *CONTROLS, *SAMPLES, *EVIDENCE, *STATED, *CHECKED]
 
 
 @pytest.mark.parametrize(
@@ -316,7 +512,7 @@ def tasks_of_the_project() -> frozenset[str]:
         if m.name != "ragsmith.__main__"
     ]
     constants = [value for module in modules for value in vars(module).values() if isinstance(value, Task)]
-    return frozenset(task.name for task in constants) | {"answer", "revise_answer", "rank_passages"}
+    return frozenset(task.name for task in constants) | {"answer", "revise_answer", "rank_passages", "support"}
 
 
 def test_the_corpus_covers_every_task() -> None:
@@ -348,14 +544,20 @@ INPUTS: Mapping[str, Input] = {
     "summary": HOSTILE,
     "feedback": HOSTILE,
     "place": HOSTILE,
+    "query": "Who?",
+    "framing": "a definition",
+    "claims": ("Salt.", HOSTILE),
 }
+
+
+OURS = ("question", "n", "words", "query", "framing")  # what no document says
 
 
 @pytest.mark.parametrize("task", [task for task in TASKS if task is not JUDGE], ids=lambda task: task.name)
 def test_every_line_of_a_document_is_quoted(task: Task[Any]) -> None:
     passage: Input = (HOSTILE,) if task is REFINE else HOSTILE
     hostile = task.render({**INPUTS, "passage": passage})
-    harmless = task.render({**dict.fromkeys(INPUTS, ""), "passage": "", "question": "Who?", "n": 3, "words": 9})
+    harmless = task.render({**dict.fromkeys(INPUTS, ""), **{name: INPUTS[name] for name in OURS}, "passage": ""})
     ours = [line for line in hostile.splitlines() if line and not line.startswith("> ")]
     assert ours == [line for line in harmless.splitlines() if line]
     if "{>" in task.prompt:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.strict_text import TextError, decode, line_at, read_text, shown, size
+from ragsmith.strict_text import TextError, decode, line_at, read_bytes, read_text, shown, size
 
 
 def test_line_ends_are_kept(tmp_path: Path) -> None:
@@ -60,6 +60,16 @@ def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(TextError, match="is not a regular file"):
         read_text(tmp_path / "pipe", limit=9)
+
+
+def test_bytes_are_those_of_the_file_under_the_same_conditions(tmp_path: Path) -> None:
+    path = tmp_path / "a.pdf"
+    path.write_bytes(b"\xff\x00\r\n")
+    assert read_bytes(path, limit=4) == b"\xff\x00\r\n"
+    with pytest.raises(TextError, match="larger than the limit of 3 bytes"):
+        read_bytes(path, limit=3)
+    with pytest.raises(TextError, match="is missing"):
+        read_bytes(tmp_path / "b.pdf", limit=4)
 
 
 @pytest.mark.parametrize(

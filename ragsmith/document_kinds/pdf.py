@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import stat
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +10,7 @@ from io import BytesIO
 from pathlib import Path
 
 from ragsmith.document_kinds.reflow import clean, paragraphs
-from ragsmith.strict_text import MIB, TextError, size
+from ragsmith.strict_text import MIB, TextError, read_bytes
 
 MAX_BYTES = 64 * MIB
 MAX_PAGES = 5_000
@@ -32,7 +30,9 @@ def read_pdf(path: Path) -> tuple[str, str | None]:
     from pypdf import PdfReader  # noqa: PLC0415  # slow import
     from pypdf.errors import DependencyError, PyPdfError  # noqa: PLC0415
 
-    data = _bytes(path)
+    data = read_bytes(path, limit=MAX_BYTES)
+    if not data:
+        raise TextError("is empty; add text or remove the file")
     try:
         with _quiet():
             reader = PdfReader(BytesIO(data))
@@ -59,23 +59,6 @@ def _text(pages: Iterator[str]) -> str:
         found.append(paragraphs(page))
     text = "\n\n".join(page for page in found if page)
     return f"{text}\n" if text else ""
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        status = path.lstat()
-        if stat.S_ISLNK(status.st_mode):
-            raise TextError("is a symbolic link, which is not followed; put the file itself here")
-        if not stat.S_ISREG(status.st_mode):
-            raise TextError("is not a regular file")
-        if status.st_size > MAX_BYTES:
-            raise TextError(f"is larger than the limit of {size(MAX_BYTES)}; split it")
-        data = path.read_bytes()
-    except OSError as error:
-        raise TextError(f"cannot be read ({os.strerror(error.errno or 0)})") from error
-    if not data:
-        raise TextError("is empty; add text or remove the file")
-    return data
 
 
 @contextmanager

@@ -7,6 +7,7 @@ Optuna's tables lie beside ours, under its own names, and are written in short t
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import Any
 
 import optuna
 from optuna.distributions import CategoricalDistribution
+from optuna.exceptions import ExperimentalWarning
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 
@@ -119,6 +121,8 @@ def _study(storage: RDBStorage, store: Store, run: RunRow) -> optuna.Study:
     if run.key not in names:
         study.set_user_attr("run", run.key)
         study.set_user_attr("dataset", dataset)
+        with warnings.catch_warnings(category=ExperimentalWarning, action="ignore"):
+            study.set_metric_names(["fitness"])
     return study
 
 

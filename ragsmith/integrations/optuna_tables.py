@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,6 @@ from ragsmith.errors import StoreError
 from ragsmith.store_engine import file_engine, server_engine, speaking_of
 
 TIMEOUT = 30.0
-"""Seconds that a write waits for another process."""
 BATCH = 250
 """Trials in one transaction, which holds up a search by some tenths of a second."""
 ATTEMPTS = 5
@@ -49,31 +49,33 @@ class StudyTables:
         """The trials of a study."""
         return self.storage.get_all_trials(study_id, deepcopy=False)
 
-    def bring_up(self, study_id: int, wanted: Sequence[FrozenTrial]) -> int:
+    def bring_up(self, study_id: int, wanted: Sequence[FrozenTrial], *, batch: int = BATCH) -> int:
         """Bring the trials of a study to ``wanted``, each numbered once; return how many were written.
 
-        What is there and agrees stays. Several processes may do so at the same time.
+        What is there and agrees stays. A transaction writes ``batch``; several processes may do so at the same time.
         """
         written = 0
         while True:
             listed = self.trials(study_id)
             times = Counter(trial.number for trial in listed)
             kept = {trial.number: trial for trial in listed if times[trial.number] == 1}
-            new = [trial for trial in wanted if trial.number not in kept or not agrees(kept[trial.number], trial)]
-            gone = times.keys() - {trial.number for trial in wanted} | times.keys() & {t.number for t in new[:BATCH]}
+            differing = (t for t in wanted if t.number not in kept or not agrees(kept[t.number], t))
+            new = list(islice(differing, batch))
+            gone = (times.keys() - {t.number for t in wanted}) | (times.keys() & {t.number for t in new})
             if not new and not gone:
                 return written
-            if self._exchange(study_id, new[:BATCH], gone, times):
-                written += len(new[:BATCH])
+            if self._exchange(study_id, new, gone, times):
+                written += len(new)
 
     def _exchange(self, study_id: int, new: Sequence[FrozenTrial], gone: set[int], expected: Counter[int]) -> bool:
         """Write ``new`` and delete what had the numbers ``gone``; not if another process has changed the study."""
+        records = [_record(study_id, trial) for trial in new]
         with Session(self.engine) as session, session.begin():
             session.get(models.StudyModel, study_id, with_for_update=True)  # Optuna's own lock, where rows have any
             rows = session.scalars(select(models.TrialModel).where(models.TrialModel.study_id == study_id)).all()
             if Counter(row.number for row in rows) != expected:
                 return False
-            session.add_all(_record(study_id, trial) for trial in new)
+            session.add_all(records)
             session.flush()  # before anything is deleted, so that no id is used twice: dashboards remember them
             for row in rows:
                 if row.number in gone:
@@ -88,8 +90,10 @@ def agrees(trial: FrozenTrial, wanted: FrozenTrial) -> bool:
 
 
 @contextmanager
-def study_tables(location: Path | URL, place: str) -> Iterator[StudyTables]:
+def study_tables(location: Path | URL, place: str, *, timeout: float = TIMEOUT) -> Iterator[StudyTables]:
     """Optuna's tables in a cache, made on first use; ``place`` is what the cache is called in messages.
+
+    ``timeout`` is how many seconds a write to a file waits for another process.
 
     Raises:
         StoreError: they cannot be written, or are of another version of Optuna.
@@ -98,21 +102,21 @@ def study_tables(location: Path | URL, place: str) -> Iterator[StudyTables]:
         if isinstance(location, URL):
             engine = server_engine(location)
         else:
-            engine = file_engine(location, timeout=TIMEOUT, options="mode=rw").execution_options(immediate=True)
+            engine = file_engine(location, timeout=timeout, options="mode=rw").execution_options(immediate=True)
         stack.callback(engine.dispose)
-        storage = _storage(location)
+        storage = _storage(location, timeout)
         stack.callback(storage.engine.dispose)
         stack.callback(storage.remove_session)
         yield StudyTables(storage, engine)
 
 
-def _storage(location: Path | URL) -> RDBStorage:
+def _storage(location: Path | URL, timeout: float) -> RDBStorage:
     """Optuna's storage; several processes may be about to create its tables."""
     if isinstance(location, URL):
         url = location.render_as_string(hide_password=False).replace("{", "{{").replace("}", "}}")  # it is a template
         options: dict[str, Any] = {"pool_pre_ping": True}
     else:
-        url, options = "sqlite://", {"creator": _connecting(location), "poolclass": NullPool}
+        url, options = "sqlite://", {"creator": _connecting(location, timeout), "poolclass": NullPool}
     for attempt in range(ATTEMPTS):
         try:
             return RDBStorage(url, engine_kwargs=options)
@@ -126,10 +130,10 @@ def _storage(location: Path | URL) -> RDBStorage:
     raise AssertionError("the last attempt returns or raises")
 
 
-def _connecting(path: Path) -> Callable[[], sqlite3.Connection]:
+def _connecting(path: Path, timeout: float) -> Callable[[], sqlite3.Connection]:
     """Connections for Optuna to a file that exists, whatever its name; a transaction that writes waits at its start."""
     uri = f"{path.absolute().as_uri()}?mode=rw"
-    return lambda: sqlite3.connect(uri, uri=True, timeout=TIMEOUT, isolation_level="IMMEDIATE", check_same_thread=False)
+    return lambda: sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level="IMMEDIATE", check_same_thread=False)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ gateway, which remembers, joins and counts them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -31,6 +31,14 @@ class LanguageModel(Protocol):
 
         Raises:
             ModelError: no valid reply could be had.
+        """
+        ...
+
+    def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
+        """Perform ``task`` for each of ``inputs``, in their order: a model that is waited for gets many at once.
+
+        Raises:
+            ModelError: one of them had no valid reply.
         """
         ...
 

@@ -6,7 +6,7 @@ is deterministic, needs no network and remembers what it has read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import TypeVar
 
@@ -51,6 +51,10 @@ class ExtractiveModel:
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
         """Perform ``task`` by its classical method."""
         return task.run_offline(self, sample, inputs)
+
+    def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
+        """Perform ``task`` for each of ``inputs``."""
+        return tuple(self.run(task, sample=0, **given) for given in inputs)
 
     def sentences(self, text: str) -> tuple[str, ...]:
         """Return the sentences of ``text``, in order, without surrounding white space."""

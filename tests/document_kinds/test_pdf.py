@@ -56,6 +56,7 @@ def test_pages_without_text_leave_no_gap(tmp_path: Path) -> None:
         (pdf(["Text."])[:-300], "is not a PDF file that can be read|has no text"),
         (pdf(["Text."]).replace(b"/Kids [5 0 R]", b"/Kids [2 0 R]"), "is not a PDF file that can be read"),
         (pdf(), "has no text"),
+        (b"", "is empty; add text or remove the file"),
     ],
 )
 def test_a_file_without_text_to_read_is_one_sentence(
@@ -65,6 +66,18 @@ def test_a_file_without_text_to_read_is_one_sentence(
         read(tmp_path, data)
     assert str(caught.value).isprintable()
     assert capfd.readouterr() == ("", "")
+
+
+def test_only_a_file_of_its_own_is_read(tmp_path: Path) -> None:
+    (tmp_path / "real.pdf").write_bytes(pdf(["Text."]))
+    (tmp_path / "link.pdf").symlink_to("real.pdf")
+    for name, reason in (
+        ("link.pdf", "is a symbolic link"),
+        (".", "is not a regular file"),
+        ("none.pdf", "is missing"),
+    ):
+        with pytest.raises(TextError, match=reason):
+            read_pdf(tmp_path / name)
 
 
 def test_what_the_parser_remarks_stays_silent(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 from ragsmith.families import FAMILIES
 from ragsmith.genes import Candidate, configuration
-from ragsmith.registry import load_techniques
 from ragsmith.space import make_gene
 from ragsmith.store import ProposalRow, ResultRow, RunState, Store
 
@@ -21,7 +20,6 @@ RERANKINGS = ["none", "cross_encoder"]
 
 
 def candidate(**genes: str) -> Candidate:
-    load_techniques()
     chosen = {**PLAIN, **genes}
     return tuple(make_gene(family.name, chosen.get(family.name, "none")) for family in FAMILIES)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ragsmith.families import passage_compress
 from ragsmith.models import LanguageModel
-from ragsmith.tasks import Task, text
+from ragsmith.tasks import Input, Task, text
 from ragsmith.types import Passage, Passages, Question
 
 if TYPE_CHECKING:
@@ -88,14 +88,13 @@ def tree_summarize(
         )
     while len(passages) > 1:
         groups = [passages[start : start + fan_in] for start in range(0, len(passages), fan_in)]
-        passages = tuple(_summary(question, group, language_model, max_words) for group in groups)
+        texts = [tuple(passage.text for passage in group) for group in groups]
+        asked: list[dict[str, Input]] = [
+            {"question": question.text, "passages": each, "words": max_words} for each in texts
+        ]
+        summaries = language_model.run_all(SUMMARISE, asked)
+        passages = tuple(joined(summary, group) for summary, group in zip(summaries, groups, strict=True))
     return passages
-
-
-def _summary(question: Question, group: Passages, language_model: LanguageModel, words: int) -> Passage:
-    texts = tuple(passage.text for passage in group)
-    summary = language_model.run(SUMMARISE, question=question.text, passages=texts, words=words)
-    return joined(summary, group)
 
 
 def joined(summary: str, group: Sequence[Passage]) -> Passage:

@@ -9,7 +9,7 @@ from ragsmith.families import pre_embedding
 from ragsmith.models import LanguageModel
 from ragsmith.tasks import Task, told, unmarked
 from ragsmith.text import STOP_WORDS, words
-from ragsmith.types import Chunk, Chunks, Entries, IndexEntry
+from ragsmith.types import Chunks, Entries, IndexEntry
 
 if TYPE_CHECKING:
     from ragsmith.models.extractive import ExtractiveModel
@@ -75,11 +75,12 @@ def contextual_chunk_headers(chunks: Chunks, *, language_model: LanguageModel, s
     chunk alone and then shows it to the generator: here the document's own headings come first, and only the key
     changes.
     """
-    return tuple(IndexEntry((_key(chunk, language_model, source),), chunk) for chunk in chunks)
-
-
-def _key(chunk: Chunk, language_model: LanguageModel, source: str) -> str:
-    path = list(dict.fromkeys(part for part in (chunk.title, *chunk.headings) if part))
+    places = [" > ".join(dict.fromkeys(part for part in (chunk.title, *chunk.headings) if part)) for chunk in chunks]
     if source == "language_model":
-        path.append(language_model.run(WRITE_HEADER, passage=chunk.text, place=" > ".join(path)))
-    return f"{' > '.join(path)}\n\n{chunk.text}" if path else chunk.text
+        asked = [{"passage": chunk.text, "place": place} for chunk, place in zip(chunks, places, strict=True)]
+        written = language_model.run_all(WRITE_HEADER, asked)
+        places = [" > ".join(filter(None, pair)) for pair in zip(places, written, strict=True)]
+    return tuple(
+        IndexEntry((f"{place}\n\n{chunk.text}" if place else chunk.text,), chunk)
+        for chunk, place in zip(chunks, places, strict=True)
+    )

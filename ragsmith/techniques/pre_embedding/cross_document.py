@@ -67,13 +67,17 @@ def cross_document(
         found = around_anchors(names, vectors, size, min_cosine)
     else:
         found = clusters(vectors, [tokens(text) for text in texts], cluster_tokens, "diagonal") if texts else []
-    made: list[Chunk] = []
+    groups = {}
     for members in found:
         group = [chunk for i in members for chunk in carriers[names[i]]]
         if len(members) > 1 and len({chunk.doc for chunk in group}) > 1:
-            passages = shared_out([texts[i] for i in members], cluster_tokens)
-            text = language_model.run(SUMMARISE, passages=passages, words=max_words)
-            made.append(summary_node("@1", text, 1, group, (language_model.id, cluster_tokens, max_words)))
+            groups[members] = group
+    passages = [shared_out([texts[i] for i in members], cluster_tokens) for members in groups]
+    summaries = language_model.run_all(SUMMARISE, [{"passages": each, "words": max_words} for each in passages])
+    made_with = (language_model.id, cluster_tokens, max_words)
+    made = [
+        summary_node("@1", text, 1, group, made_with) for text, group in zip(summaries, groups.values(), strict=True)
+    ]
     return tuple(IndexEntry((chunk.text,), chunk) for chunk in (*chunks, *made))
 
 

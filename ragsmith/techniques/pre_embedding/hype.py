@@ -9,7 +9,7 @@ from ragsmith.families import pre_embedding
 from ragsmith.models import LanguageModel
 from ragsmith.tasks import Task, questions
 from ragsmith.text import STOP_WORDS, words
-from ragsmith.types import Chunk, Chunks, Entries, IndexEntry
+from ragsmith.types import Chunks, Entries, IndexEntry
 
 if TYPE_CHECKING:
     from ragsmith.models.extractive import ExtractiveModel
@@ -84,9 +84,8 @@ def hype(chunks: Chunks, *, language_model: LanguageModel, n: int = 3, keep_text
     Helps when questions and documents use different words. Costs one call a chunk, once a corpus. The paper indexes the
     questions alone; then a fact that no question is about cannot be found, so by default the text is a key as well.
     """
-    return tuple(IndexEntry(_keys(chunk, language_model, n, keep_text), chunk) for chunk in chunks)
-
-
-def _keys(chunk: Chunk, language_model: LanguageModel, n: int, keep_text: bool) -> tuple[str, ...]:
-    asked = language_model.run(ASK_QUESTIONS, passage=chunk.text, n=n)[:n]
-    return (chunk.text, *asked) if keep_text else asked
+    asked = language_model.run_all(ASK_QUESTIONS, [{"passage": chunk.text, "n": n} for chunk in chunks])
+    return tuple(
+        IndexEntry((chunk.text, *found[:n]) if keep_text else found[:n], chunk)
+        for chunk, found in zip(chunks, asked, strict=True)
+    )

@@ -105,11 +105,10 @@ def raptor(
             groups = _groups(nodes, embedder, cluster_tokens, covariance)
             if len(groups) >= len(nodes):
                 break
-            nodes = [
-                group[0] if len(group) == 1 else _summarised(group, level, language_model, cluster_tokens, max_words)
-                for group in groups
-            ]
-            made += [node for node in nodes if node.level == level]
+            summed = _summarised([g for g in groups if len(g) > 1], level, language_model, cluster_tokens, max_words)
+            made += summed
+            alone = [group[0] for group in groups if len(group) == 1]
+            nodes = sorted((*summed, *alone), key=_place)
     return tuple(IndexEntry((chunk.text,), chunk) for chunk in (*chunks, *made))
 
 
@@ -125,11 +124,17 @@ def _groups(nodes: Sequence[Chunk], embedder: Embedder, limit: int, covariance: 
     return sorted((sorted(group, key=_place) for group in merged.values()), key=lambda group: list(map(_place, group)))
 
 
-def _summarised(group: Sequence[Chunk], level: int, model: LanguageModel, limit: int, words: int) -> Chunk:
-    doc = group[0].doc
-    passages = shared_out([node.text for node in group], limit)
-    text = model.run(SUMMARISE, passages=passages, words=words)
-    return summary_node(f"{doc}@{level}", text, level, group, (model.id, limit, words), doc=doc, title=group[0].title)
+def _summarised(
+    groups: Sequence[Sequence[Chunk]], level: int, model: LanguageModel, limit: int, words: int
+) -> list[Chunk]:
+    passages = [shared_out([node.text for node in group], limit) for group in groups]
+    texts = model.run_all(SUMMARISE, [{"passages": each, "words": words} for each in passages])
+    made_with = (model.id, limit, words)
+    named = [(group[0].doc, group[0].title) for group in groups]
+    return [
+        summary_node(f"{doc}@{level}", text, level, group, made_with, doc=doc, title=title)
+        for text, group, (doc, title) in zip(texts, groups, named, strict=True)
+    ]
 
 
 def _place(node: Chunk) -> tuple[int, int, int, str]:

@@ -26,20 +26,26 @@ On the bundled questions the best of three chunks drawn at random has 0.12 in th
 has 0.35, which scores 61, and 0.5 or more in the best quarter.
 """
 
-_REASON = r"(?:(?:\s*[–—;:]|\s+-|\.)\s+|\s*\()(?!\s|\d|or\b|to\b).*"
-_LABEL = r"(?:(?:(?:the|my|final|overall|relevance)\s+)*(?:score|rating|relevance)[*_`]*\s*(?:[:=]|is\b))"
-_NUMBER = r"(-?\d+(?:\.\d+)?)[*_`\]]*(?:\s*(?:/|out of)\s*100\b|\s*%)?"
-_SCORE = re.compile(rf"[>#*_`\s]*{_LABEL}?[\s*_`\[]*{_NUMBER}[*_`\]]*(?:\.?\s*|{_REASON})", re.IGNORECASE)
+_REASON = r"(?!\s|\d|or\b|to\b).*"
+_LABEL = r"(?:(?:the|my|final|overall|relevance)\s+)*(?:score|rating|relevance)[*_`]*\s*(?:[:=]|is\b)"
+_NUMBER = r"[\s*_`\[]*(-?\d+(?:\.\d+)?)[*_`\]]*(?:\s*(?:/|out of)\s*100\b|\s*%)?[*_`\]]*"
+_LABELLED = re.compile(r"\b(?:score|rating|relevance)\b(?:\W|is\b)*\d", re.IGNORECASE)
+_SCORE = re.compile(
+    rf"[>#*_`\s]*{_LABEL}{_NUMBER}(?:\.?\s*|(?:(?:\s*[–—;:]|\s+-|\.)\s+|\s*\(){_REASON})", re.IGNORECASE
+)
+_BARE = re.compile(rf"[>#*_`\s]*{_NUMBER}(?:\.?\s*|(?:(?:\s*[–—;]|\s+-)\s+|\s*\(){_REASON})")  # no "1. item" of a list
 
 
 def score(reply: str) -> float:
-    """Read a score from 1 to 100, alone on its line or with a reason after it.
+    """Read a score from 1 to 100, alone on its line or with a reason after it; one that is called so goes first.
 
     Raises:
         ValueError: no line is a score, lines give different ones, or it is out of range. To take an unreadable
             judgement for 100 would let a judge that does not work accept everything.
     """
-    matches = [_SCORE.fullmatch(line) for line in clean(reply).splitlines()]
+    lines = clean(reply).splitlines()
+    labelled = [line for line in lines if _LABELLED.search(line)]
+    matches = [(_SCORE if labelled else _BARE).fullmatch(line) for line in labelled or lines]
     scores = {float(match[1]) for match in matches if match}
     if len(scores) != 1:
         raise ValueError(f"the judgement {reply.strip()[:80]!r} cannot be read; expected one number from 1 to 100")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ragsmith.families import query_expansion
@@ -28,13 +27,33 @@ ADDED = 6
 """Words that feedback adds where the corpus has no code, or no table, on the question."""
 
 
+_NONE = re.compile(
+    r"\W*none(?:\W*|\W*[.:;,(–—\n][^|]*|\s+-\s[^|]*)"
+    r"|no (?:\w+ )?(?:code|snippet|table|rows?)\b[^|\n]{0,60}\b(?:can|could|would|answers?)\b[^|]*",
+    re.IGNORECASE,
+)
+_BLOCK = re.compile(r"(?:```|~~~)[\w+#-]*[ \t]*\n(.*?)(?:\n[ \t]*(?:```|~~~)|\Z)", re.DOTALL)
+
+
 def hypothesis(reply: str, label: str) -> str:
     """Read an imagined text; "" if the model says ``none``, as it may where the modality does not suit the question.
 
     Raises:
         ValueError: the reply is blank or a refusal.
     """
-    return "" if clean(reply, label).strip(" .").lower() == "none" else told(reply, label)
+    return "" if _NONE.fullmatch(clean(reply, label)) else told(reply, label)
+
+
+def imagined_code(reply: str) -> str:
+    """Read a snippet as `hypothesis`; of a reply with fenced blocks, only what stands in them."""
+    found = hypothesis(reply, "code|snippet")
+    return "\n\n".join(filter(str.strip, _BLOCK.findall(found))) or found
+
+
+def imagined_rows(reply: str) -> str:
+    """Read rows as `hypothesis`; where there are rows, without the remarks around them."""
+    found = hypothesis(reply, "table|rows?")
+    return "\n".join(line for line in found.splitlines() if "|" in line or "\t" in line) or found
 
 
 # --- code ------------------------------------------------------------------------------------------------------------
@@ -89,7 +108,7 @@ CODE = Task(
         "would answer this question. Use the names that such code would use. Whether it runs does not matter: it "
         "serves to find real code. Reply with the code alone, or with the one word NONE if no code could answer."
     ),
-    parse=partial(hypothesis, label="code|snippet"),
+    parse=imagined_code,
     offline=code_offline,
     max_tokens=256,
 )
@@ -141,7 +160,7 @@ TABLE = Task(
         "such a table would use. Whether the values are true does not matter: the rows serve to find real ones. Reply "
         "with the rows alone, or with the one word NONE if no table could answer."
     ),
-    parse=partial(hypothesis, label="table|rows?"),
+    parse=imagined_rows,
     offline=table_offline,
     max_tokens=256,
 )

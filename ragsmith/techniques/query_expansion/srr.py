@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from ragsmith.families import query_expansion
-from ragsmith.fusion import normalised, reciprocal_rank_fusion
 from ragsmith.models import LanguageModel
+from ragsmith.reflection import Candidates, Round, converged, kept, reflect
 from ragsmith.tasks import Task, clean, unmarked
 from ragsmith.techniques.query_expansion.decomposition import sub_questions_offline
 from ragsmith.techniques.query_expansion.multi_query import paraphrases_offline
@@ -21,14 +20,8 @@ from ragsmith.types import Hits, Question, Search
 if TYPE_CHECKING:
     from ragsmith.models.extractive import ExtractiveModel
 
-Candidates = tuple[tuple[str, float], ...]
-"""Queries, each with the probability in [0, 1] that its writer gives it."""
-
 SAMPLED = 5
 """Candidates of one verbalised sampling, as in the paper's appendix A."""
-
-FIRST = 5
-"""Hits whose scores make up the confidence."""
 
 SUFFICIENT = 0.4
 """Least evidence for the offline verdict.
@@ -43,21 +36,32 @@ ADDED = 5
 
 # --- the controller --------------------------------------------------------------------------------------------------
 
-_NOT = r"\b(?:not|no|never|without|lacks?|cannot|\w+n['’]t)\s+(?:[\w-]+\s+){0,3}"
+_NOT = r"\b(?:not|no|never|without|lacks?|cannot|part(?:ial)?ly|hardly|barely|\w+n['’]t)\s+(?:[\w-]+\s+){0,3}"
 _LABEL = re.compile(rf"({_NOT})?\b(in)?sufficient\b", re.IGNORECASE)
+_ALONE = re.compile(
+    rf"\W*(?:(?:final |my |the )*(?:verdict|answer|decision)\W+(?:is\W+)?)?{_LABEL.pattern}\W*", re.IGNORECASE
+)
+_CLAUSE = r"[^.!?;:\n]"
+_OPEN_QUESTION = re.compile(  # says what would be, or asks
+    rf"{_CLAUSE}*\?|\b(?:whether|if|would|could|might|may|should)\b{_CLAUSE}*?\b(?:in)?sufficient\b", re.IGNORECASE
+)
 
 
 def verdict(reply: str) -> bool:
-    """Read the first ``Sufficient`` or ``Insufficient`` of a reply; ``not sufficient`` is ``Insufficient``.
+    """Read ``Sufficient`` or ``Insufficient``, alone on a line or else the first; ``not sufficient`` is the latter.
 
     Raises:
-        ValueError: neither word is there, or it says ``not insufficient``. To take an unreadable verdict for
-            ``Sufficient`` would hide a controller that does not work.
+        ValueError: neither word is there, it says ``not insufficient``, or two lines differ. To take an unreadable
+            verdict for ``Sufficient`` would hide a controller that does not work.
     """
-    label = _LABEL.search(clean(reply))
-    if not label or (label[1] and label[2]):
+    said = _OPEN_QUESTION.sub("", clean(reply))
+    labels = [match for line in said.splitlines() if (match := _ALONE.fullmatch(line))]
+    labels = labels or [match for match in (_LABEL.search(said),) if match]
+    verdicts = {None if label[1] and label[2] else not (label[1] or label[2]) for label in labels}
+    found = verdicts.pop() if len(verdicts) == 1 else None
+    if found is None:
         raise ValueError(f"the verdict {reply.strip()[:80]!r} cannot be read; expected Sufficient or Insufficient")
-    return not (label[1] or label[2])
+    return found
 
 
 def sufficient_offline(
@@ -104,7 +108,9 @@ CONTROL = Task(
 # --- verbalised sampling ---------------------------------------------------------------------------------------------
 
 _OPEN = re.compile(r"<query>", re.IGNORECASE)
-_BLOCK = re.compile(r"(.*?)(?:</query>)?\s*<probability>\s*([-+]?(?:\d+(?:[.,]\d+)?|[.,]\d+))\s*(%?)", re.DOTALL | re.I)
+_BLOCK = re.compile(
+    r"(.*?)(?:</query>)?\s*<probability>\s*([-+]?(?:\d+(?:[.,]\d+)?|[.,]\d+))(?![\d.,/]|\s*\Z)\s*(%?)", re.DOTALL | re.I
+)
 
 _FORM = (
     "Write each in this form, with the probability that a search for it finds what is needed, from 0 to 1, and nothing "
@@ -113,7 +119,7 @@ _FORM = (
 
 
 def sampled(reply: str) -> Candidates:
-    """Read tagged queries with their probabilities, which are clipped to [0, 1]; a block that lacks either is dropped.
+    """Read tagged queries with their probabilities, which are clipped to [0, 1]; a block that lacks either, or is cut, is dropped.
 
     Raises:
         ValueError: no block is left.
@@ -191,94 +197,7 @@ SUB_QUERIES = Task(
 )
 
 
-# --- the loop --------------------------------------------------------------------------------------------------------
-
-Stop = Literal["sufficient", "converged", "budget", "no candidate"]
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """One search, what the controller was shown of it, and its verdict."""
-
-    query: str
-    hits: Hits
-    passages: tuple[str, ...]
-    sufficient: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Reflection:
-    """What happened: the searches in order, and why there was no further one."""
-
-    rounds: tuple[Round, ...]
-    stop: Stop
-
-
-def reflect(
-    question: str,
-    look: Callable[[str], Round],
-    propose: Callable[[Round], Candidates],
-    settled: Callable[[Hits, Hits], bool],
-    reformulations: int,
-) -> Reflection:
-    """Look, reformulate, look again: ``1 + reformulations`` searches at most, whatever controller and sampler say.
-
-    ``look`` searches and judges, ``propose`` writes candidates for the next query, and ``settled`` compares the new
-    hits with the last ones. No query is searched twice.
-    """
-    rounds: list[Round] = []
-    query = question
-    for left in range(reformulations, -1, -1):
-        rounds.append(look(query))
-        if rounds[-1].sufficient:
-            return Reflection(tuple(rounds), "sufficient")
-        if len(rounds) > 1 and settled(rounds[-1].hits, rounds[-2].hits):
-            return Reflection(tuple(rounds), "converged")
-        if left:
-            fresh = most_probable(propose(rounds[-1]), tried=[done.query for done in rounds])
-            if fresh is None:
-                return Reflection(tuple(rounds), "no candidate")
-            query = fresh
-    return Reflection(tuple(rounds), "budget")
-
-
-def most_probable(candidates: Candidates, tried: Iterable[str]) -> str | None:
-    """The most probable query, of equals the first, that was not tried; case and white space make no difference."""
-    known = {_folded(query) for query in tried}
-    fresh = [candidate for candidate in candidates if _folded(candidate[0]) not in known]
-    return max(fresh, key=lambda candidate: candidate[1])[0] if fresh else None
-
-
-def _folded(query: str) -> str:
-    return " ".join(query.casefold().split())
-
-
-def converged(now: Hits, before: Hits, *, rule: str, beta: float, tau: float) -> bool:
-    """Whether the stopping rule ends the loop between two searches."""
-    if rule == "none":
-        return False
-    one, other = ({hit.chunk.id for hit in hits} for hits in (now, before))
-    similarity = len(one & other) / len(one | other) if one | other else 1.0  # Jaccard
-    change = abs(confidence(now) - confidence(before))
-    # as printed: Delta_t = Sim(D_t, D_t-1) + beta |Conf(D_t) - Conf(D_t-1)|;  corrected: 1 - Sim in the place of Sim
-    delta = (similarity if rule == "as_printed" else 1 - similarity) + beta * change
-    return delta < tau
-
-
-def confidence(hits: Hits) -> float:
-    """Mean of the five best normalised scores: high where the first hits are alike and stand out from the rest."""
-    best = sorted(normalised(hits, "minmax"), reverse=True)[:FIRST]
-    return sum(best) / len(best) if best else 0.0
-
-
-def kept(reflection: Reflection, keep: str) -> Hits:
-    """The hits that are returned: evidence found sufficient as it is, else what ``keep`` says."""
-    rounds = reflection.rounds
-    if reflection.stop == "sufficient" or keep == "last" or len(rounds) == 1:
-        return rounds[-1].hits
-    if keep == "best_conf":
-        return max(rounds, key=lambda done: confidence(done.hits)).hits
-    return reciprocal_rank_fusion(done.hits for done in rounds)
+# --- the technique ---------------------------------------------------------------------------------------------------
 
 
 @query_expansion(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.families import retrieval
-from ragsmith.index import Index, best_places
+from ragsmith.index import Index, best_places, queries_of
 from ragsmith.models import Embedder
 from ragsmith.scopes import Scope, cosines, scopes, word_scores
 from ragsmith.types import Hit, Hits, Queries, Rankings, Scale, Survival
@@ -111,7 +111,7 @@ def pool(
     budgets = {"document": document_budget, "section": section_budget, "chunk": chunk_budget}
     held = scopes(index)
     listed = 3 * max(budgets[scope.name] for scope in held)
-    vectors = embedder.embed(queries) if queries else np.zeros((0, index.vectors(embedder).shape[1]))
+    vectors = queries_of(embedder, queries) if queries else np.zeros((0, index.vectors(embedder).shape[1]))
     similar = [cosines(index, scope, vectors.astype(np.float64), embedder) for scope in held]
     rankings: list[Hits] = []
     for number, query in enumerate(queries):

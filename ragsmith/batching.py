@@ -1,0 +1,54 @@
+"""Micro-batches: what many threads ask of a model at about the same time, asked together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Generic, TypeVar
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+class Batcher(Generic[A, B]):
+    """Runs ``run`` on up to ``size`` items at a time; whoever comes first waits ``window`` seconds for others."""
+
+    def __init__(self, run: Callable[[list[A]], Sequence[B]], *, size: int = 64, window: float = 0.004) -> None:
+        self._run = run
+        self._size = size
+        self._window = window
+        self._lock = threading.Lock()
+        self._full = threading.Event()
+        self._waiting: list[tuple[A, Future[B]]] = []
+
+    def __call__(self, items: Sequence[A]) -> list[B]:
+        """The results for ``items``, in their order; if the batch fails, it fails for everyone in it."""
+        if len(items) >= self._size:  # enough for batches of its own
+            return [result for part in self._parts(list(items)) for result in self._run(part)]
+        futures: list[Future[B]] = [Future() for _ in items]
+        with self._lock:
+            leads = not self._waiting
+            self._waiting += zip(items, futures, strict=True)
+            if len(self._waiting) >= self._size:
+                self._full.set()
+        if leads:
+            self._full.wait(self._window)
+            with self._lock:
+                batch, self._waiting = self._waiting, []
+                self._full.clear()
+            self._answer(batch)
+        return [future.result() for future in futures]
+
+    def _answer(self, batch: list[tuple[A, Future[B]]]) -> None:
+        try:
+            results = [result for part in self._parts([item for item, _ in batch]) for result in self._run(part)]
+        except BaseException as error:
+            for _, future in batch:
+                future.set_exception(error)
+            raise
+        for (_, future), result in zip(batch, results, strict=True):
+            future.set_result(result)
+
+    def _parts(self, items: list[A]) -> list[list[A]]:
+        return [items[start : start + self._size] for start in range(0, len(items), self._size)]

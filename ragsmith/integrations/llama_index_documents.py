@@ -1,0 +1,164 @@
+"""Documents of any LlamaIndex reader as documents of a data set, in memory or in a folder."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any
+
+from ragsmith.dataset_documents import FOLDER, default_title, document_file, read_documents
+from ragsmith.dataset_manifest import FILE as MANIFEST
+from ragsmith.dataset_manifest import read_manifest, written
+from ragsmith.datasets import make_dataset
+from ragsmith.document_kinds import kind_of
+from ragsmith.errors import DatasetError, UsageError
+from ragsmith.importers.imported import about
+from ragsmith.strict_text import FORBIDDEN, TextError
+from ragsmith.types import Dataset, Document, Modality
+
+if TYPE_CHECKING:
+    from llama_index.core.schema import BaseNode
+
+LONGEST_ID = 60
+"""Characters of a document's identifier, before a number that makes it unique."""
+BYTE_ORDER_MARK = "\ufeff"
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenDocuments:
+    """What became of the documents of a reader.
+
+    ``ids`` has for each that was written its LlamaIndex id and its identifier in the data set, in the order given;
+    ``skipped`` the LlamaIndex ids of those without text, such as images.
+    """
+
+    folder: Path
+    paths: tuple[Path, ...]
+    ids: tuple[tuple[str, str], ...]
+    skipped: tuple[str, ...]
+
+
+def dataset_from_documents(documents: Sequence[BaseNode], name: str = "documents") -> Dataset:
+    """A data set of these documents and no questions, to ask a pipeline about; a search needs questions as well.
+
+    Raises:
+        UsageError: none of them has text.
+    """
+    converted, _, _ = _convert(documents)
+    return make_dataset({"name": name}, converted, [])
+
+
+def write_documents(documents: Sequence[BaseNode], folder: str | Path, *, name: str | None = None) -> WrittenDocuments:
+    """Begin a data set in ``folder``: write ``dataset.yaml`` and ``documents/``, whole or not at all.
+
+    What it lacks to be searched is ``questions.jsonl``, with evidence that points into the texts as written here.
+    Control characters, which no document may have, become spaces. ``name`` is the folder's unless given.
+
+    Raises:
+        UsageError: ``folder`` exists and is not empty, or no document has text.
+        DatasetError: the name or a document cannot be part of a data set; lists every mistake.
+    """
+    folder = Path(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} is not an empty folder; give a new one")
+    converted, ids, skipped = _convert(documents)
+    described = about(folder, description="Documents read with LlamaIndex.", licence="not stated")
+    titles = {document.id: document.title for document in converted if document.title != default_title(document)}
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".ragsmith-") as temporary:
+        draft = Path(temporary)
+        (draft / MANIFEST).write_bytes(written(described | ({"name": name} if name else {}), titles).encode())
+        names = _write(converted, draft / FOLDER)
+        _, wrong = read_manifest(draft)
+        _, wrong_documents = read_documents(draft)
+        if mistakes := [*wrong, *wrong_documents]:
+            raise DatasetError(mistakes)
+        folder.mkdir(exist_ok=True)
+        for path in sorted(draft.iterdir()):
+            path.rename(folder / path.name)
+    return WrittenDocuments(folder, tuple(folder / FOLDER / file for file in names), ids, skipped)
+
+
+def _convert(
+    documents: Sequence[BaseNode],
+) -> tuple[list[Document], tuple[tuple[str, str], ...], tuple[str, ...]]:
+    """Documents with text, their ids there and here, and the ids of the others."""
+    converted: list[Document] = []
+    ids: list[tuple[str, str]] = []
+    skipped: list[str] = []
+    taken: set[str] = set()
+    for document in documents:
+        text = _clean(_text(document)).removeprefix(BYTE_ORDER_MARK)
+        if not text.strip():
+            skipped.append(document.node_id)
+            continue
+        converted.append(_document(document, text, taken))
+        ids.append((document.node_id, converted[-1].id))
+    if not converted:
+        raise UsageError(f"none of the {len(documents)} documents has text: choose a reader that extracts it")
+    return converted, tuple(ids), tuple(skipped)
+
+
+def _document(node: BaseNode, text: str, taken: set[str]) -> Document:
+    """A document of ``text`` that is named after its file, its page in it, or else its id."""
+    file = _said(node, "file_name")
+    kind = kind_of(file) if file else None
+    title = " ".join(_clean(_said(node, "title")).split())
+    if kind is not None and kind.modality is Modality.CODE:
+        suffix = PurePath(file).suffix
+        found = _unique(PurePath(file).stem, suffix, taken)
+        return Document(found, title or found, text, Modality.CODE)
+    page = _said(node, "page_label")
+    stem = PurePath(file).stem if file else node.node_id
+    found = _unique(f"{stem}_p{page}" if file and page else stem, "", taken)
+    plain = Document(found, found, text)
+    return Document(found, title or default_title(plain), text)
+
+
+def _unique(wanted: str, suffix: str, taken: set[str]) -> str:
+    """An identifier made of ``wanted`` that is safe in a file name, and not ``taken`` however a disk folds case."""
+    safe = re.sub(r"[^\w.()-]+", "_", unicodedata.normalize("NFC", wanted)).strip("._-")[:LONGEST_ID] or "document"
+    numbered = (f"{safe}{suffix}" if n == 1 else f"{safe}-{n}{suffix}" for n in count(1))
+    found = next(name for name in numbered if name.casefold() not in taken)
+    taken.add(found.casefold())
+    return found
+
+
+def _write(documents: Sequence[Document], folder: Path) -> list[str]:
+    """Write the documents' files; return their names in the same order."""
+    folder.mkdir()
+    names: list[str] = []
+    mistakes: list[str] = []
+    for document in documents:
+        try:
+            name, content = document_file(document)
+        except TextError as error:
+            mistakes.append(error.at(f"document {document.id!r}"))
+        else:
+            (folder / name).write_bytes(content.encode())
+            names.append(name)
+    if mistakes:
+        raise DatasetError(mistakes)
+    return names
+
+
+def _text(node: BaseNode) -> str:
+    """The text alone, without metadata put in front."""
+    from llama_index.core.schema import MetadataMode  # noqa: PLC0415  slow import, and made by whoever has a node
+
+    return node.get_content(metadata_mode=MetadataMode.NONE)
+
+
+def _said(node: BaseNode, key: str) -> str:
+    value: Any = node.metadata.get(key)
+    return str(value).strip() if isinstance(value, str | int) else ""
+
+
+def _clean(text: str) -> str:
+    """Forbidden characters as spaces, so that offsets stay what they were."""
+    return FORBIDDEN.sub(" ", text)

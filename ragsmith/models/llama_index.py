@@ -1,0 +1,238 @@
+"""Language models and embedders of LlamaIndex, any that there is, as models of ragsmith.
+
+They stay as their owner configured them, temperature and retries included; only the limit of tokens is the task's where
+the model has one. Keys, addresses and whatever else does not shape a reply are in no identifier, and what a provider
+says when it fails is not repeated, because it may quote a key.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsmith.canonical import digest
+from ragsmith.errors import ModelError, ModelUnavailable
+from ragsmith.gateway import Completion
+from ragsmith.models import Vectors
+from ragsmith.usage import Usage
+
+if TYPE_CHECKING:
+    from llama_index.core.base.embeddings.base import BaseEmbedding
+    from llama_index.core.llms import LLM
+
+T = TypeVar("T")
+Array = NDArray[np.float64]
+
+PLUMBING = frozenset(
+    {
+        *("api", "key", "keys", "token", "secret", "password", "credential", "credentials", "auth", "authorization"),
+        *("header", "headers", "cookies", "proxy", "proxies", "url", "uri", "endpoint", "host", "port", "region"),
+        *(
+            "organization",
+            "project",
+            "profile",
+            "timeout",
+            "retry",
+            "retries",
+            "batch",
+            "workers",
+            "limiter",
+            "session",
+        ),
+        *("verbose", "progress", "logger", "callback", "manager", "client", "cache", "folder", "dir"),
+    }
+)
+"""Words in the names of settings that say how a model is reached, and not what it replies."""
+
+REFUSED = frozenset({401, 402, 403, 404})
+"""HTTP for: the key, the account, or the model; no other request would fare better."""
+FAILURES_IN_A_ROW = 5
+"""Calls, over all threads, before a provider counts as down."""
+
+INPUT_TOKENS = ("prompt_tokens", "input_tokens", "prompt_eval_count")
+OUTPUT_TOKENS = ("completion_tokens", "output_tokens", "eval_count")
+
+
+class LlamaIndexChat:
+    """A `ragsmith.gateway.ChatModel` on a LlamaIndex ``LLM``. Asked again with another ``sample``, it is just asked."""
+
+    def __init__(self, model: LLM) -> None:
+        self._model = model
+        self._provider = _Provider()
+
+    @cached_property
+    def id(self) -> str:
+        """Class, model, temperature where there is one, and a digest of every setting that may shape a reply."""
+        temperature = getattr(self._model, "temperature", None)
+        sampling = "" if temperature is None else f"@temperature={temperature:g}"
+        return f"{_identity(self._model, self._model.metadata.model_name)}{sampling}"
+
+    def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+        """See `ragsmith.gateway.ChatModel`."""
+        model = _limited(self._model, max_tokens)
+        started = time.perf_counter()
+        reply = self._provider.ask(self.id, lambda: model.complete(prompt))
+        seconds = time.perf_counter() - started
+        if not reply.text.strip():
+            raise ModelError(f"{self.id}: the reply has no text")
+        if any("\ud800" <= character <= "\udfff" for character in reply.text):  # half a character
+            raise ModelError(f"{self.id}: the reply is not valid Unicode")
+        return Completion(reply.text, Usage(1, 0, 0, *_tokens(reply), seconds))
+
+
+class LlamaIndexEmbedder:
+    """A `ragsmith.models.Embedder` on a LlamaIndex ``BaseEmbedding``; a blank text is not sent and has the zero vector.
+
+    Queries are embedded with whatever instruction the model has for them.
+    """
+
+    def __init__(self, model: BaseEmbedding) -> None:
+        self._model = model
+        self._provider = _Provider()
+
+    @cached_property
+    def id(self) -> str:
+        """Class, model, and a digest of every setting that may shape a vector."""
+        return _identity(self._model, self._model.model_name)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Embed ``texts``: shape ``(len(texts), dimensions)``, rows of length 1, or 0 for a blank text.
+
+        Raises:
+            ModelError: the model failed, or gave vectors of a wrong number or size, or with numbers that are none.
+            ModelUnavailable: the provider refuses the key or the model, or is down.
+        """
+        return self._embed(texts, self._model.get_text_embedding_batch)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Like `embed`, for queries."""
+        return self._embed(texts, lambda queries: [self._model.get_query_embedding(query) for query in queries])
+
+    def _embed(self, texts: Sequence[str], embed: Callable[[list[str]], Any]) -> Vectors:
+        written = [row for row, text in enumerate(texts) if text.strip()]
+        if not texts:
+            return np.zeros((0, 0), dtype=np.float32)
+        vectors = np.zeros((len(texts), self._dimensions), dtype=np.float32)
+        if written:
+            found = self._asked([texts[row] for row in written], embed)
+            if found.shape[1] != self._dimensions:
+                raise ModelError(
+                    f"{self.id}: vectors of {found.shape[1]} numbers; expected {self._dimensions}, as before"
+                )
+            vectors[written] = found
+        return vectors
+
+    @cached_property
+    def _dimensions(self) -> int:
+        return int(self._asked(["text"], self._model.get_text_embedding_batch).shape[1])
+
+    def _asked(self, texts: list[str], embed: Callable[[list[str]], Any]) -> Array:
+        """Unit vectors, one for each text."""
+        given = self._provider.ask(self.id, lambda: embed(texts))
+        try:
+            rows = np.array(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ModelError(f"{self.id}: the vectors hold something else than numbers, or differ in length") from None
+        if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1]:
+            raise ModelError(f"{self.id}: an array of {rows.shape} came back for {len(texts)} texts")
+        if not np.isfinite(rows).all():
+            raise ModelError(f"{self.id}: a vector holds NaN or infinity")
+        largest = np.abs(rows).max(axis=1, keepdims=True)
+        if not largest.all():
+            raise ModelError(f"{self.id}: a vector is zero, though its text is not blank")
+        rows = rows / largest  # squares of large numbers would overflow
+        unit: Array = rows / np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, np.newaxis]
+        return unit
+
+
+class _Provider:
+    """Calls somebody else's code, and counts how often in a row that fails."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+        self._lock = threading.Lock()
+
+    def ask(self, name: str, call: Callable[[], T]) -> T:
+        """What ``call`` returns.
+
+        Raises:
+            ModelError: it failed.
+            ModelUnavailable: key or model are refused, or it failed too often in a row.
+        """
+        try:
+            answer = call()
+        except Exception as error:  # noqa: BLE001  every provider raises errors of its own
+            status = getattr(error, "status_code", None)
+            problem = f"{name}: {type(error).__name__}" + (f" (HTTP {status})" if isinstance(status, int) else "")
+        else:
+            self._failures = 0
+            return answer
+        # outside the handler: the provider's message, which may quote a key, does not become part of the traceback
+        if status in REFUSED:
+            raise ModelUnavailable(f"{problem}: the provider refuses the key or the model")
+        with self._lock:
+            self._failures += 1
+            failures = self._failures
+        if failures >= FAILURES_IN_A_ROW:
+            raise ModelUnavailable(f"{problem}; {failures} requests in a row failed: run the same command later")
+        raise ModelError(problem)
+
+
+def _limited(model: LLM, max_tokens: int) -> LLM:
+    """The model with the task's limit of tokens, or its own if that is lower; as it is where it has no such setting.
+
+    Set on a copy, because every class knows under which name its provider wants the limit.
+    """
+    if "max_tokens" not in type(model).model_fields:
+        return model
+    own = getattr(model, "max_tokens", None)
+    limited: LLM = model.model_copy(update={"max_tokens": min(own, max_tokens) if own else max_tokens})
+    return limited
+
+
+def _identity(model: Any, name: str) -> str:
+    settings = {key: _plain(getattr(model, key)) for key in sorted(type(model).model_fields) if not _is_plumbing(key)}
+    kind = type(model)
+    return f"llama_index:{kind.__name__}:{name}:{digest(kind.__module__, kind.__qualname__, settings)[:16]}"
+
+
+def _is_plumbing(name: str) -> bool:
+    return not PLUMBING.isdisjoint(name.lower().replace("-", "_").split("_"))
+
+
+def _plain(value: Any) -> Any:
+    """A setting in JSON's types; of anything else, what it is: a secret, a client, a function by its name."""
+    if isinstance(value, Enum):
+        return _plain(value.value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items() if not _is_plumbing(str(key))}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    named = value if hasattr(value, "__qualname__") else type(value)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def _tokens(reply: Any) -> tuple[int, int]:
+    """Tokens read and written as the provider counts them; 0 where it does not say."""
+    raw = reply.raw
+    usage = raw.get("usage") if isinstance(raw, Mapping) else getattr(raw, "usage", None)
+    places = [reply.additional_kwargs, usage, raw]
+    return _count(places, INPUT_TOKENS), _count(places, OUTPUT_TOKENS)
+
+
+def _count(places: Sequence[Any], names: Sequence[str]) -> int:
+    for place in places:
+        for name in names:
+            value = place.get(name) if isinstance(place, Mapping) else getattr(place, name, None)
+            if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+                return value
+    return 0

@@ -1,0 +1,100 @@
+"""Which weights a model's name stands for: the contents of a folder, or a commit of a repository on the hub.
+
+A name alone does not say what a model computes: folders change, and so do the branches of a repository.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from ragsmith.errors import MissingExtra, UsageError
+
+_REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?")
+_DESCRIBED_BY = ("modules.json", "config.json")
+"""A sentence-transformers model has the first of these files, every other model the second."""
+_OTHER_RUNTIMES = frozenset({"onnx", "openvino"})
+_PIECE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """What to load, and what identifies it; ``revision`` is the commit of a repository, None for a folder."""
+
+    location: str
+    revision: str | None
+    id: str
+
+
+def find_weights(model: str, revision: str | None = None) -> Weights:
+    """Find a folder, or else a repository: in the hub's cache, on the hub where ``HF_HUB_OFFLINE`` does not forbid it.
+
+    Raises:
+        UsageError: there is neither.
+        MissingExtra: a repository is named, and huggingface-hub is not installed.
+    """
+    if Path(model).is_dir():
+        if revision is not None:
+            raise UsageError(f"{model!r} is a folder and has no revision {revision!r}: leave the revision out")
+        return Weights(model, None, folder_id(Path(model)))
+    if not _REPOSITORY.fullmatch(model):
+        raise UsageError(f"{model!r} is no folder and no name of a model on the hub: give a folder, or owner/name")
+    commit = _commit(model, revision)
+    return Weights(model, commit, f"{model}@{commit}")
+
+
+def folder_id(folder: Path) -> str:
+    """Return ``sha256-`` and 32 hexadecimal digits over names and contents of the files that a model is loaded from.
+
+    Its place, hidden files, descriptions (``*.md``) and exports for other runtimes do not count.
+    """
+    paths = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    state = hashlib.sha256()
+    for name in sorted(filter(_counts, paths)):
+        state.update(f"{name}\0{_file_digest(paths[name])}\0".encode())
+    return f"sha256-{state.hexdigest()[:32]}"
+
+
+def installed_version(package: str, extra: str) -> str:
+    """The version of ``package``. Raises MissingExtra, which names the command that installs ``extra``."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        raise MissingExtra(package, extra) from None
+
+
+def _counts(name: str) -> bool:
+    parts = name.split("/")
+    hidden = any(part.startswith(".") for part in parts)
+    return not (hidden or name.lower().endswith(".md") or _OTHER_RUNTIMES.intersection(parts[:-1]))
+
+
+def _file_digest(path: Path) -> str:
+    state = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            state.update(piece)
+    return state.hexdigest()
+
+
+def _commit(model: str, revision: str | None) -> str:
+    """The commit that a branch, tag or abbreviation stands for, read off the place of a file in the hub's cache."""
+    try:
+        from huggingface_hub import hf_hub_download  # noqa: PLC0415  0.3 s
+        from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtra("huggingface-hub", "sentence-transformers") from None
+    problem: Exception | None = None
+    for name in _DESCRIBED_BY:
+        try:
+            return Path(hf_hub_download(model, name, revision=revision)).parent.name
+        except (HfHubHTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+            problem = error
+    at = f" at revision {revision!r}" if revision else ""
+    raise UsageError(
+        f"the model {model!r}{at} was not found, neither in the hub's cache nor, unless HF_HUB_OFFLINE is set, on the "
+        f"hub: check its name (owner/name), or give a folder ({type(problem).__name__})"
+    )

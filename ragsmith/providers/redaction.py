@@ -1,0 +1,69 @@
+"""Redaction: no secret leaves in an error, a log or a traceback, even when a server repeats it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+from urllib.parse import quote
+
+HIDDEN = "***"
+SHORTEST_SECRET = 8
+"""Characters; shorter values are placeholders such as ``none`` or ``ollama``, and words of any message."""
+
+_NAMES_OF_SECRETS = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE)
+_NAME = r"(?:proxy-)?authorization|(?:x-)?(?:goog-)?api[-_]?key|(?:client|access|auth)[-_](?:secret|token|key)|password"
+_HEADER = re.compile(
+    rf"""((?:{_NAME})["']?\s*[:=,]\s*(?:b(?=["']))?["']?)((?:(?:bearer|basic|token|key)\s+)?[^\s"',;&}})\]]+)""",
+    re.IGNORECASE,
+)
+_BEARER = re.compile(r"\b((?:bearer|basic)\s+)([\w.~+/=-]{8,})", re.IGNORECASE)
+_QUERY = re.compile(r"([?&](?:[\w-]*(?:key|token|secret|signature|password)|sig|code)=)[^&#\s\"'<>]+", re.IGNORECASE)
+_USERINFO = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/\s@\"'<>]+@", re.IGNORECASE)
+_KNOWN_FORMS = re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|jina)[-_][\w-]{16,}")
+
+_remembered: set[str] = set()
+
+
+def remember_secret(value: str) -> None:
+    """Hide ``value`` from now on wherever `redacted` is applied; one of under 8 characters is no secret."""
+    if len(value.strip()) >= SHORTEST_SECRET:
+        _remembered.add(value.strip())
+
+
+def redacted(text: str) -> str:
+    """``text`` without secrets: known values, keys of the environment, credentials in headers and URLs."""
+    for secret in sorted(_known(), key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    text = _HEADER.sub(rf"\1{HIDDEN}", text)
+    text = _BEARER.sub(rf"\1{HIDDEN}", text)
+    text = _QUERY.sub(rf"\1{HIDDEN}", text)
+    text = _USERINFO.sub(rf"\1{HIDDEN}@", text)
+    return _KNOWN_FORMS.sub(HIDDEN, text)
+
+
+def _known() -> set[str]:
+    """Every value to be hidden, also as it stands in a URL or in JSON."""
+    values = set(_remembered)
+    values |= {value.strip() for name, value in os.environ.items() if _NAMES_OF_SECRETS.search(name)}
+    secrets = {value for value in values if len(value) >= SHORTEST_SECRET}
+    return secrets | {quote(value, safe="") for value in secrets} | {json.dumps(value)[1:-1] for value in secrets}
+
+
+class Redacting(logging.Filter):
+    """Lets every record pass, without its secrets."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Replace what the record says."""
+        record.msg, record.args = redacted(record.getMessage()), ()
+        return True
+
+
+REDACTING = Redacting()
+
+
+def redact_logs(*loggers: str) -> None:
+    """Apply `redacted` to what ``loggers`` say; a second time changes nothing."""
+    for name in loggers:
+        logging.getLogger(name).addFilter(REDACTING)
