@@ -78,7 +78,6 @@ ROWS = (
     Row("SSCC", {"passage_filter": ("sscc", {"objective": "recall"})}, RERANKED, "ndcg_10"),
     Row("SSCC", {"passage_filter": ("sscc", {"per_scale": False})}, RERANKED, "ndcg_10"),
     Row("SSCC", {"passage_filter": "sscc"}, FLAT, "ndcg_10"),
-    Row("SSCC", {"passage_filter": "sscc"}, REPLACING_CRAG | RERANKED, "ndcg_10"),
     Row("CRAG", REPLACING_CRAG, RERANKED, "ndcg_10", "CRAG that replaces the list harms (the released results)", -1),
     Row("CRAG", expansion("crag"), RERANKED, "ndcg_10"),
     Row("CRAG", expansion("crag"), REPLACING_CRAG | RERANKED, "ndcg_10"),

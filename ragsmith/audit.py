@@ -123,7 +123,7 @@ def _finding(probe: Probe, alone: Evaluation, without: Evaluation) -> Finding:
         str(probe.gene),
         difference(probe.candidate, probe.reference),
         len(both),
-        len(alone.failures),
+        len({*alone.failures, *without.failures}),
         differs / len(both) if both else None,
         added("calls"),
         added("texts_embedded"),

@@ -181,7 +181,8 @@ class Evaluator:
         self.reused += len(distinct) * len(questions) - len(jobs)
         self._describe_new(distinct)
         for key, failure in unfit.items():
-            self._put([ResultRow(key, question, "failed", failure) for question in questions])
+            new = [question for question in questions if not self._is_known(key, question)]
+            self._put([ResultRow(key, question, "failed", failure) for question in new])
         able = [job for job in jobs if distinct[job[0]][0] not in unfit]
         if able:
             self._compute(distinct, able)

@@ -153,7 +153,7 @@ class Pipeline:
         for example in ordered(examples):
             engine = self.setup.engine()
             engine.take_over(warm, self.candidate)
-            able = facing(self.candidate, self.setup.dataset.digest, example.id)
+            able = facing(self.candidate, example.question)
             started = clock()
             engine.answer(able, Question(example.question))
             found[example.id] = clock() - started

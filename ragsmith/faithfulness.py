@@ -117,11 +117,14 @@ FEWEST_WORDS = 4
 _SAYS_NOTHING = frozenset(("yes",))  # "no" is a function word, and they are no terms
 _JOINT = re.compile(r";\s+|,?\s+(?:but|yet)\s+|,\s+(?:and|or|nor|so)\s+")
 _DECLINES = re.compile(
-    r"(?:(?:i['’]m |i am )?(?:very )?sorry,? (?:but )?|unfortunately,? )?(?:i (?:do not|don['’]t) know\b|(?:the|these)"
-    r" (?:\w+ )?(?:passages?|context|documents?|sources?|texts?) (?:do|does)(?: not|n['’]t) (?:\w+ )?(?:answer|contain"
-    r"|give|include|mention|provide|say|specify|state|tell)\b)",
+    r"(?:(?:i['’]m |i am )?(?:very )?sorry,? (?:but )?|unfortunately,? )?"
+    r"(?:i (?:do not|don['’]t) know\b(?:(?!,? (?:but|however|yet)\b)[^;:])*"
+    r"|(?:the|these) (?:(?:given|provided|above|retrieved|numbered) )?(?:passages?|context|documents?|sources?|texts?)"
+    r" (?:do|does)(?: not|n['’]t) (?:\w+ )?(?:answer|contain|give|include|mention|provide|say|specify|state|tell)\b"
+    r"(?:(?!,? (?:but|however|yet)\b)[^;:])*)",
     re.IGNORECASE,
 )
+"""One sentence that says that there is no answer, and nothing after a "but"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,7 @@ class _Statement:
 
 def declines(answer: str) -> bool:
     """Whether ``answer`` is one sentence that only says that there is no answer."""
-    return _DECLINES.match(answer.strip()) is not None and len(sentences(answer)) == 1
+    return _DECLINES.fullmatch(answer.strip()) is not None and len(sentences(answer)) == 1
 
 
 def claims_offline(model: ExtractiveModel, *, sample: int, question: str, answer: str) -> Claims:

@@ -1,14 +1,14 @@
 """Fitting: a technique that learns does so on search questions, and never answers one with what it learned from it.
 
 Search questions are answered with numbers learned on the other folds (cross-fitting), all others with numbers learned
-on all search questions. So a fitted pipeline's score means the same as any other's. The numbers are kept in the store,
-are part of the evaluation's key, and stand in report and exported file; a pipeline that has them needs no labels.
+on all search questions; where one fitted technique follows another, both were fitted without the same fold. So a fitted
+pipeline's score means the same as any other's. The numbers are kept in the store, are part of the evaluation's key, and
+stand in report and exported file; a pipeline that has them needs no labels.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -18,21 +18,22 @@ from ragsmith.canonical import digest
 from ragsmith.code import fingerprint
 from ragsmith.errors import StageFailed
 from ragsmith.families import FAMILIES
-from ragsmith.genes import Candidate, Fit, Gene
+from ragsmith.genes import Candidate, Fit, Gene, mark
 from ragsmith.pipeline import failing_as
 from ragsmith.runner import Job, Runner
 from ragsmith.setup import Setup
-from ragsmith.splits import folds
 from ragsmith.store import Store
-
-FOLDS = 5
 
 Failure = dict[str, Any]
 """What is recorded for each question of a candidate that could not be fitted: ``stage`` and ``error``."""
 
 
-def learn(gene: Gene, observations: Mapping[str, Any], held_out: Sequence[Sequence[str]], dataset: str) -> Fit:
-    """Solve for a gene's numbers, on all ``observations`` (by question) and without each group that is held out.
+Observations = Mapping[str, Any]
+"""What was observed, by question."""
+
+
+def solve(gene: Gene, observations: Observations) -> dict[str, Any]:
+    """A gene's numbers from ``observations``.
 
     Raises:
         StageFailed: the technique cannot learn from them.
@@ -41,14 +42,8 @@ def learn(gene: Gene, observations: Mapping[str, Any], held_out: Sequence[Sequen
     assert fitting is not None
     named = inspect.signature(fitting.solve).parameters
     parameters = {name: value for name, value in gene.parameters.items() if name in named}
-
-    def solve(questions: Sequence[str]) -> dict[str, Any]:
-        with failing_as(gene.technique.family, gene.technique.name):
-            return dict(fitting.solve([observations[question] for question in questions], **parameters))
-
-    ordered = sorted(observations)
-    parts = [(tuple(sorted(part)), solve([q for q in ordered if q not in part])) for part in held_out]
-    return Fit(dataset, solve(ordered), tuple(parts))
+    with failing_as(gene.technique.family, gene.technique.name):
+        return dict(fitting.solve([observations[question] for question in sorted(observations)], **parameters))
 
 
 class Fitter:
@@ -59,10 +54,6 @@ class Fitter:
         self._store = store
         self._runner = runner
         self._known: dict[str, Fit | Failure] = {}
-
-    @cached_property
-    def _folds(self) -> list[list[str]]:
-        return [[example.id for example in part] for part in folds(self._setup.dataset, self._setup.calibration, FOLDS)]
 
     def fit(self, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Failure | None]]:
         """The candidates, fitted; or as they were, and why they could not be."""
@@ -92,7 +83,7 @@ class Fitter:
             for i, gene in enumerate(candidate)
             if i <= place or gene.technique.family in ("pre_embedding", "retrieval")
         )
-        return digest("fit", self._setup.evaluation_key(before), self._folds, fingerprint(__name__))
+        return digest("fit", self._setup.pipeline_key(before), self._setup.folds, fingerprint(__name__))
 
     def _learn(self, wanted: Mapping[str, Candidate], place: int) -> None:
         """Have a fit, or a failure, for every key."""
@@ -102,36 +93,67 @@ class Fitter:
         new = [key for key in new if key not in self._known]
         if not new:
             return
-        if len(self._folds) < 2:
+        if len(self._setup.folds) < 2:
             error = "it learns from search questions, and all of them hang together: add questions on other documents"
             self._known.update(dict.fromkeys(new, self._failure(wanted[new[0]][place], error)))
             return
-        observations, failures = self._observe([wanted[key] for key in new], FAMILIES[place].name)
+        seen, failures = self._observe([wanted[key] for key in new], FAMILIES[place].name)
         for i, key in enumerate(new):
             gene = wanted[key][place]
             if i in failures:
                 self._known[key] = failures[i]
                 continue
             try:
-                fit = learn(gene, observations[i], self._folds, self._setup.dataset.digest)
+                numbers = {fold: solve(gene, seen[i, fold]) for fold in self._parts}
             except StageFailed as failed:
                 self._known[key] = self._failure(gene, f"{type(failed.cause).__name__}: {failed.cause}")
-            else:
-                self._known[key] = Fit.read(self._store.put_fit(key, self._setup.dataset.digest, fit.plain()))
+                continue
+            held_out = tuple((self._marks(part), numbers[fold]) for fold, part in enumerate(self._setup.folds))
+            fit = Fit(numbers[None], held_out).plain()
+            self._known[key] = Fit.read(self._store.put_fit(key, self._setup.dataset.digest, fit))
+
+    @cached_property
+    def _parts(self) -> dict[int | None, list[str]]:
+        """For every fold, and for None, the questions that are learned from when it is held out."""
+        everyone = sorted(question for part in self._setup.folds for question in part)
+        parts: dict[int | None, list[str]] = {None: everyone}
+        for fold, part in enumerate(self._setup.folds):
+            parts[fold] = [question for question in everyone if question not in part]
+        return parts
+
+    def _marks(self, part: Sequence[str]) -> tuple[str, ...]:
+        return tuple(sorted({mark(self._setup.examples[question].question) for question in part}))
 
     def _observe(
         self, candidates: Sequence[Candidate], family: str
-    ) -> tuple[dict[int, dict[str, Any]], dict[int, Failure]]:
-        """What each candidate observes on each calibration question; or the first failure, by question, of each."""
-        questions = sorted(question for part in self._folds for question in part)
-        jobs: list[Job] = [(i, question) for i in range(len(candidates)) for question in questions]
-        observations: dict[int, dict[str, Any]] = defaultdict(dict)
-        failed: dict[int, dict[str, Failure]] = defaultdict(dict)
-        for batch in self._runner().run(candidates, jobs, family):
+    ) -> tuple[dict[tuple[int, int | None], Observations], dict[int, Failure]]:
+        """What each candidate observes when each fold is held out; or the first failure, by question, of each.
+
+        What stands before the gene and was fitted itself has the numbers learned without the same fold: else the labels
+        that are held out would come back through what was learned from them there.
+        """
+        faced = {
+            (i, fold): tuple(gene.without(fold) for gene in candidate)
+            for i, candidate in enumerate(candidates)
+            for fold in self._parts
+        }
+        distinct = {variant: n for n, variant in enumerate(dict.fromkeys(faced.values()))}
+        jobs = {(distinct[faced[i, fold]], q) for (i, fold) in faced for q in self._parts[fold]}
+        found: dict[Job, Any] = {}
+        failed: dict[Job, Failure] = {}
+        for batch in self._runner().run(list(distinct), sorted(jobs), family):
             for finished in batch:
-                position, question = finished.job
-                (observations if finished.ok else failed)[position][question] = finished.value
-        return observations, {position: self._first(by_question) for position, by_question in failed.items()}
+                (found if finished.ok else failed)[finished.job] = finished.value
+        seen: dict[tuple[int, int | None], Observations] = {}
+        failures: dict[int, Failure] = {}
+        for (i, fold), variant in faced.items():
+            of_part = {q: (distinct[variant], q) for q in self._parts[fold]}
+            bad = {q: failed[job] for q, job in of_part.items() if job in failed}
+            if bad:
+                failures.setdefault(i, self._first(bad))
+            else:
+                seen[i, fold] = {q: found[job] for q, job in of_part.items()}
+        return seen, failures
 
     def _first(self, failed: Mapping[str, Failure]) -> Failure:
         question = min(failed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from ragsmith.canonical import digest
@@ -13,19 +13,23 @@ from ragsmith.registry import Parameter, Technique
 
 @dataclass(frozen=True)
 class Fit:
-    """What a gene learned on the calibration questions of the data set with this digest.
+    """What a gene learned on calibration questions.
 
     ``numbers`` were learned on all of them. A question that was among them is never answered with these: ``held_out``
-    has for each fold its questions and the numbers learned without them.
+    has for each fold the marks of its questions, by their wording, and the numbers learned without them. So it is
+    whatever data set the question stands in.
     """
 
-    dataset: str
     numbers: Mapping[str, Any]
     held_out: tuple[tuple[tuple[str, ...], Mapping[str, Any]], ...] = ()
 
-    def fold(self, dataset: str, question: str) -> int | None:
-        """The fold of ``held_out`` that a question of a data set is in; None where nothing was learned from it."""
-        return self._folds.get(question) if dataset == self.dataset else None
+    def fold(self, question: str) -> int | None:
+        """The fold of ``held_out`` that the text of a question is in; None where nothing was learned from it."""
+        return self._folds.get(mark(question))
+
+    def learned_without(self, fold: int | None) -> Mapping[str, Any]:
+        """The numbers learned without a fold, or on all questions."""
+        return self.numbers if fold is None else self.held_out[fold][1]
 
     @cached_property
     def _folds(self) -> dict[str, int]:
@@ -34,7 +38,7 @@ class Fit:
     def plain(self) -> dict[str, Any]:
         """As it stands in an exported file."""
         folds = [{"questions": list(questions), "numbers": dict(numbers)} for questions, numbers in self.held_out]
-        return {"numbers": dict(self.numbers), "dataset": self.dataset, "held_out": folds}
+        return {"numbers": dict(self.numbers), "held_out": folds}
 
     @classmethod
     def read(cls, value: Any) -> Fit:
@@ -45,9 +49,15 @@ class Fit:
         """
         try:
             folds = tuple((tuple(fold["questions"]), dict(fold["numbers"])) for fold in value["held_out"])
-            return cls(str(value["dataset"]), dict(value["numbers"]), folds)
+            return cls(dict(value["numbers"]), folds)
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError("'fitted' must have 'numbers', 'dataset' and 'held_out'") from error
+            raise ValueError("'fitted' must have 'numbers' and 'held_out'") from error
+
+
+@lru_cache(maxsize=1 << 14)
+def mark(question: str) -> str:
+    """Twelve digits that stand for the wording of a question, whatever its case and spacing."""
+    return digest("question", " ".join(question.casefold().split()))[:12]
 
 
 @dataclass(frozen=True)
@@ -75,18 +85,20 @@ class Gene:
         """Whether it has to be fitted before it can run."""
         return self.technique.fitting is not None and self.fit is None
 
-    def facing(self, dataset: str, question: str) -> Gene:
-        """The gene that may answer ``question`` of a data set: its numbers were learned without it."""
+    def facing(self, question: str) -> Gene:
+        """The gene that may answer ``question``: its numbers were learned without it."""
+        return self if self.fit is None else self.without(self.fit.fold(question))
+
+    def without(self, fold: int | None) -> Gene:
+        """The gene with the numbers that were learned without a fold, or on all questions, and no others."""
         if self.fit is None:
             return self
-        fold = self.fit.fold(dataset, question)
-        if fold not in self._facing:
-            numbers = self.fit.numbers if fold is None else self.fit.held_out[fold][1]
-            self._facing[fold] = replace(self, fit=Fit("", numbers))
-        return self._facing[fold]
+        if fold not in self._parts:
+            self._parts[fold] = replace(self, fit=Fit(self.fit.learned_without(fold)))
+        return self._parts[fold]
 
     @cached_property
-    def _facing(self) -> dict[int | None, Gene]:
+    def _parts(self) -> dict[int | None, Gene]:
         return {}
 
     def __hash__(self) -> int:
@@ -100,11 +112,11 @@ Candidate = tuple[Gene, ...]
 """One gene for each family, in the order of `FAMILIES`."""
 
 
-def facing(candidate: Candidate, dataset: str, question: str) -> Candidate:
+def facing(candidate: Candidate, question: str) -> Candidate:
     """The candidate that may answer ``question``: whatever is fitted in it was fitted without that question."""
     if not any(gene.fit for gene in candidate):
         return candidate
-    return tuple(gene.facing(dataset, question) for gene in candidate)
+    return tuple(gene.facing(question) for gene in candidate)
 
 
 def configuration(candidate: Candidate) -> dict[str, Any]:

@@ -190,7 +190,7 @@ def plan(
     tallies: dict[Any, Tally] = {}
     dataset = replace(setup.dataset, examples=tuple(questions))
     rehearsal = _Rehearsal(
-        dataset, setup.models, setup.chunk_size, setup.faithfulness, _stand_ins(setup, store, tallies)
+        dataset, setup.models, setup.chunk_size, setup.checks_claims, _stand_ins(setup, store, tallies)
     )
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "plan.sqlite") as scratch:
         outcome = search(rehearsal, space, scratch, settings)

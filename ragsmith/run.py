@@ -79,7 +79,7 @@ def run_key(setup: Setup, space: Space, settings: RunSettings) -> str:
     plain = asdict(settings)
     del plain["time_limit"]  # it decides when a run pauses, not where it goes
     code = fingerprint(__name__), version("optuna") if settings.strategy == "tpe" else ""
-    asked = setup.chunk_size, setup.loaded_models.ids(), setup.faithfulness
+    asked = setup.chunk_size, setup.loaded_models.ids(), setup.checks_claims
     return digest("run", setup.dataset.digest, *asked, space.digest, plain, code)
 
 
@@ -103,6 +103,8 @@ def search(
         RagsmithError: no candidate could be evaluated on every question; what was computed is kept.
     """
     settings = settings or RunSettings()
+    if len(setup.folds) < 2:  # nothing can be held out, so nothing can be learned
+        space = space.without(lambda gene: gene.technique.fitting is not None)
     refuse_missing_models(chain.from_iterable(space.options), setup.models)
     key = run_key(setup, space, settings)
     budget = Budget(store, key, limits, prices)

@@ -74,11 +74,11 @@ def evaluate_job(
     relevance = setup.relevance[example.id]
     question, gold = Question(example.question), Gold(relevance.relevant)
     try:
-        able = facing(candidate, setup.dataset.digest, example.id)
+        able = facing(candidate, example.question)
         if observing is not None:
             return Finished(job, True, engine.observe(able, observing, question, gold))
         trace = engine.answer(able, question, gold)
-        return Finished(job, True, record(engine, trace, example, relevance, faithfulness=setup.faithfulness))
+        return Finished(job, True, record(engine, trace, example, relevance, faithfulness=setup.checks_claims))
     except Exception as error:  # noqa: BLE001  recorded, shown, retried on resume; never a score
         stage = error.stage if isinstance(error, StageFailed) else "scoring"
         cause = error.cause if isinstance(error, StageFailed) else error

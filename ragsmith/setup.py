@@ -22,11 +22,14 @@ from ragsmith.index import Corpus
 from ragsmith.models.loading import ModelNames, load_models
 from ragsmith.pipeline import Engine, Models
 from ragsmith.relevance import ChunkMap, Relevance
-from ragsmith.splits import split
+from ragsmith.splits import folds, split
 from ragsmith.types import Dataset, Example
 
 SMALLEST_CHUNK = 100
 """Characters; below this a chunk is hardly a sentence."""
+
+FOLDS = 5
+"""Parts of the search questions that are held out in turn, for techniques that learn."""
 
 CHUNK_SIZE = 900
 """Characters. The published law data has chunks of about 700; see `chunking`."""
@@ -34,12 +37,15 @@ CHUNK_SIZE = 900
 
 @dataclass(frozen=True)
 class Setup:
-    """A data set, how it is cut, which models work on it, and whether answers are checked claim by claim."""
+    """A data set, how it is cut, which models work on it, and whether answers are checked claim by claim.
+
+    By default they are where the judge costs nothing.
+    """
 
     dataset: Dataset
     models: ModelNames = field(default_factory=ModelNames)
     chunk_size: int = CHUNK_SIZE
-    faithfulness: bool = False
+    faithfulness: bool | None = None
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -62,6 +68,11 @@ class Setup:
         chunk_map = ChunkMap(self.corpus.chunks)
         return {example.id: chunk_map.relevance(example.evidence) for example in self.dataset.examples}
 
+    @cached_property
+    def folds(self) -> list[list[str]]:
+        """The ids of the calibration questions, in parts that are held out together; one where all hang together."""
+        return [[example.id for example in part] for part in folds(self.dataset, self.calibration, FOLDS)]
+
     def modality(self, example: Example) -> str:
         """The kind of text that holds a question's evidence: that of its relevant chunks, or ``mixed``."""
         kinds = {self._modalities[chunk] for chunk in self.relevance[example.id].relevant}
@@ -80,15 +91,23 @@ class Setup:
         """A fresh engine with a gateway of its own."""
         return Engine(self.corpus, self.loaded_models, Gateway(store, budget))
 
+    @property
+    def checks_claims(self) -> bool:
+        """Whether records have a faithfulness."""
+        return self.models.embedded if self.faithfulness is None else self.faithfulness
+
     def evaluation_key(self, candidate: Candidate) -> str:
         """Identifies what every record of ``candidate`` on this data set depends on: a change in any of it misses."""
+        return digest("record", self.pipeline_key(candidate), self.checks_claims)
+
+    def pipeline_key(self, genes: Candidate) -> str:
+        """Identifies what the stages of ``genes``, a pipeline or the beginning of one, say of this data set."""
         models = dict(self._model_ids)
-        used = {kind for gene in candidate for kind in gene.technique.tools.values()}
+        used = {kind for gene in genes for kind in gene.technique.tools.values()}
         if "cross_encoder" not in used:
             del models["cross_encoder"]
-        genes = [gene.identity for gene in candidate]
-        checked = ["faithfulness"] if self.faithfulness else []
-        return digest("evaluation", self.dataset.digest, self.chunk_size, genes, models, self._code, *checked)
+        identities = [gene.identity for gene in genes]
+        return digest("evaluation", self.dataset.digest, self.chunk_size, identities, models, self._code)
 
     @cached_property
     def _model_ids(self) -> dict[str, str]:
@@ -116,7 +135,7 @@ def prepare(dataset: str, models: ModelNames, chunk_size: int, *, faithfulness: 
     """
     if chunk_size < SMALLEST_CHUNK:
         raise UsageError(f"the chunk size is {chunk_size}: give at least {SMALLEST_CHUNK} characters")
-    setup = Setup(load_dataset(dataset), models, chunk_size, models.embedded if faithfulness is None else faithfulness)
+    setup = Setup(load_dataset(dataset), models, chunk_size, faithfulness)
     setup.loaded_models.ids()
     unreachable = [e.id for e in ordered(setup.dataset.examples) if not setup.relevance[e.id].relevant]
     if unreachable:

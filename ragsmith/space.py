@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from ragsmith.canonical import digest
 from ragsmith.errors import SpaceError
 from ragsmith.families import FAMILIES
 from ragsmith.genes import Candidate, Fit, Gene
-from ragsmith.registry import load_techniques
+from ragsmith.registry import Technique, load_techniques
 from ragsmith.strict_yaml import Tree, YamlError, read_yaml
 from ragsmith.suggest import did_you_mean
 
@@ -103,6 +103,20 @@ class Space:
         if not all(names[family] in needed for gene in candidate for family, needed in gene.technique.after.items()):
             return False
         return not any(all(names[family] in banned for family, banned in c.items()) for c in self.forbidden)
+
+    def without(self, unable: Callable[[Gene], bool]) -> Space:
+        """The space without the options that ``unable`` holds of; the same space where it holds of none.
+
+        Raises:
+            SpaceError: a family has no option left.
+        """
+        left = tuple(tuple(gene for gene in genes if not unable(gene)) for genes in self.options)
+        if left == self.options:
+            return self
+        for family, genes, before in zip(FAMILIES, left, self.options, strict=True):
+            if not genes:
+                raise SpaceError(f"space {self.name!r}: no option of {family.name} can be used, not even {before[0]}")
+        return replace(self, options=left)
 
     def repair(self, genome: Genome) -> Genome:
         """The nearest feasible genome: fewest genes changed, then the first in order of options."""
@@ -183,6 +197,8 @@ def _read_gene(family: str, gene: Mapping[str, Any], where: str) -> Gene:
     except ValueError as error:
         raise SpaceError(f"{where + ': ' if where else ''}{family}: {error}") from None
     read = make_gene(family, gene["technique"], gene.get("parameters", {}), where, fit)
+    if read.technique.analysis_only:
+        raise SpaceError(f"{where + ': ' if where else ''}{read.technique.name} reads the gold labels: no pipeline may")
     if fit and not read.technique.fitting:
         raise SpaceError(f"{where + ': ' if where else ''}{family}.{read.technique.name} learns nothing: drop 'fitted'")
     return read
@@ -227,7 +243,7 @@ class _Reader:
     def _options(self, family: str, listed: Any) -> tuple[Gene, ...]:
         if listed == "all":
             known = _family(family, "").techniques
-            return tuple(make_gene(family, name) for name in sorted(known) if not known[name].analysis_only)
+            return tuple(make_gene(family, name) for name in sorted(known) if self._is_possible(known[name]))
         path = ("families", family)
         if not isinstance(listed, list) or not listed:
             raise self._error(path, f"{family} must be a list of techniques, or the word all")
@@ -241,6 +257,18 @@ class _Reader:
                     raise self._error((*path, i), f"{name} reads the gold labels: it is for `ragsmith audit` only")
                 genes.append(gene)
         return tuple(genes)
+
+    def _is_possible(self, technique: Technique) -> bool:
+        """Whether ``all`` means this technique as well: not what reads the gold, nor what lacks its predecessor."""
+        tree: Any = self._tree.data
+        families = tree["families"]
+
+        def lists(family: str, needed: Sequence[str]) -> bool:
+            listed = families.get(family)
+            names = (next(iter(item)) if isinstance(item, dict) and item else item for item in listed or ())
+            return listed == "all" or (isinstance(listed, list) and any(name in needed for name in names))
+
+        return not technique.analysis_only and all(lists(*pair) for pair in technique.after.items())
 
     def _expand(self, family: str, item: Any, path: tuple[Any, ...]) -> Iterator[Gene]:
         where = self._tree.where(*path)

@@ -85,13 +85,15 @@ def paired(a: ArrayLike, b: ArrayLike, *, resamples: int = 10_000, seed: int = 0
 def verdict(comparison: Paired, adjusted_p: float, *, alpha: float = 0.05, family: int = 1) -> Verdict:
     """Say what ``comparison`` shows at level ``alpha``, ``adjusted_p`` being its p corrected for a ``family`` of tests.
 
-    There are too few differences when even all of one sign could not reach ``alpha``: family x 2 ** (1 - n) > alpha.
+    Without a difference shown, there are too few of them when even all of one sign could not have reached ``alpha``:
+    family x 2 ** (1 - n) > alpha. (A step-down correction asks less than that of all but the first.)
     """
     _probabilities([adjusted_p], "verdict")
-    if comparison.nonzero < FEWEST_DIFFERENCES or family * 2.0 ** (1 - comparison.nonzero) > alpha:
+    if comparison.nonzero < FEWEST_DIFFERENCES:
         return Verdict.TOO_FEW
     if adjusted_p > alpha or comparison.mean_difference == 0:
-        return Verdict.NO_DIFFERENCE
+        few = family * 2.0 ** (1 - comparison.nonzero) > alpha
+        return Verdict.TOO_FEW if few else Verdict.NO_DIFFERENCE
     return Verdict.BETTER if comparison.mean_difference > 0 else Verdict.WORSE
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, TypedDict
 
-from sqlalchemy import Column, ColumnElement, Connection, Delete, LargeBinary, Table, cast, delete, func, select
+from sqlalchemy import Column, ColumnElement, Connection, Delete, LargeBinary, Table, cast, delete, func, literal, select
 
 from ragsmith.store_database import Database
 from ragsmith.store_rows import label, unseal
@@ -88,6 +88,6 @@ def _size(connection: Connection, table: Table) -> TableSize:
     sqlite = connection.dialect.name == "sqlite"  # octet_length is too new there, and length counts characters
     texts = [column for column in table.columns if "json" in column.info]
     lengths = [func.length(cast(text, LargeBinary)) if sqlite else func.octet_length(text) for text in texts]
-    size = func.coalesce(func.sum(sum(lengths[1:], lengths[0])), 0)
+    size = func.coalesce(func.sum(sum(lengths[1:], lengths[0])), 0) if lengths else literal(0)
     rows, size_in_bytes = connection.execute(select(func.count(), size).select_from(table)).one()
     return {"rows": int(rows), "bytes": int(size_in_bytes)}

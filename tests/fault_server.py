@@ -56,8 +56,8 @@ class FaultServer:
     """Serves from a thread of its own while it is entered; faults and replies may be changed at any time.
 
     ``script`` holds the faults of the next requests (None is a good reply), ``always`` the one of all others.
-    ``answer`` may take the place of the replies: it is given path and body, and returns JSON values or bytes. ``wait`` is what a drawn 429 tells,
-    in seconds; ``kinds`` are those that may be drawn.
+    ``answer`` may take the place of the replies: it is given path and body, and returns what becomes JSON, or
+    bytes. ``wait`` is what a drawn 429 tells, in seconds; ``kinds`` are those that may be drawn.
     """
 
     def __init__(

@@ -18,9 +18,9 @@ import ragsmith.techniques
 from ragsmith.baselines import baseline
 from ragsmith.datasets import load_dataset
 from ragsmith.families import FAMILIES
-from ragsmith.fitting import learn
+from ragsmith.fitting import solve
 from ragsmith.gateway import Gateway
-from ragsmith.genes import Candidate, Gene
+from ragsmith.genes import Candidate, Fit, Gene
 from ragsmith.index import Corpus
 from ragsmith.models.extractive import ExtractiveModel
 from ragsmith.models.late_interaction import LateInteractionScorer
@@ -225,7 +225,7 @@ def fitted(engine: Engine, candidate: Candidate, family: str, labelled: Mapping[
     """The candidate with what its gene of ``family`` learns from labelled questions."""
     observations = {q: engine.observe(candidate, family, Question(q), gold) for q, gold in labelled.items()}
     return tuple(
-        replace(gene, fit=learn(gene, observations, (), "none")) if gene.technique.family == family else gene
+        replace(gene, fit=Fit(solve(gene, observations))) if gene.technique.family == family else gene
         for gene in candidate
     )
 

@@ -45,6 +45,8 @@ def test_without_passages_nothing_is_supported() -> None:
 @pytest.mark.parametrize(
     ("answer", "declined"),
     [
+        ("I don't know the exact date, but the limitation period is five years.", False),
+        ("The policy documents do not contain an arbitration clause.", False),
         (NOT_FOUND, True),
         ("The provided context does not mention the year.", True),
         ("I don't know.", True),

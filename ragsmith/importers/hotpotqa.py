@@ -7,6 +7,7 @@ All paragraphs are pooled: a document is a paragraph under its title.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,7 +99,11 @@ def _imported(source: Path, asked: Sequence[Asked], pool: Sequence[Paragraph]) -
         found = {fact: _located(fact, question, placed) for fact in question.facts}
         spans = _merged([span for span in found.values() if span], texts)
         located += sum(span is not None for span in found.values())
-        notes += [f"{question.id}: {_named(fact)} does not exist" for fact, span in found.items() if span is None]
+        notes += [
+            f"{question.id}: {_named(fact)} does not stand there exactly once"
+            for fact, span in found.items()
+            if span is None
+        ]
         if spans:
             examples.append(Example(question.id, question.question, question.answer, question.type, spans))
         else:
@@ -163,7 +168,9 @@ def _asked(item: object, place: str) -> Asked:
     id_ = fields.text("_id")
     fields = Fields(fields.record, f"{place} ({id_})", LAYOUT)
     paragraphs = [_paragraph(entry, fields.place) for entry in fields.get("context", list)]
-    context = {paragraph.title: paragraph for paragraph in paragraphs}
+    titled_so = Counter(paragraph.title for paragraph in dict.fromkeys(paragraphs))
+    # a title that stands over two paragraphs does not say which of them is meant
+    context = {paragraph.title: paragraph for paragraph in paragraphs if titled_so[paragraph.title] == 1}
     facts = [_fact(entry, fields) for entry in fields.get("supporting_facts", list)]
     question, answer, type_ = (fields.text(key) for key in ("question", "answer", "type"))
     return Asked(id_, question, answer, type_, context, tuple(dict.fromkeys(facts)))

@@ -108,9 +108,9 @@ class SentenceTransformersEmbedder(_Client):
     """Embeds texts with a bi-encoder; queries with `embed_queries`, since some models tell the two apart.
 
     ``query_prefix`` and ``document_prefix`` stand in front of every text; None takes the model's own prompts, if it has
-    any. ``dtype`` None is that of the weights. ``max_length`` is in tokens, by default the model's window; a longer text
-    is cut at its end. ``batch_size`` is for accelerators (`FixedShapes`). A text without any character but white space
-    has the zero vector. Threads may share an instance.
+    any. ``dtype`` None is that of the weights. ``max_length`` is in tokens, by default the model's window; what is
+    longer is cut at its end. ``batch_size`` is for accelerators (`FixedShapes`). A text of nothing but white space has
+    the zero vector. Threads may share an instance.
 
     Raises, when used:
         MissingExtra: the library is not installed.
@@ -135,7 +135,8 @@ class SentenceTransformersEmbedder(_Client):
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed documents: shape ``(len(texts), dimensions)``, rows of length 1, or 0 for an empty text."""
-        return self._embed(texts, "encode_document", self._prefixes["document_prefix"], ("document", "passage", "corpus"))
+        prompts = ("document", "passage", "corpus")
+        return self._embed(texts, "encode_document", self._prefixes["document_prefix"], prompts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Embed queries, as `embed` does documents."""

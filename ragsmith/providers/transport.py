@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import openai
@@ -48,6 +49,7 @@ class BoundedClient(_AsyncClient):  # type: ignore[misc]
     def __init__(self, *, largest_response: int) -> None:
         self._largest = largest_response
         super().__init__(
+            verify=_trusted(),
             timeout=_httpx.Timeout(None, connect=CONNECT_SECONDS),
             limits=_httpx.Limits(max_connections=None, max_keepalive_connections=256),
             follow_redirects=False,
@@ -80,6 +82,12 @@ class BoundedClient(_AsyncClient):  # type: ignore[misc]
         finally:
             await response.aclose()
         return bytes(body)
+
+
+@cache
+def _trusted() -> Any:
+    """The certificates that are trusted; reading them takes as long as a hundred requests, so all clients share them."""
+    return _httpx.create_ssl_context()
 
 
 def _whole(response: Any, body: bytes) -> Any:

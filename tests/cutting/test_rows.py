@@ -37,7 +37,7 @@ cell = st.text("ab1:; .", min_size=1, max_size=20)
 row = st.lists(cell, min_size=1, max_size=6).map(lambda cells: "; ".join(f"c{n}: {c}" for n, c in enumerate(cells)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(row, max_size=8), st.integers(1, 80))
 def test_every_visible_character_is_in_exactly_one_chunk(rows: list[str], size: int) -> None:
     text = "".join(f"{row}\n" for row in rows)

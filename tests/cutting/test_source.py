@@ -183,7 +183,7 @@ HEADS = (
 line = st.tuples(st.integers(0, 3), st.sampled_from(HEADS)).map(lambda drawn: "  " * drawn[0] + drawn[1])
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     st.lists(line, max_size=25), st.integers(1, 90), st.sampled_from(SUFFIXES), st.sampled_from(["\n", "\r\n", "\r"])
 )

@@ -55,7 +55,7 @@ cell = st.text("ab1:;, \"'\n\r\t\u2028|#", max_size=8)
 name = st.text('ab :;,"\t', min_size=1, max_size=4)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data(), st.lists(name, min_size=1, max_size=4), st.sampled_from([",", "\t"]))
 def test_every_table_that_is_read_can_be_written(data: st.DataObject, header: list[str], delimiter: str) -> None:
     rows = data.draw(st.lists(st.lists(cell, min_size=len(header), max_size=len(header)), min_size=1, max_size=5))

@@ -76,10 +76,10 @@ def test_facts_that_do_not_exist_are_counted_and_named(tmp_path: Path) -> None:
     imported = import_hotpotqa(write(tmp_path / "data", first, second))
     assert (imported.located, imported.total) == (1, 5)
     assert imported.notes == (
-        "q1: sentence 9 of 'Oak' does not exist",
-        "q1: sentence 0 of 'Fir' does not exist",
-        "q2: sentence 2 of 'Oak' does not exist",
-        "q2: sentence -1 of 'Oak' does not exist",
+        "q1: sentence 9 of 'Oak' does not stand there exactly once",
+        "q1: sentence 0 of 'Fir' does not stand there exactly once",
+        "q2: sentence 2 of 'Oak' does not stand there exactly once",
+        "q2: sentence -1 of 'Oak' does not stand there exactly once",
         "q2: left out, because none of its evidence was found",
     )
     assert [example.id for example in imported.dataset.examples] == ["q1"]

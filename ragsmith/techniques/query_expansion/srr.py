@@ -119,7 +119,7 @@ _FORM = (
 
 
 def sampled(reply: str) -> Candidates:
-    """Read tagged queries with their probabilities, which are clipped to [0, 1]; a block that lacks either, or is cut, is dropped.
+    """Read tagged queries with their probabilities, clipped to [0, 1]; a block without either, or cut, is dropped.
 
     Raises:
         ValueError: no block is left.

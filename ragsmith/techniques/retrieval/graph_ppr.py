@@ -4,7 +4,7 @@ import numpy as np
 
 from ragsmith.chunk_graph import ChunkGraph, chunk_graph
 from ragsmith.families import retrieval
-from ragsmith.fusion import convex_combination
+from ragsmith.fusion import convex_combination, ranked
 from ragsmith.index import Index, best_places
 from ragsmith.models import Embedder
 from ragsmith.techniques.retrieval.hybrid import hybrid
@@ -12,6 +12,9 @@ from ragsmith.types import Hit, Hits, Queries, Rankings, Scale
 
 MOST = 20_000
 """Neighbours within which a walk stays, all nodes' together: 20 steps then take one or two milliseconds."""
+
+BEHIND = 1e-9
+"""How far an added chunk stands behind a candidate of the same score."""
 
 
 @retrieval(
@@ -56,7 +59,10 @@ def graph_ppr(
     rankings = []
     for hits in hybrid(index, queries, embedder=embedder, k=k):
         walked = _walked(index, graph, hits, restart=restart, seeds=seeds, budget=budget)
-        rankings.append(convex_combination([hits, walked], [1 - weight, weight]))
+        candidates = {hit.chunk.id for hit in hits}
+        fused = convex_combination([hits, walked], [1 - weight, weight])
+        # an added chunk comes behind a candidate of the same score: the last of those has 0 of hybrid search as well
+        rankings.append(ranked(h if h.chunk.id in candidates else h.rescored(h.score - BEHIND, h.scale) for h in fused))
     return tuple(rankings)
 
 
