@@ -50,6 +50,8 @@ class Finding:
     retrieval: Paired | None
     p: float | None
     analysis_only: bool = False
+    same_as: str | None = None
+    """An earlier option with the same results on every question."""
 
     @property
     def inert(self) -> bool:
@@ -82,7 +84,7 @@ def audit(setup: Setup, space: Space, store: Store, questions: Sequence[Example]
         _finding(probe, alone, without)
         for probe, alone, without in zip(probes, evaluations[::2], evaluations[1::2], strict=True)
     ]
-    return _adjusted(found)
+    return _adjusted(_recognised(found, evaluations[::2]))
 
 
 def _analyses(space: Space) -> list[Probe]:
@@ -133,6 +135,17 @@ def _finding(probe: Probe, alone: Evaluation, without: Evaluation) -> Finding:
         None,
         probe.gene.technique.analysis_only,
     )
+
+
+def _recognised(findings: Sequence[Finding], alone: Sequence[Evaluation]) -> list[Finding]:
+    """The findings, each with the first option whose pipeline found and answered the same."""
+    first: dict[str, str] = {}
+    named = []
+    for finding, evaluation in zip(findings, alone, strict=True):
+        option = f"{finding.family} {finding.option}"
+        earlier = first.setdefault(evaluation.phenotype, option) if evaluation.complete else option
+        named.append(finding if earlier == option else replace(finding, same_as=earlier))
+    return named
 
 
 def _adjusted(findings: Sequence[Finding]) -> list[Finding]:

@@ -33,7 +33,7 @@ def read_documents(dataset: Path, titles: Mapping[str, str] | None = None) -> tu
     files: dict[str, str] = {}
     mistakes: list[str] = []
     for path in sorted(folder.iterdir(), key=lambda path: path.name):
-        if path.name.startswith("."):  # .DS_Store and its like
+        if path.name.startswith(".") or path.name == "__pycache__":  # .DS_Store and its like; compiled .py documents
             continue
         id_, kind = document_id(path), kind_of(path.name)
         problem = _name_problem(path, kind) or _clash(files, id_)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -22,6 +22,7 @@ from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluate import Evaluation, Evaluator
 from ragsmith.exported_file import FORMAT, METRICS, ExportedFile
 from ragsmith.genes import Candidate, configuration, facing
+from ragsmith.models.names import ModelName
 from ragsmith.pipeline import Engine, Trace
 from ragsmith.registry import load_techniques
 from ragsmith.runner import evaluate_job
@@ -89,9 +90,13 @@ class Pipeline:
         path: str | Path,
         *,
         dataset: str | Path | None = None,
+        models: Mapping[str, str | ModelName] | None = None,
         base_url: str | None = None,
     ) -> Pipeline:
         """Read an exported pipeline; ``dataset`` puts it on other documents.
+
+        ``models`` says, by role, where and how a model is asked, or gives the role to another model; ``base_url`` is
+        where ``openai:`` models answer.
 
         Raises:
             UsageError: the file is wrong, or its documents are not where it says or are not the same any more.
@@ -101,7 +106,7 @@ class Pipeline:
         data = exported.dataset(dataset)
         return cls(
             exported.candidate(),
-            Setup(data, replace(exported.models(), base_url=base_url), exported.chunk_size()),
+            Setup(data, exported.models().overridden(models or {}, base_url), exported.chunk_size()),
             weights=exported.weights(),
             expected=exported.expected() if dataset is None else None,
             model_ids=exported.model_ids(),
@@ -220,15 +225,18 @@ def export_yaml(
     *,
     location: Mapping[str, str],
     weights: Weights,
+    ids: Mapping[str, str] | None = None,
 ) -> str:
-    """The YAML of a pipeline: nothing in it depends on when, where or on how many workers it was found."""
-    names = {key: value for key, value in asdict(setup.models).items() if key != "base_url" and value is not None}
+    """The YAML of a pipeline: nothing in it depends on when, where or on how many workers it was found.
+
+    ``ids`` are those that its models had, by role: known, nothing has to be loaded, and no key be at hand.
+    """
     content = {
         "format": FORMAT,
         "ragsmith": __version__,
         "dataset": {"name": setup.dataset.name, **location, "digest": setup.dataset.digest},
         "chunk_size": setup.chunk_size,
-        "models": {**names, "ids": setup.loaded_models.ids()},
+        "models": {**setup.models.plain(), "ids": dict(ids or setup.loaded_models.ids())},
         "weights": asdict(weights),
         "pipeline": configuration(evaluation.candidate),
         "run": dict(run),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,8 @@ from ragsmith.bundled import bundled
 from ragsmith.datasets import load_dataset
 from ragsmith.errors import SpaceError
 from ragsmith.genes import Candidate
-from ragsmith.models.loading import ModelNames
+from ragsmith.models.file import models_in
+from ragsmith.models.names import SHAPING, ModelNames
 from ragsmith.scoring import GENERATION_METRICS, RETRIEVAL_METRICS, Weights
 from ragsmith.space import read_configuration
 from ragsmith.strict_yaml import Tree, YamlError, read_yaml, unknown_key_message
@@ -52,15 +52,12 @@ class ExportedFile:
         return read_configuration(pipeline, self._tree.where("pipeline"))
 
     def models(self) -> ModelNames:
-        """The models by name; where a server is, the file does not say."""
+        """The models by name, with what determines results; where a server is, the file does not say."""
         given = {key: value for key, value in self._section("models").items() if key != "ids"}
-        known = [field.name for field in fields(ModelNames) if field.name != "base_url"]
-        for key, value in given.items():
-            if key not in known:
-                raise self._error(("models", key), unknown_key_message(key, known))
-            if not isinstance(value, str):
-                raise self._error(("models", key), f"{key} must be the name of a model, not {value!r}")
-        return ModelNames(**given)
+        try:
+            return ModelNames().overridden(models_in(self._tree, given, "models", options=SHAPING))
+        except YamlError as error:
+            raise SpaceError(str(error)) from error
 
     def model_ids(self) -> dict[str, str]:
         """Role to the id that the model had at export."""

@@ -11,7 +11,7 @@ from ragsmith.datasets import load_dataset
 from ragsmith.errors import UsageError
 from ragsmith.evaluate import stored_evaluation
 from ragsmith.exported import dataset_location, export_yaml
-from ragsmith.models.loading import ModelNames
+from ragsmith.models.names import ModelNames
 from ragsmith.registry import load_techniques
 from ragsmith.scoring import Weights
 from ragsmith.setup import Setup
@@ -28,11 +28,14 @@ def run_setup(store: Store, dataset: str, run_key: str | None = None) -> tuple[s
     data = load_dataset(dataset)
     rows = [row for row in store.runs() if row.dataset == data.digest and "winner" in row.value]
     if run_key is not None:
-        rows = [row for row in rows if row.key.startswith(run_key)]
+        named = [row for row in rows if row.key.startswith(run_key)]
+        if rows and not named:
+            raise UsageError(f"no finished search {run_key!r} on {data.name!r} is in the cache: see `ragsmith runs`")
+        rows = named
     if not rows:
         raise UsageError(f"the cache has no finished search on {data.name!r} as it is now: run one first")
     row = max(rows, key=lambda row: row.finished or "")
-    return row.key, Setup(data, ModelNames(**row.value["model_names"]), row.value["chunk_size"])
+    return row.key, Setup(data, ModelNames.recorded(row.value["model_names"]), row.value["chunk_size"])
 
 
 def winner_yaml(store: Store, run_key: str, setup: Setup, location: Mapping[str, str]) -> str:
@@ -55,7 +58,7 @@ def winner_yaml(store: Store, run_key: str, setup: Setup, location: Mapping[str,
         "seed": value["settings"]["genetic"]["seed"],
         "evaluations": len(store.proposals(run_key)),
     }
-    return export_yaml(winner, test, setup, about, location=location, weights=weights)
+    return export_yaml(winner, test, setup, about, location=location, weights=weights, ids=value["models"])
 
 
 def write_winner(store: Store, run_key: str, setup: Setup, given: str, path: Path) -> Path:

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 
 from ragsmith.errors import UsageError
 from ragsmith.genes import Gene
-from ragsmith.models.loading import LATE_INTERACTION, NONE, ModelNames
+from ragsmith.models.kinds import LATE_INTERACTION, NONE
+from ragsmith.models.names import ModelNames
 
 HOW_TO_GET: dict[str, str] = {
     "cross_encoder": f"name a reranker (--reranker {LATE_INTERACTION} is embedded and needs nothing)",
@@ -21,7 +22,7 @@ def refuse_missing_models(genes: Iterable[Gene], names: ModelNames) -> None:
         UsageError: there are some; the message names them, what they need, and how to get it.
     """
     for kind, remedy in HOW_TO_GET.items():
-        if getattr(names, kind) != NONE:
+        if names.of(kind).name != NONE:
             continue
         needing = dict.fromkeys(
             f"{gene.technique.family}.{gene.technique.name}" for gene in genes if kind in gene.technique.tools.values()

@@ -42,7 +42,7 @@ def describe_run(setup: Setup, space: Space, settings: RunSettings, split: Split
         },
         "settings": asdict(replace(settings, time_limit=None)),
         "models": setup.loaded_models.ids(),
-        "model_names": asdict(replace(setup.models, base_url=None)),
+        "model_names": setup.models.plain(),
         "chunk_size": setup.chunk_size,
         "split": {
             "rule": split.rule,

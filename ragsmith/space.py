@@ -139,9 +139,17 @@ class Space:
 
 
 def label(candidate: Candidate) -> str:
-    """A pipeline in words: what differs from the plainest one (vector search, nothing else)."""
+    """A pipeline in words: what differs from the plainest one (vector search, nothing else).
+
+    A name that techniques of several families have is said with the family: ``hybrid`` retrieval, ``hybrid`` reranking.
+    """
     plain = {"none", "top_k", "listing"}
-    parts = [str(gene) for gene in candidate if str(gene) not in plain]
+    parts = []
+    for gene in candidate:
+        if str(gene) in plain:
+            continue
+        shared = sum(gene.technique.name in family.techniques for family in FAMILIES) > 1
+        parts.append(f"{gene.technique.family} {gene}" if shared else str(gene))
     return " + ".join(parts)
 
 
@@ -254,7 +262,7 @@ class _Reader:
                     raise self._error((*path, i), f"{family} lists {gene} twice")
                 if gene.technique.analysis_only:
                     name = gene.technique.name
-                    raise self._error((*path, i), f"{name} reads the gold labels: it is for `ragsmith audit` only")
+                    raise self._error((*path, i), f"{name} reads the gold labels: `ragsmith audit` tries it by itself")
                 genes.append(gene)
         return tuple(genes)
 

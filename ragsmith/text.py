@@ -95,6 +95,7 @@ _BREAK = re.compile(r"[\n\r\f\u2028\u2029]\s*+")
 _WIKI_HEADING = re.compile(r"(?<!\S)(={2,6}) [^=\n]{1,120} \1(?!\S)")
 _ITEM = re.compile(r"[-*+•‣◦▪–—>]\s|#|={2}|\(\w{1,4}\)\s|\d{1,3}[.)]\s|[a-z][.)]\s|[A-Z]\)\s")
 _CELL = re.compile(r"[|\t]")
+_RECORD = re.compile(r"[^\s:;][^:;\n]{0,60}: [^;\n]*;")  # a row of a table as it is loaded: column: value; column: ...
 _PROSE_WIDTH = 40
 """Characters; a shorter line is a heading, a verse or an entry of a list, not a line of wrapped prose."""
 
@@ -141,6 +142,8 @@ def _wraps(line: str, gap: str, following: str) -> bool:
     if len(line) < _PROSE_WIDTH or gap.replace("\r\n", "\n").rstrip(" \t") not in {"\n", "\r"}:
         return False
     if _CELL.search(line) or _CELL.search(following) or _ITEM.match(following):
+        return False
+    if _RECORD.match(line) and _RECORD.match(following):
         return False
     return following[:1].islower() or line[-1].isalpha() or line[-1] in ",.?!"
 

@@ -62,7 +62,7 @@ def test_a_difference_is_said_by_family(
 def test_what_was_fitted_differently_is_a_difference(pipeline: Build) -> None:
     plain = pipeline()
     place = [family.name for family in FAMILIES].index("passage_filter")
-    fitted = tuple(replace(g, fit=Fit("data", {"a": 1})) if i == place else g for i, g in enumerate(plain))
+    fitted = tuple(replace(g, fit=Fit({"a": 1})) if i == place else g for i, g in enumerate(plain))
     assert difference(fitted, plain) == "changes top_k: the numbers that were fitted"
 
 

@@ -172,7 +172,7 @@ def test_a_label_says_what_differs_from_the_plainest_pipeline(written: Callable[
     assert label(space.candidate((0,) * 9)) == "vector"
     assert (
         label(space.candidate((1, 1, 2, 1, 0, 0, 0, 0, 0)))
-        == "contextual_chunk_headers + hyde + hybrid + cross_encoder"
+        == "contextual_chunk_headers + hyde + retrieval hybrid + cross_encoder"
     )
 
 

@@ -130,3 +130,18 @@ def test_the_caller_may_change_the_lists() -> None:
     words("one two").clear()
     assert split("One. Two.") == ["One.", "Two."]
     assert words("one two") == ["one", "two"]
+
+
+def test_rows_of_a_loaded_table_are_sentences_of_their_own() -> None:
+    rows = [
+        "part: DX-1; name: brass impeller; price: 12.50",
+        "part: DX-2; name: steel impeller; price: 9.00; note: for salt water. Rinse.",
+        "part: DX-3; name: seal; price: 1.20",
+    ]
+    text = "\n".join(rows)
+    assert [text[start:end] for start, end in sentences(text)] == [
+        rows[0],
+        "part: DX-2; name: steel impeller; price: 9.00; note: for salt water.",
+        "Rinse.",
+        rows[2],
+    ]

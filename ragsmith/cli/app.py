@@ -71,6 +71,14 @@ def table(rows: list[list[str]], head: list[str], right: frozenset[int] = frozen
         say("  ".join(cells).rstrip())
 
 
-from ragsmith.cli import auditing, catalogue, data, results, searching, using  # noqa: E402  each adds its commands
+from ragsmith.cli import (  # noqa: E402  each adds its commands
+    auditing,
+    catalogue,
+    data,
+    models,
+    results,
+    searching,
+    using,
+)
 
-__all__ = ["app", "auditing", "catalogue", "data", "results", "searching", "using"]
+__all__ = ["app", "auditing", "catalogue", "data", "models", "results", "searching", "using"]

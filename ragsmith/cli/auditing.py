@@ -9,6 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragsmith.cli.app import CACHE, CacheOption, JsonOption, app, note, say, say_json
+from ragsmith.cli.model_options import (
+    BaseUrlOption,
+    ControllerOption,
+    EmbedderOption,
+    JudgeOption,
+    LlmOption,
+    ModelsOption,
+    RerankerOption,
+    choose,
+    named,
+)
 
 if TYPE_CHECKING:
     from ragsmith.audit import Finding
@@ -20,10 +31,13 @@ def audit(
     space: Annotated[str, typer.Option(help="A bundled search space by name, or a YAML file.")] = "seeds",
     sample: Annotated[int, typer.Option(help="Search questions to try the options on, at most.")] = 50,
     seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
-    llm: Annotated[str, typer.Option(help="extractive (embedded), or openai:MODEL.")] = "extractive",
-    base_url: Annotated[str | None, typer.Option(help="An OpenAI-compatible server.")] = None,
-    judge: Annotated[str | None, typer.Option(help="The model that judges answers. [default: the --llm]")] = None,
-    reranker: Annotated[str, typer.Option(help="late_interaction (embedded), or none.")] = "late_interaction",
+    models: ModelsOption = None,
+    llm: LlmOption = None,
+    controller: ControllerOption = None,
+    judge: JudgeOption = None,
+    embedder: EmbedderOption = None,
+    reranker: RerankerOption = None,
+    base_url: BaseUrlOption = None,
     chunk_size: Annotated[int | None, typer.Option(help="Characters in a chunk, at most.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes, or questions in flight.")] = None,
     cache: CacheOption = str(CACHE),
@@ -34,7 +48,6 @@ def audit(
     from ragsmith.audit import audit as run_audit
     from ragsmith.audit import sample as draw
     from ragsmith.errors import UsageError
-    from ragsmith.models.loading import ModelNames
     from ragsmith.setup import CHUNK_SIZE, prepare
     from ragsmith.space import load_space
     from ragsmith.store import Store
@@ -43,7 +56,7 @@ def audit(
         raise UsageError(f"--workers is {workers}: give at least 1")
     if output is not None and not output.parent.is_dir():
         raise UsageError(f"--output {output}: there is no folder {output.parent}: make it first")
-    names = ModelNames(language_model=llm, cross_encoder=reranker, judge=judge, base_url=base_url)
+    names = choose(models, named(llm, controller, judge, embedder, reranker), base_url)
     found_space = load_space(space)
     setup = prepare(dataset, names, CHUNK_SIZE if chunk_size is None else chunk_size)
     questions = draw(setup, sample, seed)
@@ -76,13 +89,16 @@ def _markdown(findings: list[Finding], dataset: str, space: str, n: int, models:
         "",
         f"Every option switched on alone, on {n} search questions: the share of questions for which the output of its "
         "stage changes, model calls it adds per question, and what it adds to fitness (F) and retrieval (R), paired by "
-        f"question. Language model `{models['language_model'].split(':')[0]}`, embedder `{models['embedder']}`.",
+        "question. p is the sign-flip test's for F, adjusted for all options that were tried: of so many, some "
+        f"intervals lie beside 0 by chance. Language model `{models['language_model'].split(':')[0]}`, embedder "
+        f"`{models['embedder']}`.",
         "",
         f"| {' | '.join(head)} |",
         "| --- | --- | ---: | ---: | ---: | --- | ---: | ---: |",
     ]
     for f in findings:
-        cells = [f"{f.family} `{f.option}`" + (" (reads the gold)" if f.analysis_only else ""), f.difference]
+        cells = [f"{f.family} `{f.option}`" + (" (reads the gold)" if f.analysis_only else "")]
+        cells.append(f.difference + (f"; same results as {f.same_as}" if f.same_as else ""))
         cells += ["" if f.activity is None else f"{f.activity:.0%}", "" if f.calls is None else f"{f.calls:+.1f}"]
         if f.fitness is None:
             cells += [f"{f.failed} failed", "", "", ""]

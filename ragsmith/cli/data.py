@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragsmith.cli.app import JsonOption, app, note, say, say_json, table
+from ragsmith.cli.app import JsonOption, app, say, say_json, table
 
 if TYPE_CHECKING:
-    from ragsmith.types import Dataset
+    pass
 
 commands = typer.Typer(
     help="Data sets: documents and questions with evidence.", no_args_is_help=True, rich_markup_mode=None
@@ -71,7 +71,7 @@ def show(
     from ragsmith.errors import UsageError
 
     if document is not None:
-        _show_document(load_dataset(dataset), document, start, end, as_json)
+        _show_document(dataset, document, start, end, as_json)
         return
     if start is not None or end is not None:
         raise UsageError("--start and --end are places in a document: name one after the data set")
@@ -83,26 +83,30 @@ def show(
         _say_entry(name, value)
 
 
-def _show_document(dataset: Dataset, wanted: str, start: int | None, end: int | None, as_json: bool) -> None:
-    from ragsmith.errors import UsageError
+def _show_document(dataset: str, wanted: str, start: int | None, end: int | None, as_json: bool) -> None:
+    """Whatever state the questions are in: their evidence is written with this."""
+    from ragsmith.bundled import bundled_path
+    from ragsmith.dataset_documents import read_documents
+    from ragsmith.errors import DatasetError, UsageError
     from ragsmith.suggest import did_you_mean
 
-    documents = {document.id: document for document in dataset.documents}
-    kept = dict(dataset.merged).get(wanted, wanted)
-    if kept not in documents:
-        raise UsageError(f"{dataset.name} has no document {wanted!r}; {did_you_mean(wanted, documents)}")
-    found = documents[kept]
+    documents, mistakes = read_documents(bundled_path("datasets", dataset))
+    if wanted not in documents:
+        if not documents:
+            raise DatasetError(mistakes)
+        raise UsageError(f"{dataset} has no document {wanted!r}; {did_you_mean(wanted, documents)}")
+    found = documents[wanted]
+    if found is None:
+        raise DatasetError([mistake for mistake in mistakes if wanted in mistake] or mistakes)
     length = len(found.text)
     first, last = start or 0, length if end is None else end
     if not 0 <= first <= last <= length:
         raise UsageError(
-            f"[{first}, {last}) is no part of {kept!r}: give --start and --end from 0 to {length}, in order"
+            f"[{first}, {last}) is no part of {wanted!r}: give --start and --end from 0 to {length}, in order"
         )
-    if kept != wanted:
-        note(f"{wanted} has the same text as {kept}, and is merged with it")
     text = found.text[first:last]
     if as_json:
-        about = {"id": kept, "title": found.title, "modality": found.modality.value, "length": length}
+        about = {"id": wanted, "title": found.title, "modality": found.modality.value, "length": length}
         say_json({**about, "start": first, "end": last, "text": text})
         return
     for line in text.removesuffix("\n").split("\n"):

@@ -12,6 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragsmith.cli.app import CACHE, REPORTS, CacheOption, app, note, say, say_json
+from ragsmith.cli.model_options import (
+    BaseUrlOption,
+    ControllerOption,
+    EmbedderOption,
+    JudgeOption,
+    LlmOption,
+    ModelsOption,
+    RerankerOption,
+    choose,
+    named,
+)
 
 if TYPE_CHECKING:
     from ragsmith.run import Outcome, Step
@@ -42,10 +53,13 @@ def search(
     compare: Annotated[
         bool, typer.Option(help="Also evaluate as many random candidates, and every option alone.")
     ] = True,
-    llm: Annotated[str, typer.Option(help="extractive (embedded), or openai:MODEL.")] = "extractive",
-    base_url: Annotated[str | None, typer.Option(help="An OpenAI-compatible server.")] = None,
-    judge: Annotated[str | None, typer.Option(help="The model that judges answers. [default: the --llm]")] = None,
-    reranker: Annotated[str, typer.Option(help="late_interaction (embedded), or none.")] = "late_interaction",
+    models: ModelsOption = None,
+    llm: LlmOption = None,
+    controller: ControllerOption = None,
+    judge: JudgeOption = None,
+    embedder: EmbedderOption = None,
+    reranker: RerankerOption = None,
+    base_url: BaseUrlOption = None,
     faithfulness: Annotated[
         bool | None, typer.Option(help="Check answers claim by claim, two judge calls each. [default: if embedded]")
     ] = None,
@@ -59,7 +73,6 @@ def search(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Search for the best pipeline; the same command again goes on where it stopped."""
-    from ragsmith.models.loading import ModelNames
     from ragsmith.reporting.run_values import folder_of
     from ragsmith.run import search as run_search
     from ragsmith.setup import CHUNK_SIZE, prepare
@@ -85,7 +98,7 @@ def search(
         from ragsmith.errors import UsageError
 
         raise UsageError(f"--workers is {workers}: give at least 1")
-    names = ModelNames(language_model=llm, cross_encoder=reranker, judge=judge, base_url=base_url)
+    names = choose(models, named(llm, controller, judge, embedder, reranker), base_url)
     found_space = load_space(space or ("paper" if preset == "paper" else "default"))
     size = CHUNK_SIZE if chunk_size is None else chunk_size
     setup = prepare(dataset, names, size, faithfulness=faithfulness)

@@ -12,6 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragsmith.cli.app import CACHE, CacheOption, JsonOption, app, note, say, say_json, table
+from ragsmith.cli.model_options import (
+    BaseUrlOption,
+    ControllerOption,
+    EmbedderOption,
+    JudgeOption,
+    LlmOption,
+    ModelsOption,
+    RerankerOption,
+    named,
+    overrides,
+)
 
 if TYPE_CHECKING:
     from ragsmith.evaluate import Evaluation
@@ -19,16 +30,22 @@ if TYPE_CHECKING:
 
 PipelineArgument = Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")]
 OtherDataset = Annotated[str | None, typer.Option("--dataset", help="Other documents than the exported ones.")]
-BaseUrl = Annotated[str | None, typer.Option(help="An OpenAI-compatible server, where the pipeline uses one.")]
+
+
+def _load(
+    path: Path, dataset: str | None, models: Path | None, flags: dict[str, str], base_url: str | None
+) -> Pipeline:
+    """An exported pipeline with the models it names, but for those of the file ``models`` and of ``flags``."""
+    from ragsmith.exported import Pipeline
+
+    return Pipeline.load(path, dataset=dataset, models=overrides(models, flags), base_url=base_url)
 
 
 @contextmanager
-def _loaded(path: Path, dataset: str | None, cache: str, base_url: str | None) -> Iterator[Pipeline]:
-    """An exported pipeline; where its model is paid for, replies are kept in the cache."""
-    from ragsmith.exported import Pipeline
+def _remembering(pipeline: Pipeline, cache: str) -> Iterator[Pipeline]:
+    """``pipeline``, with replies kept in the cache where a model is paid for."""
     from ragsmith.store import Store
 
-    pipeline = Pipeline.load(path, dataset=dataset, base_url=base_url)
     if not pipeline.setup.loaded_models.waits:
         yield pipeline
         return
@@ -43,11 +60,18 @@ def ask(
     question: Annotated[str, typer.Argument(help="The question.")],
     dataset: OtherDataset = None,
     cache: CacheOption = str(CACHE),
-    base_url: BaseUrl = None,
+    models: ModelsOption = None,
+    llm: LlmOption = None,
+    controller: ControllerOption = None,
+    judge: JudgeOption = None,
+    embedder: EmbedderOption = None,
+    reranker: RerankerOption = None,
+    base_url: BaseUrlOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Answer a question, with the passages the answer rests on."""
-    with _loaded(pipeline, dataset, cache, base_url) as loaded:
+    flags = named(llm, controller, judge, embedder, reranker)
+    with _remembering(_load(pipeline, dataset, models, flags, base_url), cache) as loaded:
         reply = loaded.ask(question)
     if as_json:
         say_json(asdict(reply))
@@ -69,7 +93,13 @@ def evaluate(
     pipeline: PipelineArgument,
     dataset: OtherDataset = None,
     cache: CacheOption = str(CACHE),
-    base_url: BaseUrl = None,
+    models: ModelsOption = None,
+    llm: LlmOption = None,
+    controller: ControllerOption = None,
+    judge: JudgeOption = None,
+    embedder: EmbedderOption = None,
+    reranker: RerankerOption = None,
+    base_url: BaseUrlOption = None,
     workers: Annotated[int | None, typer.Option(help="Processes, or questions in flight.")] = None,
     latency: Annotated[
         bool, typer.Option("--latency", help="Also time every question; models are asked anew.")
@@ -77,11 +107,10 @@ def evaluate(
     as_json: JsonOption = False,
 ) -> None:
     """Score a pipeline on the questions of its data set, or of another."""
-    from ragsmith.exported import Pipeline
     from ragsmith.splits import split
     from ragsmith.store import Store
 
-    loaded = Pipeline.load(pipeline, dataset=dataset, base_url=base_url)
+    loaded = _load(pipeline, dataset, models, named(llm, controller, judge, embedder, reranker), base_url)
     data = loaded.setup.dataset
     parts = {"all": data.examples}
     if dataset is None and split(data).test:  # at home, the search questions chose it and the test questions did not
@@ -157,13 +186,20 @@ def _say_scores(title: str, scores: dict[str, Any]) -> None:
 def verify(
     pipeline: PipelineArgument,
     cache: CacheOption = str(CACHE),
-    base_url: BaseUrl = None,
+    models: ModelsOption = None,
+    llm: LlmOption = None,
+    controller: ControllerOption = None,
+    judge: JudgeOption = None,
+    embedder: EmbedderOption = None,
+    reranker: RerankerOption = None,
+    base_url: BaseUrlOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a pipeline again and compare with the scores it was exported with."""
     from ragsmith.exported import TOLERANCE
 
-    with _loaded(pipeline, None, cache, base_url) as loaded:
+    flags = named(llm, controller, judge, embedder, reranker)
+    with _remembering(_load(pipeline, None, models, flags, base_url), cache) as loaded:
         differences = loaded.verify()
     parts = ", ".join(f"{scores['questions']} {part} questions" for part, scores in loaded.expected.items())
     changed = loaded.changed_models()

@@ -1,7 +1,7 @@
 """Cohere's embedders (``/v2/embed``) and rerankers (``/v2/rerank``), over plain HTTP.
 
-The package ``cohere`` is not used: it retries by itself, follows redirects, reads replies of any size, passes on rankings
-that lack texts, and cannot be handed our HTTP client where the openai package brings httpx2. Both requests are one POST.
+The package ``cohere`` is not used: it retries by itself, reads replies of any size, passes on rankings that lack texts,
+and cannot be handed our HTTP client, which is of another make where the openai package brings httpx2.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ class CohereReranker(_Client):
 class CohereEmbedder(_Client):
     """Embeds texts as unit vectors. Safe to use from many threads; a blank text is not sent and has the zero vector.
 
-    Texts longer than ``context_window`` tokens (by default the model's), by an estimate, are cut at the end and counted;
-    the server is told to cut nothing.
+    Texts longer than ``context_window`` tokens (by default the model's), by an estimate, are cut at the end and
+    counted; the server is told to cut nothing.
     """
 
     def __init__(

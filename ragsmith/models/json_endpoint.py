@@ -1,4 +1,4 @@
-"""An HTTP endpoint that takes and gives JSON, asked through a provider: one policy for limits, retries and redirects."""
+"""An HTTP endpoint that takes and gives JSON, asked through a provider: one policy for all that it is asked."""
 
 from __future__ import annotations
 

@@ -1,48 +1,43 @@
-"""Models by name: what ``--llm``, ``--embedder``, ``--reranker`` and ``--judge`` accept."""
+"""From names to models: what ``--llm``, ``--controller``, ``--judge``, ``--embedder`` and ``--reranker`` stand for."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-from ragsmith.errors import ModelUnavailable, UsageError
+from ragsmith.errors import ModelUnavailable
 from ragsmith.models.extractive import ExtractiveModel
+from ragsmith.models.kinds import COHERE, EXTRACTIVE, LATE_INTERACTION, LOCAL, NONE, OPENAI, WORDLLAMA
 from ragsmith.models.late_interaction import LateInteractionScorer
+from ragsmith.models.names import ModelName, ModelNames
+from ragsmith.models.servers import Servers, server_of
 from ragsmith.models.wordllama import WordLlamaEmbedder
 
 if TYPE_CHECKING:
     from ragsmith.gateway import ChatModel
-    from ragsmith.models import LanguageModel
+    from ragsmith.models import CrossEncoder, Embedder, LanguageModel
     from ragsmith.pipeline import Models
 
-EXTRACTIVE = "extractive"
-WORDLLAMA = "wordllama"
-LATE_INTERACTION = "late_interaction"
-NONE = "none"
-"""The name of a model that a run does without."""
-QUESTIONS_IN_FLIGHT = 16
+__all__ = ["Loader", "ModelName", "ModelNames", "load_models"]
 
-
-@dataclass(frozen=True, slots=True)
-class ModelNames:
-    """Which models a run uses. ``base_url`` is where an OpenAI-compatible server answers; it is not part of any key."""
-
-    language_model: str = EXTRACTIVE
-    embedder: str = WORDLLAMA
-    cross_encoder: str = LATE_INTERACTION
-    judge: str | None = None
-    base_url: str | None = None
-
-    @property
-    def embedded(self) -> bool:
-        """Whether every model runs in this process, so that processes save time and waiting does not."""
-        return self.language_model == EXTRACTIVE and self.judge in (None, EXTRACTIVE)
-
-    def workers(self) -> int:
-        """How many workers suit these models: a process for each core, or a number of questions in flight."""
-        return (os.cpu_count() or 1) if self.embedded else QUESTIONS_IN_FLIGHT
+_SERVED_OPTIONS: Mapping[str, str] = {
+    "dimensions": "dimensions",
+    "query_prefix": "query_prefix",
+    "document_prefix": "document_prefix",
+    "batch_size": "batch_texts",
+    "context_window": "context_window",
+}
+_LOCAL_OPTIONS: Mapping[str, str] = {
+    "query_prefix": "query_prefix",
+    "document_prefix": "document_prefix",
+    "device": "device",
+    "dtype": "dtype",
+    "batch_size": "batch_size",
+    "revision": "revision",
+    "context_window": "max_length",
+}
+"""Option to what the client of a model calls it."""
 
 
 class NoReranker:
@@ -58,31 +53,109 @@ class NoReranker:
 def load_models(names: ModelNames, texts: Sequence[str]) -> Models:
     """Models for a corpus of ``texts``; the embedded ones take word statistics from it.
 
+    Nothing is sent and no weights are read before a model is used. Those asked at one server with one key have one
+    ``provider``.
+
     Raises:
-        UsageError: a name is unknown; the message lists what there is.
+        UsageError: a name is unknown, or a model lacks its key or address; the message says what there is.
+        MissingExtra: a package is not installed.
     """
     from ragsmith.pipeline import Models  # noqa: PLC0415  the pipeline imports the protocols of this package
 
-    if names.embedder != WORDLLAMA:
-        raise UsageError(f"unknown embedder {names.embedder!r}: known is {WORDLLAMA}")
-    if names.cross_encoder not in (LATE_INTERACTION, NONE):
-        raise UsageError(f"unknown reranker {names.cross_encoder!r}: known are {LATE_INTERACTION} and {NONE}")
-    embedder = WordLlamaEmbedder()
-    embedded = ExtractiveModel(texts, embedder)
-
-    def language_model(name: str, role: str) -> LanguageModel | ChatModel:
-        if name == EXTRACTIVE:
-            return embedded
-        provider, _, model = name.partition(":")
-        if provider == "openai" and model:
-            from ragsmith.models.openai_chat import OpenAIChat  # noqa: PLC0415  the client takes 0.4 s to import
-
-            return OpenAIChat(model, base_url=names.base_url)
-        raise UsageError(f"unknown {role} {name!r}: give {EXTRACTIVE}, or openai:MODEL (with --base-url for a server)")
-
+    names.check()
+    loader = Loader({role: names.of(role) for role in names.named}, texts)
     return Models(
-        language_model=language_model(names.language_model, "language model"),
-        embedder=embedder,
-        cross_encoder=NoReranker() if names.cross_encoder == NONE else LateInteractionScorer(embedder, texts),
-        judge=language_model(names.judge or names.language_model, "judge"),
+        language_model=loader.language_model("language_model"),
+        embedder=loader.embedder("embedder"),
+        cross_encoder=loader.cross_encoder("cross_encoder"),
+        judge=loader.language_model("judge" if names.judge else "language_model"),
+        controller=loader.language_model("controller") if names.controller else None,
     )
+
+
+class Loader:
+    """Makes the models of each role from checked names; roles with equal models have one."""
+
+    def __init__(self, chosen: Mapping[str, ModelName], texts: Sequence[str], **limits: Any) -> None:
+        """``limits`` (``in_flight``, ``attempts``, ``deadline``) go before those of the names."""
+        self._chosen = chosen
+        self._texts = texts
+        self._chats: dict[ModelName, ChatModel] = {}
+        self.servers = Servers(chosen, **limits)
+
+    def language_model(self, role: str) -> LanguageModel | ChatModel:
+        """The model of ``role`` that performs tasks, or completes prompts."""
+        chosen = self._chosen[role]
+        if chosen.kind == EXTRACTIVE:
+            return self._extractive
+        from ragsmith.models.openai_chat import OpenAIChat  # noqa: PLC0415
+
+        if chosen not in self._chats:
+            self._chats[chosen] = OpenAIChat(chosen.model, **self._openai(role))
+        return self._chats[chosen]
+
+    def embedder(self, role: str) -> Embedder:
+        """The model that embeds."""
+        chosen = self._chosen[role]
+        if chosen.kind == WORDLLAMA:
+            return self._word_vectors
+        if chosen.kind == OPENAI:
+            from ragsmith.models.openai_embeddings import OpenAIEmbeddings  # noqa: PLC0415
+
+            return OpenAIEmbeddings(chosen.model, **self._openai(role))
+        if chosen.kind == COHERE:
+            from ragsmith.models.cohere import CohereEmbedder  # noqa: PLC0415
+
+            return CohereEmbedder(chosen.model, **self._served(role))
+        from ragsmith.models.sentence_transformers import SentenceTransformersEmbedder  # noqa: PLC0415
+
+        return SentenceTransformersEmbedder(chosen.model, **self._local(chosen))
+
+    def cross_encoder(self, role: str) -> CrossEncoder:
+        """The model that scores texts against a query."""
+        chosen = self._chosen[role]
+        if chosen.kind == LATE_INTERACTION:
+            return LateInteractionScorer(self._word_vectors, self._texts)
+        if chosen.kind == NONE:
+            return NoReranker()
+        if chosen.kind == LOCAL:
+            from ragsmith.models.sentence_transformers import SentenceTransformersCrossEncoder  # noqa: PLC0415
+
+            return SentenceTransformersCrossEncoder(chosen.model, **self._local(chosen))
+        if chosen.kind == COHERE:
+            from ragsmith.models.cohere import CohereReranker  # noqa: PLC0415
+
+            return CohereReranker(chosen.model, **self._served(role))
+        from ragsmith.models.rerank_endpoint import RerankEndpoint  # noqa: PLC0415
+
+        return RerankEndpoint(chosen.model, kind=chosen.kind, **self._served(role))
+
+    @cached_property
+    def _word_vectors(self) -> WordLlamaEmbedder:
+        return WordLlamaEmbedder()
+
+    @cached_property
+    def _extractive(self) -> ExtractiveModel:
+        return ExtractiveModel(self._texts, self._word_vectors)
+
+    def _served(self, role: str) -> dict[str, Any]:
+        """How the client of a served model is made."""
+        chosen = self._chosen[role]
+        server = server_of(chosen, role)
+        given = {_SERVED_OPTIONS[o]: value for o, value in chosen.options.items() if o in _SERVED_OPTIONS}
+        return given | {"base_url": server.base_url, "key": server.key, "provider": self.servers.provider(server)}
+
+    def _openai(self, role: str) -> dict[str, Any]:
+        """How the client of an OpenAI-compatible server is made, which looks its key up by itself."""
+        made = self._served(role)
+        del made["key"]
+        variable = self._chosen[role].api_key_env
+        return made | ({"api_key_env": variable} if variable else {})
+
+    def _local(self, chosen: ModelName) -> dict[str, Any]:
+        """How a model in this process is made. Raises MissingExtra: its library is not installed."""
+        from ragsmith.models.sentence_transformers import EXTRA, PACKAGE  # noqa: PLC0415
+        from ragsmith.models.weights import installed_version  # noqa: PLC0415
+
+        installed_version(PACKAGE, EXTRA)
+        return {_LOCAL_OPTIONS[option]: value for option, value in chosen.options.items()}

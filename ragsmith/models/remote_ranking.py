@@ -14,7 +14,7 @@ CHARACTERS_A_TOKEN = 3
 
 
 class Window:
-    """Cuts texts at their end to a window of ``tokens``, estimated by characters, and counts them; None cuts nothing."""
+    """Cuts texts at their end to ``tokens``, estimated by characters, and counts them; None cuts nothing."""
 
     def __init__(self, tokens: int | None) -> None:
         self.tokens = tokens

@@ -1,7 +1,7 @@
 """A reranker behind a server: Jina's ``/v1/rerank`` (Jina, vLLM, Infinity, LocalAI, LiteLLM), or ``/rerank`` of TEI.
 
-Which of them a server speaks is found out with the first request, and is in no identifier: a model's scores are the same
-over both (of text-embeddings-inference, TEI, the sigmoid is asked for, which the others send).
+Which of them a server speaks is found out with the first request, and is in no identifier: a model's scores are the
+same over both (text-embeddings-inference, TEI, is asked for the sigmoid, which the others send).
 """
 
 from __future__ import annotations

@@ -47,9 +47,10 @@ def server_of(chosen: ModelName, role: str) -> Server:
         UsageError: its address or its key is missing, or the key cannot be one.
     """
     given = chosen.base_url
-    if given is None and chosen.kind == OPENAI and (given := os.environ.get("OPENAI_BASE_URL") or None):
-        if problem := problem_with("base_url", given):
-            raise UsageError(f"OPENAI_BASE_URL: {problem}")
+    if given is None and chosen.kind == OPENAI:
+        given = os.environ.get("OPENAI_BASE_URL") or None
+    if given is not None and (problem := problem_with("base_url", given)):
+        raise UsageError(f"OPENAI_BASE_URL: {problem}")
     place = given or PLACES.get(chosen.kind)
     if place is None:
         raise UsageError(
@@ -116,6 +117,6 @@ def _agree(own: dict[str, tuple[Any, str]], limit: str, value: Any, role: str) -
     known, first = own.setdefault(limit, (value, role))
     if known != value:
         raise UsageError(
-            f"{limit} is {known:g} for the {SPOKEN[first]} and {value:g} for the {SPOKEN[role]}, which are asked at one "
-            "server with one key: give one number, or a key of its own to each"
+            f"{limit} is {known:g} for the {SPOKEN[first]} and {value:g} for the {SPOKEN[role]}, which are asked at "
+            "one server with one key: give one number, or a key of its own to each"
         )

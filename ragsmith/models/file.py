@@ -1,0 +1,73 @@
+"""A file of models: YAML that names the model of each role, and where and how it is asked.
+
+```yaml
+language_model: openai:gpt-4.1
+controller: {model: "openai:gpt-4.1-mini", in_flight: 16}
+judge:
+  model: openai:llama3.1
+  base_url: http://localhost:11434/v1
+  api_key_env: MY_KEY            # the name of an environment variable
+embedder: {model: "sentence-transformers:BAAI/bge-small-en-v1.5", query_prefix: "query: "}
+cross_encoder: cohere:rerank-v3.5
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from ragsmith.models.kinds import ROLES, problem_with_name, problem_with_option
+from ragsmith.models.names import OPTIONS, ModelName
+from ragsmith.models.options import problem_with
+from ragsmith.providers import redacted
+from ragsmith.strict_text import shown
+from ragsmith.strict_yaml import Plain, Tree, YamlError, read_yaml, unknown_key_message
+
+
+def read_models(path: Path) -> dict[str, ModelName]:
+    """The models that the file at ``path`` names, by role; roles that it leaves out keep what they have.
+
+    Raises:
+        YamlError: it is no such file, or names what there is not; the message has file and line.
+    """
+    tree = read_yaml(path)
+    if not isinstance(tree.data, dict):
+        raise YamlError(f"{tree.source}:1: this is not a file of models: it must be 'role: model' pairs")
+    return models_in(tree, tree.data)
+
+
+def models_in(
+    tree: Tree, section: Mapping[str, Plain], *at: str, options: Collection[str] = OPTIONS
+) -> dict[str, ModelName]:
+    """The models that ``section`` of a file, which stands ``at``, names by role, with none but ``options``."""
+    found = {}
+    for role, value in section.items():
+        if role not in ROLES:
+            raise YamlError(f"{tree.where(*at, role)}: {unknown_key_message(role, ROLES)}")
+        found[role] = _model(tree, (*at, role), role, value, options)
+    return found
+
+
+def _model(tree: Tree, at: tuple[str, ...], role: str, value: Plain, options: Collection[str]) -> ModelName:
+    given = value if isinstance(value, dict) else {"model": value}
+    name = given.get("model")
+    place = (*at, "model") if "model" in given and isinstance(value, dict) else at
+    if not isinstance(name, str):
+        said = "must be the name of a model, or have one as 'model'"
+        raise YamlError(f"{tree.where(*place)}: {role} {said}, not {redacted(shown(name))}")
+    if problem := problem_with_name(role, name):
+        raise YamlError(f"{tree.where(*place)}: {problem}")
+    chosen: dict[str, Any] = {}
+    for option, setting in given.items():
+        if option == "model":
+            continue
+        if option not in options:
+            problem = unknown_key_message(option, ("model", *options))
+        else:
+            problem = problem_with_option(role, name, option) or problem_with(option, setting)
+        if problem:
+            raise YamlError(f"{tree.where(*at, option)}: {problem}")
+        chosen[option] = setting
+    return ModelName(name, **chosen)
