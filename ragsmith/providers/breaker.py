@@ -7,7 +7,7 @@ from ragsmith.providers.policy import Policy
 SEVERAL = 3
 """Requests that must have failed before silence counts: one that can never be answered does not stop the others."""
 PATIENCE = 2.0
-"""Pauses that the provider asked for do not count as silence, but in all it may last only so many times as long."""
+"""Pauses that the provider asked for do not count as silence, but with them it may last only so many times as long."""
 
 
 class Breaker:
@@ -32,8 +32,12 @@ class Breaker:
         self._last_success = now
         self._reset()
 
-    def failed(self, request: object, sent: float, now: float, told: float) -> None:
-        """An attempt of ``request``, under way since ``sent``, failed; the provider asked for ``told`` seconds more."""
+    def failed(self, request: object, sent: float, now: float, told: float = 0.0, *, alone: bool = True) -> None:
+        """An attempt of ``request``, under way since ``sent``, failed; the provider asked for ``told`` seconds more.
+
+        ``alone`` says that no other attempt is under way. To be told to wait is quick, to be answered is not: as long
+        as others are under way it says nothing.
+        """
         began = max(sent, self._last_success)
         self._since = began if self._since is None else min(self._since, began)
         self._failing.add(request)
@@ -41,9 +45,9 @@ class Breaker:
         expected = min(silent, self._told - max(0.0, self._told_until - now))
         self._told += max(0.0, now + told - max(now, self._told_until))  # pauses told to several requests overlap
         self._told_until = max(self._told_until, now + told)
-        if len(self._failing) >= SEVERAL and (
-            silent - expected >= self._policy.silence or silent >= PATIENCE * self._policy.silence
-        ):
+        least = self._policy.silence
+        in_vain = silent >= least and silent + told >= PATIENCE * least
+        if len(self._failing) >= SEVERAL and (alone or not told) and (silent - expected >= least or in_vain):
             self._open(now, f"nothing but failures for {silent:.0f} s")
 
     def gave_up(self, now: float) -> None:

@@ -13,7 +13,9 @@ class Policy:
     in_flight: int = 32
     """Attempts under way at once, over all threads."""
     attempts: int = 5
-    """Attempts of one request; the last failure is final."""
+    """Attempts of one request; the last failure is final. Those that were told to wait do not count."""
+    pauses: int = 20
+    """Times that one request may be told to wait."""
     deadline: float = 50.0
     """Total time of one attempt, from its sending to the last byte: a reply that drips in does not extend it."""
     pause: float = 1.0

@@ -51,9 +51,8 @@ class Provider:
         self.policy = policy or Policy()
         self.on_attempt: Callable[[], None] = _nothing
         self._jitter = jitter or random.Random()  # of pauses alone: no result depends on it, processes must differ
-        self._limiter = Limiter()
+        self._limiter = Limiter(self.policy.in_flight)
         self._breaker = Breaker(self.policy)
-        self._slots = asyncio.Semaphore(self.policy.in_flight)
         self._down = asyncio.Event()
         self._pending: set[Future[Any]] = set()
         self._closed = False
@@ -110,30 +109,33 @@ class Provider:
     # --- on the loop's thread ----------------------------------------------------------------------------------------
 
     async def _send(self, attempt: Callable[[], Awaitable[T]], what: str) -> T:
-        request, problem = object(), ""
-        for failed in range(self.policy.attempts):
+        request, problem, tried, failed = object(), "", 0, 0
+        while failed < self.policy.attempts and tried - failed < self.policy.pauses:
             error: RagsmithError | None = None
             try:
-                return await self._attempt(attempt, request, what, problem, retry=failed > 0)
+                return await self._attempt(attempt, request, what, problem, retry=tried > 0)
             except Transient as trouble:
-                problem = redacted(trouble.problem)
+                problem, told = redacted(trouble.problem), trouble.wait
             except Rejected as trouble:
                 error = ModelError(f"{what}: {redacted(trouble.problem)}")
             except Refused as trouble:
                 error = ModelUnavailable(f"{what}: {redacted(trouble.problem)}")
             if error is not None:
                 raise error  # out here it has no context, which would show what the server said
-            if failed + 1 < self.policy.attempts:
-                await self._pause(self.policy.back_off(failed + 1, self._jitter))
+            tried += 1
+            if not told:
+                failed += 1
+                if failed < self.policy.attempts:
+                    await self._pause(self.policy.back_off(failed, self._jitter))
         self._breaker.gave_up(time.monotonic())
         self._check(what, problem)
-        raise ModelError(f"{what}: {problem} (tried {self.policy.attempts} times)")
+        raise ModelError(f"{what}: {problem} (tried {tried} times)")
 
     async def _attempt(
         self, attempt: Callable[[], Awaitable[T]], request: object, what: str, problem: str, *, retry: bool
     ) -> T:
         """One attempt, when there is a free slot and the provider may be asked."""
-        async with self._slots:
+        async with self._limiter.slot():
             await self._ready(what, problem)
             self.on_attempt()
             now = self._activity
@@ -144,7 +146,7 @@ class Provider:
             try:
                 result = await self._within_deadline(attempt)
             except Transient as trouble:
-                self._failed(request, sent, trouble.wait or 0.0)
+                self._failed(request, sent, trouble.wait)
                 raise
             except AttemptFailed:
                 self._breaker.succeeded(time.monotonic())
@@ -152,6 +154,7 @@ class Provider:
             finally:
                 self._activity = replace(self._activity, in_flight=self._activity.in_flight - 1)
         self._breaker.succeeded(time.monotonic())
+        self._limiter.succeeded()
         self._down.clear()
         return result
 
@@ -163,11 +166,12 @@ class Provider:
             pass
         raise Transient(f"no complete reply within {self.policy.deadline:g} s")
 
-    def _failed(self, request: object, sent: float, told: float) -> None:
+    def _failed(self, request: object, sent: float, told: float | None) -> None:
         now = time.monotonic()
-        self._limiter.hold(told, now)
-        self._activity = replace(self._activity, waiting_until=self._limiter.until)
-        self._breaker.failed(request, sent, now, told)
+        if told is not None:
+            self._limiter.hold(told, sent=sent, now=now)
+            self._activity = replace(self._activity, waiting_until=self._limiter.until)
+        self._breaker.failed(request, sent, now, told or 0.0, alone=self._activity.in_flight == 1)
         if self._breaker.why_open(now):
             self._down.set()
 

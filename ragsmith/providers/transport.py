@@ -86,7 +86,7 @@ class BoundedClient(_AsyncClient):  # type: ignore[misc]
 
 @cache
 def _trusted() -> Any:
-    """The certificates that are trusted; reading them takes as long as a hundred requests, so all clients share them."""
+    """The certificates that are trusted; reading them takes 40 ms, so all clients share them."""
     return _httpx.create_ssl_context()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ragsmith.providers.breaker import Breaker
-from ragsmith.providers.limiter import Limiter
 from ragsmith.providers.policy import Policy
 
 POLICY = Policy(failures_in_a_row=3, silence=30.0, rest=10.0)
@@ -31,9 +30,9 @@ def test_a_success_begins_a_new_row() -> None:
 def test_silence_opens_it_once_several_requests_have_failed() -> None:
     breaker = Breaker(POLICY)
     for request in "aab":
-        breaker.failed(request, sent=0.0, now=31.0, told=0.0)
+        breaker.failed(request, sent=0.0, now=31.0)
     assert breaker.why_open(31.0) == ""  # two requests that may have something in common
-    breaker.failed("c", sent=5.0, now=31.0, told=0.0)
+    breaker.failed("c", sent=5.0, now=31.0)
     assert breaker.why_open(31.0) == "nothing but failures for 31 s"
 
 
@@ -41,9 +40,9 @@ def test_silence_is_counted_from_the_last_success() -> None:
     breaker = Breaker(POLICY)
     breaker.succeeded(20.0)
     for request in "abc":
-        breaker.failed(request, sent=0.0, now=49.0, told=0.0)
+        breaker.failed(request, sent=0.0, now=49.0)
     assert breaker.why_open(49.0) == ""
-    breaker.failed("d", sent=40.0, now=50.0, told=0.0)
+    breaker.failed("d", sent=40.0, now=50.0)
     assert breaker.why_open(50.0) == "nothing but failures for 30 s"
 
 
@@ -51,10 +50,20 @@ def test_a_pause_that_was_told_is_no_silence() -> None:
     breaker = Breaker(POLICY)
     for request in "abcd":
         breaker.failed(request, sent=0.0, now=1.0, told=40.0)  # four times the same 40 seconds
-    breaker.failed("a", sent=41.0, now=42.0, told=0.0)
+    breaker.failed("a", sent=41.0, now=42.0)
     assert breaker.why_open(42.0) == ""
-    breaker.failed("a", sent=60.0, now=60.0, told=0.0)  # but in all it may last twice as long
+    breaker.failed("a", sent=60.0, now=60.0)  # but in all it may last twice as long
     assert breaker.why_open(60.0) == "nothing but failures for 60 s"
+
+
+def test_a_further_pause_that_would_take_too_long_is_not_waited_for() -> None:
+    breaker = Breaker(POLICY)
+    for request in "abc":
+        breaker.failed(request, sent=0.0, now=1.0, told=35.0)
+    breaker.failed("a", sent=36.0, now=36.0, told=35.0, alone=False)
+    assert breaker.why_open(36.0) == ""  # others are under way, and may be answered
+    breaker.failed("b", sent=36.0, now=36.0, told=35.0, alone=True)
+    assert breaker.why_open(36.0) == "nothing but failures for 36 s"
 
 
 def test_after_a_rest_the_provider_gets_another_chance() -> None:
@@ -65,12 +74,3 @@ def test_after_a_rest_the_provider_gets_another_chance() -> None:
     assert breaker.why_open(11.0) == ""
     breaker.gave_up(12.0)
     assert breaker.why_open(12.0) == ""
-
-
-def test_the_longest_pause_holds() -> None:
-    limiter = Limiter()
-    assert limiter.remaining(5.0) == 0.0
-    limiter.hold(3.0, 5.0)
-    limiter.hold(1.0, 6.0)
-    assert limiter.remaining(6.0) == 2.0
-    assert limiter.remaining(8.5) == 0.0

@@ -215,3 +215,22 @@ def test_one_provider_for_each_endpoint_and_credential() -> None:
     providers.close()
     with pytest.raises(ModelUnavailable):
         one.send(Attempts(), what="m")
+
+
+def test_a_strict_rate_limit_fails_no_request() -> None:
+    """One request in 20 ms is allowed, and whoever comes earlier is told so: all get through all the same."""
+    allowed = time.monotonic()
+    provider = Provider("host", Policy(attempts=5, pause=0.001))
+
+    async def limited() -> str:
+        nonlocal allowed
+        await asyncio.sleep(0.005)
+        now = time.monotonic()
+        if now < allowed:
+            raise Transient("HTTP 429", allowed - now)
+        allowed = now + 0.02
+        return "done"
+
+    with ThreadPoolExecutor(32) as pool:
+        assert list(pool.map(lambda _: provider.send(limited, what="m"), range(64))) == ["done"] * 64
+    provider.close()

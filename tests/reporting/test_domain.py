@@ -30,7 +30,7 @@ def option(domain: Domain, family: str, name: str) -> Option:
 
 def test_the_ranking_has_one_row_for_each_phenotype_and_none_for_the_incomplete(domain: Domain) -> None:
     assert [row.key for row in domain.ranking] == ["toy: hybrid", "toy: bm25", "toy: naive"]
-    assert [row.label for row in domain.ranking] == ["hybrid", "bm25", "vector"]
+    assert [row.label for row in domain.ranking] == ["retrieval hybrid", "bm25", "vector"]
     assert [row.shared for row in domain.ranking] == [2, 1, 1]
     assert domain.winner == domain.ranking[0]
 
@@ -193,7 +193,7 @@ def test_what_was_fitted_is_shown_with_its_pipeline(store: Store, registered: Ca
     registered(passage_filter, kept_share, Fitting(observe, solve))
     put_toy(store)
     kept = dict(store.evaluation("toy: hybrid").configuration["pipeline"])  # type: ignore[union-attr]
-    fit = Fit("digest of toy", {"keep": 0.123456789})
+    fit = Fit({"keep": 0.123456789})
     kept["passage_filter"] = {"technique": "kept_share", "parameters": {}, "fitted": fit.plain()}
     store.put_evaluation("toy: fitted", "digest of toy", {"pipeline": kept})
     store.put_results([replace(row, evaluation="toy: fitted") for row in store.results("toy: hybrid").values()])
@@ -259,7 +259,7 @@ def test_a_run_that_was_killed_is_reported_as_far_as_it_went(store: Store) -> No
     put_toy(store, state="running", done=False)
     domain = load_domain(store, "toy")
     assert "partial" in domain.notes[0]
-    assert [row.label for row in domain.ranking] == ["hybrid", "bm25", "vector"]
+    assert [row.label for row in domain.ranking] == ["retrieval hybrid", "bm25", "vector"]
     assert (domain.baselines, domain.comparisons, domain.random) == ({}, (), None)
     assert all(o.probe is None for o in domain.options)
 

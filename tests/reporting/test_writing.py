@@ -270,7 +270,7 @@ def test_numbers_and_harmless_text_stay_as_they_are(cell: str | float | None, te
 
 def test_json_is_the_whole_domain(domain: Domain) -> None:
     plain = json.loads(json.dumps(domain_json(domain), allow_nan=False))
-    assert plain["ranking"][0]["label"] == "hybrid"
+    assert plain["ranking"][0]["label"] == "retrieval hybrid"
     assert plain["comparisons"][0]["verdict"] == "better"
     assert plain["about"]["dataset"] == "toy"
 
@@ -278,7 +278,7 @@ def test_json_is_the_whole_domain(domain: Domain) -> None:
 def test_the_summary_has_ranking_baselines_and_verdict(domain: Domain) -> None:
     lines = summary_lines(domain)
     assert lines[0] == "toy: 5 of 6 pipelines searched (genetic), 10 search and 8 test questions"
-    assert "  1  0.700 [0.700, 0.700]  R 0.800  G 0.600    2.0  hybrid" in "\n".join(lines)
+    assert "  1  0.700 [0.700, 0.700]  R 0.800  G 0.600    2.0  retrieval hybrid" in "\n".join(lines)
     assert "naive RAG: vector" in "\n".join(lines)
     assert "  The same score as the best of 2 random pipelines on each of the 8 test questions." in lines
     assert lines[-1].startswith("1 answers failed")

@@ -1,0 +1,173 @@
+"""``ragsmith models check``, and the flags that name models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from fault_kinds import Fault
+from fault_server import FaultServer
+
+Command = Callable[..., Any]
+Arguments = Callable[..., list[object]]
+KEY = "secret-0123456789"
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("OPENAI_BASE_URL", "CO_API_KEY", "COHERE_API_KEY", "JINA_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+
+@pytest.fixture
+def server() -> Iterator[FaultServer]:
+    with FaultServer() as running:
+        yield running
+
+
+@pytest.fixture
+def models_file(tmp_path: Path, server: FaultServer) -> Path:
+    path = tmp_path / "models.yaml"
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "language_model": {"model": "openai:big", "base_url": server.url},
+                "embedder": {"model": "openai:e", "base_url": server.url, "dimensions": 16},
+                "cross_encoder": {"model": "rerank:r", "base_url": server.root},
+            }
+        )
+    )
+    return path
+
+
+def test_the_embedded_models_answer(ragsmith: Command) -> None:
+    shown = ragsmith("models", "check", "--json")
+    assert (shown.code, shown.err) == (0, "")
+    found = {model["role"]: model for model in json.loads(shown.out)}
+    assert list(found) == ["language_model", "embedder", "cross_encoder"]
+    assert all(model["ok"] and model["problem"] == "" for model in found.values())
+    assert found["embedder"]["dimensions"] == 256
+
+
+def test_served_models_are_asked_once_each(ragsmith: Command, server: FaultServer, models_file: Path) -> None:
+    flags = ("--models", models_file, "--controller", "openai:small", "--base-url", server.url)
+    shown = ragsmith("models", "check", *flags, "--json")
+    assert shown.code == 0
+    found = {model["role"]: model for model in json.loads(shown.out)}
+    assert {role: model["id"] for role, model in found.items()} == {
+        "language_model": "openai:big@temperature=0",
+        "embedder": "openai:e@dimensions=16",
+        "cross_encoder": "rerank:r",
+        "controller": "openai:small@temperature=0",
+    }
+    assert found["embedder"]["dimensions"] == 16
+    assert len(server.log) == 4
+
+
+def test_a_table_for_people(ragsmith: Command, server: FaultServer, models_file: Path) -> None:
+    shown = ragsmith("models", "check", "--models", models_file, "--judge", "openai:j", "--base-url", server.url)
+    assert (shown.code, shown.err) == (0, "")
+    lines = [line.split() for line in shown.out.splitlines()]
+    assert lines[0] == ["role", "model", "answers", "ms", "dimensions"]
+    assert [line[:3] for line in lines[2:]] == [
+        ["language_model", "openai:big@temperature=0", "ok"],
+        ["embedder", "openai:e@dimensions=16", "ok"],
+        ["cross_encoder", "rerank:r", "ok"],
+        ["judge", "openai:j@temperature=0", "ok"],
+    ]
+    assert len(server.log) == 4
+
+
+def test_one_that_does_not_answer_fails_the_check_and_says_why(
+    ragsmith: Command, server: FaultServer, models_file: Path
+) -> None:
+    server.script = [Fault("key")]
+    shown = ragsmith("models", "check", "--models", models_file, "--reranker", "cohere:rerank-v3.5", "--json")
+    assert shown.code == 1
+    found = {model["role"]: model for model in json.loads(shown.out)}
+    assert [found[role]["ok"] for role in ("language_model", "embedder", "cross_encoder")] == [False, True, False]
+    assert "HTTP 500" in found["language_model"]["problem"]
+    assert found["cross_encoder"]["problem"] == "CO_API_KEY or COHERE_API_KEY is not set: export it"
+    assert KEY not in shown.out + shown.err
+    assert len(server.log) == 2  # nothing is asked twice
+
+
+def test_nobody_at_the_address(ragsmith: Command) -> None:
+    shown = ragsmith("models", "check", "--llm", "openai:x", "--base-url", "http://127.0.0.1:1/v1")
+    assert shown.code == 1
+    assert "language_model: openai:x@temperature=0: no answer; is the server running?" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--llm", "opnai:x"), "unknown language model 'opnai:x'; did you mean 'openai:x'?"),
+        (("--reranker", "bert"), "unknown reranker 'bert'"),
+        (("--base-url", "localhost"), "the base URL must begin with http"),
+        (("--models", "nowhere.yaml"), "nowhere.yaml: is missing"),
+    ],
+)
+def test_a_wrong_request(ragsmith: Command, arguments: tuple[str, ...], said: str) -> None:
+    shown = ragsmith("models", "check", *arguments)
+    assert (shown.code, shown.out) == (2, "")
+    assert said in shown.err
+
+
+def test_a_wrong_file_has_its_line(ragsmith: Command, tmp_path: Path) -> None:
+    path = tmp_path / "models.yaml"
+    path.write_text("judge:\n  model: openai:x\n  api_key_env: sk-hush-hush-hush\n")
+    for command in (("models", "check"), ("search", "--dataset", "law"), ("audit", "--dataset", "law")):
+        shown = ragsmith(*command, "--models", path)
+        assert shown.code == 2
+        assert f"{path}:3: api_key_env must be the name of an environment variable" in shown.err
+        assert "hush" not in shown.err
+
+
+@pytest.mark.parametrize("command", ["search", "audit", "ask", "evaluate", "verify"])
+def test_every_command_that_uses_models_has_the_same_flags(ragsmith: Command, command: str) -> None:
+    shown = ragsmith(command, "--help")
+    for flag in ("--models", "--llm", "--controller", "--judge", "--embedder", "--reranker", "--base-url"):
+        assert flag in shown.out
+
+
+def test_models_of_a_file_search_and_answer(
+    ragsmith: Command,
+    search_arguments: Arguments,
+    server: FaultServer,
+    models_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = search_arguments(
+        *("--models", models_file, "--judge", "extractive", "--population", 6, "--generations", 1, "--no-compare")
+    )
+    assert ragsmith(*arguments, "--quiet").code == 0
+    winner = tmp_path / "reports" / "island" / "winner.yaml"
+    exported = yaml.safe_load(winner.read_text())["models"]
+    assert {role: name for role, name in exported.items() if role != "ids"} == {
+        "language_model": "openai:big",
+        "embedder": {"model": "openai:e", "dimensions": 16},
+        "cross_encoder": "rerank:r",
+        "judge": "extractive",
+    }
+    assert "127.0.0.1" not in winner.read_text()
+    asked = len(server.log)
+    monkeypatch.delenv("OPENAI_API_KEY")
+    dataset = arguments[2]
+    assert ragsmith("export", "--dataset", dataset, "-o", winner).code == 0  # neither key nor server is needed
+    assert yaml.safe_load(winner.read_text())["models"] == exported
+    assert len(server.log) == asked
+    refused = ragsmith("ask", winner, "Who founded the library?")
+    assert refused.code == 2
+    assert "OPENAI_API_KEY is not set" in refused.err
+    shown = ragsmith("ask", winner, "Who founded the library?", "--models", models_file)
+    assert (shown.code, shown.err) == (0, "")
+    assert "Oda Lenz" in shown.out
+    verified = ragsmith("verify", winner, "--models", models_file, "--cache", "cache.sqlite")
+    assert (verified.code, verified.err) == (0, "")

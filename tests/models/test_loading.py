@@ -1,0 +1,230 @@
+"""From names to models: clients, servers and keys; nothing is sent, and no secret is said."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fault_kinds import Fault
+from fault_server import FaultServer
+
+from ragsmith.errors import MissingExtra, ModelError, ModelUnavailable, UsageError
+from ragsmith.gateway import completes
+from ragsmith.models.loading import load_models
+from ragsmith.models.names import ModelName, ModelNames
+from ragsmith.models.servers import Server, Servers, server_of
+
+KEY = "secret-0123456789"
+TEXTS = ("The ferry leaves at seven.", "Smoked eel is sold by weight.")
+VARIABLES = ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CO_API_KEY", "COHERE_API_KEY", "JINA_API_KEY", "MY_KEY", "OTHER_KEY")
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+
+
+def test_the_embedded_models() -> None:
+    models = load_models(ModelNames(), TEXTS)
+    assert [model_id.partition(":")[0] for model_id in models.ids().values()] == [
+        "extractive",
+        "wordllama",
+        "late-interaction",
+        "extractive",
+    ]
+    assert models.judge is models.language_model
+    assert models.controller is None
+    assert not models.waits
+
+
+def test_every_role_gets_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("OPENAI_API_KEY", "CO_API_KEY"):
+        monkeypatch.setenv(variable, KEY)
+    names = ModelNames("openai:big", "cohere:embed-v4.0", "cohere:rerank-v3.5", "extractive", controller="openai:small")
+    models = load_models(names, TEXTS)
+    assert {role: model_id.partition("@")[0].partition(":")[::2] for role, model_id in models.ids().items()} == {
+        "language_model": ("openai", "big"),
+        "embedder": ("cohere", "embed-v4.0"),
+        "cross_encoder": ("cohere", "rerank-v3.5"),
+        "judge": ("extractive", models.ids()["judge"].partition(":")[2]),
+        "controller": ("openai", "small"),
+    }
+    assert completes(models.language_model)
+    assert not completes(models.judge)
+    assert models.waits
+    assert KEY not in str(models.ids())
+
+
+def test_models_at_one_server_with_one_key_share_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    here = "http://127.0.0.1:1/v1"
+    names = ModelNames(
+        ModelName("openai:big", base_url=here, in_flight=3),
+        ModelName("openai:e", base_url=here + "/"),
+        ModelName("rerank:r", base_url=here),
+        ModelName("openai:big", base_url="http://127.0.0.1:2/v1"),
+        controller=ModelName("openai:small", base_url=here, in_flight=3, deadline=9.0),
+    )
+    models: Any = load_models(names, TEXTS)
+    assert models.language_model.provider is models.embedder.provider is models.controller.provider
+    assert models.cross_encoder.provider is not models.embedder.provider  # it has no key
+    assert models.judge.provider is not models.language_model.provider
+    policy = models.embedder.provider.policy
+    assert (policy.in_flight, policy.deadline, policy.attempts) == (3, 9.0, 5)
+    assert models.judge.provider.policy.in_flight == 32
+
+
+def test_equal_models_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    models = load_models(ModelNames("openai:big", judge="openai:big", controller="openai:big"), TEXTS)
+    assert models.judge is models.language_model is models.controller
+
+
+def test_different_limits_of_one_server_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    names = ModelNames(ModelName("openai:a", in_flight=3), judge=ModelName("openai:b", in_flight=4))
+    with pytest.raises(
+        UsageError, match=r"^in_flight is 3 for the language model and 4 for the judge, which are asked"
+    ):
+        load_models(names, TEXTS)
+
+
+def test_options_reach_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with FaultServer() as server:
+        embedder = ModelName("openai:e", dimensions=8, query_prefix="q: ", document_prefix="d: ", batch_size=2)
+        names = ModelNames(embedder=embedder, base_url=server.url)
+        models: Any = load_models(names, TEXTS)
+        assert models.embedder.embed(["one", "two", "three"]).shape == (3, 8)
+        assert sorted(request.body["input"] for request in server.log) == [["d: one", "d: two"], ["d: three"]]
+        assert models.embedder.embed_queries(["one"]).shape == (1, 8)
+        assert server.log[-1].body["input"] == ["q: one"]
+        assert server.log[-1].headers["authorization"] == f"Bearer {KEY}"
+        models.embedder.provider.close()
+
+
+def test_what_determines_results_is_in_the_id_and_where_it_is_asked_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("JINA_API_KEY", KEY)
+
+    def ids(**options: Any) -> tuple[str, str]:
+        shared = {o: v for o, v in options.items() if not o.endswith(("prefix", "dimensions"))}
+        names = ModelNames(embedder=ModelName("openai:e", **options), cross_encoder=ModelName("jina:r", **shared))
+        found = load_models(names, TEXTS).ids()
+        return found["embedder"], found["cross_encoder"]
+
+    plain = ids()
+    assert ids(base_url="http://x/v1", in_flight=2, attempts=1, deadline=3.0, batch_size=4) == plain
+    assert ids(dimensions=8)[0] != plain[0]
+    assert ids(query_prefix="q")[0] != ids(document_prefix="q")[0] != plain[0]
+
+
+# --- servers ---------------------------------------------------------------------------------------------------------
+
+
+def test_where_servers_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in VARIABLES:
+        monkeypatch.setenv(variable, f"{variable.lower()}-value")
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    assert server_of(ModelName("openai:x"), "judge") == Server("https://api.openai.com/v1", "openai_api_key-value")
+    assert server_of(ModelName("cohere:x"), "embedder") == Server("https://api.cohere.com", "co_api_key-value")
+    assert server_of(ModelName("jina:x"), "cross_encoder") == Server("https://api.jina.ai/v1", "jina_api_key-value")
+    own = ModelName("rerank:x", base_url="http://127.0.0.1:8080/")
+    assert server_of(own, "cross_encoder") == Server("http://127.0.0.1:8080")
+    keyed = ModelName("rerank:x", base_url="http://127.0.0.1:8080", api_key_env="MY_KEY")
+    assert server_of(keyed, "cross_encoder") == Server("http://127.0.0.1:8080", "my_key-value")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:11434/v1")
+    assert server_of(ModelName("openai:x"), "judge").base_url == "http://127.0.0.1:11434/v1"
+    monkeypatch.delenv("CO_API_KEY")
+    assert server_of(ModelName("cohere:x"), "embedder").key == "cohere_api_key-value"
+
+
+@pytest.mark.parametrize(
+    ("role", "model", "said"),
+    [
+        ("language_model", ModelName("openai:x"), "OPENAI_API_KEY is not set: export it, or give --base-url of a"),
+        ("embedder", ModelName("cohere:x"), "CO_API_KEY or COHERE_API_KEY is not set: export it"),
+        ("cross_encoder", ModelName("jina:x"), "JINA_API_KEY is not set: export it"),
+        ("cross_encoder", ModelName("rerank:x"), "the reranker rerank:x has no address: give its base_url"),
+        ("judge", ModelName("openai:x", api_key_env="MY_KEY"), "MY_KEY is not set, the key of the judge openai:x"),
+        ("judge", ModelName("openai:x", base_url="http://x", api_key_env="MY_KEY"), "MY_KEY is not set"),
+    ],
+)
+def test_what_is_missing_is_said_before_anything_is_sent(role: str, model: ModelName, said: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        load_models(ModelNames().overridden({role: model}), TEXTS)
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("value", ["two words of secret", "schlüssel-secret", "line\nsecret", "  "])
+def test_what_cannot_be_a_key_is_refused_without_repeating_it(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("CO_API_KEY", value)
+    with pytest.raises(UsageError, match="the value of CO_API_KEY cannot be a key") as raised:
+        server_of(ModelName("cohere:x"), "embedder")
+    assert "secret" not in str(raised.value)
+
+
+def test_a_wrong_address_in_the_environment_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "localhost:11434")
+    with pytest.raises(UsageError, match=r"^OPENAI_BASE_URL: the base URL must begin with http"):
+        server_of(ModelName("openai:x"), "judge")
+
+
+def test_a_key_is_not_shown() -> None:
+    assert KEY not in repr(Server("http://x", KEY))
+
+
+def test_closed_servers_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = {"cross_encoder": ModelName("rerank:x", base_url="http://127.0.0.1:1")}
+    servers = Servers(chosen, attempts=1)
+    provider = servers.provider(server_of(chosen["cross_encoder"], "cross_encoder"))
+    assert provider.policy.attempts == 1
+    servers.close()
+    with pytest.raises(ModelUnavailable, match="was closed"):
+        provider.send(lambda: None, what="x")  # type: ignore[arg-type, return-value]
+
+
+# --- models that are not there ---------------------------------------------------------------------------------------
+
+
+def test_a_missing_package_is_named_with_the_command_that_installs_it() -> None:
+    try:
+        import sentence_transformers  # type: ignore[import-not-found]  # noqa: F401, PLC0415
+    except ImportError:
+        for role in ("embedder", "cross_encoder"):
+            with pytest.raises(MissingExtra, match=r"pip install 'ragsmith\[sentence-transformers\]'"):
+                load_models(ModelNames().overridden({role: "sentence-transformers:some/model"}), TEXTS)
+    else:
+        pytest.skip("sentence-transformers is installed")
+
+
+def test_a_run_without_a_reranker_cannot_ask_one() -> None:
+    models = load_models(ModelNames(cross_encoder="none"), TEXTS)
+    assert models.cross_encoder.id == "none"
+    with pytest.raises(ModelUnavailable, match="--reranker"):
+        models.cross_encoder.score("q", ["t"])
+
+
+def test_names_travel_to_another_process_without_a_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    names = ModelNames(cross_encoder=ModelName("rerank:x", base_url="http://127.0.0.1:1", api_key_env="MY_KEY"))
+    load_models(names, TEXTS)
+    assert KEY.encode() not in pickle.dumps(names)
+
+
+def test_a_reranker_of_ones_own_over_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", KEY)
+    with FaultServer() as server:
+        reranker = ModelName("rerank:x", base_url=server.root, api_key_env="MY_KEY", attempts=1)
+        models: Any = load_models(ModelNames(cross_encoder=reranker), TEXTS)
+        assert np.argmax(models.cross_encoder.score("When does the ferry leave?", TEXTS)) == 0
+        assert server.log[0].headers["authorization"] == f"Bearer {KEY}"
+        server.always = Fault("key")
+        with pytest.raises(ModelError) as raised:
+            models.cross_encoder.score("Who sells eel?", TEXTS)
+        assert KEY not in str(raised.value)
+        models.cross_encoder.provider.close()

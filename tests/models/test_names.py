@@ -1,0 +1,271 @@
+"""Models by name: every form of a name, what options may be, what is recorded, and what goes before what."""
+
+from __future__ import annotations
+
+import os
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from ragsmith.errors import UsageError
+from ragsmith.models.names import OPTIONS, SHAPING, ModelName, ModelNames
+from ragsmith.models.options import problem_with
+
+GOOD = [
+    ("language_model", "extractive"),
+    ("language_model", "openai:gpt-4.1-mini"),
+    ("language_model", "openai:llama3.1:8b"),
+    ("controller", "openai:org/model"),
+    ("judge", "extractive"),
+    ("judge", "openai:o4"),
+    ("embedder", "wordllama"),
+    ("embedder", "openai:text-embedding-3-small"),
+    ("embedder", "cohere:embed-v4.0"),
+    ("embedder", "sentence-transformers:BAAI/bge-small-en-v1.5"),
+    ("embedder", "sentence-transformers:./models/mine"),
+    ("cross_encoder", "late_interaction"),
+    ("cross_encoder", "none"),
+    ("cross_encoder", "cohere:rerank-v3.5"),
+    ("cross_encoder", "rerank:BAAI/bge-reranker-base"),
+    ("cross_encoder", "jina:jina-reranker-v2-base-multilingual"),
+    ("cross_encoder", "sentence-transformers:cross-encoder/ms-marco-MiniLM-L6-v2"),
+]
+
+
+@pytest.mark.parametrize(("role", "name"), GOOD)
+def test_every_form_of_a_name(role: str, name: str) -> None:
+    names = ModelNames().overridden({role: name})
+    names.check()
+    assert names.of(role) == ModelName(name)
+
+
+@pytest.mark.parametrize(
+    ("role", "name", "said"),
+    [
+        ("language_model", "gpt", "unknown language model 'gpt'; known: extractive, openai:MODEL"),
+        ("language_model", "openia:gpt", "did you mean 'openai:gpt'? known: extractive, openai:MODEL"),
+        ("language_model", "openai:", "did you mean 'openai:MODEL'?"),
+        ("language_model", "openai: ", "unknown language model 'openai: '"),
+        ("language_model", "openai", "did you mean 'openai:MODEL'?"),
+        ("language_model", "extractive:x", "did you mean 'extractive'?"),
+        ("language_model", "extractve", "did you mean 'extractive'?"),
+        ("language_model", "", "unknown language model ''"),
+        ("language_model", "cohere:command", "unknown language model 'cohere:command'"),
+        ("language_model", "none", "unknown language model 'none'"),
+        ("controller", "oracle", "unknown controller 'oracle'"),
+        ("judge", "oracle", "unknown judge 'oracle'"),
+        ("embedder", "late_interaction", "unknown embedder 'late_interaction'"),
+        ("embedder", "sentence_transformers:x", "did you mean 'sentence-transformers:x'?"),
+        ("embedder", "none", "unknown embedder 'none'"),
+        ("cross_encoder", "openai:x", "unknown reranker 'openai:x'"),
+        ("cross_encoder", "late-interaction", "did you mean 'late_interaction'?"),
+        ("cross_encoder", "jina:", "did you mean 'jina:MODEL'?"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_known_ones(role: str, name: str, said: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        ModelNames().overridden({role: name}).check()
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_key_in_the_place_of_a_name_is_not_repeated() -> None:
+    with pytest.raises(UsageError) as raised:
+        ModelNames("sk-abcdefghijklmnopqrstuvwxyz0123456789").check()
+    assert "abcdefghijkl" not in str(raised.value)
+
+
+# --- options ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("base_url", "localhost:11434", "must begin with http:// or https://"),
+        ("base_url", 8000, "must begin with http:// or https://"),
+        ("base_url", "http://", "is not a valid one"),
+        ("base_url", "http://host:port/v1", "is not a valid one"),
+        ("base_url", "http://a b/v1", "is not a valid one"),
+        ("base_url", "https://user:hush-hush-hush@host/v1", "must hold no user, password or query"),
+        ("base_url", "https://host/v1?key=hush-hush-hush", "must hold no user, password or query"),
+        ("api_key_env", "sk-hush-hush-hush-hush", "never a key"),
+        ("api_key_env", "AIzaSyHushHushHushHush", "never a key"),
+        ("api_key_env", "AKIAIOSFODNN7EXAMPLE", "never a key"),
+        ("api_key_env", "hush", "never a key"),
+        ("api_key_env", "", "never a key"),
+        ("api_key_env", 7, "never a key"),
+        ("in_flight", 0, "in_flight must be a whole number from 1 on, not 0"),
+        ("in_flight", True, "in_flight must be a whole number from 1 on, not True"),
+        ("attempts", 1.5, "attempts must be a whole number"),
+        ("dimensions", "256", "dimensions must be a whole number"),
+        ("batch_size", -1, "batch_size must be a whole number"),
+        ("context_window", 15, "context_window must be a whole number from 16 on"),
+        ("deadline", 0, "deadline must be seconds above 0, not 0"),
+        ("deadline", "soon", "deadline must be seconds above 0, not 'soon'"),
+        ("deadline", float("inf"), "deadline must be seconds above 0"),
+        ("deadline", True, "deadline must be seconds above 0"),
+        ("dtype", "float8", "unknown dtype 'float8'; did you mean"),
+        ("device", 0, "device must be text, not 0"),
+        ("query_prefix", ["query: "], "query_prefix must be text"),
+    ],
+)
+def test_a_wrong_value_is_refused_and_no_secret_repeated(option: str, value: object, said: str) -> None:
+    problem = problem_with(option, value)
+    assert problem is not None
+    assert said in problem
+    assert "hush" not in problem.lower()
+    with pytest.raises(UsageError):
+        ModelName("x", **{option: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("base_url", "http://localhost:11434/v1"),
+        ("base_url", "https://[::1]:8080"),
+        ("api_key_env", "MY_KEY"),
+        ("api_key_env", "_K1"),
+        ("deadline", 0.5),
+        ("in_flight", 1),
+        ("query_prefix", ""),
+        ("revision", "main"),
+        ("dtype", "bfloat16"),
+    ],
+)
+def test_a_right_value_is_taken(option: str, value: object) -> None:
+    assert problem_with(option, value) is None
+
+
+@pytest.mark.parametrize(
+    ("role", "model", "said"),
+    [
+        ("language_model", ModelName("extractive", in_flight=2), "the language model extractive has no option"),
+        (
+            "judge",
+            ModelName("openai:x", dimensions=2),
+            "the judge openai:x has no option 'dimensions': it has api_key_",
+        ),
+        ("embedder", ModelName("cohere:x", query_prefix="q"), "the embedder cohere:x has no option 'query_prefix'"),
+        ("cross_encoder", ModelName("none", device="cpu"), "the reranker none has no option 'device': it has no opt"),
+        ("embedder", ModelName("sentence-transformers:x", base_url="http://x"), "has no option 'base_url'"),
+    ],
+)
+def test_an_option_that_a_model_has_not_is_refused(role: str, model: ModelName, said: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        ModelNames().overridden({role: model}).check()
+    assert said in str(raised.value)
+
+
+# --- roles -----------------------------------------------------------------------------------------------------------
+
+
+def test_judge_and_controller_are_the_language_model_unless_named() -> None:
+    names = ModelNames("openai:big", controller="openai:small")
+    assert [names.of(role).name for role in ("language_model", "controller", "judge")] == [
+        "openai:big",
+        "openai:small",
+        "openai:big",
+    ]
+    assert names.named == ("language_model", "embedder", "cross_encoder", "controller")
+
+
+def test_a_base_url_is_for_servers_of_ones_own_that_have_none() -> None:
+    there, here = "http://there/v1", "http://here/v1"
+    names = ModelNames(
+        "openai:a", "cohere:b", ModelName("rerank:c", base_url=there), ModelName("openai:d", base_url=there), here
+    )
+    found = {role: names.of(role).base_url for role in names.named}
+    assert found == {"language_model": here, "embedder": None, "cross_encoder": there, "judge": there}
+
+
+def test_a_base_url_that_overrides_is_for_every_openai_model() -> None:
+    there, here = "http://there/v1", "http://here/v1"
+    judge = ModelName("openai:d", base_url=there, in_flight=3)
+    names = ModelNames(cross_encoder=ModelName("rerank:c", base_url=there), judge=judge).overridden({}, here)
+    assert (names.of("judge").base_url, names.of("judge").in_flight) == (here, 3)
+    assert names.of("cross_encoder").base_url == there
+
+
+def test_a_model_named_again_keeps_its_options_and_another_takes_none_over() -> None:
+    names = ModelNames(embedder=ModelName("openai:e", dimensions=256))
+    again = names.overridden({"embedder": ModelName("openai:e", base_url="http://here")}).of("embedder")
+    assert again == ModelName("openai:e", dimensions=256, base_url="http://here")
+    assert names.overridden({"embedder": "openai:e"}) == names
+    assert names.overridden({"embedder": "openai:f"}).of("embedder") == ModelName("openai:f")
+
+
+@pytest.mark.parametrize(
+    ("names", "embedded", "heavy", "workers"),
+    [
+        (ModelNames(), True, False, os.cpu_count()),
+        (ModelNames(cross_encoder="none"), True, False, os.cpu_count()),
+        (ModelNames(judge="openai:x"), False, False, 16),
+        (ModelNames(controller="openai:x"), False, False, 16),
+        (ModelNames(embedder="cohere:x"), False, False, 16),
+        (ModelNames(cross_encoder="rerank:x"), False, False, 16),
+        (ModelNames(embedder="sentence-transformers:x"), True, True, 16),
+    ],
+)
+def test_processes_are_for_models_that_are_here_and_light(
+    names: ModelNames, embedded: bool, heavy: bool, workers: int
+) -> None:
+    assert (names.embedded, names.heavy, names.workers()) == (embedded, heavy, workers)
+    assert names.waits == (heavy or not embedded)
+
+
+# --- what is kept ----------------------------------------------------------------------------------------------------
+
+
+def test_a_record_says_what_determines_results_and_not_where_it_is_asked() -> None:
+    names = ModelNames(
+        ModelName("openai:a", base_url="http://here", api_key_env="MY_KEY", in_flight=2, attempts=2, deadline=3.0),
+        ModelName("sentence-transformers:b", device="cuda", batch_size=8, revision="main", query_prefix="q: "),
+        judge=ModelName("openai:c", context_window=4096),
+    )
+    assert names.plain() == {
+        "language_model": "openai:a",
+        "embedder": {"model": "sentence-transformers:b", "query_prefix": "q: ", "revision": "main"},
+        "cross_encoder": "late_interaction",
+        "judge": {"model": "openai:c", "context_window": 4096},
+    }
+
+
+def test_a_record_of_before_there_were_options_is_read() -> None:
+    old = {"language_model": "openai:a", "embedder": "wordllama", "judge": None, "base_url": None}
+    assert ModelNames.recorded(old) == ModelNames("openai:a")
+
+
+VALUES = {
+    "dimensions": st.integers(1, 4096),
+    "context_window": st.integers(16, 10**6),
+    "query_prefix": st.text(max_size=5),
+    "document_prefix": st.text(max_size=5),
+    "revision": st.text(max_size=5),
+    "dtype": st.sampled_from(("float32", "float16", "bfloat16")),
+    "in_flight": st.integers(1, 99),
+    "base_url": st.just("http://localhost"),
+    "device": st.just("cpu"),
+}
+
+
+@examples(max_examples=50)
+@given(st.fixed_dictionaries({}, optional=VALUES))
+def test_a_record_is_read_as_it_was_written_and_a_name_travels(options: dict[str, object]) -> None:
+    names = ModelNames(embedder=ModelName("openai:e", **options))  # type: ignore[arg-type]
+    shaping = {option: value for option, value in options.items() if option in SHAPING}
+    kept = ModelNames.recorded(names.plain())
+    assert kept == ModelNames(embedder=ModelName("openai:e", **shaping))  # type: ignore[arg-type]
+    assert kept.plain() == names.plain()
+    assert pickle.loads(pickle.dumps(names)) == names
+    assert hash(names) == hash(pickle.loads(pickle.dumps(names)))
+
+
+def test_every_option_that_shapes_results_is_one() -> None:
+    assert set(SHAPING) < set(OPTIONS)
+
+
+def test_a_name_without_options_is_the_same_however_it_is_written() -> None:
+    assert ModelNames(ModelName("openai:x")) == ModelNames("openai:x")
