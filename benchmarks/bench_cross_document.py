@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from statistics import mean
 
-from ragsmith.chunking import chunk_documents, sections
+from ragsmith.chunking import chunk_documents
 from ragsmith.datasets import load_dataset
 from ragsmith.gateway import Gateway
 from ragsmith.models.extractive import ExtractiveModel
@@ -74,10 +75,11 @@ def material() -> Iterator[Document]:
         for number, (title, sentences) in enumerate(json.loads(CORPUS.read_text(encoding="utf-8")).items()):
             yield Document(f"paragraph-{number:03d}", title, "".join(sentences))
         return
-    for document in load_dataset("law").documents:
-        for number, section in enumerate(sections(document.text)):
-            text = "\n\n".join(document.text[block.start : block.end] for block in section.blocks)
-            yield Document(f"{document.id}-{number:03d}", " > ".join(section.headings), text)
+    law = load_dataset("law")
+    for section, chunks in groupby(chunk_documents(law.documents), key=lambda chunk: (chunk.doc, chunk.section)):
+        parts = list(chunks)
+        text = "\n\n".join(chunk.text for chunk in parts)
+        yield Document(f"{section[0]}-{section[1]:03d}", " > ".join(parts[0].headings), text)
 
 
 if __name__ == "__main__":

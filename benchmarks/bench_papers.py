@@ -187,8 +187,8 @@ def report(found: Sequence[Measured]) -> Iterator[str]:
     yield ""
     yield (
         "Differences are paired by question, with a bootstrap interval of 95 % and a sign-flip p. Verdicts are passed "
-        f"on the {len(claims)} claims, with p adjusted by Holm over them; the other rows are for orientation, with raw p "
-        "and no verdict. Questions on one page of TAT-QA are treated as independent, which they are not quite: its "
+        f"on the {len(claims)} claims, with p adjusted by Holm over them; the other rows are for orientation, with raw "
+        "p and no verdict. Questions on one page of TAT-QA are treated as independent, which they are not quite: its "
         "intervals are somewhat too narrow."
     )
     yield from ("", "## Do the claims hold here?", "")

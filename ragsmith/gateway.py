@@ -21,6 +21,7 @@ from ragsmith.batching import Batcher
 from ragsmith.budget import CHARACTERS_A_TOKEN, Budget
 from ragsmith.cache import Memo
 from ragsmith.canonical import digest
+from ragsmith.claims import Claiming, claimed
 from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.models import CrossEncoder, Embedder, LanguageModel, Vectors
 from ragsmith.providers import Activity, Provider
@@ -67,35 +68,15 @@ def completes(model: object) -> TypeGuard[ChatModel]:
     return hasattr(model, "complete")
 
 
-class CallStore(Protocol):
+class CallStore(Claiming, Protocol):
     """Where paid replies are kept."""
-
-    def get_call(self, key: str) -> Any:
-        """The stored call, or None."""
-        ...
 
     def get_calls(self, keys: Iterable[str]) -> dict[str, Any]:
         """Those of the calls that are there, by key."""
         ...
 
-    def put_calls(self, calls: Iterable[StoredCall]) -> None:
-        """Keep several in one transaction; durable when this returns."""
-        ...
-
-    def put_call(
-        self,
-        key: str,
-        model: str,
-        task: str,
-        value: Any,
-        *,
-        calls: int,
-        input_tokens: int,
-        output_tokens: int,
-        seconds: float,
-        replacing: bool,
-    ) -> None:
-        """Keep a call, in the place of one that is there if ``replacing``; durable when this returns."""
+    def put_calls(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
+        """Keep several in one transaction, in the place of those there if ``replacing``; durable when this returns."""
         ...
 
 
@@ -197,31 +178,39 @@ class Gateway:
 
         def find() -> tuple[str, Usage]:
             key = completion_key(*identity)
-            known = self._store.get_call(key) if self._store else None
-            if known is not None and _readable(task, known.value):
+            if self._store is None:
+                completion = self._ask(model, task, prompt, sample)
+                return completion.text, completion.usage
+            known = self._store.get_call(key)
+            if known is None:
+                with claimed(self._store, key, lambda: self._stopped) as known:
+                    if known is None:
+                        return self._asked_and_kept(self._store, key, model, task, prompt, sample)
+            if _readable(task, known.value):
                 self.count("language_model", stored=1)
                 return known.value, Usage(1, 0, 0, known.input_tokens, known.output_tokens, known.seconds)
-            completion = self._ask(model, task, prompt, sample)
-            if self._store:
-                usage = completion.usage
-                self._store.put_call(
-                    key,
-                    model=model.id,
-                    task=task.name,
-                    value=completion.text,
-                    calls=1,
-                    input_tokens=usage.input_tokens,
-                    output_tokens=usage.output_tokens,
-                    seconds=usage.seconds,
-                    replacing=known is not None,
-                )
-                first = self._store.get_call(key)  # another process may have been quicker; what is stored is replayed
-                if first is not None and first.value != completion.text and _readable(task, first.value):
-                    return first.value, Usage(1, 0, 0, first.input_tokens, first.output_tokens, first.seconds)
-            return completion.text, completion.usage
+            return self._asked_and_kept(self._store, key, model, task, prompt, sample, replacing=True)
 
         self.count("language_model", asked=1)
         return self._replies.get(identity, find)
+
+    def _asked_and_kept(
+        self,
+        store: CallStore,
+        key: str,
+        model: ChatModel,
+        task: Task[Any],
+        prompt: str,
+        sample: int,
+        *,
+        replacing: bool = False,
+    ) -> tuple[str, Usage]:
+        completion = self._ask(model, task, prompt, sample)
+        usage = completion.usage
+        tokens = usage.input_tokens, usage.output_tokens
+        call = StoredCall(key, model.id, task.name, completion.text, 1, *tokens, usage.seconds)
+        store.put_calls([call], replacing=replacing)
+        return completion.text, usage
 
     def _ask(self, model: ChatModel, task: Task[Any], prompt: str, sample: int) -> Completion:
         """A new reply that ``task`` can read; an unreadable one is asked for once more, with what is wrong with it.

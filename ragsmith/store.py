@@ -7,7 +7,7 @@ is named in `Store.damaged`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -31,6 +31,7 @@ from ragsmith.store_rows import (
     settled,
 )
 from ragsmith.store_schema import (
+    CLAIM,
     DATASET,
     EVALUATION,
     FIT,
@@ -150,8 +151,29 @@ class Store:
 
     def put_calls(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
         """Keep several in one transaction."""
+        rows = [columns_of(call) for call in calls]
         with self._database.writing() as connection:
-            self._database.put(connection, MODEL_CALL, map(columns_of, calls), replacing=replacing)
+            self._database.put(connection, MODEL_CALL, rows, replacing=replacing)
+            for batch in batches([row[0] for row in rows], BATCH):
+                connection.execute(delete(CLAIM).where(CLAIM.c.key.in_(batch)))
+
+    def claim(self, key: str, owner: str, *, now: float, until: float, is_gone: Callable[[str], bool]) -> bool:
+        """Whether ``owner`` may make the call under ``key`` now: nobody else is at it.
+
+        A claim ends with the reply, at ``until`` (seconds since the epoch), or when ``is_gone`` says so of its owner.
+        """
+        with self._database.writing() as connection:
+            statement = select(CLAIM).where(CLAIM.c.key == key).with_for_update()
+            for _, other, expires in self._database.fetch(connection, CLAIM, statement):
+                if other != owner and now < expires and not is_gone(other):
+                    return False
+            self._database.put(connection, CLAIM, [(key, owner, until)], replacing=True)
+            return True
+
+    def give_up(self, key: str, owner: str) -> None:
+        """End a claim without a reply."""
+        with self._database.writing() as connection:
+            connection.execute(delete(CLAIM).where(CLAIM.c.key == key, CLAIM.c.owner == owner))
 
     # Data sets and evaluations
 

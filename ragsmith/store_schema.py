@@ -84,8 +84,10 @@ FIT = _table("fit", _key("key"), _text("dataset"), _json("value"))
 SPENDING = _table(
     "spending", _key("key"), _integer("calls"), _integer("tokens"), Column("cost", Double, nullable=False)
 )
+CLAIM = _table("claim", _key("key"), _text("owner"), Column("expires", Double, nullable=False))
+"""Calls that a process is making now, so that no other makes them, too."""
 
-TABLES = (MODEL_CALL, DATASET, EVALUATION, RESULT, RUN, PROPOSAL, FIT, SPENDING)
+TABLES = (MODEL_CALL, DATASET, EVALUATION, RESULT, RUN, PROPOSAL, FIT, SPENDING, CLAIM)
 
 Migration = Callable[[Connection], None]
 """Brings the schema from the version before to its own; runs inside the transaction that records the version."""
@@ -102,8 +104,8 @@ def add_fits(connection: Connection) -> None:
 
 
 def add_spending(connection: Connection) -> None:
-    """Version 3: what runs have spent."""
-    METADATA.create_all(connection, tables=[SPENDING], checkfirst=False)
+    """Version 3: what runs have spent, and which calls are being made."""
+    METADATA.create_all(connection, tables=[SPENDING, CLAIM], checkfirst=False)
 
 
 MIGRATIONS: tuple[Migration, ...] = (create_tables, add_fits, add_spending)

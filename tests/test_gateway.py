@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -68,22 +68,19 @@ class Calls:
     def get_call(self, key: str) -> StoredCall | None:
         return self.rows.get(key)
 
-    def put_call(
-        self,
-        key: str,
-        model: str,
-        task: str,
-        value: Any,
-        *,
-        calls: int = 1,
-        input_tokens: int = 0,
-        output_tokens: int = 0,
-        seconds: float = 0.0,
-        replacing: bool = False,
-    ) -> None:
-        if key in self.rows and not replacing:
-            return
-        self.rows[key] = StoredCall(key, model, task, value, calls, input_tokens, output_tokens, seconds)
+    def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
+        return {key: self.rows[key] for key in keys if key in self.rows}
+
+    def put_calls(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
+        for call in calls:
+            if replacing or call.key not in self.rows:
+                self.rows[call.key] = call
+
+    def claim(self, key: str, owner: str, *, now: float, until: float, is_gone: Callable[[str], bool]) -> bool:
+        return True
+
+    def give_up(self, key: str, owner: str) -> None:
+        pass
 
 
 class Letters:
@@ -221,7 +218,7 @@ def test_a_stored_reply_that_cannot_be_read_any_more_is_asked_for_again() -> Non
     store = Calls()
     Gateway(store).language_model(Chat("5"), Meter()).run(SUM, a=2, b=3)
     [key] = store.rows
-    store.put_call(key, model="chat:one", task="sum", value="five", replacing=True)
+    store.put_calls([StoredCall(key, "chat:one", "sum", "five")], replacing=True)
     chat = Chat("6")
     assert Gateway(store).language_model(chat, Meter()).run(SUM, a=2, b=3) == 6
     assert len(chat.asked) == 1

@@ -11,7 +11,7 @@ from typing import Any
 
 from ragsmith.errors import ModelError
 from ragsmith.gateway import Completion
-from ragsmith.models.openai_endpoint import OpenAIEndpoint
+from ragsmith.models.openai_endpoint import KEY_VARIABLE, OpenAIEndpoint
 from ragsmith.providers import Policy, Provider, Rejected, Transient
 from ragsmith.usage import Usage
 
@@ -27,17 +27,21 @@ class OpenAIChat:
         model: str,
         *,
         base_url: str | None = None,
+        api_key_env: str = KEY_VARIABLE,
+        context_window: int | None = None,
         provider: Provider | None = None,
         policy: Policy | None = None,
     ) -> None:
         self._model = model
-        self._endpoint = OpenAIEndpoint(base_url, provider=provider, policy=policy)
+        self.context_window = context_window
+        self._endpoint = OpenAIEndpoint(base_url, api_key_env=api_key_env, provider=provider, policy=policy)
         self._limit = OLD_LIMIT
 
     @property
     def id(self) -> str:
         """Provider, model and sampling; never the URL or the key."""
-        return f"openai:{self._model}@temperature=0"
+        window = f"@context_window={self.context_window}" if self.context_window else ""
+        return f"openai:{self._model}@temperature=0{window}"
 
     @property
     def provider(self) -> Provider:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ragsmith.errors import UsageError
 from ragsmith.models import Vectors
-from ragsmith.models.openai_endpoint import OpenAIEndpoint
+from ragsmith.models.openai_endpoint import KEY_VARIABLE, OpenAIEndpoint
 from ragsmith.providers import Policy, Provider, Transient
 
 BATCH_TEXTS = 128
@@ -34,6 +34,7 @@ class OpenAIEmbeddings:
         model: str,
         *,
         base_url: str | None = None,
+        api_key_env: str = KEY_VARIABLE,
         dimensions: int | None = None,
         document_prefix: str = "",
         query_prefix: str = "",
@@ -50,7 +51,7 @@ class OpenAIEmbeddings:
         self._prefixes = (document_prefix, query_prefix)
         self._batch = (batch_texts, batch_characters)
         self._length = dimensions
-        self._endpoint = OpenAIEndpoint(base_url, provider=provider, policy=policy)
+        self._endpoint = OpenAIEndpoint(base_url, api_key_env=api_key_env, provider=provider, policy=policy)
 
     @property
     def id(self) -> str:

@@ -14,6 +14,7 @@ from ragsmith.providers import Policy, Provider, remember_secret
 
 T = TypeVar("T")
 
+KEY_VARIABLE = "OPENAI_API_KEY"
 NO_KEY = "none"
 """Sent to a server that needs no key: the client insists on one."""
 
@@ -22,20 +23,26 @@ class OpenAIEndpoint:
     """Asks one server, through a provider of its own unless one is handed in, which is then not closed here."""
 
     def __init__(
-        self, base_url: str | None = None, *, provider: Provider | None = None, policy: Policy | None = None
+        self,
+        base_url: str | None = None,
+        *,
+        api_key_env: str = KEY_VARIABLE,
+        provider: Provider | None = None,
+        policy: Policy | None = None,
     ) -> None:
+        self._variable = api_key_env
         self._base_url = base_url or os.environ.get("OPENAI_BASE_URL")
         if self._base_url is not None and not self._base_url.startswith(("http://", "https://")):
             raise UsageError("the base URL must begin with http:// or https://, such as http://localhost:11434/v1")
-        if self._base_url is None and "OPENAI_API_KEY" not in os.environ:
-            raise UsageError("OPENAI_API_KEY is not set: export it, or give --base-url of a server that needs no key")
+        if self._base_url is None and api_key_env not in os.environ:
+            raise UsageError(f"{api_key_env} is not set: export it, or give --base-url of a server that needs no key")
         remember_secret(self._key)
         self._own = provider is None
         self.provider = provider or Provider(urlsplit(self._base_url or "").hostname or "api.openai.com", policy)
 
     @property
     def _key(self) -> str:
-        return os.environ.get("OPENAI_API_KEY") or NO_KEY
+        return (os.environ.get(self._variable) or "").strip() or NO_KEY
 
     @cached_property
     def _client(self) -> Any:

@@ -47,6 +47,9 @@ class _Options:
 class _Client:
     """A model by name: its weights are found when its identity is asked for, and read when it is first used."""
 
+    slow = True
+    """See `ragsmith.gateway.keeps`: results are kept on disk, and threads share the one network."""
+
     def __init__(self, model: str, options: _Options, **prefixes: str | None) -> None:
         self._model = model
         self._options = options

@@ -123,6 +123,26 @@ def test_what_determines_results_is_in_the_id_and_where_it_is_asked_is_not(monke
     assert ids(query_prefix="q")[0] != ids(document_prefix="q")[0] != plain[0]
 
 
+def test_roles_at_two_servers_send_each_its_own_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "mine-0123456789")
+    monkeypatch.setenv("OTHER_KEY", "other-0123456789")
+    with FaultServer() as one, FaultServer() as two:
+        models: Any = load_models(
+            ModelNames(
+                ModelName("openai:a", base_url=one.url, api_key_env="MY_KEY", context_window=4096),
+                ModelName("openai:e", base_url=two.url, api_key_env="OTHER_KEY"),
+            ),
+            TEXTS,
+        )
+        models.language_model.complete("Hello", max_tokens=8, sample=0)
+        models.embedder.embed(["Hello"])
+        assert one.log[0].headers["authorization"] == "Bearer mine-0123456789"
+        assert two.log[0].headers["authorization"] == "Bearer other-0123456789"
+        assert models.language_model.id == "openai:a@temperature=0@context_window=4096"
+        for model in (models.language_model, models.embedder):
+            model.provider.close()
+
+
 # --- servers ---------------------------------------------------------------------------------------------------------
 
 
