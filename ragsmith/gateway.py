@@ -88,6 +88,8 @@ class Counts:
     distinct: int = 0
     stored: int = 0
     made: int = 0
+    cut: int = 0
+    """Prompts that were shortened to what the model can read."""
 
     def __add__(self, other: Counts) -> Counts:
         return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
@@ -123,7 +125,9 @@ class Gateway:
             "cross_encoder": self._scores,
         }
         with self._lock:
-            return {kind: Counts(c.asked, len(memos[kind]), c.stored, c.made) for kind, c in self._counts.items()}
+            return {
+                kind: Counts(c.asked, len(memos[kind]), c.stored, c.made, c.cut) for kind, c in self._counts.items()
+            }
 
     def language_model(self, model: LanguageModel | ChatModel, meter: Meter) -> LanguageModel:
         """A metered view of a language model."""
@@ -164,13 +168,14 @@ class Gateway:
             if self._budget is not None:
                 provider.on_attempt = self._budget.before_attempt
 
-    def count(self, kind: str, *, asked: int = 0, stored: int = 0, made: int = 0) -> None:
+    def count(self, kind: str, *, asked: int = 0, stored: int = 0, made: int = 0, cut: int = 0) -> None:
         """Add to the counts."""
         with self._lock:
             counts = self._counts[kind]
             counts.asked += asked
             counts.stored += stored
             counts.made += made
+            counts.cut += cut
 
     def complete(self, model: ChatModel, task: Task[Any], prompt: str, sample: int) -> tuple[str, Usage]:
         """A reply that ``task`` can read: from memory, from the store, or from the model (then kept at once)."""
@@ -239,6 +244,20 @@ class Gateway:
                 return Completion(completion.text, spent)
         self._unreadable[request] = message = f"two replies to {task.name} cannot be read; the last: {problem}"
         raise ModelError(message)
+
+    def within(self, tokens: int, task: Task[Any], inputs: dict[str, Input]) -> dict[str, Input]:
+        """``inputs`` cut, and counted, where the prompt would have more than ``tokens``, at 3 characters a token.
+
+        Raises:
+            ModelError: nothing that could be cut would make it fit.
+        """
+        try:
+            fitted = task.fitted(inputs, tokens * CHARACTERS_A_TOKEN)
+        except ValueError as error:
+            raise ModelError(f"{error}: name a model with a larger context window") from error
+        if fitted != inputs:
+            self.count("language_model", cut=1)
+        return fitted
 
     def side_by_side(self, ask: Callable[[A], B], items: Sequence[A]) -> list[B]:
         """What ``ask`` makes of each item, in their order; many are asked at once."""
@@ -417,7 +436,11 @@ class _Chat(_Metered):
         return tuple(result for result, _ in found)
 
     def _asked(self, task: Task[T], sample: int, inputs: Mapping[str, Input]) -> tuple[T, Usage]:
-        reply, usage = self._gateway.complete(self._model, task, task.render(dict(inputs)), sample)
+        given = dict(inputs)
+        window = getattr(self._model, "context_window", None)
+        if window is not None:
+            given = self._gateway.within(window - task.max_tokens, task, given)
+        reply, usage = self._gateway.complete(self._model, task, task.render(given), sample)
         _check(task, reply)  # two tasks may send the same prompt and read the reply differently
         return task.parse(reply), usage
 

@@ -54,6 +54,11 @@ class Models:
         chats = any(completes(model) for model in (self.language_model, self.asked, self.judge))
         return chats or keeps(self.embedder) or keeps(self.cross_encoder)
 
+    def all(self) -> tuple[Any, ...]:
+        """Every model, each once."""
+        models = (self.language_model, self.asked, self.judge, self.embedder, self.cross_encoder)
+        return tuple({id(model): model for model in models}.values())
+
     def ids(self) -> dict[str, str]:
         """Role to model id."""
         roles = ("language_model", "embedder", "cross_encoder", "judge")

@@ -1,8 +1,8 @@
 """Plan: what a search would ask of models, before anything is spent.
 
 The search is run on a sample of the questions with the embedded models standing in for those that cost something; what
-they would have been asked is counted, and what the cache already holds is read from it. Replies decide where a search
-goes, so a plan is an estimate; of a search that was run before it is exact.
+they would have been asked is counted, and what the cache already holds is read from it. Replies and scores decide where
+a search goes, so a plan is an estimate.
 """
 
 from __future__ import annotations

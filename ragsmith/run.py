@@ -27,6 +27,7 @@ from ragsmith.differences import difference
 from ragsmith.errors import BudgetExhausted, RagsmithError
 from ragsmith.evaluate import Evaluation, Evaluator
 from ragsmith.genes import Candidate
+from ragsmith.providers import Activity
 from ragsmith.ranking import ranked
 from ragsmith.requirements import refuse_missing_models
 from ragsmith.run_description import RunSettings, describe_dataset, describe_run, describe_work
@@ -49,6 +50,10 @@ class Step:
     evaluated: int
     best: float | None
     best_candidate: Candidate | None
+
+
+Pulse = Callable[[], tuple[Activity, Spent]]
+"""What providers do at the moment, and what was spent so far."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,7 @@ def search(
     now: Callable[[], float] = time.time,
     limits: Limits | None = None,
     prices: Prices | None = None,
+    on_start: Callable[[Pulse], None] | None = None,
 ) -> Outcome:
     """Search ``space`` for the best pipeline on ``setup``'s data set, going on from whatever ``store`` holds.
 
@@ -109,6 +115,8 @@ def search(
     key = run_key(setup, space, settings)
     budget = Budget(store, key, limits, prices)
     with closing(budget), Evaluator(setup, store, workers, on_progress, budget) as evaluator:
+        if on_start:
+            on_start(lambda: (evaluator.activity(), budget.spent))
         run = _Run(setup, space, store, settings, evaluator, key, on_step or (lambda step: None), now, budget)
         return run.go()
 

@@ -52,9 +52,43 @@ class Task(Generic[T]):
             raise TypeError(f"task {self.name!r} was not given {', '.join(sorted(missing))}")
         return _PLACEHOLDER.sub(lambda match: _shown(inputs[match[2]], match[1] == ">"), self.prompt)
 
+    def fitted(self, inputs: dict[str, Input], most: int) -> dict[str, Input]:
+        """``inputs`` cut so that the prompt has at most ``most`` characters: the longest input, from its end.
+
+        Of a tuple the last texts go first: passages stand in it best first. What is cut is marked.
+
+        Raises:
+            ValueError: the prompt is too long whatever is cut.
+        """
+        given = dict(inputs)
+        while (excess := len(self.render(given)) - most) > 0:
+            sizes = {name: _size(value) for name, value in given.items()}
+            name = max(sizes, key=lambda name: (sizes[name], name))
+            if sizes[name] <= len(CUT):
+                raise ValueError(f"the prompt of {self.name} does not fit into {most} characters")
+            given[name] = _shortened(given[name], excess)
+        return given
+
     def run_offline(self, model: ExtractiveModel, sample: int, inputs: dict[str, Input]) -> T:
         """Run the classical method."""
         return self.offline(model, sample=sample, **inputs)
+
+
+CUT = " [...]"
+"""Where a text was cut because the model could not have read on."""
+
+
+def _size(value: Input) -> int:
+    return sum(map(len, value)) if isinstance(value, tuple) else len(value) if isinstance(value, str) else 0
+
+
+def _shortened(value: Input, excess: int) -> Input:
+    if isinstance(value, tuple):
+        *first, last = value
+        rest = _shortened(last, excess) if len(last) > excess + len(CUT) else None
+        return (*first, *([] if rest is None else [str(rest)]))
+    text = str(value).removesuffix(CUT)
+    return text[: max(0, len(text) - excess - len(CUT))] + CUT
 
 
 def _shown(value: Input, quote: bool) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.tasks import Task, lines, text
+from ragsmith.tasks import Input, Task, lines, text
 
 
 def task(prompt: str) -> Task[str]:
@@ -86,3 +86,29 @@ def test_only_the_prompt_is_quoted() -> None:
     echo = Task("echo", "{>passage}", text, lambda model, *, sample, passage: passage)
     assert echo.run_offline("model", 0, {"passage": "a\nb"}) == "a\nb"  # type: ignore[arg-type]
     assert echo.render({"passage": ("a\nb", "c")}) == "> [1] a\n> b\n> \n> [2] c"
+
+
+# --- what does not fit -----------------------------------------------------------------------------------------------
+
+LONG = Task(name="long", prompt="Q: {question}\n\n{passages}", parse=text, offline=lambda model, **_: "")
+
+
+def test_what_is_longer_than_the_window_is_cut_from_the_end_of_the_longest_input() -> None:
+    inputs: dict[str, Input] = {"question": "Why?", "passages": ("a" * 300, "b" * 300, "c" * 300)}
+    whole = len(LONG.render(inputs))
+    assert LONG.fitted(inputs, whole) == inputs
+    fitted = LONG.fitted(inputs, 500)
+    assert len(LONG.render(fitted)) <= 500
+    assert fitted["question"] == "Why?"
+    passages = fitted["passages"]
+    assert isinstance(passages, tuple)
+    assert passages[0] == "a" * 300
+    assert len(passages) == 2
+    assert passages[1].endswith("[...]")
+    single = LONG.fitted({"question": "Why?", "passages": "x" * 1000}, 120)
+    assert len(LONG.render(single)) <= 120
+
+
+def test_a_prompt_that_cannot_be_made_to_fit_is_an_error() -> None:
+    with pytest.raises(ValueError, match="the prompt of long does not fit into 5 characters"):
+        LONG.fitted({"question": "Why?", "passages": ("a",)}, 5)

@@ -76,9 +76,10 @@ from ragsmith.cli import (  # noqa: E402  each adds its commands
     catalogue,
     data,
     models,
+    planning,
     results,
     searching,
     using,
 )
 
-__all__ = ["app", "auditing", "catalogue", "data", "models", "results", "searching", "using"]
+__all__ = ["app", "auditing", "catalogue", "data", "models", "planning", "results", "searching", "using"]

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
-import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ragsmith.cli.app import CACHE, REPORTS, CacheOption, app, note, say, say_json
+from ragsmith.cli.budget_options import (
+    MaxCallsOption,
+    MaxCostOption,
+    MaxTokensOption,
+    PricesOption,
+    limits_of,
+    prices_of,
+)
 from ragsmith.cli.model_options import (
     BaseUrlOption,
     ControllerOption,
@@ -23,9 +29,10 @@ from ragsmith.cli.model_options import (
     choose,
     named,
 )
+from ragsmith.cli.progress import Progress
 
 if TYPE_CHECKING:
-    from ragsmith.run import Outcome, Step
+    from ragsmith.run import Outcome
     from ragsmith.run_description import RunSettings
     from ragsmith.setup import Setup
     from ragsmith.store import Store
@@ -60,12 +67,16 @@ def search(
     embedder: EmbedderOption = None,
     reranker: RerankerOption = None,
     base_url: BaseUrlOption = None,
+    max_calls: MaxCallsOption = None,
+    max_tokens: MaxTokensOption = None,
+    max_cost: MaxCostOption = None,
+    prices: PricesOption = None,
     faithfulness: Annotated[
         bool | None, typer.Option(help="Check answers claim by claim, two judge calls each. [default: if embedded]")
     ] = None,
     chunk_size: Annotated[int | None, typer.Option(help="Characters in a chunk, at most.")] = None,
     workers: Annotated[
-        int | None, typer.Option(help="Processes (embedded models) or questions in flight. [default: cores, or 16]")
+        int | None, typer.Option(help="Processes (embedded models) or questions in flight. [default: cores, or 64]")
     ] = None,
     cache: CacheOption = str(CACHE),
     reports: Annotated[Path, typer.Option(help="Folder for report and winner.")] = REPORTS,
@@ -102,7 +113,9 @@ def search(
     found_space = load_space(space or ("paper" if preset == "paper" else "default"))
     size = CHUNK_SIZE if chunk_size is None else chunk_size
     setup = prepare(dataset, names, size, faithfulness=faithfulness)
-    voice = _Voice(quiet=quiet or as_json)
+    limits = limits_of(max_calls, max_tokens, max_cost)
+    known_prices = prices_of(prices, limits, setup.loaded_models)
+    voice = Progress.suited(quiet=quiet, as_json=as_json, steps=_steps(settings))
     _check_writable(reports / folder_of(setup.dataset.name))
     with Store.open(cache) as store:
         voice.begin(setup, found_space.name, found_space.feasible_size)
@@ -115,13 +128,23 @@ def search(
                 workers=workers or names.workers(),
                 on_step=voice.step,
                 on_progress=voice.progress,
+                limits=limits,
+                prices=known_prices,
+                on_start=voice.watch,
             )
         except KeyboardInterrupt:
             voice.clear()
             note("interrupted; everything computed is kept. Go on with the same command.")
             raise typer.Exit(130) from None
-        voice.clear()
+        finally:
+            voice.clear()
         _finish(store, setup, outcome, dataset, reports, as_json=as_json, seconds=voice.seconds())
+
+
+def _steps(settings: RunSettings) -> int | None:
+    """How many steps a search takes; None where nobody knows before."""
+    bounded = settings.strategy == "genetic" and settings.max_evaluations is None
+    return settings.genetic.generations + 1 if bounded else None
 
 
 def _check_writable(folder: Path) -> None:
@@ -176,6 +199,7 @@ def _finish(
                 "computed": outcome.computed,
                 "reused": outcome.reused,
                 "model_calls": outcome.calls_made,
+                "spent": asdict(outcome.spent),
                 "winner": str(winner),
                 "report": [str(path) for path in written.paths],
                 "summary": summary_lines(domain),
@@ -189,63 +213,13 @@ def _finish(
             f"{outcome.computed:,} answers computed, {outcome.reused:,} from the cache, "
             f"{outcome.calls_made:,} model calls, {seconds:.1f} s"
         )
+        if outcome.spent.calls:
+            money = f", {outcome.spent.cost:.4f} in money" if outcome.spent.cost else ""
+            say(f"{outcome.spent.calls:,} requests sent so far, {outcome.spent.tokens:,} tokens{money}")
         say(f"report  {folder / 'index.html'}")
         say(f"winner  {winner}")
         say(f'ask it  ragsmith ask {winner} "your question"')
     if outcome.state == "interrupted":
-        note("paused at the time limit; go on with the same command.")
+        note(f"paused: {outcome.why}.")
     for damaged in store.damaged:
         note(f"the cache row {damaged} was damaged and was computed again")
-
-
-class _Voice:
-    """Progress on standard error: a moving line on a terminal, a line a step elsewhere."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-        self._live = sys.stderr.isatty()
-        self._started = time.perf_counter()
-        self._last = 0.0
-        self._best: tuple[str, float] | None = None
-
-    def seconds(self) -> float:
-        """Seconds since the command began."""
-        return time.perf_counter() - self._started
-
-    def begin(self, setup: Setup, space: str, size: int) -> None:
-        """Say what is searched."""
-        data = setup.dataset
-        self._say(
-            f"{data.name}: {len(data.documents)} documents, {len(setup.corpus.chunks)} chunks, "
-            f"{len(data.examples)} questions; space {space!r}: {size:,} pipelines"
-        )
-
-    def step(self, step: Step) -> None:
-        """Say how a step ended."""
-        from ragsmith.space import label
-
-        best = ""
-        if step.best is not None and step.best_candidate is not None:
-            best = f"  best {step.best:.4f}"
-            if (step.phase, step.best) != self._best:
-                best += f"  {label(step.best_candidate)}"
-            self._best = (step.phase, step.best)
-        where = f"{step.phase} {step.number:>2}" if step.phase == "search" else step.phase
-        self._say(f"[{self.seconds():6.1f} s] {where}  {step.evaluated:>4} evaluated{best}")
-
-    def progress(self, done: int, total: int) -> None:
-        """Show how far the batch is, on a terminal."""
-        now = time.perf_counter()
-        if not self._quiet and self._live and now - self._last > 0.1:
-            self._last = now
-            print(f"\r\x1b[K  {done}/{total} answers", end="", file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        """Take the moving line away."""
-        if not self._quiet and self._live:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-    def _say(self, text: str) -> None:
-        if not self._quiet:
-            self.clear()
-            note(text)

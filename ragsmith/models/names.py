@@ -26,7 +26,8 @@ from ragsmith.models.kinds import (
 )
 from ragsmith.models.options import problem_with
 
-QUESTIONS_IN_FLIGHT = 16
+QUESTIONS_IN_FLIGHT = 64
+"""More than a provider is asked at once: some questions compute, or wait for what another asks."""
 SHAPING = ("dimensions", "query_prefix", "document_prefix", "dtype", "revision", "context_window")
 """The options that determine results."""
 FOLLOWING = ("judge", "controller")

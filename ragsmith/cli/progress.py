@@ -1,0 +1,169 @@
+"""Progress of a search on standard error: a live table on a terminal, lines elsewhere, JSON lines for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+from ragsmith.cli.app import note
+
+if TYPE_CHECKING:
+    from rich.live import Live
+    from rich.table import Table
+
+    from ragsmith.run import Pulse, Step
+    from ragsmith.setup import Setup
+
+EVERY_SECONDS = 10.0
+"""How often a JSON line tells how far a batch is."""
+
+
+class Progress:
+    """What is shown while a search runs; ``steps`` is how many the strategy takes at most, where that is known."""
+
+    def __init__(self, mode: str, *, steps: int | None = None) -> None:
+        self._mode = mode
+        self._steps = steps
+        self._started = time.perf_counter()
+        self._told = self._started
+        self._best: tuple[str, float] | None = None
+        self._best_label = ""
+        self._step = ("", 0, 0)
+        self._batch = (0, 0)
+        self._searching_since: float | None = None
+        self._pulse: Pulse | None = None
+        self._live: Live | None = None
+
+    @classmethod
+    def suited(cls, *, quiet: bool, as_json: bool, steps: int | None) -> Progress:
+        """For a terminal, for a file, for a program, or for nobody."""
+        mode = "none" if quiet else "json" if as_json else "live" if sys.stderr.isatty() else "lines"
+        return cls(mode, steps=steps)
+
+    def seconds(self) -> float:
+        """Seconds since the command began."""
+        return time.perf_counter() - self._started
+
+    def begin(self, setup: Setup, space: str, size: int) -> None:
+        """Say what is searched."""
+        data = setup.dataset
+        counts = {"documents": len(data.documents), "chunks": len(setup.corpus.chunks), "questions": len(data.examples)}
+        if self._mode == "json":
+            self._tell("begin", dataset=data.name, **counts, space=space, pipelines=size)
+            return
+        if self._mode != "none":
+            listed = ", ".join(f"{n} {name}" for name, n in counts.items())
+            note(f"{data.name}: {listed}; space {space!r}: {size:,} pipelines")
+        if self._mode == "live":
+            self._go_live()
+
+    def watch(self, pulse: Pulse) -> None:
+        """Be told where to ask what providers do and what was spent."""
+        self._pulse = pulse
+
+    def step(self, step: Step) -> None:
+        """Say how a step ended."""
+        from ragsmith.space import label
+
+        said = ""
+        if step.best is not None and step.best_candidate is not None:
+            said = f"  best {step.best:.4f}"
+            if (step.phase, step.best) != self._best:
+                self._best_label = label(step.best_candidate)
+                said += f"  {self._best_label}"
+            self._best = (step.phase, step.best)
+        self._step = (step.phase, step.number, step.evaluated)
+        self._batch = (0, 0)
+        if self._searching_since is None:
+            self._searching_since = time.perf_counter()
+        if self._mode == "json":
+            best = {"best": step.best, "pipeline": self._best_label} if step.best is not None else {}
+            self._tell(
+                "step", phase=step.phase, number=step.number, evaluated=step.evaluated, **best, **self._spending()
+            )
+        where = f"{step.phase} {step.number:>2}" if step.phase == "search" else step.phase
+        self._line(f"[{self.seconds():6.1f} s] {where}  {step.evaluated:>4} evaluated{said}")
+
+    def progress(self, done: int, total: int) -> None:
+        """Take note of how far the batch is."""
+        self._batch = (done, total)
+        now = time.perf_counter()
+        if self._mode == "json" and now - self._told > EVERY_SECONDS:
+            self._tell("progress", done=done, total=total, **self._spending())
+
+    def clear(self) -> None:
+        """Take the live table away."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def _go_live(self) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._live = Live(
+            get_renderable=self._table, console=Console(stderr=True), refresh_per_second=4, transient=True
+        )
+        self._live.start()
+
+    def _table(self) -> Table:
+        from rich.table import Table
+        from rich.text import Text
+
+        grid = Table.grid(padding=(0, 2))
+        for name, value in self._shown().items():
+            grid.add_row(Text(name, style="dim"), Text(value, overflow="ellipsis", no_wrap=True))
+        return grid
+
+    def _shown(self) -> dict[str, str]:
+        phase, number, evaluated = self._step
+        done, total = self._batch
+        shown = {"step": f"{phase or 'baselines'} {number or ''}  {evaluated} evaluated  {done:,} of {total:,} answers"}
+        if self._best:
+            shown["best"] = f"{self._best[1]:.4f}  {self._best_label}"
+        if self._pulse:
+            activity, spent = self._pulse()
+            if activity.attempts:
+                rate = activity.attempts / max(self.seconds(), 1e-9)
+                shown["calls"] = f"{activity.in_flight} in flight  {spent.calls:,} sent  {rate:.1f} a second"
+                if activity.retries:
+                    shown["calls"] += f"  {activity.retries:,} tried again"
+                shown["spent"] = f"{spent.tokens:,} tokens" + (f"  {spent.cost:.4f} money" if spent.cost else "")
+        left = self._left()
+        shown["time"] = f"{self.seconds():.0f} s" + ("" if left is None else f", about {left:.0f} s left")
+        return shown
+
+    def _left(self) -> float | None:
+        """Seconds that the remaining steps take if they take what those so far took."""
+        phase, number, _ = self._step
+        if self._steps is None or self._searching_since is None or phase != "search" or number < 2:
+            return None
+        done, total = self._batch
+        finished = number + (done / total if total else 0.0)
+        took = time.perf_counter() - self._searching_since
+        return max(0.0, (self._steps - finished) * took / finished)
+
+    def _spending(self) -> dict[str, Any]:
+        if self._pulse is None:
+            return {}
+        activity, spent = self._pulse()
+        return {
+            "calls": spent.calls,
+            "in_flight": activity.in_flight,
+            "retries": activity.retries,
+            "tokens": spent.tokens,
+            "cost": spent.cost,
+            "seconds_left": self._left(),
+        }
+
+    def _tell(self, event: str, **said: Any) -> None:
+        self._told = time.perf_counter()
+        note(json.dumps({"event": event, "seconds": round(self.seconds(), 1), **said}))
+
+    def _line(self, text: str) -> None:
+        if self._live is not None:
+            self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        elif self._mode == "lines":
+            note(text)

@@ -1,0 +1,172 @@
+"""Searches whose models are behind servers of `fault_server`, and what they leave."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from fault_kinds import Fault, Sent, endpoint
+from fault_server import FaultServer, Request
+
+from ragsmith.canonical import canonical
+from ragsmith.models.kinds import LATE_INTERACTION, WORDLLAMA
+from ragsmith.models.loading import Loader, ModelName, ModelNames
+from ragsmith.pipeline import Models
+from ragsmith.run import Outcome, search
+from ragsmith.run_description import RunSettings
+from ragsmith.setup import Setup
+from ragsmith.space import Space
+from ragsmith.store import Store
+from ragsmith.strategies.genetic import GeneticSettings
+
+PASSING = ("429", "429_ms", "500", "502", "reset", "cut", "cut_stream")
+"""Faults that another attempt does not meet."""
+
+Rule = Callable[[Request], Fault | None]
+
+
+class Ruled(FaultServer):
+    """Fails as ``rule`` says, which is given each request as it arrives."""
+
+    def __init__(self, rule: Rule | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self.rule: Rule = rule or (lambda request: None)
+
+    def _fault(self, request: Request) -> Fault | None:
+        return self.rule(request) or super()._fault(request)
+
+    async def _serve_one(self, reader: Any, sent: Sent) -> bool:
+        return await super()._serve_one(reader, _Streaming(sent))
+
+    @property
+    def given(self) -> list[Request]:
+        """The requests that were answered."""
+        return [request for request in self.log if request.status == 200 and not request.fault]
+
+    def most_given(self) -> int:
+        """How often the request was answered that was answered most: more than once is paid more than once."""
+        return max(Counter(request.digest for request in self.given).values(), default=0)
+
+
+class _Streaming(Sent):
+    """Also breaks off in the middle of a stream: ``cut_stream``."""
+
+    def __init__(self, sent: Sent) -> None:
+        super().__init__(sent._reader, sent._writer)
+
+    async def out(self, fault: Fault | None, status: int, headers: dict[str, str], body: bytes) -> bool:
+        if fault is None or fault.kind != "cut_stream":
+            return await super().out(fault, status, headers, body)
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+        self._writer.write(head + f"{len(body):x}\r\n".encode() + body + b"\r\n")  # and no chunk that ends it
+        return False
+
+
+def passing(share: float, seed: int = 0, wait: float = 0.05, kinds: tuple[str, ...] = PASSING) -> Rule:
+    """A share of all attempts fails, drawn from the content and the number of the attempt; never four in a row."""
+
+    def rule(request: Request) -> Fault | None:
+        draw = random.Random(f"{seed} {request.digest} {request.attempt}")
+        if request.attempt > 3 or draw.random() >= share:
+            return None
+        return Fault(draw.choice(kinds), wait=wait)
+
+    return rule
+
+
+def said(request: Request) -> str:
+    """The prompt of a request, or the texts that it holds."""
+    body = request.body or {}
+    if endpoint(request.path, body) == "chat":
+        return str(body["messages"][-1]["content"])
+    return json.dumps(body)
+
+
+def is_judging(request: Request) -> bool:
+    return "Reference answer:" in said(request)
+
+
+# --- in this process -------------------------------------------------------------------------------------------------
+
+
+class Served(Setup):
+    """A set-up that waits less before it tries again."""
+
+    @cached_property
+    def loaded_models(self) -> Models:
+        texts = [chunk.text for chunk in self.corpus.chunks]
+        loader = Loader({role: self.models.of(role) for role in self.models.named}, texts, **QUICK)
+        return Models(
+            language_model=loader.language_model("language_model"),
+            embedder=loader.embedder("embedder"),
+            cross_encoder=loader.cross_encoder("cross_encoder"),
+            judge=loader.language_model("judge" if self.models.judge else "language_model"),
+        )
+
+
+QUICK: Mapping[str, Any] = {"attempts": 5, "pause": 0.01, "failures_in_a_row": 1000}
+
+
+def served(setup: Setup, llm: FaultServer, *, embedder: bool = False, reranker: bool = False) -> Setup:
+    """``setup`` with a language model at ``llm``, and other models there if asked for."""
+    names = ModelNames(
+        ModelName("openai:tiny", base_url=llm.url),
+        ModelName("openai:vectors", base_url=llm.url) if embedder else WORDLLAMA,
+        ModelName("rerank:ranks", base_url=llm.url) if reranker else LATE_INTERACTION,
+    )
+    return Served(setup.dataset, names, setup.chunk_size)
+
+
+def small(evaluations: int = 8, **changes: Any) -> RunSettings:
+    genetic = GeneticSettings(population=4, generations=8, elitism=1, selection="tournament")
+    return RunSettings("genetic", genetic, evaluations, compare=False, **changes)
+
+
+def searched(setup: Setup, space: Space, store: Store, **options: Any) -> Outcome:
+    return search(setup, space, store, options.pop("settings", small()), workers=options.pop("workers", 8), **options)
+
+
+# --- what a search leaves --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Left:
+    """A run in the store: its rows, without times and counts of attempts."""
+
+    state: str
+    winner: str | None
+    ranking: tuple[tuple[int, str, Any], ...]
+    results: dict[tuple[str, str], tuple[str, str]]
+    calls: dict[str, str]
+
+    def failed(self) -> dict[tuple[str, str], str]:
+        return {place: value for place, (state, value) in self.results.items() if state == "failed"}
+
+
+def left(store: Store) -> Left:
+    [run] = store.runs()
+    keys = [row.key for row in store.evaluations(run.dataset)]
+    return Left(
+        run.state,
+        run.value.get("winner"),
+        tuple((row.position, row.evaluation, row.value["fitness"]) for row in store.proposals(run.key)),
+        {
+            (key, question): (row.state, canonical(row.value))
+            for key, rows in store.results_many(keys).items()
+            for question, row in rows.items()
+        },
+        calls(store),
+    )
+
+
+def calls(store: Store) -> dict[str, str]:
+    """Every paid reply that the store has: key to value."""
+    with closing(sqlite3.connect(f"file:{store.place}?mode=ro", uri=True)) as connection:
+        return dict(connection.execute("select key, value from model_call").fetchall())
