@@ -50,7 +50,9 @@ def measure(folder: Path, url: str, log: Path, embedded: float) -> None:
     print(f"served         {served.wall:6.1f} s wall, {served.cpu:6.1f} s CPU of the client")
     print(f"calls          {made:,} made, {distinct:,} distinct: ratio {made / distinct:.4f}")
     print(f"waiting alone  {least:6.1f} s: {distinct:,} x {LATENCY:g} s / {IN_FLIGHT}")
-    print(f"bound          {1.15 * least + embedded:6.1f} s: 1.15 x waiting + embedded; kept: {served.wall <= 1.15 * least + embedded}")
+    print(
+        f"bound          {1.15 * least + embedded:6.1f} s: 1.15 x waiting + embedded; kept: {served.wall <= 1.15 * least + embedded}"
+    )
     print(f"overhead       {served.wall / least - 1:6.1%} over waiting alone")
     again = ragsmith(*command, folder=folder)
     assert again.code == 0, again.err

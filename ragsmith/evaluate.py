@@ -28,6 +28,7 @@ from ragsmith.setup import Setup, ordered
 from ragsmith.space import read_configuration
 from ragsmith.store import ResultRow, Store
 from ragsmith.types import Example
+from ragsmith.vector_stores import serves_one_process
 
 Record = dict[str, Any]
 
@@ -236,7 +237,7 @@ class Evaluator:
         self._engine = engine
         if models.waits:
             return ThreadRunner(self._setup, engine, max(1, self._workers))
-        if self._workers > 1:
+        if self._workers > 1 and not serves_one_process(models.vectors_at):
             return ProcessRunner(self._setup, engine, self._workers)
         return ThreadRunner(self._setup, engine, 1)
 

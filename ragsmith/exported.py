@@ -92,11 +92,12 @@ class Pipeline:
         dataset: str | Path | None = None,
         models: Mapping[str, str | ModelName] | None = None,
         base_url: str | None = None,
+        vector_store: str | None = None,
     ) -> Pipeline:
         """Read an exported pipeline; ``dataset`` puts it on other documents.
 
         ``models`` says, by role, where and how a model is asked, or gives the role to another model; ``base_url`` is
-        where ``openai:`` models answer.
+        where ``openai:`` models answer, and ``vector_store`` where vectors lie.
 
         Raises:
             UsageError: the file is wrong, or its documents are not where it says or are not the same any more.
@@ -106,7 +107,7 @@ class Pipeline:
         data = exported.dataset(dataset)
         return cls(
             exported.candidate(),
-            Setup(data, exported.models().overridden(models or {}, base_url), exported.chunk_size()),
+            Setup(data, exported.models().overridden(models or {}, base_url, vector_store), exported.chunk_size()),
             weights=exported.weights(),
             expected=exported.expected() if dataset is None else None,
             model_ids=exported.model_ids(),

@@ -1,14 +1,16 @@
 """What retrieval searches: the corpus as it was read, and an index over the entries of one pre-embedding.
 
 Everything here is derived from values and built once: BM25 statistics on first use, vectors once per embedder. Search
-is exact. Several keys of one chunk count once, by the best of them, so ``k`` always means k distinct chunks.
+is exact, wherever the vectors lie (`vector_stores`). Several keys of one chunk count once, by the best of them, so ``k``
+always means k distinct chunks.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -17,7 +19,9 @@ from numpy.typing import NDArray
 from ragsmith.bm25 import BM25
 from ragsmith.canonical import digest
 from ragsmith.models import Embedder, Vectors
+from ragsmith.places import best_places
 from ragsmith.types import Chunk, Chunks, Document, Entries, Hit, Hits, Rankings, Scale, Span
+from ragsmith.vector_stores import EXACT, Keys, VectorStore, keys_name, open_vectors
 
 T = TypeVar("T")
 
@@ -61,7 +65,8 @@ def queries_of(embedder: Embedder, queries: Sequence[str]) -> Vectors:
 class Index:
     """Entries, searchable by words and by vectors."""
 
-    def __init__(self, entries: Entries) -> None:
+    def __init__(self, entries: Entries, vectors_at: str = EXACT) -> None:
+        """``vectors_at`` says where `by_vector` searches (`open_vectors`); it finds the same in every place."""
         self.entries = tuple(sorted(entries, key=lambda entry: entry.chunk.id))
         places = [(c.doc, c.index, c.section, c.modality, c.level) for c in (entry.chunk for entry in self.entries)]
         self.id = digest("index", [(entry.chunk.id, entry.chunk.text, entry.keys) for entry in self.entries], places)
@@ -69,7 +74,9 @@ class Index:
         sizes = [len(entry.keys) for entry in self.entries]
         if 0 in sizes:
             raise ValueError(f"chunk {self.entries[sizes.index(0)].chunk.id} has no key: it could never be found")
-        self._starts = np.cumsum([0, *sizes[:-1]]) if sizes else np.zeros(0, dtype=np.int64)
+        starts = np.cumsum([0, *sizes[:-1]]) if sizes else np.zeros(0, dtype=np.int64)
+        self._keys = Keys(self.id, starts, len(self.keys))
+        self._vectors_at = vectors_at
         self._vectors: dict[str, NDArray[np.float64]] = {}
         self._derived: dict[str, Any] = {}
         self._lock = threading.RLock()
@@ -89,6 +96,20 @@ class Index:
             if embedder.id not in self._vectors:
                 self._vectors[embedder.id] = embedder.embed(self.keys).astype(np.float64)
             return self._vectors[embedder.id]
+
+    def vector_store(self, embedder: Embedder) -> VectorStore:
+        """Where `by_vector` searches, opened once, and filled with vectors of all keys.
+
+        Raises:
+            UsageError: it cannot be opened.
+            ModelUnavailable: its server is down or refuses.
+        """
+
+        def open_it() -> VectorStore:
+            keys = replace(self._keys, name=keys_name(self.id, embedder.id))
+            return open_vectors(self._vectors_at, keys, partial(self._vectors_of, embedder))
+
+        return self.derived(f"vector store {embedder.id}", open_it)
 
     def derived(self, name: str, build: Callable[[], T]) -> T:
         """What ``build`` makes of this index, made once and kept with it: scopes, graphs.
@@ -120,7 +141,7 @@ class Index:
 
     def word_scores(self, query: str) -> NDArray[np.float64]:
         """BM25 of every entry, by its best key, to 6 decimals: shape ``(entries,)``."""
-        return self._per_entry(self._bm25.scores(query))
+        return self._keys.entry_scores(self._bm25.scores(query))
 
     def cosines(self, wanted: NDArray[np.float64], embedder: Embedder) -> NDArray[np.float64]:
         """Cosine of every vector ``wanted``, shape ``(queries, dimensions)``, and every entry, by its best key.
@@ -128,28 +149,29 @@ class Index:
         To 6 decimals, shape ``(queries, entries)``. In double precision the sixth decimal does not depend on how many
         queries are multiplied at once.
         """
-        return self._per_entry(wanted @ self.vectors(embedder).T)
+        return self._keys.entry_scores(wanted @ self.vectors(embedder).T)
 
     def by_words(self, queries: Sequence[str], k: int) -> Rankings:
         """The ``k`` best chunks for each query by BM25; chunks that share no term with it are not hits."""
-        return tuple(self._hits(self.word_scores(query), k, Scale.BM25, positive=True) for query in queries)
+        rows = [self.word_scores(query) for query in queries]
+        places = [best_places(row, k, positive=True) for row in rows]
+        return tuple(self._hits(best, row[best], Scale.BM25) for best, row in zip(places, rows, strict=True))
 
     def by_vector(self, queries: Sequence[str], k: int, embedder: Embedder) -> Rankings:
         """The ``k`` best chunks for each query by cosine similarity."""
         if not self.keys or not queries:
             return tuple(() for _ in queries)
-        rows = self.cosines(queries_of(embedder, queries).astype(np.float64), embedder)
-        return tuple(self._hits(row, k, Scale.COSINE) for row in rows)
+        found = self.vector_store(embedder).search(queries_of(embedder, queries), k)
+        return tuple(self._hits(places, scores, Scale.COSINE) for places, scores in zip(*found, strict=True))
 
-    def _per_entry(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        best = scores
-        if len(self.keys) > len(self.entries):
-            best = np.maximum.reduceat(scores, self._starts, axis=-1)
-        return np.round(best, 6)  # the last bits differ between machines; ties must not
+    def _vectors_of(self, embedder: Embedder, start: int, end: int) -> NDArray[np.floating]:
+        """Vectors of the keys ``[start, end)``; asked for all of them, those that `vectors` keeps."""
+        if end - start == len(self.keys):
+            return self.vectors(embedder)
+        return embedder.embed(self.keys[start:end])
 
-    def _hits(self, scores: NDArray[np.float64], k: int, scale: Scale, *, positive: bool = False) -> Hits:
-        places = best_places(scores, k, positive=positive)
-        best = zip(places.tolist(), scores[places].tolist(), strict=True)
+    def _hits(self, places: NDArray[np.int64], scores: NDArray[np.float64], scale: Scale) -> Hits:
+        best = zip(places.tolist(), scores.tolist(), strict=True)
         return tuple(Hit(self.entries[i].chunk, score, scale) for i, score in best)
 
     def __getstate__(self) -> dict[str, object]:
@@ -158,16 +180,3 @@ class Index:
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)
         self._lock = threading.RLock()
-
-
-def best_places(scores: NDArray[np.float64], k: int, *, positive: bool = False) -> NDArray[np.int64]:
-    """Positions of the ``k`` highest scores, best first, ties by position; with ``positive`` only of scores above 0.
-
-    Entries stand in the order of their chunks' ids, so a tie goes to the smaller id.
-    """
-    among = np.flatnonzero(scores > 0) if positive else np.arange(len(scores))
-    if 0 < k < len(among):
-        # everything that ties with the k-th best stays in, so the stable sort below sees what a full sort would
-        kth = np.partition(scores[among], len(among) - k)[len(among) - k]
-        among = among[scores[among] >= kth]
-    return among[np.argsort(-scores[among], kind="stable")][:k]

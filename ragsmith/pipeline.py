@@ -27,6 +27,7 @@ from ragsmith.models import CrossEncoder, Embedder, LanguageModel
 from ragsmith.registry import tools_of
 from ragsmith.types import Answer, Fitted, Gold, Hits, Passage, Prompt, Queries, Question, Rankings
 from ragsmith.usage import Meter, Usage
+from ragsmith.vector_stores import AUTO
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class Models:
     """The models of a run.
 
     ``language_model`` writes the answers; ``controller``, the same unless another is given, does what techniques ask;
-    ``judge`` scores answers and is never handed to a technique.
+    ``judge`` scores answers and is never handed to a technique. ``vectors_at`` says where the embedder's vectors lie
+    (`open_vectors`), which changes no result.
     """
 
     language_model: LanguageModel | ChatModel
@@ -42,6 +44,7 @@ class Models:
     cross_encoder: CrossEncoder
     judge: LanguageModel | ChatModel
     controller: LanguageModel | ChatModel | None = None
+    vectors_at: str = AUTO
 
     @property
     def asked(self) -> LanguageModel | ChatModel:
@@ -157,7 +160,7 @@ class Engine:
             value, usage = self.call(gene, (self.corpus.chunks,))
             self.collection_usage.add(usage)
             with failing_as(gene.technique.family, gene.technique.name):
-                return Index(value)
+                return Index(value, self.models.vectors_at)
 
         return self._indexes.get(gene.identity, build)
 
@@ -180,7 +183,7 @@ class Engine:
         for gene in candidate:
             if gene.technique.family == "retrieval" and "embedder" in gene.technique.tools.values():
                 with failing_as(gene.technique.family, gene.technique.name):
-                    index.vectors(self.gateway.embedder(self.models.embedder, self.collection_usage))
+                    index.vector_store(self.gateway.embedder(self.models.embedder, self.collection_usage))
                 self._warm.get((gene.identity, index.id), partial(self.call, gene, (index, ())))
         needs_graph = any("entity_graph" in gene.technique.tools.values() for gene in candidate)
         return index, self.entity_graph() if needs_graph else None

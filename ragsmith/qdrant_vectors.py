@@ -14,13 +14,14 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.errors import MissingExtra, ModelUnavailable, UsageError
-from ragsmith.vector_stores import Keys, MakeVectors, Positions, Scores
+from ragsmith.vector_stores import Keys, MakeVectors, Positions, Scores, is_url
 
 if TYPE_CHECKING:
     from qdrant_client import QdrantClient
@@ -37,11 +38,38 @@ MEMORY = ":memory:"
 T = TypeVar("T")
 
 
+class _Connection:
+    """A client, closed when nothing uses it any more."""
+
+    def __init__(self, location: str) -> None:
+        self.client: QdrantClient = _connect(location)
+        # an embedded Qdrant is not for several threads
+        self.turn = nullcontext() if is_url(location) else threading.RLock()
+        weakref.finalize(self, self.client.close)
+
+
+_connections: weakref.WeakValueDictionary[str, _Connection] = weakref.WeakValueDictionary()
+"""Those of this process: a folder is locked while it is open, so that all collections in it need one connection."""
+_connecting = threading.Lock()
+
+
+def _connection(location: str) -> _Connection:
+    """The connection to ``location`` that is there, or a new one; a store in memory is nobody else's."""
+    if location == MEMORY:
+        return _Connection(location)
+    place = location if is_url(location) else str(Path(location).resolve())
+    with _connecting:
+        found = _connections.get(place)
+        if found is None:
+            found = _connections[place] = _Connection(location)
+        return found
+
+
 class QdrantVectors:
     """One collection for the vectors of ``keys``; ``make`` is asked only for those that are not there.
 
-    ``location`` is a URL (its key is read from ``QDRANT_API_KEY``), a folder, or ``:memory:``. A folder can be opened
-    once at a time. With ``exact=False`` a server searches its approximate graph, and may miss entries.
+    ``location`` is a URL (its key is read from ``QDRANT_API_KEY``), a folder, or ``:memory:``. A folder can be open in
+    one process at a time. With ``exact=False`` a server searches its approximate graph, and may miss entries.
     """
 
     def __init__(self, location: str, keys: Keys, make: MakeVectors, *, exact: bool = True) -> None:
@@ -49,16 +77,19 @@ class QdrantVectors:
         self._keys = keys
         self._exact = exact
         self._owners = np.searchsorted(keys.starts, np.arange(keys.count), side="right") - 1
-        # an embedded Qdrant is not for several threads
-        self._turn = nullcontext() if _is_url(location) else threading.RLock()
-        self._client: QdrantClient = _connect(location)
-        self._closing = weakref.finalize(self, self._client.close)
+        self._connection: _Connection | None = _connection(location)
         if keys.count:
             self._complete(make)
 
     def close(self) -> None:
-        """Close connections, and let go of a folder."""
-        self._closing()
+        """Search no more; the last collection of a folder to be closed lets go of it."""
+        self._connection = None
+
+    @property
+    def _client(self) -> QdrantClient:
+        if self._connection is None:
+            raise UsageError("this vector store was closed: open it again")
+        return self._connection.client
 
     def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
         """See `VectorStore.search`.
@@ -106,7 +137,7 @@ class QdrantVectors:
     def _fetch(self, queries: NDArray[np.floating], limit: int) -> list[list[Any]]:
         from qdrant_client.models import QueryRequest, SearchParams  # noqa: PLC0415
 
-        params = SearchParams(exact=self._exact) if _is_url(self._location) else None  # embedded, it is always exact
+        params = SearchParams(exact=self._exact) if is_url(self._location) else None  # embedded, it is always exact
         requests = [
             QueryRequest(query=query, limit=limit, params=params, with_vector=True)
             for query in queries.astype(np.float32).tolist()
@@ -148,7 +179,7 @@ class QdrantVectors:
         """The answer to ``request``; an error says in one sentence what is wrong, without URL or key."""
         from qdrant_client.http.exceptions import ApiException  # noqa: PLC0415
 
-        with self._turn:
+        with self._connection.turn if self._connection else nullcontext():
             try:
                 return request()
             except ApiException as error:
@@ -159,10 +190,8 @@ class QdrantVectors:
                 ) from None
 
     def __reduce__(self) -> tuple[type[QdrantVectors], tuple[str, Keys, MakeVectors]]:
-        if not _is_url(self._location):
-            raise UsageError(
-                "an embedded Qdrant serves one process: give --workers 1, the URL of a server, or exact search"
-            )
+        if not is_url(self._location):
+            raise UsageError("an embedded Qdrant serves one process: give the URL of a server, or exact search")
         return QdrantVectors, (self._location, self._keys, _all_there)
 
 
@@ -170,16 +199,12 @@ def _all_there(start: int, end: int) -> Any:
     raise ModelUnavailable(f"the Qdrant collection lost points while it was in use ({start} to {end}): run again")
 
 
-def _is_url(location: str) -> bool:
-    return location.startswith(("http://", "https://"))
-
-
 def _connect(location: str) -> QdrantClient:
     try:
         from qdrant_client import QdrantClient  # noqa: PLC0415  0.8 s
     except ImportError:
         raise MissingExtra("qdrant-client", "qdrant") from None
-    if _is_url(location):
+    if is_url(location):
         key = os.environ.get(KEY_VARIABLE)
         return QdrantClient(url=location, api_key=key, timeout=TIMEOUT_SECONDS, check_compatibility=False)
     if re.match(r"[\w.-]+:\d", location):
@@ -187,7 +212,8 @@ def _connect(location: str) -> QdrantClient:
     if location == MEMORY:
         return QdrantClient(MEMORY)
     try:
-        return QdrantClient(path=location)
+        # threads take turns here, whatever SQLite would allow
+        return QdrantClient(path=location, force_disable_check_same_thread=True)
     except (RuntimeError, OSError) as error:
         raise UsageError(
             f"the Qdrant folder {location!r} cannot be opened, perhaps because another process has it open: "

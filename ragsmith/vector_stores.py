@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 from ragsmith.canonical import digest
 from ragsmith.errors import UsageError
-from ragsmith.index import best_places
-from ragsmith.models import Vectors
+from ragsmith.places import best_places
 
 Positions = NDArray[np.int64]
 Scores = NDArray[np.float64]
-MakeVectors = Callable[[int, int], Vectors]
+MakeVectors = Callable[[int, int], NDArray[np.floating]]
 """Vectors of the keys ``[start, end)``, rows of length 1 or 0: embedded when a store asks for them."""
 
 LARGE_ROWS = 50_000
 """Below this, a product with all vectors is faster than asking a server (0.4 ms for 10,000 keys, 13 ms for 100,000)."""
 SERVER_VARIABLE = "QDRANT_URL"
+AUTO, EXACT, QDRANT = "auto", "exact", "qdrant"
 
 
 class VectorStore(Protocol):
@@ -55,7 +55,7 @@ class Keys:
         best = key_scores
         if len(self.starts) < self.count:
             best = np.maximum.reduceat(key_scores, self.starts, axis=-1)
-        return np.round(best, 6)
+        return np.round(best, 6)  # the last bits differ between machines; ties must not
 
 
 def keys_name(index_id: str, embedder_id: str) -> str:
@@ -68,7 +68,7 @@ class ExactVectors:
 
     def __init__(self, keys: Keys, make: MakeVectors) -> None:
         self._keys = keys
-        self._vectors: Scores = make(0, keys.count).astype(np.float64)
+        self._vectors: Scores = make(0, keys.count).astype(np.float64, copy=False)
 
     def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
         """See `VectorStore.search`."""
@@ -91,13 +91,24 @@ def open_vectors(location: str, keys: Keys, make: MakeVectors) -> VectorStore:
         MissingExtra: qdrant-client is not installed.
     """
     kind, _, where = location.partition(":")
-    if location == "auto":
+    if location == AUTO:
         where = os.environ.get(SERVER_VARIABLE, "")
-        kind = "qdrant" if where and keys.count >= LARGE_ROWS else "exact"
-    if kind == "exact":
+        kind = QDRANT if where and keys.count >= LARGE_ROWS else EXACT
+    if kind == EXACT:
         return ExactVectors(keys, make)
-    if kind == "qdrant" and where:
+    if kind == QDRANT and where:
         from ragsmith.qdrant_vectors import QdrantVectors  # noqa: PLC0415  the client takes 0.8 s to import
 
         return QdrantVectors(where, keys, make)
     raise UsageError(f"unknown vector store {location!r}: give auto, exact, or qdrant: and a URL or folder")
+
+
+def is_url(where: str) -> bool:
+    """Whether ``where`` is a server, and not a folder."""
+    return where.startswith(("http://", "https://"))
+
+
+def serves_one_process(location: str) -> bool:
+    """Whether only the process that opened the store ``location`` can search it: an embedded Qdrant."""
+    kind, _, where = location.partition(":")
+    return kind == QDRANT and not is_url(where)

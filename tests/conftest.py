@@ -3,7 +3,7 @@
 - ``tiny_folder``: four short documents about the island of Marrow, 24 questions, six for each document.
 - ``tiny_space``: a YAML file of 48 cheap pipelines over it.
 - ``tiny_setup``: the data set in chunks of about one sentence, on the embedded models.
-- ``store``: a fresh cache.
+- ``store``: a fresh cache; ``postgres_server``: a PostgreSQL server for caches, where PostgreSQL is installed.
 - ``registered``: puts a technique of the test's own into a family, and takes it out afterwards.
 - ``ragsmith``: runs the command line in this process; ``spawn`` starts it in one of its own.
 """
@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from postgres_server import Server, missing, postgres
 
 # threads that wait for each other cost far more than they save on matrices as small as these; set before numpy is read
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ.get("OPENBLAS_NUM_THREADS", "1")
@@ -259,6 +260,15 @@ def space(tiny_space: Path) -> Space:
 def store(tmp_path: Path) -> Iterator[Store]:
     with Store.open(tmp_path / "cache.sqlite") as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Server]:
+    """Without PostgreSQL a test that asks for it is skipped, but on CI it fails."""
+    if why := missing():
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(why)
+    with postgres() as server:
+        yield server
 
 
 @pytest.fixture

@@ -56,6 +56,7 @@ OF_RAGSMITH = frozenset(
         "index",
         "metrics",
         "models",
+        "places",
         "reflection",
         "registry",
         "scopes",

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.chunking import chunk_documents
-from ragsmith.index import Corpus, Index, best_places
+from ragsmith.index import Corpus, Index
 from ragsmith.models import Vectors
+from ragsmith.places import best_places
 from ragsmith.testing import example_chunks, example_documents
 from ragsmith.types import Chunk, IndexEntry, Scale, Span
 

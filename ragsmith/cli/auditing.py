@@ -17,6 +17,7 @@ from ragsmith.cli.model_options import (
     LlmOption,
     ModelsOption,
     RerankerOption,
+    VectorStoreOption,
     choose,
     named,
 )
@@ -38,6 +39,7 @@ def audit(
     embedder: EmbedderOption = None,
     reranker: RerankerOption = None,
     base_url: BaseUrlOption = None,
+    vector_store: VectorStoreOption = None,
     chunk_size: Annotated[int | None, typer.Option(help="Characters in a chunk, at most.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes, or questions in flight.")] = None,
     cache: CacheOption = str(CACHE),
@@ -56,7 +58,7 @@ def audit(
         raise UsageError(f"--workers is {workers}: give at least 1")
     if output is not None and not output.parent.is_dir():
         raise UsageError(f"--output {output}: there is no folder {output.parent}: make it first")
-    names = choose(models, named(llm, controller, judge, embedder, reranker), base_url)
+    names = choose(models, named(llm, controller, judge, embedder, reranker), base_url, vector_store)
     found_space = load_space(space)
     setup = prepare(dataset, names, CHUNK_SIZE if chunk_size is None else chunk_size)
     questions = draw(setup, sample, seed)

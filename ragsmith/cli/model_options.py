@@ -41,6 +41,11 @@ BaseUrlOption = Annotated[
     str | None, typer.Option("--base-url", help="An OpenAI-compatible server, for openai: models.")
 ]
 
+VectorStoreOption = Annotated[
+    str | None,
+    typer.Option("--vector-store", help="Where vectors lie: auto, exact, qdrant:URL or qdrant:FOLDER. [default: auto]"),
+]
+
 
 def named(
     llm: str | None, controller: str | None, judge: str | None, embedder: str | None, reranker: str | None
@@ -56,7 +61,9 @@ def named(
     return {role: name for role, name in flags.items() if name is not None}
 
 
-def choose(models: Path | None, flags: dict[str, str], base_url: str | None) -> ModelNames:
+def choose(
+    models: Path | None, flags: dict[str, str], base_url: str | None, vector_store: str | None = None
+) -> ModelNames:
     """The models of a run: the embedded ones, then those of the file ``models``, then ``flags``.
 
     Raises:
@@ -64,7 +71,7 @@ def choose(models: Path | None, flags: dict[str, str], base_url: str | None) -> 
     """
     from ragsmith.models.names import ModelNames
 
-    chosen = ModelNames().overridden(overrides(models, flags), base_url)
+    chosen = ModelNames().overridden(overrides(models, flags), base_url, vector_store)
     chosen.check()
     return chosen
 

@@ -20,6 +20,7 @@ from ragsmith.cli.model_options import (
     LlmOption,
     ModelsOption,
     RerankerOption,
+    VectorStoreOption,
     named,
     overrides,
 )
@@ -33,12 +34,17 @@ OtherDataset = Annotated[str | None, typer.Option("--dataset", help="Other docum
 
 
 def _load(
-    path: Path, dataset: str | None, models: Path | None, flags: dict[str, str], base_url: str | None
+    path: Path,
+    dataset: str | None,
+    models: Path | None,
+    flags: dict[str, str],
+    base_url: str | None,
+    vector_store: str | None,
 ) -> Pipeline:
     """An exported pipeline with the models it names, but for those of the file ``models`` and of ``flags``."""
     from ragsmith.exported import Pipeline
 
-    return Pipeline.load(path, dataset=dataset, models=overrides(models, flags), base_url=base_url)
+    return Pipeline.load(path, dataset=dataset, models=overrides(models, flags), base_url=base_url, vector_store=vector_store)
 
 
 @contextmanager
@@ -67,11 +73,12 @@ def ask(
     embedder: EmbedderOption = None,
     reranker: RerankerOption = None,
     base_url: BaseUrlOption = None,
+    vector_store: VectorStoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Answer a question, with the passages the answer rests on."""
     flags = named(llm, controller, judge, embedder, reranker)
-    with _remembering(_load(pipeline, dataset, models, flags, base_url), cache) as loaded:
+    with _remembering(_load(pipeline, dataset, models, flags, base_url, vector_store), cache) as loaded:
         reply = loaded.ask(question)
     if as_json:
         say_json(asdict(reply))
@@ -100,6 +107,7 @@ def evaluate(
     embedder: EmbedderOption = None,
     reranker: RerankerOption = None,
     base_url: BaseUrlOption = None,
+    vector_store: VectorStoreOption = None,
     workers: Annotated[int | None, typer.Option(help="Processes, or questions in flight.")] = None,
     latency: Annotated[
         bool, typer.Option("--latency", help="Also time every question; models are asked anew.")
@@ -110,7 +118,8 @@ def evaluate(
     from ragsmith.splits import split
     from ragsmith.store import Store
 
-    loaded = _load(pipeline, dataset, models, named(llm, controller, judge, embedder, reranker), base_url)
+    flags = named(llm, controller, judge, embedder, reranker)
+    loaded = _load(pipeline, dataset, models, flags, base_url, vector_store)
     data = loaded.setup.dataset
     parts = {"all": data.examples}
     if dataset is None and split(data).test:  # at home, the search questions chose it and the test questions did not
@@ -193,13 +202,14 @@ def verify(
     embedder: EmbedderOption = None,
     reranker: RerankerOption = None,
     base_url: BaseUrlOption = None,
+    vector_store: VectorStoreOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Run a pipeline again and compare with the scores it was exported with."""
     from ragsmith.exported import TOLERANCE
 
     flags = named(llm, controller, judge, embedder, reranker)
-    with _remembering(_load(pipeline, None, models, flags, base_url), cache) as loaded:
+    with _remembering(_load(pipeline, None, models, flags, base_url, vector_store), cache) as loaded:
         differences = loaded.verify()
     parts = ", ".join(f"{scores['questions']} {part} questions" for part, scores in loaded.expected.items())
     changed = loaded.changed_models()

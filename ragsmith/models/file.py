@@ -7,7 +7,10 @@ judge:
   model: openai:llama3.1
   base_url: http://localhost:11434/v1
   api_key_env: MY_KEY            # the name of an environment variable
-embedder: {model: "sentence-transformers:BAAI/bge-small-en-v1.5", query_prefix: "query: "}
+embedder:
+  model: sentence-transformers:BAAI/bge-small-en-v1.5
+  query_prefix: "query: "
+  vector_store: qdrant:http://localhost:6333
 cross_encoder: cohere:rerank-v3.5
 ```
 """

@@ -21,13 +21,15 @@ NOTHING: frozenset[str] = frozenset()
 ASKED = frozenset({"base_url", "api_key_env", "in_flight", "attempts", "deadline"})
 LOADED = frozenset({"device", "dtype", "batch_size", "revision", "context_window"})
 PREFIXES = frozenset({"query_prefix", "document_prefix"})
+KEPT = frozenset({"vector_store"})
+"""Options of every embedder: where its vectors lie."""
 
 _LANGUAGE_MODELS: Mapping[str, frozenset[str]] = {EXTRACTIVE: NOTHING, OPENAI: ASKED | {"context_window"}}
 _EMBEDDERS: Mapping[str, frozenset[str]] = {
-    WORDLLAMA: NOTHING,
-    OPENAI: ASKED | PREFIXES | {"dimensions", "batch_size"},
-    COHERE: ASKED | {"dimensions", "batch_size", "context_window"},
-    LOCAL: LOADED | PREFIXES,
+    WORDLLAMA: KEPT,
+    OPENAI: ASKED | PREFIXES | KEPT | {"dimensions", "batch_size"},
+    COHERE: ASKED | KEPT | {"dimensions", "batch_size", "context_window"},
+    LOCAL: LOADED | PREFIXES | KEPT,
 }
 _RERANKERS: Mapping[str, frozenset[str]] = {
     LATE_INTERACTION: NOTHING,

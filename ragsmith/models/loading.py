@@ -12,7 +12,9 @@ from ragsmith.models.kinds import COHERE, EXTRACTIVE, LATE_INTERACTION, LOCAL, N
 from ragsmith.models.late_interaction import LateInteractionScorer
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.servers import Servers, server_of
+from ragsmith.models.weights import installed_version
 from ragsmith.models.wordllama import WordLlamaEmbedder
+from ragsmith.vector_stores import QDRANT
 
 if TYPE_CHECKING:
     from ragsmith.gateway import ChatModel
@@ -63,6 +65,8 @@ def load_models(names: ModelNames, texts: Sequence[str]) -> Models:
     from ragsmith.pipeline import Models  # noqa: PLC0415  the pipeline imports the protocols of this package
 
     names.check()
+    if names.vectors_at.startswith(f"{QDRANT}:"):
+        installed_version("qdrant-client", QDRANT)
     loader = Loader({role: names.of(role) for role in names.named}, texts)
     return Models(
         language_model=loader.language_model("language_model"),
@@ -70,6 +74,7 @@ def load_models(names: ModelNames, texts: Sequence[str]) -> Models:
         cross_encoder=loader.cross_encoder("cross_encoder"),
         judge=loader.language_model("judge" if names.judge else "language_model"),
         controller=loader.language_model("controller") if names.controller else None,
+        vectors_at=names.vectors_at,
     )
 
 
@@ -155,7 +160,6 @@ class Loader:
     def _local(self, chosen: ModelName) -> dict[str, Any]:
         """How a model in this process is made. Raises MissingExtra: its library is not installed."""
         from ragsmith.models.sentence_transformers import EXTRA, PACKAGE  # noqa: PLC0415
-        from ragsmith.models.weights import installed_version  # noqa: PLC0415
 
         installed_version(PACKAGE, EXTRA)
-        return {_LOCAL_OPTIONS[option]: value for option, value in chosen.options.items()}
+        return {_LOCAL_OPTIONS[o]: value for o, value in chosen.options.items() if o in _LOCAL_OPTIONS}

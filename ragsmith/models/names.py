@@ -25,6 +25,7 @@ from ragsmith.models.kinds import (
     problem_with_option,
 )
 from ragsmith.models.options import problem_with
+from ragsmith.vector_stores import AUTO
 
 QUESTIONS_IN_FLIGHT = 64
 """More than a provider is asked at once: some questions compute, or wait for what another asks."""
@@ -39,7 +40,7 @@ class ModelName:
     """A model by name, and its options; None leaves one to the model.
 
     ``deadline`` is in seconds, for one attempt; ``context_window`` in tokens; ``api_key_env`` names an environment
-    variable, and no key is ever here.
+    variable, and no key is ever here. ``vector_store`` is where an embedder's vectors lie (`open_vectors`).
 
     Raises:
         UsageError: an option has a value that it cannot have.
@@ -59,6 +60,7 @@ class ModelName:
     batch_size: int | None = None
     revision: str | None = None
     context_window: int | None = None
+    vector_store: str | None = None
 
     def __post_init__(self) -> None:
         for option, value in self.options.items():
@@ -105,7 +107,8 @@ class ModelNames:
 
     The ``controller`` performs what techniques ask and the ``judge`` scores answers; both are the language model, which
     writes them, unless named. ``base_url`` is where servers of one's own answer (``openai:``, ``rerank:``) that have no
-    address of their own; it is part of no key.
+    address of their own, and ``vector_store`` where vectors lie, and goes before the embedder's own option; neither
+    is part of a key.
     """
 
     language_model: str | ModelName = EXTRACTIVE
@@ -114,14 +117,17 @@ class ModelNames:
     judge: str | ModelName | None = None
     base_url: str | None = None
     controller: str | ModelName | None = None
+    vector_store: str | None = None
 
     def __post_init__(self) -> None:
         for role in ROLES:  # equal models are equal, however they are written
             chosen = getattr(self, role)
             if isinstance(chosen, ModelName) and not chosen.options:
                 object.__setattr__(self, role, chosen.name)
-        if self.base_url is not None and (problem := problem_with("base_url", self.base_url)):
-            raise UsageError(problem)
+        for option in ("base_url", "vector_store"):
+            value = getattr(self, option)
+            if value is not None and (problem := problem_with(option, value)):
+                raise UsageError(problem)
 
     def of(self, role: str) -> ModelName:
         """The model of a role, with the address it is asked at."""
@@ -132,6 +138,11 @@ class ModelNames:
         if self.base_url is not None and found.base_url is None and found.kind in (OPENAI, RERANK):
             found = replace(found, base_url=self.base_url)
         return found
+
+    @property
+    def vectors_at(self) -> str:
+        """Where the vectors of the embedder lie; see `open_vectors`."""
+        return self.vector_store or self.of("embedder").vector_store or AUTO
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -170,13 +181,18 @@ class ModelNames:
             if problem := problem or next(filter(None, problems), None):
                 raise UsageError(problem)
 
-    def overridden(self, models: Mapping[str, str | ModelName], base_url: str | None = None) -> ModelNames:
-        """These with ``models`` in their roles, and ``base_url`` for every ``openai:`` model.
+    def overridden(
+        self,
+        models: Mapping[str, str | ModelName],
+        base_url: str | None = None,
+        vector_store: str | None = None,
+    ) -> ModelNames:
+        """These with ``models`` in their roles, ``base_url`` for every ``openai:`` model, and ``vector_store``.
 
         A model named again keeps the options it had where no other is given; another model takes none over.
         """
         over: dict[str, Any] = {role: _over(getattr(self, role), chosen) for role, chosen in models.items()}
-        changed = replace(self, **over)
+        changed = replace(self, **over, vector_store=self.vector_store if vector_store is None else vector_store)
         if base_url is None:
             return changed
         own = {role: getattr(changed, role) for role in ROLES}

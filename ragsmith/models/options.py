@@ -7,8 +7,10 @@ import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
+from ragsmith.providers.redaction import redacted
 from ragsmith.strict_text import shown
 from ragsmith.suggest import did_you_mean
+from ragsmith.vector_stores import AUTO, EXACT, QDRANT, is_url
 
 DTYPES = ("float32", "float16", "bfloat16")
 LEAST: Mapping[str, int] = {
@@ -28,6 +30,8 @@ def problem_with(option: str, value: object) -> str | None:
     """Why ``value`` cannot be that of ``option``, in a sentence that quotes no secret; None if it can."""
     if option == "base_url":
         return _problem_with_url(value)
+    if option == "vector_store":
+        return _problem_with_store(value)
     if option == "api_key_env":
         return None if isinstance(value, str) and _is_variable(value) else NO_VARIABLE
     if option in LEAST or option == "deadline":
@@ -57,6 +61,20 @@ NO_VARIABLE = (
 def _is_variable(text: str) -> bool:
     """Whether ``text`` is the name of a variable, and could not well be a key."""
     return bool(_VARIABLE.fullmatch(text)) and not _LIKE_A_KEY.search(text)
+
+
+def _problem_with_store(value: object) -> str | None:
+    kind, _, where = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if value in (AUTO, EXACT) or (kind == QDRANT and where and not is_url(where)):
+        return None
+    if kind != QDRANT or not where:
+        return f"unknown vector store {redacted(shown(value))}: give auto, exact, or qdrant: and a URL or folder"
+    if _problem_with_url(where):
+        return (
+            "the URL of the Qdrant server is not a valid one: give one such as http://localhost:6333, with no user, "
+            "password or query, and export its key as QDRANT_API_KEY"
+        )
+    return None
 
 
 def _problem_with_url(value: object) -> str | None:

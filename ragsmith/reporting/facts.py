@@ -61,11 +61,15 @@ def about(chosen: Chosen) -> About:
 
 def models(ids: Mapping[str, str]) -> tuple[ModelUsed, ...]:
     """The models by role; embedded ones are called what they are."""
-    roles = [role for role in ("language_model", "judge", "embedder", "cross_encoder") if role in ids]
-    return tuple(
-        ModelUsed(role, ids[role], EMBEDDED.get((role, ids[role].partition(":")[0]), "a model served elsewhere"))
-        for role in roles
-    )
+    roles = [role for role in ("language_model", "controller", "judge", "embedder", "cross_encoder") if role in ids]
+    return tuple(ModelUsed(role, ids[role], described(role, ids[role])) for role in roles)
+
+
+def described(role: str, id_: str) -> str:
+    """What a model is, by its id."""
+    kind = id_.partition(":")[0]
+    local = "a model in this process (sentence-transformers)" if kind.startswith("SentenceTransformers") else None
+    return EMBEDDED.get((role, kind)) or local or "a model served elsewhere"
 
 
 def history(steps: Sequence[Mapping[str, object]]) -> tuple[Step, ...]:
@@ -94,6 +98,7 @@ def account(stored: Mapping[str, object]) -> Account:
         stages.get("requested", 0),
         stages.get("computed", 0),
         tuple(Calls(kind, **counts) for kind, counts in sorted(calls.items())),
+        dict(stored.get("spent") or {}),  # type: ignore[call-overload]
     )
 
 

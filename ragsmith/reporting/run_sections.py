@@ -37,10 +37,14 @@ def failures(domain: Domain) -> Table:
 def calls(domain: Domain) -> Table:
     """Model calls of the last command."""
     rows = tuple(
-        (call.kind.replace("_", " "), f"{call.asked:,}", f"{call.distinct:,}", f"{call.stored:,}", f"{call.made:,}")
+        (
+            call.kind.replace("_", " "),
+            *(f"{n:,}" for n in (call.asked, call.distinct, call.stored, call.made, call.cut)),
+        )
         for call in domain.account.calls
     )
-    return Table("Model calls", columns(["Kind"], ["Asked for", "Distinct", "From the cache", "Made"]), rows)
+    heads = ["Asked for", "Distinct", "From the cache", "Made", "Prompts cut"]
+    return Table("Model calls", columns(["Kind"], heads), rows)
 
 
 def models(domain: Domain) -> Table:
@@ -77,6 +81,9 @@ def work(domain: Domain) -> str:
     """What the last command computed and found in the cache."""
     account = domain.account
     text = f"This run's last command computed {account.computed:,} answers and took {account.reused:,} from the cache."
+    if account.spent.get("calls"):
+        text += f" All its commands sent {account.spent['calls']:,} requests, of {account.spent['tokens']:,} tokens"
+        text += f", for {account.spent['cost']:.4f} in money." if account.spent.get("cost") else "."
     if not account.stages_requested:
         return f"{text} No stage ran and no model was called."
     ratio = account.stages_computed / account.stages_requested

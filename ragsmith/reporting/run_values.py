@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 _FOLDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
@@ -40,24 +40,29 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Calls to one kind of model: asked for, distinct among them, answered from the cache, and made."""
+    """Calls to one kind of model: asked for, distinct among them, answered from the cache, and made; prompts cut."""
 
     kind: str
     asked: int
     distinct: int
     stored: int
     made: int
+    cut: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What the last command of the run did; ``computed`` and ``reused`` count answers (pipelines × questions)."""
+    """What the last command of the run did; ``computed`` and ``reused`` count answers (pipelines × questions).
+
+    ``spent`` is what all its commands sent to servers: requests, tokens and money.
+    """
 
     computed: int
     reused: int
     stages_requested: int
     stages_computed: int
     calls: tuple[Calls, ...]
+    spent: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ import numpy as np
 from ragsmith.chunk_graph import ChunkGraph, chunk_graph
 from ragsmith.families import retrieval
 from ragsmith.fusion import convex_combination, ranked
-from ragsmith.index import Index, best_places
+from ragsmith.index import Index
 from ragsmith.models import Embedder
+from ragsmith.places import best_places
 from ragsmith.techniques.retrieval.hybrid import hybrid
 from ragsmith.types import Hit, Hits, Queries, Rankings, Scale
 

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.families import retrieval
-from ragsmith.index import Index, best_places, queries_of
+from ragsmith.index import Index, queries_of
 from ragsmith.models import Embedder
+from ragsmith.places import best_places
 from ragsmith.scopes import Scope, cosines, scopes, word_scores
 from ragsmith.types import Hit, Hits, Queries, Rankings, Scale, Survival
 

@@ -1,0 +1,101 @@
+"""A PostgreSQL server of the tests' own: in a temporary folder, as an ordinary user, on a free port of the loopback.
+
+    with postgres() as server:
+        Store.open(server.database())
+
+It speaks to nobody else, trusts everybody on this machine, and is stopped and gone at the end.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+
+USER = "ragsmith"
+ACCOUNT = "postgres"
+"""The account of the system that the server runs under where the tests are run by root, which it refuses."""
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server; ``database`` makes a new, empty one."""
+
+    programs: Path
+    port: int
+    numbers: Iterator[int] = field(default_factory=itertools.count)
+
+    def database(self) -> str:
+        name = f"cache{next(self.numbers)}"
+        _run(self.programs / "createdb", "-h", "127.0.0.1", "-p", self.port, "-U", USER, name)
+        return f"postgresql://{USER}@127.0.0.1:{self.port}/{name}"
+
+
+def missing() -> str:
+    """Why no server can be started here; "" if one can."""
+    if find_spec("psycopg") is None:
+        return "psycopg is not installed: pip install 'ragsmith[postgres]'"
+    if programs() is None:
+        return "PostgreSQL is not installed: no initdb on the PATH or below /usr/lib/postgresql"
+    if os.geteuid() == 0 and shutil.which("runuser") is None:
+        return "PostgreSQL does not run as root, and there is no runuser to be somebody else"
+    return ""
+
+
+def programs() -> Path | None:
+    """The folder of initdb and pg_ctl, of the newest version that is installed."""
+    on_path = shutil.which("initdb")
+    if on_path:
+        return Path(on_path).resolve().parent
+    found = Path("/usr/lib/postgresql").glob("*/bin/initdb")  # where Debian has them
+    return max((path.parent for path in found), key=lambda path: int(path.parent.name), default=None)
+
+
+@contextmanager
+def postgres() -> Iterator[Server]:
+    """A server while it is entered."""
+    folder = programs()
+    assert folder is not None, missing()
+    with tempfile.TemporaryDirectory(prefix="ragsmith-postgres-") as name:
+        home = Path(name)
+        if os.geteuid() == 0:
+            shutil.chown(home, ACCOUNT)
+        data, port = home / "data", _free_port()
+        # a locale that sorts otherwise than bytes do, as most servers have
+        locale = ("--locale-provider=icu", "--icu-locale=en", "--locale=C.UTF-8")
+        _run(folder / "initdb", "-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "-N", *locale, cwd=home)
+        options = f"-h 127.0.0.1 -p {port} -k '{home}' -c fsync=off"
+        control = (folder / "pg_ctl", "-D", data, "-w", "-l", home / "log")
+        _run(*control, "-o", options, "start", cwd=home)
+        try:
+            yield Server(folder, port)
+        finally:
+            _run(*control, "-m", "immediate", "stop", cwd=home)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _run(*command: object, cwd: Path | None = None) -> None:
+    become = ("runuser", "-u", ACCOUNT, "--") if os.geteuid() == 0 else ()
+    done = subprocess.run(
+        [*become, *map(str, command)],
+        cwd=cwd or "/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
