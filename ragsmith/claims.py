@@ -5,14 +5,46 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
+
+from ragsmith.batching import Batcher
+from ragsmith.store_rows import StoredCall
 
 PATIENCE_SECONDS = 300.0
 """After so long a claim of another machine no longer counts; one on this machine counts while its process lives."""
 
 PAUSE_SECONDS = 0.05
+
+
+BATCH = 64
+
+
+class CallStore(Protocol):
+    """Where paid replies are kept, and who is paying for one now."""
+
+    def get_call(self, key: str) -> StoredCall | None:
+        """The stored call, or None."""
+        ...
+
+    def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
+        """Those of the calls that are there, by key."""
+        ...
+
+    def put_calls(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
+        """Keep several in one transaction, in the place of those there if ``replacing``; durable when this returns."""
+        ...
+
+    def claim_many(
+        self, keys: Sequence[str], owner: str, *, now: float, until: float, is_gone: Callable[[str], bool]
+    ) -> set[str]:
+        """Those of ``keys`` whose calls ``owner`` may make now."""
+        ...
+
+    def give_up(self, key: str, owner: str) -> None:
+        """End a claim without a reply."""
+        ...
 
 
 class Claiming(Protocol):
@@ -71,3 +103,44 @@ def claimed(store: Claiming, key: str, stopped: Callable[[], bool]) -> Iterator[
         raise
     if found is not None:
         store.give_up(key, owner)
+
+
+class Grouped:
+    """A store whose claims and replies are written by many threads in few transactions: each costs a write to disk."""
+
+    def __init__(self, store: CallStore) -> None:
+        self._store = store
+        self._claims: Batcher[str, bool] = Batcher(self._claim, size=BATCH)
+        self._new: Batcher[StoredCall, None] = Batcher(self._put, size=BATCH)
+
+    def get_call(self, key: str) -> StoredCall | None:
+        """See `Store.get_call`."""
+        return self._store.get_call(key)
+
+    def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
+        """See `Store.get_calls`."""
+        return self._store.get_calls(keys)
+
+    def put_calls(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
+        """See `Store.put_calls`; durable when this returns."""
+        if replacing:
+            self._store.put_calls(calls, replacing=True)
+        else:
+            self._new(list(calls))
+
+    def claim(self, key: str, owner: str, *, now: float, until: float, is_gone: Callable[[str], bool]) -> bool:
+        """Whether this process may make the call now."""
+        return self._claims([key])[0]
+
+    def give_up(self, key: str, owner: str) -> None:
+        """See `Store.give_up`."""
+        self._store.give_up(key, owner)
+
+    def _claim(self, keys: list[str]) -> list[bool]:
+        now = time.time()
+        free = self._store.claim_many(keys, this_process(), now=now, until=now + PATIENCE_SECONDS, is_gone=is_gone)
+        return [key in free for key in keys]
+
+    def _put(self, calls: list[StoredCall]) -> list[None]:
+        self._store.put_calls(calls)
+        return [None] * len(calls)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import base64
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -21,7 +22,7 @@ from ragsmith.batching import Batcher
 from ragsmith.budget import CHARACTERS_A_TOKEN, Budget
 from ragsmith.cache import Memo
 from ragsmith.canonical import digest
-from ragsmith.claims import Claiming, claimed
+from ragsmith.claims import CallStore, Grouped, claimed
 from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.models import CrossEncoder, Embedder, LanguageModel, Vectors
 from ragsmith.providers import Activity, Provider
@@ -68,18 +69,6 @@ def completes(model: object) -> TypeGuard[ChatModel]:
     return hasattr(model, "complete")
 
 
-class CallStore(Claiming, Protocol):
-    """Where paid replies are kept."""
-
-    def get_calls(self, keys: Iterable[str]) -> dict[str, Any]:
-        """Those of the calls that are there, by key."""
-        ...
-
-    def put_calls(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
-        """Keep several in one transaction, in the place of those there if ``replacing``; durable when this returns."""
-        ...
-
-
 @dataclass(slots=True)
 class Counts:
     """What passed through a gateway, for one kind of call."""
@@ -105,7 +94,7 @@ class Gateway:
     """
 
     def __init__(self, store: CallStore | None = None, budget: Budget | None = None) -> None:
-        self._store = store
+        self._store = None if store is None else Grouped(store)
         self._budget = budget
         self._stopped = False
         self._batchers: dict[str, Batcher[str, Any]] = {}
@@ -154,11 +143,15 @@ class Gateway:
             max((a.waiting_until for a in each), default=0.0),
         )
 
-    def stop(self) -> None:
-        """Send nothing more: whoever waits for a provider, or asks one now, gets `ModelUnavailable`."""
+    def stop(self, patience: float = 0.0) -> None:
+        """Send nothing more: whoever asks a provider now gets `ModelUnavailable`, or waits for one in ``patience`` s.
+
+        Until then what was sent may be answered, and is kept.
+        """
         self._stopped = True
+        until = time.monotonic() + patience
         for provider in tuple(self._providers.values()):
-            provider.close()
+            provider.close(patience=until - time.monotonic())
 
     def _watch(self, model: object) -> None:
         """Have the model's provider, if it has one, ask the budget before each attempt."""
@@ -201,7 +194,7 @@ class Gateway:
 
     def _asked_and_kept(
         self,
-        store: CallStore,
+        store: Grouped,
         key: str,
         model: ChatModel,
         task: Task[Any],

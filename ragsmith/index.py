@@ -1,7 +1,7 @@
 """What retrieval searches: the corpus as it was read, and an index over the entries of one pre-embedding.
 
 Everything here is derived from values and built once: BM25 statistics on first use, vectors once per embedder. Search
-is exact, wherever the vectors lie (`vector_stores`). Several keys of one chunk count once, by the best of them, so ``k``
+is exact, wherever vectors lie (`vector_stores`). Several keys of one chunk count once, by the best of them, so ``k``
 always means k distinct chunks.
 """
 
@@ -158,10 +158,13 @@ class Index:
         return tuple(self._hits(best, row[best], Scale.BM25) for best, row in zip(places, rows, strict=True))
 
     def by_vector(self, queries: Sequence[str], k: int, embedder: Embedder) -> Rankings:
-        """The ``k`` best chunks for each query by cosine similarity."""
-        if not self.keys or not queries:
+        """The ``k`` best chunks for each query by cosine similarity; without any, the vector store is opened."""
+        if not self.keys:
             return tuple(() for _ in queries)
-        found = self.vector_store(embedder).search(queries_of(embedder, queries), k)
+        store = self.vector_store(embedder)
+        if not queries:
+            return ()
+        found = store.search(queries_of(embedder, queries), k)
         return tuple(self._hits(places, scores, Scale.COSINE) for places, scores in zip(*found, strict=True))
 
     def _vectors_of(self, embedder: Embedder, start: int, end: int) -> NDArray[np.floating]:

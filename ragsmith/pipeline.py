@@ -27,7 +27,7 @@ from ragsmith.models import CrossEncoder, Embedder, LanguageModel
 from ragsmith.registry import tools_of
 from ragsmith.types import Answer, Fitted, Gold, Hits, Passage, Prompt, Queries, Question, Rankings
 from ragsmith.usage import Meter, Usage
-from ragsmith.vector_stores import AUTO
+from ragsmith.vector_stores import EXACT
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Models:
     cross_encoder: CrossEncoder
     judge: LanguageModel | ChatModel
     controller: LanguageModel | ChatModel | None = None
-    vectors_at: str = AUTO
+    vectors_at: str = EXACT
 
     @property
     def asked(self) -> LanguageModel | ChatModel:

@@ -18,8 +18,9 @@ from random import Random
 from typing import Any, TypeVar
 
 from ragsmith.budget import Price, Prices
+from ragsmith.claims import CallStore
 from ragsmith.families import FAMILIES
-from ragsmith.gateway import CallStore, ChatModel, completes, completion_key, keeps, result_key
+from ragsmith.gateway import ChatModel, completes, completion_key, keeps, result_key
 from ragsmith.graph import EXTRACT_RELATIONS
 from ragsmith.models import CrossEncoder, Embedder, LanguageModel, Vectors
 from ragsmith.models.extractive import ExtractiveModel
@@ -194,7 +195,7 @@ def plan(
     )
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "plan.sqlite") as scratch:
         outcome = search(rehearsal, space, scratch, settings)
-        genomes = len({key for key in outcome.rows})
+        genomes = len(outcome.rows)
     share = len(questions) / len(setup.dataset.examples)
     lines = [
         _line(model, request, tally, share, prices, latency, in_flight) for (model, request), tally in tallies.items()

@@ -19,6 +19,9 @@ from ragsmith.scoring import record
 from ragsmith.setup import Setup
 from ragsmith.types import Example, Gold, Question
 
+LAST_REPLIES, AT_ONCE = 10.0, 2.0
+"""Seconds in which what was sent may still be answered, and kept, when a run stops by itself and on Ctrl-C."""
+
 Job = tuple[int, str]
 """A candidate's position in the batch, and a question's id."""
 
@@ -104,7 +107,8 @@ class ThreadRunner:
     """One engine, ``workers`` questions in flight.
 
     Jobs begin candidate by candidate: questions of one candidate share little, so that hardly any thread waits for
-    what another is asking. On the way out through an error, or Ctrl-C, what is in flight is given up.
+    what another is asking. On the way out through an error, or Ctrl-C, nothing more is sent, and what is in flight soon
+    given up.
     """
 
     def __init__(self, setup: Setup, engine: Engine, workers: int) -> None:
@@ -115,10 +119,10 @@ class ThreadRunner:
     def __enter__(self) -> ThreadRunner:
         return self
 
-    def __exit__(self, kind: object = None, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None = None, *_: object) -> None:
         if kind is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
-            self._engine.gateway.stop()
+            self._engine.gateway.stop(AT_ONCE if issubclass(kind, KeyboardInterrupt) else LAST_REPLIES)
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def work(self) -> Work:

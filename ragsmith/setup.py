@@ -13,10 +13,11 @@ from importlib.metadata import version
 from ragsmith.budget import Budget
 from ragsmith.canonical import digest
 from ragsmith.chunking import chunk_documents
+from ragsmith.claims import CallStore
 from ragsmith.code import fingerprint
 from ragsmith.datasets import load_dataset
 from ragsmith.errors import DatasetError, UsageError
-from ragsmith.gateway import CallStore, Gateway
+from ragsmith.gateway import Gateway
 from ragsmith.genes import Candidate
 from ragsmith.index import Corpus
 from ragsmith.models.loading import ModelNames, load_models

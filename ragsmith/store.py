@@ -17,6 +17,7 @@ from sqlalchemy import Column, ColumnElement, Table, delete, select, tuple_
 from ragsmith.budget import Limits, Spent
 from ragsmith.errors import StoreError
 from ragsmith.store_database import Database
+from ragsmith.store_engine import alone_at
 from ragsmith.store_rows import (
     DatasetRow,
     EvaluationRow,
@@ -158,17 +159,26 @@ class Store:
                 connection.execute(delete(CLAIM).where(CLAIM.c.key.in_(batch)))
 
     def claim(self, key: str, owner: str, *, now: float, until: float, is_gone: Callable[[str], bool]) -> bool:
-        """Whether ``owner`` may make the call under ``key`` now: nobody else is at it.
+        """Whether ``owner`` may make the call under ``key`` now: nobody else is at it."""
+        return key in self.claim_many([key], owner, now=now, until=until, is_gone=is_gone)
+
+    def claim_many(
+        self, keys: Sequence[str], owner: str, *, now: float, until: float, is_gone: Callable[[str], bool]
+    ) -> set[str]:
+        """Those of ``keys`` whose calls ``owner`` may make now, in one transaction.
 
         A claim ends with the reply, at ``until`` (seconds since the epoch), or when ``is_gone`` says so of its owner.
         """
         with self._database.writing() as connection:
-            statement = select(CLAIM).where(CLAIM.c.key == key).with_for_update()
-            for _, other, expires in self._database.fetch(connection, CLAIM, statement):
-                if other != owner and now < expires and not is_gone(other):
-                    return False
-            self._database.put(connection, CLAIM, [(key, owner, until)], replacing=True)
-            return True
+            taken = set()
+            for batch in batches(list(dict.fromkeys(keys)), BATCH):
+                statement = select(CLAIM).where(CLAIM.c.key.in_(batch)).with_for_update()
+                for key, other, expires in self._database.fetch(connection, CLAIM, statement):
+                    if other != owner and now < expires and not is_gone(other):
+                        taken.add(key)
+            free = set(keys) - taken
+            self._database.put(connection, CLAIM, [(key, owner, until) for key in sorted(free)], replacing=True)
+            return free
 
     def give_up(self, key: str, owner: str) -> None:
         """End a claim without a reply."""
@@ -221,8 +231,8 @@ class Store:
 
     def spend(self, key: str, amount: Spent, limits: Limits) -> Spent | None:
         """See `ragsmith.budget.Ledger`: one transaction, so several processes keep one limit together."""
-        with self._database.writing() as connection:
-            statement = select(SPENDING).where(SPENDING.c.key == key).with_for_update()
+        with self._database.writing_alone("spending", key) as connection:
+            statement = select(SPENDING).where(SPENDING.c.key == key)
             rows = list(self._database.fetch(connection, SPENDING, statement))
             before = Spent(*rows[0][1:]) if rows else Spent()
             after = before + amount
@@ -247,6 +257,7 @@ class Store:
                 attempt.commit()
                 return list(rows)
             attempt.rollback()
+            alone_at(connection, "result")
             kept: dict[tuple[str, str], ResultRow] = {}
             pair = tuple_(RESULT.c.evaluation, RESULT.c.question)
             for batch in batches([(row.evaluation, row.question) for row in rows], BATCH):
@@ -282,16 +293,16 @@ class Store:
         self, key: str, dataset: str, value: Json, *, state: RunState = "running", started: str | None = None
     ) -> None:
         """Begin a run, or take it up again: the time it first started stays, the rest is as now given."""
-        with self._database.writing() as connection:
-            statement = select(RUN).where(RUN.c.key == key).with_for_update()
+        with self._database.writing_alone("run", key) as connection:
+            statement = select(RUN).where(RUN.c.key == key)
             for row in self._database.fetch(connection, RUN, statement):
                 started = RunRow(*row).started or started
             self._database.put(connection, RUN, [(key, dataset, state, value, started, None)], replacing=True)
 
     def update_run(self, key: str, state: RunState, value: Json, *, finished: str | None = None) -> None:
         """Record how a run goes or went. Raises StoreError when there is no such run."""
-        with self._database.writing() as connection:
-            statement = select(RUN).where(RUN.c.key == key).with_for_update()
+        with self._database.writing_alone("run", key) as connection:
+            statement = select(RUN).where(RUN.c.key == key)
             old = next((RunRow(*row) for row in self._database.fetch(connection, RUN, statement)), None)
             if old is None:
                 raise StoreError(f"{self.place} holds no run {key}: begin it with put_run")
@@ -309,7 +320,7 @@ class Store:
 
     def put_proposals(self, run: str, rows: Iterable[ProposalRow], *, whole: bool = False) -> None:
         """Keep what a run proposed; a replay writes the same positions again. ``whole``: and nothing else is left."""
-        with self._database.writing() as connection:
+        with self._database.writing_alone("run", run) as connection:
             if whole:
                 connection.execute(delete(PROPOSAL).where(PROPOSAL.c.run == run))
             self._database.put(connection, PROPOSAL, ((run, *columns_of(row)) for row in rows), replacing=True)

@@ -14,6 +14,7 @@ from sqlalchemy.exc import OperationalError
 
 from ragsmith.errors import StoreError, WrongStore
 from ragsmith.store_engine import (
+    alone_at,
     connect,
     create_file,
     enter_wal,
@@ -49,6 +50,8 @@ class Database:
         self.damaged: dict[str, None] = {}
         self._engine = engine
         self._writer = engine.execution_options(immediate=True)
+        server = engine.dialect.name != "sqlite"  # where every statement would else have a view of its own
+        self._reader = engine.execution_options(isolation_level="REPEATABLE READ") if server else engine
         self._lock = threading.Lock()
         self._closed = False
 
@@ -57,7 +60,8 @@ class Database:
         """Open, create or bring forward; ``timeout`` is how many seconds to wait for another writer."""
         parsed = parse(location)
         if isinstance(parsed, URL):
-            database = cls(server_engine(parsed), parsed.render_as_string(hide_password=True), read_only=read_only)
+            engine = server_engine(parsed, timeout=timeout)
+            database = cls(engine, parsed.render_as_string(hide_password=True), read_only=read_only)
         else:
             with speaking_of(str(parsed)):
                 database = cls._open_file(parsed, read_only, timeout)
@@ -105,16 +109,26 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """One consistent view of the database."""
         self._check_open()
-        with speaking_of(self.place), self._engine.connect() as connection:
+        with speaking_of(self.place), self._reader.connect() as connection:
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """A transaction that nobody else's write can come between; durable when this ends, undone if it raises."""
+        """A transaction: durable when this ends, undone if it raises.
+
+        On a file nobody else's write can come between; on a server only what `writing_alone` names the same waits.
+        """
         self._check_open()
         if self.read_only:
             raise StoreError(f"{self.place} was opened for reading only: open it without read_only to write")
         with self._lock, speaking_of(self.place), self._writer.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def writing_alone(self, *what: str) -> Iterator[Connection]:
+        """A transaction that reads before it writes: no other process is in one for the same at the same time."""
+        with self.writing() as connection:
+            alone_at(connection, *what)
             yield connection
 
     def fetch(self, connection: Connection, table: Table, statement: Select[Any]) -> Iterator[list[Json]]:
@@ -137,11 +151,12 @@ class Database:
     ) -> int:
         """Write rows; those under a taken key are left out or, with ``replacing``, put in its place unless ``final``.
 
-        A row that was found damaged is always replaced. Returns how many rows were written.
+        A row that was found damaged is always replaced. Returns how many rows were written. They are written in the
+        order of their keys: two processes that write some of the same to a server would else wait for each other.
         """
         regular: list[dict[str, Value]] = []
         repairs: list[dict[str, Value]] = []
-        for row in rows:
+        for row in sorted(rows, key=lambda row: tuple(row[: len(table.primary_key)])):
             (repairs if self.damaged and label(table, row) in self.damaged else regular).append(seal(table, row))
         written = 0
         if regular:

@@ -11,11 +11,14 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, make_url, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import TimeoutError as NoFreeConnection
 
 from ragsmith.errors import MissingExtra, StoreError, WrongStore
 from ragsmith.store_schema import APPLICATION_ID
@@ -43,12 +46,33 @@ def parse(location: str | Path) -> Path | URL:
     return path
 
 
-def server_engine(url: URL) -> Engine:
-    """Connections to PostgreSQL. Raises MissingExtra when its driver is not installed."""
+def server_engine(url: URL, *, timeout: float) -> Engine:
+    """Connections to PostgreSQL, on which a statement waits so many seconds for the locks of others.
+
+    Raises MissingExtra when its driver is not installed.
+    """
     try:
-        return create_engine(url, hide_parameters=True, pool_pre_ping=True)
+        engine = create_engine(url, hide_parameters=True, pool_pre_ping=True, pool_timeout=timeout)
     except ImportError as error:
         raise MissingExtra("psycopg", "postgres") from error
+
+    @event.listens_for(engine, "connect")
+    def connected(connection: Any, _record: object) -> None:
+        connection.execute(f"SET lock_timeout = {max(1, round(1000 * timeout))}")  # milliseconds, and 0 is for ever
+        connection.commit()
+
+    return engine
+
+
+def alone_at(connection: Connection, *what: str) -> None:
+    """Wait until no other transaction holds ``what``, and hold it to the end of ours.
+
+    A lock on a row is not enough on a server: of a row that is not there yet, two transactions would both be the first.
+    The writer of a file is alone already.
+    """
+    if connection.dialect.name == "postgresql":
+        number = int.from_bytes(blake2b("\0".join(what).encode(), digest_size=8).digest(), signed=True)
+        connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
 
 
 def file_engine(path: Path, *, timeout: float, options: str) -> Engine:
@@ -199,6 +223,8 @@ def speaking_of(place: str) -> Iterator[None]:
         raise StoreError(explain(place, str(error.orig))) from error
     except sqlite3.Error as error:
         raise StoreError(explain(place, str(error))) from error
+    except NoFreeConnection as error:
+        raise StoreError(explain(place, "lock timeout")) from error
     except UnicodeDecodeError as error:  # the driver, quoting a damaged schema in a message
         raise StoreError(explain(place, "malformed")) from error
 
@@ -207,6 +233,7 @@ def explain(place: str, message: str) -> str:
     """What a driver's message means to the person who reads it, and what to do."""
     reasons = {
         "database is locked": "is held by another process: wait for it to end, then run the same command again",
+        "lock timeout": "is held by another process: wait for it to end, then run the same command again",
         "disk I/O error": "cannot be written, the disk is full or failing: free some space and run the same command "
         "again; what was stored is kept",
         "database or disk is full": "cannot be written, the disk is full: free some space and run the same command "

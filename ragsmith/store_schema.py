@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sqlalchemy import CheckConstraint, Column, Connection, Double, Integer, MetaData, Table, Text, inspect, text
+from sqlalchemy import (
+    BigInteger,
+    CheckConstraint,
+    Column,
+    Connection,
+    Double,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    inspect,
+    text,
+)
 
 from ragsmith.errors import WrongStore
 
@@ -82,7 +94,11 @@ PROPOSAL = _table(
 )
 FIT = _table("fit", _key("key"), _text("dataset"), _json("value"))
 SPENDING = _table(
-    "spending", _key("key"), _integer("calls"), _integer("tokens"), Column("cost", Double, nullable=False)
+    "spending",
+    _key("key"),
+    _integer("calls"),
+    Column("tokens", BigInteger, nullable=False),  # a server's integers end at two thousand million
+    Column("cost", Double, nullable=False),
 )
 CLAIM = _table("claim", _key("key"), _text("owner"), Column("expires", Double, nullable=False))
 """Calls that a process is making now, so that no other makes them, too."""

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, TypedDict
 
-from sqlalchemy import Column, ColumnElement, Connection, Delete, LargeBinary, Table, cast, delete, func, literal, select
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    Delete,
+    LargeBinary,
+    Table,
+    cast,
+    delete,
+    func,
+    literal,
+    select,
+)
 
 from ragsmith.store_database import Database
 from ragsmith.store_rows import label, unseal

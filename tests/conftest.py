@@ -3,7 +3,7 @@
 - ``tiny_folder``: four short documents about the island of Marrow, 24 questions, six for each document.
 - ``tiny_space``: a YAML file of 48 cheap pipelines over it.
 - ``tiny_setup``: the data set in chunks of about one sentence, on the embedded models.
-- ``store``: a fresh cache; ``postgres_server``: a PostgreSQL server for caches, where PostgreSQL is installed.
+- ``store``: a fresh cache; ``place``: where one may be opened, a file and, where PostgreSQL is installed, a database.
 - ``registered``: puts a technique of the test's own into a family, and takes it out afterwards.
 - ``ragsmith``: runs the command line in this process; ``spawn`` starts it in one of its own.
 """
@@ -269,6 +269,13 @@ def postgres_server() -> Iterator[Server]:
         (pytest.fail if os.environ.get("CI") else pytest.skip)(why)
     with postgres() as server:
         yield server
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    if request.param == "sqlite":
+        return tmp_path / "cache.sqlite"
+    return str(request.getfixturevalue("postgres_server").database())
 
 
 @pytest.fixture

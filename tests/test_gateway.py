@@ -76,8 +76,10 @@ class Calls:
             if replacing or call.key not in self.rows:
                 self.rows[call.key] = call
 
-    def claim(self, key: str, owner: str, *, now: float, until: float, is_gone: Callable[[str], bool]) -> bool:
-        return True
+    def claim_many(
+        self, keys: Sequence[str], owner: str, *, now: float, until: float, is_gone: Callable[[str], bool]
+    ) -> set[str]:
+        return set(keys)
 
     def give_up(self, key: str, owner: str) -> None:
         pass

@@ -29,12 +29,6 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "cache.sqlite"
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def place(request: pytest.FixtureRequest, path: Path) -> Path | str:
-    """Where there is no cache yet: a file, and a database of a server where PostgreSQL is installed."""
-    return path if request.param == "sqlite" else str(request.getfixturevalue("postgres_server").database())
-
-
 @pytest.fixture
 def store(place: Path | str) -> Iterator[Store]:
     with Store.open(place) as opened:

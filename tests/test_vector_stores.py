@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import pickle
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +22,15 @@ from ragsmith.models import Vectors
 from ragsmith.models.wordllama import WordLlamaEmbedder
 from ragsmith.setup import Setup
 from ragsmith.types import IndexEntry
-from ragsmith.vector_stores import LARGE_ROWS, ExactVectors, Keys, VectorStore, keys_name, open_vectors
+from ragsmith.vector_stores import (
+    LARGE_ROWS,
+    ExactVectors,
+    Keys,
+    VectorStore,
+    keys_name,
+    open_vectors,
+    serves_one_process,
+)
 
 
 class Made:
@@ -167,6 +177,34 @@ def test_a_complete_collection_is_used_again_without_embedding_anything(opened: 
     assert again.asked == []
 
 
+def test_the_collections_of_a_folder_are_open_together(opened: Open, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    rows, queries = unit_rows(1, 9), unit_rows(2, 3)
+    one = opened(f"qdrant:{tmp_path / 'vectors'}", keys_of([1] * 9, "one"), Made(rows))
+    two = opened(f"qdrant:{tmp_path / 'there' / '..' / 'vectors'}", keys_of([3] * 3, "two"), Made(rows))
+    assert (
+        one.search(queries, 3)[0].tolist() == ExactVectors(keys_of([1] * 9), Made(rows)).search(queries, 3)[0].tolist()
+    )
+    one.close()  # type: ignore[attr-defined]
+    assert (
+        two.search(queries, 3)[0].tolist() == ExactVectors(keys_of([3] * 3), Made(rows)).search(queries, 3)[0].tolist()
+    )
+    with pytest.raises(UsageError, match="was closed"):
+        one.search(queries, 3)
+
+
+def test_threads_share_a_folder(opened: Open, tmp_path: Path) -> None:
+    keys, rows, queries = keys_of([1] * 50), unit_rows(1, 50), unit_rows(2, 24)
+    location = f"qdrant:{tmp_path / 'vectors'}"
+    with ThreadPoolExecutor(8) as pool:  # the folder is made and filled in one thread, and searched in others
+        store = pool.submit(opened, location, keys, Made(rows)).result()
+        found = list(pool.map(lambda query: store.search(query[None], 7)[0][0].tolist(), queries))
+        others = list(pool.map(lambda n: opened(location, replace(keys, name=f"k{n}"), Made(rows)), range(8)))
+    expected = ExactVectors(keys, Made(rows)).search(queries, 7)[0].tolist()
+    assert found == expected
+    assert all(other.search(queries, 7)[0].tolist() == expected for other in others)
+
+
 def test_an_upload_that_broke_off_is_taken_up_where_it_ended(opened: Open, tmp_path: Path) -> None:
     keys, rows, queries = keys_of([1] * 600), unit_rows(1, 600), unit_rows(2, 3)
     location = f"qdrant:{tmp_path / 'vectors'}"
@@ -218,9 +256,19 @@ def test_an_embedded_qdrant_serves_one_process(opened: Open, tmp_path: Path) -> 
     store = opened(location, keys_of([1]), Made(unit_rows(1, 1)))
     with pytest.raises(UsageError, match="serves one process"):
         pickle.dumps(store)
+    store.close()  # type: ignore[attr-defined]
+    from qdrant_client import QdrantClient  # noqa: PLC0415
+
+    elsewhere = QdrantClient(path=str(tmp_path / "vectors"))  # any other connection stands for another process
     with pytest.raises(UsageError, match="another process has it open"):
         opened(location, keys_of([1]), Made(unit_rows(1, 1)))
     gc.collect()
+    elsewhere.close()
+
+
+@pytest.mark.parametrize("location", ["auto", "exact", "qdrant:http://here", "qdrant:folder", "qdrant::memory:"])
+def test_only_an_embedded_qdrant_serves_one_process(location: str) -> None:
+    assert serves_one_process(location) == (location in ("qdrant:folder", "qdrant::memory:"))
 
 
 def test_a_server_that_is_down_is_named_without_its_url(opened: Open) -> None:

@@ -44,7 +44,9 @@ def _load(
     """An exported pipeline with the models it names, but for those of the file ``models`` and of ``flags``."""
     from ragsmith.exported import Pipeline
 
-    return Pipeline.load(path, dataset=dataset, models=overrides(models, flags), base_url=base_url, vector_store=vector_store)
+    return Pipeline.load(
+        path, dataset=dataset, models=overrides(models, flags), base_url=base_url, vector_store=vector_store
+    )
 
 
 @contextmanager

@@ -192,7 +192,9 @@ class ModelNames:
         A model named again keeps the options it had where no other is given; another model takes none over.
         """
         over: dict[str, Any] = {role: _over(getattr(self, role), chosen) for role, chosen in models.items()}
-        changed = replace(self, **over, vector_store=self.vector_store if vector_store is None else vector_store)
+        if vector_store is not None:
+            over["vector_store"] = vector_store
+        changed = replace(self, **over)
         if base_url is None:
             return changed
         own = {role: getattr(changed, role) for role in ROLES}

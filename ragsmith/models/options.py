@@ -28,10 +28,8 @@ _LIKE_A_KEY = re.compile(r"[A-Z0-9]{16,}")
 
 def problem_with(option: str, value: object) -> str | None:
     """Why ``value`` cannot be that of ``option``, in a sentence that quotes no secret; None if it can."""
-    if option == "base_url":
-        return _problem_with_url(value)
-    if option == "vector_store":
-        return _problem_with_store(value)
+    if option in ("base_url", "vector_store"):
+        return _problem_with_url(value) if option == "base_url" else _problem_with_store(value)
     if option == "api_key_env":
         return None if isinstance(value, str) and _is_variable(value) else NO_VARIABLE
     if option in LEAST or option == "deadline":

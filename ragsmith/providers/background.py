@@ -7,7 +7,7 @@ import atexit
 import contextlib
 import threading
 import weakref
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, Protocol, TypeVar
 
@@ -37,6 +37,10 @@ class Background:
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Run ``work``; cancelling what is returned cancels it."""
         return asyncio.run_coroutine_threadsafe(work, self._running())
+
+    def soon(self, call: Callable[[], object]) -> None:
+        """Call on the loop's thread, soon; see `asyncio.loop.call_soon_threadsafe`."""
+        self._running().call_soon_threadsafe(call)
 
     def close_at_exit(self, client: Closable) -> None:
         """See to it that ``client`` is closed before the process ends."""

@@ -16,7 +16,7 @@ class Policy:
     """Attempts of one request; the last failure is final. Those that were told to wait do not count."""
     pauses: int = 20
     """Times that one request may be told to wait."""
-    deadline: float = 50.0
+    deadline: float = 45.0
     """Total time of one attempt, from its sending to the last byte: a reply that drips in does not extend it."""
     pause: float = 1.0
     """Before the second attempt; doubled before each further one, up to ``longest_pause``."""
@@ -27,7 +27,7 @@ class Policy:
     """Bytes, after decompression."""
     failures_in_a_row: int = 5
     """Requests given up one after the other before the provider counts as down."""
-    silence: float = 30.0
+    silence: float = 25.0
     """Time in which attempts of several requests fail and none succeeds before the provider counts as down."""
     rest: float = 30.0
     """How long a provider that is down is left alone."""

@@ -8,7 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, wait
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -63,6 +63,10 @@ class Provider:
         """Counts, all of the same instant."""
         return self._activity
 
+    @property
+    def _ended(self) -> str:
+        return f"the connection to {self.name} was closed"
+
     @cached_property
     def http(self) -> BoundedClient:
         """The HTTP client of this provider, to be used in attempts: see `ragsmith.providers.transport`."""
@@ -96,15 +100,24 @@ class Provider:
             for future in futures:
                 future.cancel()  # one has failed, or on Ctrl-C: nobody waits for the others
             self._pending.difference_update(futures)
-        raise ModelUnavailable(f"{what}: the connection to {self.name} was closed")
+        raise ModelUnavailable(f"{what}: {self._ended}")
 
-    def close(self) -> None:
-        """End what is in flight, with `ModelUnavailable` for whoever waits, and close the connections."""
+    def close(self, *, patience: float = 0.0) -> None:
+        """Send nothing more, and close the connections, with `ModelUnavailable` for whoever still waits.
+
+        Attempts under way have ``patience`` seconds to end, unless the provider is down: a reply that is given up is
+        paid for, and would be again.
+        """
         self._closed = True
-        for future in tuple(self._pending):
-            future.cancel()
-        if "http" in self.__dict__:
-            BACKGROUND.close(self.http)
+        try:
+            if patience > 0 and self._pending and not self._down.is_set():
+                BACKGROUND.soon(self._down.set)  # nobody pauses any longer
+                wait(tuple(self._pending), patience)
+        finally:  # also on a second Ctrl-C
+            for future in tuple(self._pending):
+                future.cancel()
+            if "http" in self.__dict__:
+                BACKGROUND.close(self.http)
 
     # --- on the loop's thread ----------------------------------------------------------------------------------------
 
@@ -182,16 +195,18 @@ class Provider:
             ModelUnavailable: it is down, or asked for longer than anybody should wait.
         """
         self._check(what, problem)
-        while wait := self._limiter.remaining(time.monotonic()):
-            if wait > self.policy.longest_wait:
+        while left := self._limiter.remaining(time.monotonic()):
+            if left > self.policy.longest_wait:
                 raise ModelUnavailable(
-                    f"{what}: {self.name} asks to wait for {wait:.0f} s: run the same command again after that"
+                    f"{what}: {self.name} asks to wait for {left:.0f} s: run the same command again after that"
                 )
-            await self._pause(wait + self._jitter.uniform(0.0, min(1.0, SPREAD * wait)))
+            await self._pause(left + self._jitter.uniform(0.0, min(1.0, SPREAD * left)))
             self._check(what, problem)
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, but not on when the provider turns out to be down."""
+        """Wait, but not on when the provider turns out to be down, or is closed."""
+        if self._closed:
+            return
         try:
             async with asyncio.timeout(seconds):
                 await self._down.wait()
@@ -199,7 +214,9 @@ class Provider:
             pass
 
     def _check(self, what: str, problem: str) -> None:
-        """Raise if the provider is down."""
+        """Raise if the provider is down, or closed."""
+        if self._closed:
+            raise ModelUnavailable(f"{what}: {self._ended}")
         if why := self._breaker.why_open(time.monotonic()):
             self._down.set()
             last = f"{problem}; " if problem else ""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ragsmith.families import passage_filter
 from ragsmith.fusion import ranked
+from ragsmith.index import queries_of
 from ragsmith.models import Embedder
 from ragsmith.types import Hits, Question
 
@@ -68,7 +69,7 @@ def cosines_with(embedder: Embedder, query: str, texts: Sequence[str]) -> Sequen
     """Return the cosine of ``query`` with each of ``texts``."""
     if not texts:
         return []
-    return _rounded(embedder.embed(texts).astype(np.float64) @ embedder.embed([query])[0].astype(np.float64))
+    return _rounded(embedder.embed(texts).astype(np.float64) @ queries_of(embedder, [query])[0].astype(np.float64))
 
 
 def chosen(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ragsmith.families import query_expansion
 from ragsmith.graph import names
+from ragsmith.index import queries_of
 from ragsmith.metrics import ndcg_at
 from ragsmith.models import Embedder, LanguageModel
 from ragsmith.registry import Fitting
@@ -156,7 +157,8 @@ def lexical(text: str, found: Sequence[float]) -> tuple[float, ...]:
 
 def embedded(question: Question, embedder: Embedder) -> tuple[float, ...]:
     """Return the question's vector, rounded as cosines are."""
-    return tuple(float(value) for value in np.round(embedder.embed([question.text])[0].astype(np.float64), 6))
+    [vector] = queries_of(embedder, [question.text]).astype(np.float64)
+    return tuple(float(value) for value in np.round(vector, 6))
 
 
 def principal_components(centred: Matrix) -> Matrix:

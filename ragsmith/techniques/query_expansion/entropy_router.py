@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ragsmith.families import query_expansion
+from ragsmith.index import queries_of
 from ragsmith.models import Embedder, LanguageModel
 from ragsmith.techniques.query_expansion.keyword_router import searched_by
 from ragsmith.types import Hits, Question, Search
@@ -58,9 +59,10 @@ def distances(question: Question, hits: Hits, embedder: Embedder) -> tuple[float
     """Return the squared L2 distance between the vectors of the question and of each hit's text."""
     if not hits:
         return ()
-    asked, *found = embedder.embed([question.text, *(hit.chunk.text for hit in hits)]).astype(np.float64)
+    [asked] = queries_of(embedder, [question.text]).astype(np.float64)
+    found = embedder.embed([hit.chunk.text for hit in hits]).astype(np.float64)
     # |a - b|^2 = 2 - 2 cos(a, b); rounded, as the last bits differ between machines
-    return tuple(float(value) for value in np.round(2 - 2 * (np.array(found) @ asked), 6))
+    return tuple(float(value) for value in np.round(2 - 2 * (found @ asked), 6))
 
 
 def softmax_entropy(values: Sequence[float], temperature: float) -> float:
