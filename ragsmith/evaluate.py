@@ -235,7 +235,7 @@ class Evaluator:
         models = self._setup.loaded_models
         engine = self._setup.engine(self._store, self._budget)
         self._engine = engine
-        if models.waits:
+        if models.waits or self._setup.given:
             return ThreadRunner(self._setup, engine, max(1, self._workers))
         if self._workers > 1 and not serves_one_process(models.vectors_at):
             return ProcessRunner(self._setup, engine, self._workers)

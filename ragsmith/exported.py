@@ -22,7 +22,7 @@ from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluate import Evaluation, Evaluator
 from ragsmith.exported_file import FORMAT, METRICS, ExportedFile
 from ragsmith.genes import Candidate, configuration, facing
-from ragsmith.models.names import ModelName
+from ragsmith.models.given import apart, refuse_absent
 from ragsmith.pipeline import Engine, Trace
 from ragsmith.registry import load_techniques
 from ragsmith.runner import evaluate_job
@@ -90,24 +90,29 @@ class Pipeline:
         path: str | Path,
         *,
         dataset: str | Path | None = None,
-        models: Mapping[str, str | ModelName] | None = None,
+        models: Mapping[str, Any] | None = None,
         base_url: str | None = None,
         vector_store: str | None = None,
     ) -> Pipeline:
         """Read an exported pipeline; ``dataset`` puts it on other documents.
 
-        ``models`` says, by role, where and how a model is asked, or gives the role to another model; ``base_url`` is
-        where ``openai:`` models answer, and ``vector_store`` where vectors lie.
+        ``models`` says, by role, where and how a model is asked, or gives the role to another model; the objects that a
+        search was handed are handed over again here, see `ragsmith.search`. ``base_url`` is where ``openai:`` models
+        answer, and ``vector_store`` where vectors lie.
 
         Raises:
-            UsageError: the file is wrong, or its documents are not where it says or are not the same any more.
+            UsageError: the file is wrong, its documents are not where it says or are not the same any more, or a model
+                that was an object is missing.
         """
         load_techniques()
+        named, given = apart(models or {})
         exported = ExportedFile(Path(path))
+        names = exported.models().overridden(named, base_url, vector_store)
+        refuse_absent({role: names.of(role) for role in names.named}, given)
         data = exported.dataset(dataset)
         return cls(
             exported.candidate(),
-            Setup(data, exported.models().overridden(models or {}, base_url, vector_store), exported.chunk_size()),
+            Setup(data, names, exported.chunk_size(), given=given),
             weights=exported.weights(),
             expected=exported.expected() if dataset is None else None,
             model_ids=exported.model_ids(),

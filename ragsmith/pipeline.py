@@ -25,7 +25,7 @@ from ragsmith.graph import EntityGraph, build_graph
 from ragsmith.index import Corpus, Index
 from ragsmith.models import CrossEncoder, Embedder, LanguageModel
 from ragsmith.registry import tools_of
-from ragsmith.types import Answer, Fitted, Gold, Hits, Passage, Prompt, Queries, Question, Rankings
+from ragsmith.types import Answer, Fitted, Gold, Hits, Passage, Passages, Prompt, Queries, Question, Rankings
 from ragsmith.usage import Meter, Usage
 from ragsmith.vector_stores import EXACT
 
@@ -213,6 +213,16 @@ class Engine:
         with self._lock:
             self.requested += len(trace.outputs)
         return trace
+
+    def retrieve(self, candidate: Candidate, question: Question) -> Passages:
+        """The passages around what ``candidate`` finds for ``question``: nothing is compressed, nothing generated.
+
+        Raises:
+            StageFailed: a technique raised; the cause is kept.
+        """
+        trace, _ = self._run(candidate, question, None, before="passage_compress")
+        passages: Passages = trace.outputs["passage_augment"].value
+        return passages
 
     def observe(self, candidate: Candidate, family: str, question: Question, gold: Gold) -> Any:
         """What the gene of ``family``, which is not fitted yet, observes on a calibration question.

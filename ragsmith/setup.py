@@ -1,14 +1,16 @@
 """What a process needs to evaluate: a data set cut into chunks, and models by name.
 
-Small and picklable: a worker process is handed a `Setup` and builds its own engine from it.
+Small and picklable: a worker process is handed a `Setup` and builds its own engine from it. Models that are objects
+stay in their process, and are asked from threads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
+from typing import Any
 
 from ragsmith.budget import Budget
 from ragsmith.canonical import digest
@@ -40,13 +42,14 @@ CHUNK_SIZE = 900
 class Setup:
     """A data set, how it is cut, which models work on it, and whether answers are checked claim by claim.
 
-    By default they are where the judge costs nothing.
+    By default they are where the judge costs nothing. ``given`` holds, by role, the models that are objects.
     """
 
     dataset: Dataset
     models: ModelNames = field(default_factory=ModelNames)
     chunk_size: int = CHUNK_SIZE
     faithfulness: bool | None = None
+    given: Mapping[str, Any] = field(default_factory=dict, kw_only=True, hash=False)
 
     @cached_property
     def corpus(self) -> Corpus:
@@ -56,7 +59,7 @@ class Setup:
     @cached_property
     def loaded_models(self) -> Models:
         """The models, which load their weights when first used."""
-        return load_models(self.models, [chunk.text for chunk in self.corpus.chunks])
+        return load_models(self.models, [chunk.text for chunk in self.corpus.chunks], self.given)
 
     @cached_property
     def examples(self) -> dict[str, Example]:
@@ -126,7 +129,14 @@ def ordered(examples: Sequence[Example]) -> list[Example]:
     return sorted(examples, key=lambda example: example.id)
 
 
-def prepare(dataset: str, models: ModelNames, chunk_size: int, *, faithfulness: bool | None = None) -> Setup:
+def prepare(
+    dataset: str,
+    models: ModelNames,
+    chunk_size: int,
+    *,
+    faithfulness: bool | None = None,
+    given: Mapping[str, Any] | None = None,
+) -> Setup:
     """Load and check everything a run needs before anything is computed.
 
     Answers are checked claim by claim if ``faithfulness`` says so; by default where the judge costs nothing.
@@ -136,7 +146,7 @@ def prepare(dataset: str, models: ModelNames, chunk_size: int, *, faithfulness: 
     """
     if chunk_size < SMALLEST_CHUNK:
         raise UsageError(f"the chunk size is {chunk_size}: give at least {SMALLEST_CHUNK} characters")
-    setup = Setup(load_dataset(dataset), models, chunk_size, faithfulness)
+    setup = Setup(load_dataset(dataset), models, chunk_size, faithfulness, given=given or {})
     setup.loaded_models.ids()
     unreachable = [e.id for e in ordered(setup.dataset.examples) if not setup.relevance[e.id].relevant]
     if unreachable:

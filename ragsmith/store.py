@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Column, ColumnElement, Table, delete, select, tuple_
+from sqlalchemy import Column, ColumnElement, Table, delete, select, text, tuple_
 
 from ragsmith.budget import Limits, Spent
 from ragsmith.errors import StoreError
@@ -57,6 +57,9 @@ __all__ = [
     "Store",
     "StoredCall",
 ]
+
+CLAIMS_LOCK = int.from_bytes(b"RAGc")
+"""What claims are made one at a time under, on a server; SQLite has one writer anyway."""
 
 BATCH = 500
 """Keys in one statement."""
@@ -170,6 +173,8 @@ class Store:
         A claim ends with the reply, at ``until`` (seconds since the epoch), or when ``is_gone`` says so of its owner.
         """
         with self._database.writing() as connection:
+            if connection.dialect.name == "postgresql":  # no row is there to lock when two come first at once
+                connection.execute(text("SELECT pg_advisory_xact_lock(:id)"), {"id": CLAIMS_LOCK})
             taken = set()
             for batch in batches(list(dict.fromkeys(keys)), BATCH):
                 statement = select(CLAIM).where(CLAIM.c.key.in_(batch)).with_for_update()

@@ -68,8 +68,7 @@ class PipelineRetriever(BaseRetriever):
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         question = Question(_asked(query_bundle))
         pipeline = self.pipeline
-        trace, _ = pipeline.engine._run(pipeline.candidate, question, None, before="passage_compress")
-        return _nodes(pipeline, trace.outputs["passage_augment"].value)
+        return _nodes(pipeline, pipeline.engine.retrieve(pipeline.candidate, question))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(self._retrieve, query_bundle)

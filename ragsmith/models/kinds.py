@@ -12,6 +12,8 @@ EXTRACTIVE, WORDLLAMA, LATE_INTERACTION = "extractive", "wordllama", "late_inter
 """The embedded models: a language model, an embedder, and what stands in a cross-encoder's place."""
 NONE = "none"
 """The name of a model that a run does without."""
+GIVEN = "given"
+"""What stands before the colon where a model was handed over as an object: see `ragsmith.models.given`."""
 OPENAI, COHERE, RERANK, JINA, LOCAL = "openai", "cohere", "rerank", "jina", "sentence-transformers"
 """What stands before the colon of a name: servers that speak OpenAI's, Cohere's or Jina's language, and a library."""
 SERVED = (OPENAI, COHERE, RERANK, JINA)
@@ -55,6 +57,8 @@ def problem_with_name(role: str, name: str) -> str | None:
     kinds = ROLES[role]
     kind, colon, model = name.partition(":")
     if kind in kinds and bool(model.strip()) == is_family(kind) == bool(colon):
+        return None
+    if kind == GIVEN and model.strip():
         return None
     near = nearest(kind, kinds) if kind not in kinds else kind
     meant = f"{near}:{model or 'MODEL'}" if near and is_family(near) else near

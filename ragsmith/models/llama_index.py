@@ -93,6 +93,9 @@ class LlamaIndexEmbedder:
     Queries are embedded with whatever instruction the model has for them.
     """
 
+    slow = True
+    """See `ragsmith.gateway.keeps`: vectors are paid for, or computed by a network, and are kept."""
+
     def __init__(self, model: BaseEmbedding) -> None:
         self._model = model
         self._provider = _Provider()

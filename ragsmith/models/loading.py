@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ragsmith.errors import ModelUnavailable
 from ragsmith.models.extractive import ExtractiveModel
-from ragsmith.models.kinds import COHERE, EXTRACTIVE, LATE_INTERACTION, LOCAL, NONE, OPENAI, WORDLLAMA
+from ragsmith.models.given import refuse_absent
+from ragsmith.models.kinds import COHERE, EXTRACTIVE, GIVEN, LATE_INTERACTION, LOCAL, NONE, OPENAI, WORDLLAMA
 from ragsmith.models.late_interaction import LateInteractionScorer
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.servers import Servers, server_of
@@ -52,14 +53,15 @@ class NoReranker:
         raise ModelUnavailable("this run has no reranker: name one with --reranker")
 
 
-def load_models(names: ModelNames, texts: Sequence[str]) -> Models:
-    """Models for a corpus of ``texts``; the embedded ones take word statistics from it.
+def load_models(names: ModelNames, texts: Sequence[str], given: Mapping[str, Any] | None = None) -> Models:
+    """Models for a corpus of ``texts``; the embedded ones take word statistics from it, objects are ``given`` by role.
 
     Nothing is sent and no weights are read before a model is used. Those asked at one server with one key have one
     ``provider``.
 
     Raises:
-        UsageError: a name is unknown, or a model lacks its key or address; the message says what there is.
+        UsageError: a name is unknown, a model lacks its key or address, or an object is not given; the message says
+            what there is.
         MissingExtra: a package is not installed.
     """
     from ragsmith.pipeline import Models  # noqa: PLC0415  the pipeline imports the protocols of this package
@@ -67,7 +69,7 @@ def load_models(names: ModelNames, texts: Sequence[str]) -> Models:
     names.check()
     if names.vectors_at.startswith(f"{QDRANT}:"):
         installed_version("qdrant-client", QDRANT)
-    loader = Loader({role: names.of(role) for role in names.named}, texts)
+    loader = Loader({role: names.of(role) for role in names.named}, texts, given)
     return Models(
         language_model=loader.language_model("language_model"),
         embedder=loader.embedder("embedder"),
@@ -81,8 +83,16 @@ def load_models(names: ModelNames, texts: Sequence[str]) -> Models:
 class Loader:
     """Makes the models of each role from checked names; roles with equal models have one."""
 
-    def __init__(self, chosen: Mapping[str, ModelName], texts: Sequence[str], **limits: Any) -> None:
+    def __init__(
+        self,
+        chosen: Mapping[str, ModelName],
+        texts: Sequence[str],
+        given: Mapping[str, Any] | None = None,
+        **limits: Any,
+    ) -> None:
         """``limits`` (``in_flight``, ``attempts``, ``deadline``) go before those of the names."""
+        self._given: Mapping[str, Any] = given or {}
+        refuse_absent(chosen, self._given)
         self._chosen = chosen
         self._texts = texts
         self._chats: dict[ModelName, ChatModel] = {}
@@ -91,6 +101,8 @@ class Loader:
     def language_model(self, role: str) -> LanguageModel | ChatModel:
         """The model of ``role`` that performs tasks, or completes prompts."""
         chosen = self._chosen[role]
+        if chosen.kind == GIVEN:
+            return cast("LanguageModel | ChatModel", self._given[role])
         if chosen.kind == EXTRACTIVE:
             return self._extractive
         from ragsmith.models.openai_chat import OpenAIChat  # noqa: PLC0415
@@ -102,6 +114,8 @@ class Loader:
     def embedder(self, role: str) -> Embedder:
         """The model that embeds."""
         chosen = self._chosen[role]
+        if chosen.kind == GIVEN:
+            return cast("Embedder", self._given[role])
         if chosen.kind == WORDLLAMA:
             return self._word_vectors
         if chosen.kind == OPENAI:
@@ -119,6 +133,8 @@ class Loader:
     def cross_encoder(self, role: str) -> CrossEncoder:
         """The model that scores texts against a query."""
         chosen = self._chosen[role]
+        if chosen.kind == GIVEN:
+            return cast("CrossEncoder", self._given[role])
         if chosen.kind == LATE_INTERACTION:
             return LateInteractionScorer(self._word_vectors, self._texts)
         if chosen.kind == NONE:

@@ -14,6 +14,7 @@ from typing import Any
 from ragsmith.errors import UsageError
 from ragsmith.models.kinds import (
     EXTRACTIVE,
+    GIVEN,
     LATE_INTERACTION,
     LOCAL,
     OPENAI,
@@ -151,8 +152,8 @@ class ModelNames:
 
     @property
     def embedded(self) -> bool:
-        """Whether every model runs in this process."""
-        return not any(self.of(role).served for role in self.named)
+        """Whether every model runs in this process; of objects that were handed over nobody knows."""
+        return not any(self.of(role).served or self.of(role).kind == GIVEN for role in self.named)
 
     @property
     def heavy(self) -> bool:
@@ -198,8 +199,9 @@ class ModelNames:
         if base_url is None:
             return changed
         own = {role: getattr(changed, role) for role in ROLES}
-        openai = {role: m for role, m in own.items() if isinstance(m, ModelName) and m.kind == OPENAI}
-        return replace(changed, base_url=base_url, **{r: replace(m, base_url=None) for r, m in openai.items()})
+        openai = [(role, m) for role, m in own.items() if isinstance(m, ModelName) and m.kind == OPENAI]
+        moved: dict[str, Any] = {role: replace(model, base_url=None) for role, model in openai}
+        return replace(changed, base_url=base_url, **moved)
 
     def plain(self) -> dict[str, str | dict[str, Any]]:
         """Role to name and to what determines results, as records and exported files have it."""

@@ -8,7 +8,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -96,13 +96,20 @@ def is_judging(request: Request) -> bool:
 # --- in this process -------------------------------------------------------------------------------------------------
 
 
+QUICK: Mapping[str, Any] = {"attempts": 5, "pause": 0.01, "failures_in_a_row": 1000}
+"""How providers are asked: as always, but for shorter pauses."""
+
+
+@dataclass(frozen=True)
 class Served(Setup):
-    """A set-up that waits less before it tries again."""
+    """A set-up whose providers have another policy."""
+
+    policy: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def loaded_models(self) -> Models:
         texts = [chunk.text for chunk in self.corpus.chunks]
-        loader = Loader({role: self.models.of(role) for role in self.models.named}, texts, **QUICK)
+        loader = Loader({role: self.models.of(role) for role in self.models.named}, texts, **QUICK | self.policy)
         return Models(
             language_model=loader.language_model("language_model"),
             embedder=loader.embedder("embedder"),
@@ -111,17 +118,17 @@ class Served(Setup):
         )
 
 
-QUICK: Mapping[str, Any] = {"attempts": 5, "pause": 0.01, "failures_in_a_row": 1000}
-
-
-def served(setup: Setup, llm: FaultServer, *, embedder: bool = False, reranker: bool = False) -> Setup:
-    """``setup`` with a language model at ``llm``, and other models there if asked for."""
+def served(
+    setup: Setup, llm: str, *, judge: str = "", embedder: str = "", reranker: str = "", **policy: Any
+) -> Setup:
+    """``setup`` with a language model at the base URL ``llm``, and with others where one is given."""
     names = ModelNames(
-        ModelName("openai:tiny", base_url=llm.url),
-        ModelName("openai:vectors", base_url=llm.url) if embedder else WORDLLAMA,
-        ModelName("rerank:ranks", base_url=llm.url) if reranker else LATE_INTERACTION,
+        ModelName("openai:tiny", base_url=llm),
+        ModelName("openai:vectors", base_url=embedder) if embedder else WORDLLAMA,
+        ModelName("rerank:ranks", base_url=reranker) if reranker else LATE_INTERACTION,
+        ModelName("openai:judge", base_url=judge) if judge else None,
     )
-    return Served(setup.dataset, names, setup.chunk_size)
+    return Served(setup.dataset, names, setup.chunk_size, policy=policy)
 
 
 def small(evaluations: int = 8, **changes: Any) -> RunSettings:
