@@ -118,9 +118,7 @@ class Served(Setup):
         )
 
 
-def served(
-    setup: Setup, llm: str, *, judge: str = "", embedder: str = "", reranker: str = "", **policy: Any
-) -> Setup:
+def served(setup: Setup, llm: str, *, judge: str = "", embedder: str = "", reranker: str = "", **policy: Any) -> Setup:
     """``setup`` with a language model at the base URL ``llm``, and with others where one is given."""
     names = ModelNames(
         ModelName("openai:tiny", base_url=llm),
@@ -131,9 +129,9 @@ def served(
     return Served(setup.dataset, names, setup.chunk_size, policy=policy)
 
 
-def small(evaluations: int = 8, **changes: Any) -> RunSettings:
+def small(evaluations: int = 8, strategy: str = "genetic") -> RunSettings:
     genetic = GeneticSettings(population=4, generations=8, elitism=1, selection="tournament")
-    return RunSettings("genetic", genetic, evaluations, compare=False, **changes)
+    return RunSettings(strategy, genetic, evaluations, compare=False)
 
 
 def searched(setup: Setup, space: Space, store: Store, **options: Any) -> Outcome:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import re
 import signal
 import subprocess
 import time
@@ -197,4 +199,199 @@ def test_a_reply_that_is_no_answer_is_never_scored_or_kept(
         for question, kind in kinds.items():
             error = failures[question]["error"]
             assert error.startswith("ModelError: ")
-            pytest.raises(RagsmithError, match=SPOILT[api][kind]).__class__  # noqa: B018
+            assert re.search(SPOILT[api][kind], error), error
+            assert "tried 2 times" in error
+        assert all(
+            found.results[place] == clean.results[place] for place in found.results if place not in found.failed()
+        )
+        assert found.calls.items() < clean.calls.items()
+
+        troubled.rule = lambda request: None
+        searched(setup, one, store, workers=1)
+        assert left(store) == clean
+
+
+# --- a judge that is down --------------------------------------------------------------------------------------------
+
+
+def write_models(path: Path, server: Ruled, judge: str, **options: object) -> Path:
+    given = "".join(f", {name}: {value}" for name, value in options.items())
+    path.write_text(
+        f"language_model: {{model: 'openai:tiny', base_url: '{server.url}'}}\n"
+        f"judge: {{model: 'openai:judge', base_url: '{judge}'{given}}}\n"
+    )
+    return path
+
+
+@pytest.mark.parametrize("trouble", ["refuses connections", "500", "hang"])
+def test_without_a_judge_a_run_stops_soon_and_nothing_is_paid_twice(
+    server: Ruled,
+    judge: Ruled,
+    ragsmith: Callable[..., Any],
+    search_arguments: Callable[..., list[object]],
+    tmp_path: Path,
+    trouble: str,
+) -> None:
+    place = NOWHERE if trouble.startswith("refuses") else judge.url
+    judge.always = Fault(trouble)
+    server.latency = 0.15
+    options = {"attempts": 1, "deadline": 0.5}
+    models = write_models(tmp_path / "models.yaml", server, place, **options)
+    command = search_arguments(
+        *("--models", models, "--workers", 12, "--max-evaluations", 2, "--no-compare"),
+        cache=tmp_path / "cache.sqlite",
+        reports=tmp_path / "reports",
+    )
+    began = time.monotonic()
+    ended = ragsmith(*command)
+    assert time.monotonic() - began < 20
+    assert ended.code == 1, ended.err
+    assert f"{place} seems to be down" in ended.err
+    assert "same command" in ended.err
+    assert list(tmp_path.rglob("winner.yaml")) == []
+    assert server.log
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        found = left(store)
+    assert (found.state, found.winner) == ("failed", None)
+    assert len(found.calls) == len(server.log)  # also what was in flight when the judge was given up
+
+    write_models(models, server, judge.url)
+    judge.always, server.latency = None, 0.0
+    ended = ragsmith(*command)
+    assert ended.code == 0, ended.err
+    assert (tmp_path / "reports" / "island" / "winner.yaml").exists()
+    assert {request.attempt for request in server.log} == {1}
+
+
+@pytest.mark.parametrize("wait", [0.05, 5.0])
+def test_a_judge_that_only_ever_asks_to_wait_is_down(
+    server: Ruled, judge: Ruled, tiny_setup: Setup, one: Space, store: Store, wait: float
+) -> None:
+    judge.always = Fault("429", wait=wait)
+    setup = served(tiny_setup, server.url, judge=judge.url, silence=0.5, longest_wait=1.0)
+    with pytest.raises(ModelUnavailable, match=rf"{judge.url} (seems to be down|asks to wait for 5 s)"):
+        searched(setup, one, store)
+    assert left(store).winner is None
+    judge.always = None
+    assert searched(served(tiny_setup, server.url, judge=judge.url), one, store).state == "finished"
+    assert {request.attempt for request in server.log} == {1}
+
+
+# --- a question that always fails ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A space of two pipelines: BM25 with the question, and with a passage that is imagined first."""
+    path = tmp_path_factory.mktemp("space") / "two.yaml"
+    path.write_text(
+        "families:\n  pre_embedding: [none]\n  query_expansion: [none, hyde]\n  retrieval: [bm25]\n"
+        "  reranking: [none]\n  passage_filter: [top_k: {k: [2]}]\n  passage_augment: [none]\n"
+        "  passage_compress: [none]\n  prompt_maker: [listing]\n  post_generation: [none]\n"
+    )
+    return path
+
+
+def test_a_candidate_does_not_rise_by_failing_on_what_is_hard(
+    server: Ruled, tiny_setup: Setup, two: Path, opened: Callable[[str], Store]
+) -> None:
+    setup = served(tiny_setup, server.url)
+    clean = searched(setup, load_space(two), opened("clean"), settings=small(2, strategy="exhaustive"))
+    scores = dict(zip(clean.winner.questions, clean.winner.values("fitness"), strict=True))
+    hard = sorted(scores, key=lambda question: scores[question])[: len(scores) // 2]
+    texts = [asked(tiny_setup)[question] for question in hard]
+    assert "hyde" not in label(clean.winner.candidate)
+
+    def rule(request: Request) -> Fault | None:
+        imagines = "Write a passage of four to six sentences" in said(request)
+        return Fault(status=400) if imagines and any(text in said(request) for text in texts) else None
+
+    with Ruled(rule) as picky:
+        store = opened("picky")
+        setup = served(tiny_setup, picky.url)
+        outcome = searched(setup, load_space(two), store, settings=small(2, strategy="exhaustive"))
+    assert outcome.winner.key == clean.winner.key
+    assert outcome.winner.mean("fitness") == clean.winner.mean("fitness")
+
+    [run] = store.runs()
+    [other] = {row.evaluation for row in store.proposals(run.key)} - {clean.winner.key}
+    evaluation = stored_evaluation(store, other, clean.winner.questions)
+    values = evaluation.values("fitness")
+    assert math.fsum(values) / len(values) > clean.winner.mean("fitness")  # it would have won by what it answered
+    assert evaluation.mean("fitness") is None
+    assert set(evaluation.failures) == set(hard)
+    assert {e["stage"] for e in evaluation.failures.values()} == {"query_expansion.hyde"}
+
+
+def test_a_failure_stands_in_the_report_beside_the_coverage(
+    server: Ruled,
+    two: Path,
+    tiny_folder: Path,
+    tiny_setup: Setup,
+    ragsmith: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    question, text = next(iter(asked(tiny_setup).items()))
+    server.rule = lambda request: (
+        Fault(status=400, said="too odd") if "Write a passage" in said(request) and text in said(request) else None
+    )
+    command = ("search", "--dataset", tiny_folder, "--space", two, "--chunk-size", 100, "--strategy", "exhaustive")
+    places = ("--cache", tmp_path / "cache.sqlite", "--reports", tmp_path / "reports")
+    ended = ragsmith(*command, *places, "--llm", "openai:tiny", "--base-url", server.url)
+    assert ended.code == 0, ended.err
+    assert "1 answers failed, and their pipelines have no score" in ended.out
+    folder = tmp_path / "reports" / "island"
+    assert "hyde" not in (folder / "winner.yaml").read_text().replace("hyde: ", "")
+    print((folder / "report.md").read_text())
+
+
+def test_a_question_on_which_all_fail_leaves_no_winner(
+    server: Ruled,
+    search_arguments: Callable[..., list[object]],
+    tiny_setup: Setup,
+    ragsmith: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    text = next(iter(asked(tiny_setup).values()))
+    server.rule = lambda request: Fault(status=400, said="too odd") if text in said(request) else None
+    command = search_arguments(
+        *("--llm", "openai:tiny", "--base-url", server.url, "--max-evaluations", 2, "--no-compare"),
+        cache=tmp_path / "cache.sqlite",
+        reports=tmp_path / "reports",
+    )
+    ended = ragsmith(*command)
+    assert ended.code == 1
+    assert "no candidate could be evaluated on every question" in ended.err
+    assert "HTTP 400 (too odd)" in ended.err
+    assert list(tmp_path.rglob("winner.yaml")) == []
+    server.rule = lambda request: None
+    before = len(server.log)
+    ended = ragsmith(*command)
+    assert ended.code == 0, ended.err
+    assert (len(server.log) > before, server.most_given()) == (True, 1)
+
+
+# --- Ctrl-C ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_interrupt_ends_a_slow_search_and_keeps_what_was_sent(
+    server: Ruled,
+    spawn: Callable[..., subprocess.Popen[str]],
+    search_arguments: Callable[..., list[object]],
+    tmp_path: Path,
+) -> None:
+    server.latency = 0.7
+    process = spawn(*search_arguments("--llm", "openai:tiny", "--base-url", server.url, "--workers", 8))
+    while len(server.log) < 12:
+        assert process.poll() is None
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGINT)
+    began = time.monotonic()
+    _, err = process.communicate(timeout=30)
+    assert time.monotonic() - began < 5
+    assert process.returncode == 130, err
+    assert "same command" in err
+    assert "Traceback" not in err
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        assert len(left(store).calls) == len(server.log)
+        assert left(store).state == "interrupted"
