@@ -2,7 +2,6 @@
 
 import json
 import os
-import sqlite3
 import subprocess
 import sys
 from collections import Counter
@@ -11,15 +10,17 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy import create_engine
+
 ROOT = Path(__file__).resolve().parents[1]
 SEARCH = ("search", "--dataset", "law", "--space", "quick", "--no-compare", "--quiet", "--workers", "32")
 """A search with 32 questions in flight, as many as a provider is sent at once."""
 
 TABLES = {
-    "fit": "select key, dataset, value from fit order by 1",
-    "result": "select evaluation, question, state, value from result order by 1, 2",
-    "evaluation": "select key, dataset, configuration from evaluation order by 1",
-    "proposal": "select run, position, step, genome, evaluation, value from proposal order by 1, 2",
+    "fit": "select key, dataset, value from fit",
+    "result": "select evaluation, question, state, value from result",
+    "evaluation": "select key, dataset, configuration from evaluation",
+    "proposal": "select run, position, step, genome, evaluation, value from proposal",
 }
 """What equal runs leave: all but attempts, times, and the cost of calls in seconds."""
 
@@ -62,10 +63,18 @@ def again(requests: Counter[str]) -> int:
     return requests.total() - len(requests)
 
 
-def rows_of(cache: Path) -> Rows:
-    """The tables of an SQLite cache that must be the same whatever happened on the way."""
-    with closing(sqlite3.connect(cache)) as connection:
-        return {table: connection.execute(query).fetchall() for table, query in TABLES.items()}
+def rows_of(cache: Path | str) -> Rows:
+    """The tables of a cache, a file or a database, that must be the same whatever happened on the way."""
+    url = f"sqlite:///{cache}" if isinstance(cache, Path) else cache.replace("postgresql:", "postgresql+psycopg:")
+    engine = create_engine(url)
+    with closing(engine.raw_connection()) as connection:
+        cursor = connection.cursor()
+        rows: Rows = {}
+        for table, query in TABLES.items():
+            cursor.execute(query)
+            rows[table] = sorted(map(tuple, cursor.fetchall()))
+    engine.dispose()
+    return rows
 
 
 def outputs_of(reports: Path) -> tuple[bytes, bytes]:

@@ -24,8 +24,10 @@ class Batcher(Generic[A, B]):
 
     def __call__(self, items: Sequence[A]) -> list[B]:
         """The results for ``items``, in their order; if the batch fails, it fails for everyone in it."""
+        if not items:
+            return []
         if len(items) >= self._size:  # enough for batches of its own
-            return [result for part in self._parts(list(items)) for result in self._run(part)]
+            return self._results(list(items))
         futures: list[Future[B]] = [Future() for _ in items]
         with self._lock:
             leads = not self._waiting
@@ -33,22 +35,35 @@ class Batcher(Generic[A, B]):
             if len(self._waiting) >= self._size:
                 self._full.set()
         if leads:
-            self._full.wait(self._window)
-            with self._lock:
-                batch, self._waiting = self._waiting, []
-                self._full.clear()
-            self._answer(batch)
+            self._lead()
         return [future.result() for future in futures]
 
-    def _answer(self, batch: list[tuple[A, Future[B]]]) -> None:
+    def _lead(self) -> None:
+        """Wait for others, and answer everybody: none may be left waiting, even when this is interrupted."""
+        batch: list[tuple[A, Future[B]]] = []
         try:
-            results = [result for part in self._parts([item for item, _ in batch]) for result in self._run(part)]
+            self._full.wait(self._window)
+            batch = self._taken()
+            results = self._results([item for item, _ in batch])
         except BaseException as error:
-            for _, future in batch:
+            for _, future in batch or self._taken():
                 future.set_exception(error)
             raise
         for (_, future), result in zip(batch, results, strict=True):
             future.set_result(result)
 
-    def _parts(self, items: list[A]) -> list[list[A]]:
-        return [items[start : start + self._size] for start in range(0, len(items), self._size)]
+    def _taken(self) -> list[tuple[A, Future[B]]]:
+        with self._lock:
+            batch, self._waiting = self._waiting, []
+            self._full.clear()
+        return batch
+
+    def _results(self, items: list[A]) -> list[B]:
+        found: list[B] = []
+        for start in range(0, len(items), self._size):
+            part = items[start : start + self._size]
+            results = self._run(part)
+            if len(results) != len(part):
+                raise RuntimeError(f"{len(part)} results were asked for and {len(results)} came back")
+            found += results
+        return found

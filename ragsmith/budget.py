@@ -161,11 +161,8 @@ class Budget:
             BudgetExhausted: there is none left; it must not be sent.
         """
         with self._changed:
-            if self.limits.calls is None:
-                self._unwritten += Spent(calls=1)
-                return
             if self._block == 0:
-                self._block = self._reserve_block(self.limits.calls)
+                self._block = self._reserve_block()
             self._block -= 1
 
     @contextmanager
@@ -197,15 +194,16 @@ class Budget:
             if amount != Spent():
                 self._spent = self._ledger.spend(self._key, amount, Limits()) or self._spent
 
-    def _reserve_block(self, limit: int) -> int:
-        """Reserve several calls while many are left, and one by one towards the end."""
-        left = limit - self._spent.calls
-        for size in dict.fromkeys((max(1, min(BLOCK, left // 32)), 1)):
-            spent = self._ledger.spend(self._key, Spent(calls=size), self.limits)
+    def _reserve_block(self) -> int:
+        """Reserve several calls while many are left, and one by one towards the end; without a limit, to count them."""
+        limit = self.limits.calls
+        most = BLOCK if limit is None else max(1, min(BLOCK, (limit - self._spent.calls) // 32))
+        for size in dict.fromkeys((most, 1)):
+            spent = self._ledger.spend(self._key, self._unwritten + Spent(calls=size), self.limits)
             if spent is not None:
-                self._spent = spent
+                self._spent, self._unwritten = spent, Spent()
                 return size
-        raise BudgetExhausted(self._message("calls"))
+        raise BudgetExhausted(self._message(self.limits.exceeded(self._spent + Spent(calls=1)) or "calls"))
 
     def _reserve(self, amount: Spent) -> None:
         with self._changed:

@@ -15,6 +15,7 @@ from ragsmith.errors import BudgetExhausted, ModelUnavailable, StageFailed, Stor
 from ragsmith.gateway import Counts
 from ragsmith.genes import Candidate, facing
 from ragsmith.pipeline import Engine
+from ragsmith.providers import redacted
 from ragsmith.scoring import record
 from ragsmith.setup import Setup
 from ragsmith.types import Example, Gold, Question
@@ -92,8 +93,8 @@ def evaluate_job(
             False,
             {
                 "stage": stage,
-                "error": f"{type(cause).__name__}: {cause}",
-                "traceback": "".join(traceback.format_exception(cause)),
+                "error": redacted(f"{type(cause).__name__}: {cause}"),
+                "traceback": redacted("".join(traceback.format_exception(cause))),
             },
         )
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Column, ColumnElement, Table, delete, select, text, tuple_
+from sqlalchemy import Column, ColumnElement, Table, delete, select, tuple_
+from sqlalchemy.engine import URL
 
 from ragsmith.budget import Limits, Spent
 from ragsmith.errors import StoreError
@@ -57,9 +58,6 @@ __all__ = [
     "Store",
     "StoredCall",
 ]
-
-CLAIMS_LOCK = int.from_bytes(b"RAGc")
-"""What claims are made one at a time under, on a server; SQLite has one writer anyway."""
 
 BATCH = 500
 """Keys in one statement."""
@@ -109,6 +107,11 @@ class Store:
     def place(self) -> str:
         """The path or URL, without a password."""
         return self._database.place
+
+    @property
+    def _location(self) -> Path | URL:
+        """Where a mirror of this store is written to; the URL of a server has its password."""
+        return self._database.location
 
     @property
     def log_missing(self) -> bool:
@@ -172,17 +175,15 @@ class Store:
 
         A claim ends with the reply, at ``until`` (seconds since the epoch), or when ``is_gone`` says so of its owner.
         """
-        with self._database.writing() as connection:
-            if connection.dialect.name == "postgresql":  # no row is there to lock when two come first at once
-                connection.execute(text("SELECT pg_advisory_xact_lock(:id)"), {"id": CLAIMS_LOCK})
+        with self._database.writing_alone("claim") as connection:
             taken = set()
             for batch in batches(list(dict.fromkeys(keys)), BATCH):
-                statement = select(CLAIM).where(CLAIM.c.key.in_(batch)).with_for_update()
+                statement = select(CLAIM).where(CLAIM.c.key.in_(batch))
                 for key, other, expires in self._database.fetch(connection, CLAIM, statement):
                     if other != owner and now < expires and not is_gone(other):
                         taken.add(key)
             free = set(keys) - taken
-            self._database.put(connection, CLAIM, [(key, owner, until) for key in sorted(free)], replacing=True)
+            self._database.put(connection, CLAIM, [(key, owner, until) for key in free], replacing=True)
             return free
 
     def give_up(self, key: str, owner: str) -> None:

@@ -25,6 +25,7 @@ from ragsmith.store_engine import (
     parse,
     refuse_foreign,
     server_engine,
+    shown_url,
     speaking_of,
 )
 from ragsmith.store_rows import Json, Value, insertion, label, seal, unseal
@@ -61,7 +62,7 @@ class Database:
         parsed = parse(location)
         if isinstance(parsed, URL):
             engine = server_engine(parsed, timeout=timeout)
-            database = cls(engine, parsed.render_as_string(hide_password=True), read_only=read_only)
+            database = cls(engine, shown_url(parsed), read_only=read_only)
         else:
             with speaking_of(str(parsed)):
                 database = cls._open_file(parsed, read_only, timeout)
@@ -99,6 +100,11 @@ class Database:
         with self.writing() as connection:
             _refuse_foreign_content(connection, self.place)
             migrate(connection, migrations, self.place)
+
+    @property
+    def location(self) -> Path | URL:
+        """The file, or the URL of the server with its password."""
+        return self.path or self._engine.url
 
     @property
     def dialect(self) -> str:

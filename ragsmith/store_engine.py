@@ -21,7 +21,11 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
 
 from ragsmith.errors import MissingExtra, StoreError, WrongStore
+from ragsmith.providers.redaction import redacted, remember_secret
 from ragsmith.store_schema import APPLICATION_ID
+
+OPTUNA = "SELECT name FROM sqlite_master WHERE name = 'studies'"
+"""Has a row in a file that Optuna has written studies to."""
 
 PAUSE = 0.01
 """Seconds between two attempts to change a file's journal mode, which waits for nobody by itself."""
@@ -32,18 +36,28 @@ def parse(location: str | Path) -> Path | URL:
     if isinstance(location, Path) or "://" not in location:
         path = Path(location)
     else:
+        url: URL | None
         try:
             url = make_url(location)
-        except ArgumentError as error:
-            raise WrongStore("the cache's URL cannot be read: write postgresql://user@host/database") from error
+        except (ArgumentError, ValueError):  # what they quote may be a password
+            url = None
+        if url is None:
+            raise WrongStore("the cache's URL cannot be read: write postgresql://user@host/database")
+        remember_secret(url.password or "")
         if url.get_backend_name() in ("postgresql", "postgres"):
             return url.set(drivername="postgresql+psycopg")
         if url.get_backend_name() != "sqlite" or url.query:
-            raise WrongStore(f"{url.render_as_string()} cannot hold the cache: name a file or a postgresql:// URL")
+            raise WrongStore(f"{shown_url(url)} cannot hold the cache: name a file or a postgresql:// URL")
         path = Path(url.database or ":memory:")
     if str(path) in (":memory:", "."):
         raise WrongStore(f"{location!s} names no file, and the cache must outlive the process: name a file")
     return path
+
+
+def shown_url(url: URL) -> str:
+    """A URL without its password, before the host or among the options."""
+    base = url.set(query={}).render_as_string(hide_password=True)
+    return base + redacted(url.render_as_string(hide_password=True).removeprefix(base))
 
 
 def server_engine(url: URL, *, timeout: float) -> Engine:
@@ -164,8 +178,9 @@ def log_of(path: Path) -> Path:
 def log_is_missing(path: Path, *, timeout: float) -> bool:
     """Whether the file was in use when it was last written, and its log is not here: the latest rows are lost.
 
-    Looked for twice, because another process may be about to begin its log. A program that does not leave WAL mode (the
-    ``sqlite3`` shell, Optuna) and was the last to close the file looks the same.
+    Looked for twice, because another process may be about to begin its log. A program that does not leave WAL mode and
+    was the last to close the file looks the same: the ``sqlite3`` shell, and Optuna's dashboard, so that of a file with
+    Optuna's tables nothing is claimed.
     """
     if log_of(path).exists():
         return False
@@ -174,7 +189,8 @@ def log_is_missing(path: Path, *, timeout: float) -> bool:
         return False
     try:
         with closing(connect(path, timeout=timeout, options="mode=rw")) as connection:
-            return str(connection.execute("PRAGMA journal_mode").fetchone()[0]) == "wal"
+            in_use = str(connection.execute("PRAGMA journal_mode").fetchone()[0]) == "wal"
+            return in_use and not connection.execute(OPTUNA).fetchall()
     except sqlite3.OperationalError as error:
         if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
             raise
@@ -246,4 +262,4 @@ def explain(place: str, message: str) -> str:
     for part, reason in reasons.items():
         if part in message:
             return f"{place} {reason}"
-    return f"{place} failed: {' '.join(message.split())}"
+    return f"{place} failed: {redacted(' '.join(message.split()))}"

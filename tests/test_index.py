@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.chunking import chunk_documents
+from ragsmith.errors import UsageError
 from ragsmith.index import Corpus, Index
 from ragsmith.models import Vectors
 from ragsmith.places import best_places
@@ -189,6 +190,39 @@ def test_the_best_places_are_those_of_a_full_sort(scores: list[float], k: int, p
     among = [place for place in range(len(scores)) if not positive or scores[place] > 0]
     expected = sorted(among, key=lambda place: (-scores[place], place))[:k]
     assert best_places(np.array(scores), k, positive=positive).tolist() == expected
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(Words.VOCABULARY), min_size=1, max_size=4), min_size=1, max_size=8),
+    st.lists(st.sampled_from([*Words.VOCABULARY, "none of them"]), min_size=1, max_size=3),
+    st.integers(1, 9),
+)
+@settings(max_examples=15, deadline=None)
+def test_wherever_vectors_lie_the_same_is_found(keys: list[list[str]], queries: list[str], k: int) -> None:
+    pytest.importorskip("qdrant_client", reason="needs the extra qdrant")
+    words = Words()
+    stored = Index(entries(keys), "qdrant::memory:")
+    assert stored.by_vector(queries, k, words) == Index(entries(keys)).by_vector(queries, k, words)
+    stored.vector_store(words).close()  # type: ignore[attr-defined]
+
+
+def test_exact_search_keeps_one_matrix_and_asking_nothing_opens_the_store() -> None:
+    index, words = plain(example_chunks()), Words()
+    assert index.by_vector((), 3, words) == ()
+    assert len(words.embedded) == 10
+    assert index.vector_store(words) is index.vector_store(words)
+    index.vectors(words)
+    assert len(words.embedded) == 10
+    assert index.holds == {"words", "vector store words"}
+    copy = pickle.loads(pickle.dumps(index))
+    assert copy.vector_store(words)._vectors is copy.vectors(words)
+
+
+def test_an_unknown_place_for_vectors_is_said_when_it_is_needed() -> None:
+    index = Index(entries([["salt"]]), "chroma")
+    assert len(index.by_words(["salt"], 3)) == 1
+    with pytest.raises(UsageError, match="give auto, exact, or qdrant"):
+        index.by_vector(["salt"], 3, Words())
 
 
 # --- what is derived from it -----------------------------------------------------------------------------------------

@@ -335,6 +335,14 @@ def test_a_failure_while_the_collection_is_prepared_names_the_technique(
         engine.answer(pipeline(pre_embedding="refusing"), QUESTION)
 
 
+def test_retrieving_ends_before_anything_is_generated(engine: Engine, pipeline: Build) -> None:
+    candidate = pipeline(passage_augment="prev_next", passage_compress="tree_summarize")
+    found = engine.retrieve(candidate, QUESTION)
+    asked = engine.gateway.counts()["language_model"].asked
+    assert found == engine.answer(candidate, QUESTION).outputs["passage_augment"].value
+    assert (asked, len(found) > 0) == (0, True)
+
+
 def test_tools_of_a_technique_are_metered(engine: Engine, pipeline: Build, registered: Register) -> None:
     def scoring(question: Question, hits: Hits, *, cross_encoder: CrossEncoder) -> Hits:
         """Score the first three."""

@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 import sys
+from types import TracebackType
 
 from ragsmith.cli.app import app
 from ragsmith.errors import RagsmithError, UsageError
@@ -19,7 +20,10 @@ def main() -> None:
     """Entry point of ``ragsmith``."""
     # tens of thousands of records without a cycle among them set the collector off for a third of a repeated search
     gc.set_threshold(100_000, 20, 1_000)
-    sys.exit(run(sys.argv[1:]))
+    try:
+        sys.exit(run(sys.argv[1:]))
+    finally:
+        sys.excepthook = _say_unexpected  # set last: Typer puts a hook of its own there
 
 
 def run(arguments: list[str]) -> int:
@@ -40,6 +44,15 @@ def run(arguments: list[str]) -> int:
     return DONE
 
 
+def _say_unexpected(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print a traceback as Python does, without secrets."""
+    import traceback
+
+    from ragsmith.providers.redaction import redacted
+
+    print(redacted("".join(traceback.format_exception(kind, error, trace))), end="", file=sys.stderr)
+
+
 def _gone() -> int:
     """The reader of our output went away, as `| head` does."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -51,6 +64,8 @@ def _is_full(error: OSError) -> bool:
 
 
 def _complain(error: RagsmithError, code: int) -> int:
-    for line in str(error).splitlines():
+    from ragsmith.providers.redaction import redacted
+
+    for line in redacted(str(error)).splitlines():
         print(f"error: {line}", file=sys.stderr)
     return code

@@ -9,7 +9,11 @@ import typer
 
 from ragsmith.cli.app import CACHE, REPORTS, CacheOption, DatasetOption, JsonOption, app, say, say_json, table
 
+HIDDEN = "***"
+"""What stands for a password in the name of a cache."""
+
 if TYPE_CHECKING:
+    from ragsmith.integrations.optuna import Mirror
     from ragsmith.store import RunRow, Store
 
 
@@ -65,16 +69,46 @@ def export(
 
 
 @app.command()
-def runs(cache: CacheOption = str(CACHE), as_json: JsonOption = False) -> None:
+def runs(
+    cache: CacheOption = str(CACHE),
+    mirror: Annotated[
+        bool, typer.Option("--mirror", help="Also write them as Optuna studies to the same database, to be looked at.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """List the searches in the cache."""
     with _open(cache) as store:
         names = {row.digest: row.name for row in store.datasets()}
         found = [_run(row, names.get(row.dataset, row.dataset), len(store.proposals(row.key))) for row in store.runs()]
+        studies = _mirrored(store) if mirror else {}
+        place = store.place
     if as_json:
-        say_json(found)
-    else:
-        head = ["key", "data set", "state", "space", "strategy", "seed", "candidates"]
-        table([[str(run[name]) for name in head] for run in found], head, frozenset({5, 6}))
+        say_json([{**run, **({"study": studies[run["key"]].study} if mirror else {})} for run in found])
+        return
+    head = ["key", "data set", "state", "space", "strategy", "seed", "candidates"]
+    table([[str(run[name]) for name in head] for run in found], head, frozenset({5, 6}))
+    if mirror:
+        _say_dashboard(place, list(studies.values()))
+
+
+def _mirrored(store: Store) -> dict[str, Mirror]:
+    """The study of each run, by the run's key."""
+    from ragsmith.integrations.optuna import mirror_all
+
+    return {mirror.run: mirror for mirror in mirror_all(store)}
+
+
+def _say_dashboard(place: str, mirrors: list[Mirror]) -> None:
+    import shlex
+
+    trials, written = sum(mirror.trials for mirror in mirrors), sum(mirror.written for mirror in mirrors)
+    url = place if "://" in place else f"sqlite:///{place}"
+    say()
+    say(f"mirrored as {len(mirrors)} Optuna studies of {trials:,} trials, {written:,} of them new; look at them with")
+    say(f"  optuna-dashboard {shlex.quote(url)}")
+    if HIDDEN in url:
+        say(f"with the password in the place of {HIDDEN}")
+    say("which  pip install 'ragsmith[dashboard]'  installs")
 
 
 def _run(row: RunRow, dataset: str, candidates: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ Optuna's tables lie beside ours, under its own names, and are written in short t
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -27,9 +27,10 @@ from ragsmith.families import FAMILIES
 from ragsmith.integrations.optuna_tables import StudyTables, agrees, study_tables
 from ragsmith.scoring import Weights
 from ragsmith.store import ProposalRow, RunRow, Store
-from ragsmith.store_engine import parse
 from ragsmith.strategies.tpe import quiet
 
+NAMED = "ragsmith "
+"""How the name of a study of ours begins."""
 KEY_LENGTH = 12
 """Characters of a run's key in the name of its study."""
 
@@ -59,14 +60,16 @@ def mirror_run(place: Store | str | Path, run_key: str | None = None) -> Mirror:
     """
     with _opened(place) as store:
         run = _chosen(store, run_key)
-        with _tables(place, store) as tables:
+        with _tables(store) as tables:
             return _mirror(store, run, tables)
 
 
 def mirror_all(place: Store | str | Path) -> list[Mirror]:
-    """Mirror every run of a cache, by the time it started; see `mirror_run`."""
-    with _opened(place) as store, _tables(place, store) as tables:
-        return [_mirror(store, run, tables) for run in store.runs()]
+    """Mirror every run of a cache, by the time it started; see `mirror_run`. Studies of runs that are gone go, too."""
+    with _opened(place) as store, _tables(store) as tables:
+        runs = store.runs()
+        _delete_others(tables.storage, {run.key for run in runs})
+        return [_mirror(store, run, tables) for run in runs]
 
 
 @contextmanager
@@ -79,11 +82,8 @@ def _opened(place: Store | str | Path) -> Iterator[Store]:
 
 
 @contextmanager
-def _tables(place: Store | str | Path, store: Store) -> Iterator[StudyTables]:
-    if isinstance(place, Store) and ":***@" in place.place:
-        raise UsageError(f"{place.place} needs its password: give the URL of the cache instead of the open cache")
-    location = parse(place.place if isinstance(place, Store) else place)
-    with quiet(), study_tables(location, store.place) as tables:
+def _tables(store: Store) -> Iterator[StudyTables]:
+    with quiet(), study_tables(store._location, store.place) as tables:
         yield tables
 
 
@@ -112,11 +112,19 @@ def _mirror(store: Store, run: RunRow, tables: StudyTables) -> Mirror:
     return Mirror(run.key, study.study_name, len(wanted), written)
 
 
+def _delete_others(storage: RDBStorage, runs: Collection[str]) -> None:
+    """Delete our studies of runs that the cache no longer has; others' studies stay."""
+    for study in storage.get_all_studies():
+        run = study.user_attrs.get("run")
+        if run is not None and run not in runs and study.study_name.startswith(NAMED):
+            optuna.delete_study(study_name=study.study_name, storage=storage)
+
+
 def _study(storage: RDBStorage, store: Store, run: RunRow) -> optuna.Study:
     """The study of a run; it keeps its name when the data set is renamed."""
     names = {study.user_attrs.get("run"): study.study_name for study in storage.get_all_studies()}
     dataset = next((row.name for row in store.datasets() if row.digest == run.dataset), run.dataset[:KEY_LENGTH])
-    name = names.get(run.key, f"ragsmith {dataset} {run.key[:KEY_LENGTH]}")
+    name = names.get(run.key, f"{NAMED}{dataset} {run.key[:KEY_LENGTH]}")
     study = optuna.create_study(storage=storage, study_name=name, direction="maximize", load_if_exists=True)
     if run.key not in names:
         study.set_user_attr("run", run.key)

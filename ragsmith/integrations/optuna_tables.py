@@ -100,7 +100,7 @@ def study_tables(location: Path | URL, place: str, *, timeout: float = TIMEOUT) 
     """
     with _explained(place), ExitStack() as stack:
         if isinstance(location, URL):
-            engine = server_engine(location)
+            engine = server_engine(location, timeout=timeout)
         else:
             engine = file_engine(location, timeout=timeout, options="mode=rw").execution_options(immediate=True)
         stack.callback(engine.dispose)

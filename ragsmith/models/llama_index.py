@@ -21,6 +21,7 @@ from ragsmith.canonical import digest
 from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.gateway import Completion
 from ragsmith.models import Vectors
+from ragsmith.providers.redaction import without_known
 from ragsmith.usage import Usage
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class LlamaIndexChat:
             raise ModelError(f"{self.id}: the reply has no text")
         if any("\ud800" <= character <= "\udfff" for character in reply.text):  # half a character
             raise ModelError(f"{self.id}: the reply is not valid Unicode")
-        return Completion(reply.text, Usage(1, 0, 0, *_tokens(reply), seconds))
+        return Completion(without_known(reply.text), Usage(1, 0, 0, *_tokens(reply), seconds))
 
 
 class LlamaIndexEmbedder:

@@ -13,6 +13,7 @@ from ragsmith.errors import ModelError
 from ragsmith.gateway import Completion
 from ragsmith.models.openai_endpoint import KEY_VARIABLE, OpenAIEndpoint
 from ragsmith.providers import Policy, Provider, Rejected, Transient
+from ragsmith.providers.redaction import redacted, without_known
 from ragsmith.usage import Usage
 
 OLD_LIMIT, NEW_LIMIT = "max_tokens", "max_completion_tokens"
@@ -84,7 +85,7 @@ def _read(_: dict[str, Any], reply: dict[str, Any], seconds: float) -> Completio
 
 
 def read_completion(reply: dict[str, Any], seconds: float) -> Completion:
-    """The text of a reply, and what it cost.
+    """The text of a reply, without any key that the server repeats in it, and what it cost.
 
     Raises:
         Transient: there is none, or the reply does not say that it is whole.
@@ -101,12 +102,12 @@ def read_completion(reply: dict[str, Any], seconds: float) -> Completion:
     if not isinstance(text, str) or not text.strip():
         raise Transient("the reply has no text")
     if finish not in ("stop", "length"):
-        raise Transient(f"the reply ended with finish_reason {str(finish)[:40]!r}")
+        raise Transient(f"the reply ended with finish_reason {redacted(str(finish))[:40]!r}")
     if any("\ud800" <= character <= "\udfff" for character in text):  # half a character, which cannot be stored
         raise Transient("the reply is not valid Unicode")
     usage = reply.get("usage")
     tokens = _tokens(usage, "prompt_tokens"), _tokens(usage, "completion_tokens")
-    return Completion(text, Usage(1, 0, 0, *tokens, seconds))
+    return Completion(without_known(text), Usage(1, 0, 0, *tokens, seconds))
 
 
 def _tokens(usage: Any, name: str) -> int:

@@ -19,8 +19,10 @@ _HEADER = re.compile(
     re.IGNORECASE,
 )
 _BEARER = re.compile(r"\b((?:bearer|basic)\s+)([\w.~+/=-]{8,})", re.IGNORECASE)
-_QUERY = re.compile(r"([?&](?:[\w-]*(?:key|token|secret|signature|password)|sig|code)=)[^&#\s\"'<>]+", re.IGNORECASE)
-_USERINFO = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/\s@\"'<>]+@", re.IGNORECASE)
+_QUERY = re.compile(
+    r"([?&](?:[\w-]*(?:key|token|secret|signature|password|passwd)|sig|code)=)[^&#\s\"'<>]+", re.IGNORECASE
+)
+_USERINFO = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/\s\"'<>]+@", re.IGNORECASE)
 _KNOWN_FORMS = re.compile(r"\b(?:sk|pk|rk|gsk|xai|hf|jina)[-_][\w-]{16,}")
 
 _remembered: set[str] = set()
@@ -34,13 +36,19 @@ def remember_secret(value: str) -> None:
 
 def redacted(text: str) -> str:
     """``text`` without secrets: known values, keys of the environment, credentials in headers and URLs."""
-    for secret in sorted(_known(), key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
+    text = without_known(text)
     text = _HEADER.sub(rf"\1{HIDDEN}", text)
     text = _BEARER.sub(rf"\1{HIDDEN}", text)
     text = _QUERY.sub(rf"\1{HIDDEN}", text)
     text = _USERINFO.sub(rf"\1{HIDDEN}@", text)
     return _KNOWN_FORMS.sub(HIDDEN, text)
+
+
+def without_known(text: str) -> str:
+    """``text`` without the values that are known to be secret, and otherwise as it is: what a model wrote stays."""
+    for secret in sorted(_known(), key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    return text
 
 
 def _known() -> set[str]:
@@ -51,12 +59,17 @@ def _known() -> set[str]:
     return secrets | {quote(value, safe="") for value in secrets} | {json.dumps(value)[1:-1] for value in secrets}
 
 
+_FORMAT = logging.Formatter()
+
+
 class Redacting(logging.Filter):
     """Lets every record pass, without its secrets."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Replace what the record says."""
+        """Replace what the record says, and the traceback it comes with."""
         record.msg, record.args = redacted(record.getMessage()), ()
+        if record.exc_info:
+            record.exc_text, record.exc_info = redacted(_FORMAT.formatException(record.exc_info)), None
         return True
 
 

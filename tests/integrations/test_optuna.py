@@ -248,6 +248,18 @@ def test_every_run_is_mirrored(cache: Path, tiny_setup: Setup, space: Space) -> 
     assert studies(cache)[f"ragsmith island {other[:12]}"].user_attrs["strategy"] == "random"
 
 
+def test_the_study_of_a_run_that_is_gone_goes_with_the_next_mirroring_and_no_other(cache: Path, key: str) -> None:
+    mirror_all(cache)
+    with study_tables(cache, "the cache") as tables:
+        own = optuna.create_study(storage=tables.storage, study_name="somebody's own")
+        own.set_user_attr("run", key)
+    with Store.open(cache) as store:
+        store.prune(keep_datasets=[])
+        assert len(studies(cache)) == 2
+        assert mirror_all(store) == []
+    assert set(studies(cache)) == {"somebody's own"}
+
+
 def test_nothing_is_printed(cache: Path, capfd: pytest.CaptureFixture[str]) -> None:
     verbosity = optuna.logging.get_verbosity()
     mirror_run(cache)
@@ -303,6 +315,22 @@ def test_the_cache_is_what_it_was(cache: Path, key: str, tiny_setup: Setup, spac
         assert (again.key, again.computed) == (key, 0)
         assert store.prune(keep_datasets=[])["run"] == 1
         assert (store.runs(), store.verify()) == ([], [])
+
+
+def test_a_dashboard_that_closes_last_has_taken_nothing_away(cache: Path) -> None:
+    mirror_run(cache)
+    path = cache.rename(cache.with_name("cache.sqlite"))
+    with Store.open(path) as store:
+        dashboard = optuna.storages.RDBStorage(f"sqlite:///{path}")
+        dashboard.get_all_studies()
+        store.put_call("call", "model", "task", "reply")
+    dashboard.remove_session()
+    dashboard.engine.dispose()
+    assert list(path.parent.glob("cache.sqlite*")) == [path]
+    assert path.read_bytes()[18:20] == b"\2\2"  # still in WAL mode, as if its log were missing
+    with Store.open(path) as store:
+        assert not store.log_missing
+        assert store.get_call("call") is not None
 
 
 def test_a_database_of_optuna_alone_is_not_taken_for_a_cache(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -248,3 +249,15 @@ def test_a_reranker_of_ones_own_over_the_wire(monkeypatch: pytest.MonkeyPatch) -
             models.cross_encoder.score("Who sells eel?", TEXTS)
         assert KEY not in str(raised.value)
         models.cross_encoder.provider.close()
+
+
+def test_the_place_of_vectors_is_known_before_anything_is_computed() -> None:
+    assert load_models(ModelNames(), TEXTS).vectors_at == "auto"
+    assert load_models(ModelNames(vector_store="exact"), TEXTS).ids() == load_models(ModelNames(), TEXTS).ids()
+    stored = ModelNames(vector_store="qdrant:nowhere")
+    if find_spec("qdrant_client"):
+        assert load_models(stored, TEXTS).vectors_at == "qdrant:nowhere"
+        assert not Path("nowhere").exists()
+    else:
+        with pytest.raises(MissingExtra, match=r"pip install 'ragsmith\[qdrant\]'"):
+            load_models(stored, TEXTS)

@@ -110,6 +110,12 @@ def test_a_key_in_the_place_of_a_name_is_not_repeated() -> None:
         ("dtype", "float8", "unknown dtype 'float8'; did you mean"),
         ("device", 0, "device must be text, not 0"),
         ("query_prefix", ["query: "], "query_prefix must be text"),
+        ("vector_store", "chroma:here", "unknown vector store"),
+        ("vector_store", "qdrant", "give auto, exact, or qdrant: and a URL or folder"),
+        ("vector_store", "qdrant:", "unknown vector store 'qdrant:'"),
+        ("vector_store", 7, "unknown vector store 7"),
+        ("vector_store", "qdrant:https://u:hush-hush-hush@host", "export its key as QDRANT_API_KEY"),
+        ("vector_store", "qdrant:http://host:port", "is not a valid one"),
     ],
 )
 def test_a_wrong_value_is_refused_and_no_secret_repeated(option: str, value: object, said: str) -> None:
@@ -133,6 +139,11 @@ def test_a_wrong_value_is_refused_and_no_secret_repeated(option: str, value: obj
         ("query_prefix", ""),
         ("revision", "main"),
         ("dtype", "bfloat16"),
+        ("vector_store", "auto"),
+        ("vector_store", "exact"),
+        ("vector_store", "qdrant:./vectors"),
+        ("vector_store", "qdrant::memory:"),
+        ("vector_store", "qdrant:https://host:6333"),
     ],
 )
 def test_a_right_value_is_taken(option: str, value: object) -> None:
@@ -179,6 +190,19 @@ def test_a_base_url_is_for_servers_of_ones_own_that_have_none() -> None:
     )
     found = {role: names.of(role).base_url for role in names.named}
     assert found == {"language_model": here, "embedder": None, "cross_encoder": there, "judge": there}
+
+
+def test_where_vectors_lie_is_said_by_the_flag_then_by_the_embedder_and_recorded_nowhere() -> None:
+    filed = ModelNames(embedder=ModelName("wordllama", vector_store="qdrant:here"))
+    filed.check()
+    assert [names.vectors_at for names in (ModelNames(), filed)] == ["auto", "qdrant:here"]
+    assert filed.overridden({}, vector_store="exact").vectors_at == "exact"
+    assert filed.overridden({"embedder": "wordllama"}).vectors_at == "qdrant:here"
+    assert filed.overridden({}, "http://there/v1", "exact").plain() == ModelNames().plain()
+    with pytest.raises(UsageError, match="has no option 'vector_store'"):
+        ModelNames(cross_encoder=ModelName("cohere:x", vector_store="exact")).check()
+    with pytest.raises(UsageError, match="unknown vector store"):
+        ModelNames(vector_store="chroma")
 
 
 def test_a_base_url_that_overrides_is_for_every_openai_model() -> None:

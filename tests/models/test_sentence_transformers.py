@@ -24,13 +24,13 @@ from ragsmith.models.weights import folder_id
 sentence_transformers = pytest.importorskip("sentence_transformers", reason="needs the extra sentence-transformers")
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
+from tiny_networks import WINDOW, save_bi_encoder, save_ranker  # noqa: E402  it needs what may be missing
 
 WORDS = tuple(
     word
     for line in ("the a from at . , :", "ferry leaves quay seven court guilt", "harbour salt bell wall query passage")
     for word in line.split()
 )
-WINDOW = 24
 TEXTS = [
     "the ferry leaves from the quay at seven .",
     "guilt",
@@ -42,39 +42,14 @@ TEXTS = [
 LONG = "the ferry leaves from the quay at seven . " * 4
 
 
-def save_network(folder: Path, architecture: str, **config: object) -> Path:
-    """Write a random BERT of two layers, and a tokenizer of whole words that says how long its window is."""
-    torch.manual_seed(7)
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
-    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    network = getattr(transformers, architecture)(
-        transformers.BertConfig(vocab_size=len(vocabulary), max_position_embeddings=32, **sizes, **config)
-    )
-    with torch.no_grad():
-        for parameter in network.parameters():
-            if parameter.ndim == 2:
-                parameter.normal_(0, 0.5)  # at the usual 0.02 all texts look the same
-    network.save_pretrained(folder)
-    (folder / "vocab.txt").write_text("\n".join(vocabulary) + "\n")
-    tokenizer = transformers.BertTokenizerFast(vocab={w: i for i, w in enumerate(vocabulary)}, model_max_length=WINDOW)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
 @pytest.fixture(scope="module")
 def bi_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    bert = save_network(tmp_path_factory.mktemp("bert"), "BertModel")
-    folder = tmp_path_factory.mktemp("bi-encoder")
-    modules = sentence_transformers.sentence_transformer.modules
-    transformer = modules.Transformer(str(bert))
-    pooling = modules.Pooling(32, pooling_mode="mean")
-    sentence_transformers.SentenceTransformer(modules=[transformer, pooling], device="cpu").save(str(folder))
-    return folder
+    return save_bi_encoder(tmp_path_factory.mktemp("tiny"), WORDS)
 
 
 @pytest.fixture(scope="module")
 def ranker(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_network(tmp_path_factory.mktemp("ranker"), "BertForSequenceClassification", num_labels=1)
+    return save_ranker(tmp_path_factory.mktemp("ranker"), WORDS)
 
 
 @pytest.fixture(scope="module")
@@ -246,7 +221,7 @@ def test_a_pair_that_is_too_long_loses_the_end_of_its_longer_side(ranker: Path) 
 
 
 def test_a_classifier_is_no_reranker(tmp_path: Path) -> None:
-    folder = save_network(tmp_path / "classes", "BertForSequenceClassification", num_labels=3)
+    folder = save_ranker(tmp_path / "classes", WORDS, outputs=3)
     with pytest.raises(UsageError, match="has 3 outputs: give a reranker"):
         SentenceTransformersCrossEncoder(str(folder), device="cpu").score("salt", ["bell"])
 

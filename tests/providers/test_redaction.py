@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import sys
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.providers import redacted, remember_secret
-from ragsmith.providers.redaction import Redacting
+from ragsmith.providers.redaction import Redacting, without_known
 
 KEY = "a1b2c3d4e5f6"
 
@@ -26,6 +27,8 @@ KEY = "a1b2c3d4e5f6"
         (f"GET https://host/v1?key={KEY}&page=2", "GET https://host/v1?key=***&page=2"),
         (f"https://host/v1?page=2&access_token={KEY}", "https://host/v1?page=2&access_token=***"),
         (f"http://me:{KEY}@host:80/v1", "http://***@host:80/v1"),
+        (f"http://me:a@{KEY}@host:80/v1", "http://***@host:80/v1"),
+        (f"host/db?user=me&passwd={KEY}", "host/db?user=me&passwd=***"),
         ("Incorrect API key provided: sk-proj-0123456789abcdefXYZ.", "Incorrect API key provided: ***."),
         ("HTTP 429: the server is busy", "HTTP 429: the server is busy"),
         ("the key of success is a tokenizer?", "the key of success is a tokenizer?"),
@@ -64,3 +67,20 @@ def test_a_log_says_no_secret() -> None:
     record = logging.LogRecord("httpx", logging.INFO, "", 1, "POST %s?key=%s", ("http://host", KEY), None)
     assert Redacting().filter(record)
     assert record.getMessage() == "POST http://host?key=***"
+
+
+def test_a_traceback_in_a_log_says_no_secret() -> None:
+    remember_secret(KEY)
+    try:
+        raise ValueError(KEY)
+    except ValueError:
+        record = logging.LogRecord("httpx", logging.ERROR, "", 1, "failed", None, sys.exc_info())
+    assert Redacting().filter(record)
+    assert logging.Formatter().format(record).endswith("ValueError: ***")
+    assert record.exc_info is None
+
+
+def test_what_a_model_wrote_loses_known_values_only() -> None:
+    remember_secret(KEY)
+    text = "Send it to http://host/v1?key=yours, with password: hunter2."
+    assert without_known(f"{text} {KEY}") == f"{text} ***"

@@ -151,9 +151,6 @@ class Left:
     results: dict[tuple[str, str], tuple[str, str]]
     calls: dict[str, str]
 
-    def failed(self) -> dict[tuple[str, str], str]:
-        return {place: value for place, (state, value) in self.results.items() if state == "failed"}
-
 
 def left(store: Store) -> Left:
     [run] = store.runs()
@@ -175,3 +172,9 @@ def calls(store: Store) -> dict[str, str]:
     """Every paid reply that the store has: key to value."""
     with closing(sqlite3.connect(f"file:{store.place}?mode=ro", uri=True)) as connection:
         return dict(connection.execute("select key, value from model_call").fetchall())
+
+
+def failures(store: Store) -> dict[tuple[str, str], str]:
+    """What was wrong, by evaluation and question."""
+    failed = {place: json.loads(value) for place, (state, value) in left(store).results.items() if state == "failed"}
+    return {place: value["error"] for place, value in failed.items()}

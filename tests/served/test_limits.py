@@ -1,0 +1,161 @@
+"""Searches that may spend so much and no more: what the server has seen is what counts."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fault_server import FaultServer
+from served import left
+
+from ragsmith.store import Store
+
+Arguments = Callable[..., list[object]]
+TOKENS = 15
+"""Of every reply of the server."""
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultServer]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with FaultServer(latency=0.01) as server:
+        yield server
+
+
+@pytest.fixture
+def limited(search_arguments: Arguments, server: FaultServer, tmp_path: Path) -> Callable[..., list[object]]:
+    """The arguments of a search that needs 123 calls, with 32 questions in flight."""
+
+    def arguments(*more: object) -> list[object]:
+        return search_arguments(
+            *("--llm", "openai:tiny", "--base-url", server.url, "--workers", 32, "--no-compare"),
+            *("--max-evaluations", 2, "--no-faithfulness", *more),
+            cache=str(tmp_path / "cache.sqlite"),
+            reports=str(tmp_path / "reports"),
+        )
+
+    return arguments
+
+
+def paid_twice(server: FaultServer) -> int:
+    return len(server.log) - len({request.digest for request in server.log})
+
+
+def test_calls_stay_within_their_limit_over_resumes_and_end_alike_when_it_is_raised(
+    ragsmith: Callable[..., Any], limited: Arguments, server: FaultServer, tmp_path: Path
+) -> None:
+    for _ in range(3):
+        ended = ragsmith(*limited("--max-calls", 60))
+        assert (ended.code, len(server.log)) == (1, 60)
+        assert "--max-calls 60" in ended.err
+        assert "raise it" in ended.err
+    seen, code = 60, 1
+    for limit in (100, 1000):
+        code = ragsmith(*limited("--max-calls", limit)).code
+        assert seen < len(server.log) <= limit
+        seen = len(server.log)
+    assert code == 0
+    assert paid_twice(server) == 0
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        raised = left(store)
+    (tmp_path / "cache.sqlite").unlink()
+    assert ragsmith(*limited()).code == 0
+    assert len(server.log) == 2 * seen
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        assert left(store) == raised
+
+
+def test_a_killed_run_has_not_forgotten_what_it_sent(
+    spawn: Callable[..., Any], ragsmith: Callable[..., Any], limited: Arguments, server: FaultServer
+) -> None:
+    server.latency = 0.05
+    for already in (10, 40):
+        process = spawn(*limited("--max-calls", 90))
+        while len(server.log) <= already:
+            assert process.poll() is None
+            time.sleep(0.005)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    killed = len(server.log)
+    assert 40 < killed < 90
+    assert ragsmith(*limited("--max-calls", 90)).code == 1
+    assert killed <= len(server.log) <= 90
+    assert paid_twice(server) <= 64, "what was in flight at each kill"
+
+
+def test_tokens_stay_within_their_limit(ragsmith: Callable[..., Any], limited: Arguments, server: FaultServer) -> None:
+    for _ in range(2):
+        ended = ragsmith(*limited("--max-tokens", 2000))
+        assert ended.code == 1
+        assert "--max-tokens 2000" in ended.err
+        assert 0 < TOKENS * len(server.log) <= 2000
+    seen = len(server.log)
+    assert ragsmith(*limited("--max-tokens", 1_000_000)).code == 0
+    assert seen < len(server.log)
+    assert paid_twice(server) == 0
+
+
+def test_money_stays_within_its_limit(
+    ragsmith: Callable[..., Any], limited: Arguments, server: FaultServer, tmp_path: Path
+) -> None:
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("openai:tiny: {input: 100, output: 200, requests: 10}\n")
+    each = (12 * 100 + 3 * 200) / 1_000_000 + 10 / 1000
+    for limit in (0.5, 0.5, 0.9):
+        ended = ragsmith(*limited("--max-cost", limit, "--prices", prices))
+        assert ended.code == 1
+        assert f"--max-cost {limit}" in ended.err
+        assert 0 < each * len(server.log) <= limit
+    ended = ragsmith(*limited("--max-cost", 100, "--prices", prices))
+    assert ended.code == 0
+    assert f"{each * len(server.log):.4f} in money" in ended.out
+    assert paid_twice(server) == 0
+
+
+def test_a_limit_after_the_first_candidates_pauses_the_run(
+    ragsmith: Callable[..., Any], limited: Arguments, server: FaultServer, tmp_path: Path
+) -> None:
+    ended = ragsmith(*limited("--strategy", "random"))
+    assert ended.code == 0
+    needed = len(server.log)
+    (tmp_path / "cache.sqlite").unlink()
+    ended = ragsmith(*limited("--strategy", "random", "--max-calls", needed - 5))
+    assert ended.code == 0
+    assert re.search(r"paused: .*--max-calls", ended.err)
+    assert len(server.log) == 2 * needed - 5
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (("--max-cost", 1), "--max-cost needs the price of openai:tiny: name a file with --prices"),
+        (("--max-cost", 1, "--prices", "other.yaml"), "--max-cost needs the price of openai:tiny: add to .*other.yaml"),
+        (("--prices", "missing.yaml"), "missing.yaml"),
+        (("--max-calls", 0), "--max-calls is 0: give a number above 0"),
+        (("--max-tokens", -5), "--max-tokens is -5: give a number above 0"),
+        (("--max-cost", "nan"), "--max-cost is nan: give a number above 0"),
+    ],
+)
+def test_a_limit_that_cannot_be_kept_is_refused_before_anything_is_sent(
+    ragsmith: Callable[..., Any],
+    limited: Arguments,
+    server: FaultServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    more: tuple[object, ...],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other.yaml").write_text("openai:huge: {input: 1, output: 1}\n")
+    ended = ragsmith(*limited(*more))
+    assert ended.code == 2
+    assert re.search(message, ended.err)
+    assert ended.err.count("\n") == 1
+    assert server.log == []
