@@ -1,0 +1,102 @@
+"""Several processes on one cache, a file or a database: they share the calls out, and end as one alone would."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fault_server import FaultServer
+
+from ragsmith.canonical import canonical
+from ragsmith.store import Store
+
+Spawn = Callable[..., "subprocess.Popen[str]"]
+Rows = dict[str, list[Any]]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultServer]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with FaultServer(latency=0.02) as server:
+        yield server
+
+
+@pytest.fixture
+def arguments(search_arguments: Callable[..., list[object]], server: FaultServer) -> Callable[..., list[object]]:
+    def build(cache: Path | str, number: int = 0) -> list[object]:
+        return search_arguments(
+            *("--llm", "openai:tiny", "--embedder", "openai:vectors", "--base-url", server.url, "--workers", 16),
+            *("--no-compare", "--max-evaluations", 4, "--quiet"),
+            cache=str(cache),
+            reports=f"reports{number}",
+        )
+
+    return build
+
+
+def rows(cache: Path | str) -> Rows:
+    """What equal searches leave, in the same order wherever it is kept."""
+    with Store.open(cache, read_only=True) as store:
+        [run] = store.runs()
+        assert run.state == "finished"
+        evaluations = store.evaluations(run.dataset)
+        results = store.results_many(row.key for row in evaluations)
+        assert store.verify() == []
+    with Store.open(cache, read_only=True) as store:
+        return {
+            "evaluations": sorted((row.key, canonical(row.configuration)) for row in evaluations),
+            "results": sorted(
+                (row.evaluation, row.question, row.state, canonical(row.value))
+                for found in results.values()
+                for row in found.values()
+            ),
+            "proposals": [canonical(vars_of(row)) for row in store.proposals(run.key)],
+        }
+
+
+def vars_of(row: Any) -> list[Any]:
+    return [row.position, row.step, row.genome, row.evaluation, row.value]
+
+
+def asked_texts(server: FaultServer) -> list[str]:
+    """What the server was sent, one by one: the prompts, and each text of the batches that were embedded."""
+    sent: list[str] = []
+    for request in server.log:
+        if request.path.endswith("/embeddings"):
+            sent += request.body["input"]
+        else:
+            sent.append(request.body["messages"][-1]["content"])
+    return sent
+
+
+def finish(process: subprocess.Popen[str]) -> None:
+    _, err = process.communicate(timeout=90)
+    assert (process.returncode, err) == (0, "")
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_processes_share_a_cache_and_pay_nothing_twice(
+    spawn: Spawn,
+    ragsmith: Callable[..., Any],
+    arguments: Callable[..., list[object]],
+    server: FaultServer,
+    place: Path | str,
+    tmp_path: Path,
+    processes: int,
+) -> None:
+    started = [spawn(*arguments(place, number)) for number in range(processes)]
+    for process in started:
+        finish(process)
+    together = asked_texts(server)
+    assert len(together) == len(set(together))
+    server.log.clear()
+    alone = tmp_path / "alone.sqlite"
+    finish(spawn(*arguments(alone, processes)))
+    assert sorted(asked_texts(server)) == sorted(together)
+    assert rows(place) == rows(alone)
+    for name in ("winner.yaml", "ranking.csv"):
+        assert len({(tmp_path / f"reports{n}/island" / name).read_bytes() for n in range(processes + 1)}) == 1
