@@ -59,8 +59,8 @@ def main() -> None:
             print(missing())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         expected: End | None = None
-        for processes in PROCESSES:
-            expected = together(processes, folder / f"{processes}.sqlite", "SQLite", expected)
+        for number, processes in enumerate(PROCESSES):
+            expected = together(processes, folder / f"{number}.sqlite", "SQLite", expected)
         for processes in PROCESSES if server else ():
             together(processes, server.database(), "PostgreSQL", expected)
 

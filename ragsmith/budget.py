@@ -19,7 +19,7 @@ from ragsmith.suggest import did_you_mean
 from ragsmith.usage import Usage
 
 CHARACTERS_A_TOKEN = 3
-"""Fewer than any tokeniser needs for prose, so that an estimate is an upper bound."""
+"""Of text in ASCII; fewer than tokenisers need for prose. Elsewhere a character may be more than a token."""
 
 MILLION = 1_000_000
 BLOCK = 16
@@ -123,6 +123,12 @@ def read_prices(path: Path) -> Prices:
     return Prices(known)
 
 
+def tokens_at_most(text: str) -> int:
+    """An estimate of the tokens of ``text`` that is seldom too low: three for two characters outside ASCII."""
+    other = sum(character > "\x7f" for character in text)
+    return (len(text) - other) // CHARACTERS_A_TOKEN + 3 * other // 2 + 1
+
+
 class Ledger(Protocol):
     """Where spending is kept."""
 
@@ -167,22 +173,32 @@ class Budget:
 
     @contextmanager
     def request(self, model_id: str, text: str, max_tokens: int) -> Iterator[list[Usage]]:
-        """Reserve what a request may cost at most; append what it did cost to the list that is yielded.
+        """Reserve what a request may cost at most, by an estimate; append what it did cost to the list that is yielded.
+
+        Nothing appended is a request that failed: the reservation is then spent.
 
         Raises:
             BudgetExhausted: it could cost more than is left, and nothing is in flight that could leave some over.
         """
         price = self.prices.of(model_id) or Price()
-        most = Usage(1, 0, 0, len(text) // CHARACTERS_A_TOKEN + 1, max_tokens)
+        most = Usage(1, 0, 0, tokens_at_most(text), max_tokens)
         reserved = Spent(0, most.input_tokens + most.output_tokens, price.of(most))
         bounded = self.limits.tokens is not None or self.limits.cost is not None
         if bounded:
             self._reserve(reserved)
         used: list[Usage] = []
+        sent = True
         try:
             yield used
+        except BudgetExhausted:
+            sent = False
+            raise
         finally:
-            took = [Spent(0, usage.input_tokens + usage.output_tokens, price.of(usage)) for usage in used]
+            # a request that failed may have been billed, and a server that does not say what it read did read it
+            known = [usage if usage.input_tokens or usage.output_tokens else most for usage in used]
+            if not known and sent:
+                known = [most]
+            took = [Spent(0, usage.input_tokens + usage.output_tokens, price.of(usage)) for usage in known]
             self._settle(sum(took, Spent()), reserved if bounded else None)
 
     def close(self) -> None:
@@ -219,10 +235,12 @@ class Budget:
             if reserved is None:
                 self._unwritten += took
                 return
-            self._spent = self._ledger.spend(self._key, took + -reserved, Limits()) or self._spent
             self._open -= 1
-            self._changed.notify_all()
+            self._changed.notify_all()  # whatever the ledger says: nobody may wait for a request that has ended
+            self._spent = self._ledger.spend(self._key, took + -reserved, Limits()) or self._spent
 
     def _message(self, name: str) -> str:
         limit = getattr(self.limits, name)
+        if limit is None:  # another process has spent it meanwhile
+            return "the budget is spent: raise it, and the same command goes on"
         return f"the budget is spent (--max-{name} {limit}): raise it, and the same command goes on"

@@ -12,8 +12,11 @@ from typing import Any, Protocol
 from ragsmith.batching import Batcher
 from ragsmith.store_rows import StoredCall
 
-PATIENCE_SECONDS = 300.0
-"""After so long a claim of another machine no longer counts; one on this machine counts while its process lives."""
+PATIENCE_SECONDS = 1800.0
+"""After so long a claim no longer counts; before that, one on this machine counts while its process lives.
+
+Longer than any request: attempts, and the pauses that a provider may ask for between them.
+"""
 
 PAUSE_SECONDS = 0.05
 
@@ -105,6 +108,25 @@ def claimed(store: Claiming, key: str, stopped: Callable[[], bool]) -> Iterator[
         store.give_up(key, owner)
 
 
+@contextmanager
+def claimed_many(store: Grouped, keys: Sequence[str]) -> Iterator[tuple[set[str], dict[str, StoredCall]]]:
+    """Yield those of ``keys`` whose calls are this process's to make now, and the replies that others made meanwhile.
+
+    Whoever makes its own before it asks again for the rest can never wait for somebody who waits for it.
+    """
+    free = store.claim_many(keys)
+    found = store.get_calls(keys)
+    unused = free & found.keys()
+    try:
+        yield free - found.keys(), found
+    except BaseException:
+        unused = free
+        raise
+    finally:
+        for key in unused:
+            store.give_up(key, this_process())
+
+
 class Grouped:
     """A store whose claims and replies are written by many threads in few transactions: each costs a write to disk."""
 
@@ -131,6 +153,10 @@ class Grouped:
     def claim(self, key: str, owner: str, *, now: float, until: float, is_gone: Callable[[str], bool]) -> bool:
         """Whether this process may make the call now."""
         return self._claims([key])[0]
+
+    def claim_many(self, keys: Sequence[str]) -> set[str]:
+        """Those of ``keys`` whose calls this process may make now."""
+        return {key for key, free in zip(keys, self._claims(keys), strict=True) if free}
 
     def give_up(self, key: str, owner: str) -> None:
         """See `Store.give_up`."""

@@ -19,10 +19,10 @@ from typing import Any, Protocol, TypeGuard, TypeVar
 import numpy as np
 
 from ragsmith.batching import Batcher
-from ragsmith.budget import CHARACTERS_A_TOKEN, Budget
+from ragsmith.budget import CHARACTERS_A_TOKEN, Budget, tokens_at_most
 from ragsmith.cache import Memo
 from ragsmith.canonical import digest
-from ragsmith.claims import CallStore, Grouped, claimed
+from ragsmith.claims import PAUSE_SECONDS, CallStore, Grouped, claimed, claimed_many
 from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.models import CrossEncoder, Embedder, LanguageModel, Vectors
 from ragsmith.providers import Activity, Provider
@@ -34,6 +34,9 @@ T = TypeVar("T")
 A = TypeVar("A")
 B = TypeVar("B")
 V = TypeVar("V")
+
+TOGETHER = 64
+"""Texts that are embedded, and kept, together."""
 
 SIDE_BY_SIDE = 64
 """Requests of one technique that wait at once; how many are sent at once is for the provider to say."""
@@ -186,7 +189,7 @@ class Gateway:
                         return self._asked_and_kept(self._store, key, model, task, prompt, sample)
             if _readable(task, known.value):
                 self.count("language_model", stored=1)
-                return known.value, Usage(1, 0, 0, known.input_tokens, known.output_tokens, known.seconds)
+                return known.value, Usage(known.calls, 0, 0, known.input_tokens, known.output_tokens, known.seconds)
             return self._asked_and_kept(self._store, key, model, task, prompt, sample, replacing=True)
 
         self.count("language_model", asked=1)
@@ -206,7 +209,7 @@ class Gateway:
         completion = self._ask(model, task, prompt, sample)
         usage = completion.usage
         tokens = usage.input_tokens, usage.output_tokens
-        call = StoredCall(key, model.id, task.name, completion.text, 1, *tokens, usage.seconds)
+        call = StoredCall(key, model.id, task.name, completion.text, usage.calls, *tokens, usage.seconds)
         store.put_calls([call], replacing=replacing)
         return completion.text, usage
 
@@ -283,7 +286,8 @@ class Gateway:
             if not keeps(model):
                 self.count("embedder", made=len(wanted))
                 return list(embed(wanted))
-            return self._kept("embedder", kind, model.id, wanted, self._batcher(model, kind, embed), _row, _vector)
+            batched = self._batcher(model, kind, embed)
+            return self._kept("embedder", kind, model.id, wanted, batched, _row, _vector, TOGETHER)
 
         if not texts:
             return model.embed(texts)
@@ -294,13 +298,14 @@ class Gateway:
         def run(batch: list[str]) -> list[Any]:
             if self._stopped:
                 raise ModelUnavailable("the run is being stopped")
-            with self._paid(model.id, "".join(batch), 0) as used:
+            asked = "".join(batch)
+            with self._paid(model.id, asked, 0) as used:
                 vectors = list(embed(batch))
-                used.append(Usage(1, 0, 0, sum(map(len, batch)) // CHARACTERS_A_TOKEN))
+                used.append(Usage(1, 0, 0, tokens_at_most(asked)))
             return vectors
 
         with self._lock:
-            return self._batchers.setdefault(f"{kind} {model.id}", Batcher(run))
+            return self._batchers.setdefault(f"{kind} {model.id}", Batcher(run, size=TOGETHER))
 
     def _kept(
         self,
@@ -311,21 +316,53 @@ class Gateway:
         compute: Callable[[Sequence[str]], Sequence[V]],
         plain: Callable[[V], Any],
         read: Callable[[Any], V],
+        most: int,
     ) -> list[V]:
-        """The results for ``texts``: those in the store as they are, the others computed and kept at once."""
+        """The results for ``texts``: those in the store as they are, others computed, ``most`` at a time, and kept."""
         keys = {text: result_key(counted, model, text, kind) for text in texts}
         known = self._store.get_calls(keys.values()) if self._store else {}
         found = {text: read(known[key].value) for text, key in keys.items() if key in known}
         self.count(counted, stored=len(found))
         missing = [text for text in keys if text not in found]
-        if missing:
-            values = compute(missing)
-            self.count(counted, made=len(missing))
-            found.update(zip(missing, values, strict=True))
+
+        def make(part: Sequence[str]) -> dict[str, V]:
+            values = compute(part)
+            self.count(counted, made=len(part))
             if self._store:
-                new = [StoredCall(keys[t], model, kind, plain(v)) for t, v in zip(missing, values, strict=True)]
+                new = [StoredCall(keys[t], model, kind, plain(v)) for t, v in zip(part, values, strict=True)]
                 self._store.put_calls(new)
+            return dict(zip(part, values, strict=True))
+
+        def share(part: Sequence[str]) -> dict[str, V]:
+            return self._shared(self._store, counted, keys, part, make, read) if self._store else make(part)
+
+        for made in self.side_by_side(share, [missing[i : i + most] for i in range(0, len(missing), most)]):
+            found.update(made)
         return [found[text] for text in texts]
+
+    def _shared(
+        self,
+        store: Grouped,
+        counted: str,
+        keys: Mapping[str, str],
+        texts: Sequence[str],
+        make: Callable[[Sequence[str]], dict[str, V]],
+        read: Callable[[Any], V],
+    ) -> dict[str, V]:
+        """The results for ``texts``, made here but for those that another process is making, which are waited for."""
+        found: dict[str, V] = {}
+        while missing := [text for text in texts if text not in found]:
+            if self._stopped:
+                raise ModelUnavailable("the run is being stopped")
+            with claimed_many(store, [keys[text] for text in missing]) as (free, others):
+                own = [text for text in missing if keys[text] in free]
+                found.update(make(own) if own else {})
+            theirs = [text for text in missing if keys[text] in others]
+            found.update((text, read(others[keys[text]].value)) for text in theirs)
+            self.count(counted, stored=len(theirs))
+            if not own and not theirs:
+                time.sleep(PAUSE_SECONDS)
+        return found
 
     @contextmanager
     def _paid(self, model: str, text: str, max_tokens: int) -> Iterator[list[Usage]]:
@@ -343,14 +380,15 @@ class Gateway:
             if not keeps(model):
                 self.count("cross_encoder", made=len(wanted))
                 return model.score(query, wanted)
-            return self._kept("cross_encoder", query, model.id, wanted, score, float, float)
+            return self._kept("cross_encoder", query, model.id, wanted, score, float, float, len(wanted))
 
         def score(wanted: Sequence[str]) -> tuple[float, ...]:
             if self._stopped:
                 raise ModelUnavailable("the run is being stopped")
-            with self._paid(model.id, query + "".join(wanted), 0) as used:
+            asked = "".join(query + text for text in wanted)
+            with self._paid(model.id, asked, 0) as used:
                 scores = model.score(query, wanted)
-                used.append(Usage(1, 0, 0, sum(map(len, wanted)) // CHARACTERS_A_TOKEN))
+                used.append(Usage(1, 0, 0, tokens_at_most(asked)))
             return scores
 
         self.count("cross_encoder", asked=len(texts))

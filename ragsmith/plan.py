@@ -44,6 +44,10 @@ SAMPLE = 15
 
 CHARACTERS_A_TOKEN = 4
 
+COLLECTION_TEXTS = "embed a text of the collection"
+MOST_QUERIES = 16
+"""More texts than that at once are a collection's, which does not grow with the questions."""
+
 
 @dataclass
 class Tally:
@@ -128,11 +132,17 @@ class _EmbedderStandIn:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed by the embedded model, and tally what the cache has not."""
-        keys = [result_key("embedder", self._real.id, text) for text in texts]
-        known = self._store.get_calls(keys)
-        tally = self._tallies.setdefault((self._real.id, "embed a text"), Tally())
-        for text, key in zip(texts, keys, strict=True):
-            if key in known:
+        kinds = ("text", "query") if hasattr(self._real, "embed_queries") else ("text",)
+        known = {
+            text
+            for kind in kinds
+            for text in texts
+            if self._store.get_call(result_key("embedder", self._real.id, text, kind)) is not None
+        }
+        request = COLLECTION_TEXTS if len(texts) > MOST_QUERIES else "embed a query"
+        tally = self._tallies.setdefault((self._real.id, request), Tally())
+        for text in texts:
+            if text in known:
                 tally.cached += 1
             else:
                 tally.needed += 1
@@ -272,4 +282,4 @@ def _collection_tasks() -> frozenset[str]:
         for t in family.techniques.values()
         for task in tasks(t)
     )
-    return frozenset([EXTRACT_RELATIONS.name, *asked])
+    return frozenset([EXTRACT_RELATIONS.name, COLLECTION_TEXTS, *asked])

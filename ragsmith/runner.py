@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from itertools import islice
+from types import TracebackType
 from typing import Any, Protocol
 
 from ragsmith.errors import BudgetExhausted, ModelUnavailable, StageFailed, StoreError, UsageError
@@ -22,6 +24,9 @@ from ragsmith.types import Example, Gold, Question
 
 LAST_REPLIES, AT_ONCE = 10.0, 2.0
 """Seconds in which what was sent may still be answered, and kept, when a run stops by itself and on Ctrl-C."""
+
+AHEAD = 4
+"""Jobs for each thread that are handed out at a time: looking after all of a batch costs more than the work."""
 
 Job = tuple[int, str]
 """A candidate's position in the batch, and a question's id."""
@@ -67,7 +72,9 @@ class Runner(Protocol):
 
     def __enter__(self) -> Runner: ...
 
-    def __exit__(self, *_: object) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
 
 
 def evaluate_job(
@@ -116,11 +123,14 @@ class ThreadRunner:
         self._setup = setup
         self._engine = engine
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="ragsmith")
+        self._ahead = AHEAD * workers
 
     def __enter__(self) -> ThreadRunner:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None = None, *_: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
         if kind is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._engine.gateway.stop(AT_ONCE if issubclass(kind, KeyboardInterrupt) else LAST_REPLIES)
@@ -134,11 +144,14 @@ class ThreadRunner:
         self, candidates: Sequence[Candidate], jobs: Sequence[Job], observing: str | None = None
     ) -> Iterator[list[Finished]]:
         """See `Runner.run`."""
-        futures = {
-            self._pool.submit(evaluate_job, self._engine, self._setup, candidates[job[0]], job, observing)
-            for job in sorted(jobs)
-        }
-        while futures:
+        waiting = iter(sorted(jobs))
+        futures: set[Future[Finished]] = set()
+        while True:
+            for job in islice(waiting, self._ahead - len(futures)):
+                candidate = candidates[job[0]]
+                futures.add(self._pool.submit(evaluate_job, self._engine, self._setup, candidate, job, observing))
+            if not futures:
+                return
             done, futures = wait(futures, return_when=FIRST_COMPLETED)
             finished = [future for future in done if future.exception() is None]
             yield [future.result() for future in finished]

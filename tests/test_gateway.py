@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import random
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsmith.errors import ModelError
-from ragsmith.gateway import Completion, Counts, Gateway
+from ragsmith.gateway import Completion, Counts, Gateway, result_key
 from ragsmith.models import LanguageModel, Vectors
 from ragsmith.store_rows import StoredCall
 from ragsmith.tasks import Input, Task, text
@@ -216,6 +218,13 @@ def test_an_unreadable_reply_is_asked_for_once_more_with_what_was_wrong() -> Non
     assert [call.value for call in store.rows.values()] == ["5"]
 
 
+def test_a_reply_asked_for_twice_costs_as_much_from_the_store() -> None:
+    store, meters = Calls(), [Meter(), Meter()]
+    for meter in meters:
+        assert Gateway(store).language_model(Chat("five", "5"), meter).run(SUM, a=2, b=3) == 5
+    assert [meter.total() for meter in meters] == [Usage(2, 0, 0, 20, 4, 1.0)] * 2
+
+
 def test_a_stored_reply_that_cannot_be_read_any_more_is_asked_for_again() -> None:
     store = Calls()
     Gateway(store).language_model(Chat("5"), Meter()).run(SUM, a=2, b=3)
@@ -327,6 +336,44 @@ def test_each_text_is_embedded_once_and_rows_stand_in_the_order_asked() -> None:
     assert meter.total().texts_embedded == 5
     assert gateway.counts()["embedder"] == Counts(asked=5, distinct=3, stored=0, made=3)
     assert view.id == "letters"
+
+
+class Paid:
+    """An embedder whose vectors are paid for, and which fails on batches that hold ``wrong``."""
+
+    id = "paid"
+    slow = True
+
+    def __init__(self, wrong: str = "") -> None:
+        self.wrong = wrong
+        self.batches: list[Sequence[str]] = []
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self.batches.append(texts)
+        if self.wrong in texts:
+            raise ModelError("no vectors")
+        return np.array([[float(text)] for text in texts], dtype=np.float32)
+
+
+def test_vectors_are_kept_as_they_come_and_only_the_others_are_paid_for_again(store: Any) -> None:
+    texts = [str(n) for n in range(200)]
+    with pytest.raises(ModelError, match="no vectors"):
+        Gateway(store).embedder(Paid(wrong="195"), Meter()).embed(texts)
+    paid = Paid()
+    assert Gateway(store).embedder(paid, Meter()).embed(texts)[:, 0].tolist() == list(range(200))
+    assert [list(batch) for batch in paid.batches] == [texts[192:]]
+
+
+def test_vectors_that_another_process_asks_for_are_waited_for(store: Any) -> None:
+    key = result_key("embedder", "paid", "7", "text")
+    store.claim(key, "elsewhere:1", now=0.0, until=time.time() + 60, is_gone=lambda owner: False)
+    vector = base64.b64encode(np.float32(70.0).tobytes()).decode()
+    later = threading.Timer(0.2, store.put_call, (key, "paid", "text", vector))
+    later.start()
+    paid = Paid()
+    assert Gateway(store).embedder(paid, Meter()).embed(["6", "7", "8"])[:, 0].tolist() == [6.0, 70.0, 8.0]
+    assert paid.batches == [["6", "8"]]
+    later.join()
 
 
 def test_no_texts_have_no_vectors() -> None:
