@@ -105,6 +105,7 @@ def search(
     """Search ``space`` for the best pipeline on ``setup``'s data set, going on from whatever ``store`` holds.
 
     Raises:
+        BudgetExhausted: the budget was spent before any pipeline of the search was evaluated; the same command goes on.
         UsageError: an option of the space needs a model that this run has not; nothing was computed.
         RagsmithError: no candidate could be evaluated on every question; what was computed is kept.
     """
@@ -168,7 +169,7 @@ class _Run:
             winner = self._search(value)
             work = self._evaluator.work()
             state = "interrupted" if self._stopped else "finished"
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, BudgetExhausted):
             state = "interrupted"
             raise
         finally:

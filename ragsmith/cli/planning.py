@@ -17,6 +17,7 @@ from ragsmith.cli.model_options import (
     LlmOption,
     ModelsOption,
     RerankerOption,
+    VectorStoreOption,
     choose,
     named,
 )
@@ -41,6 +42,7 @@ def plan(
     embedder: EmbedderOption = None,
     reranker: RerankerOption = None,
     base_url: BaseUrlOption = None,
+    vector_store: VectorStoreOption = None,
     prices: PricesOption = None,
     latency: Annotated[float, typer.Option(help="Seconds that a request is expected to take.")] = 1.0,
     in_flight: Annotated[int, typer.Option(help="Requests that are expected to be answered at once.")] = 32,
@@ -67,7 +69,7 @@ def plan(
         if not value > 0:
             raise UsageError(f"{name} is {value}: give a number above 0")
     known = Prices() if prices is None else read_prices(prices)
-    names = choose(models, named(llm, controller, judge, embedder, reranker), base_url)
+    names = choose(models, named(llm, controller, judge, embedder, reranker), base_url, vector_store)
     setup = prepare(dataset, names, CHUNK_SIZE)
     settings = replace(RunSettings(genetic=PRESETS[preset], max_evaluations=max_evaluations), compare=compare)
     with Store.open(cache) as store:

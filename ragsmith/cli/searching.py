@@ -26,6 +26,7 @@ from ragsmith.cli.model_options import (
     LlmOption,
     ModelsOption,
     RerankerOption,
+    VectorStoreOption,
     choose,
     named,
 )
@@ -67,6 +68,7 @@ def search(
     embedder: EmbedderOption = None,
     reranker: RerankerOption = None,
     base_url: BaseUrlOption = None,
+    vector_store: VectorStoreOption = None,
     max_calls: MaxCallsOption = None,
     max_tokens: MaxTokensOption = None,
     max_cost: MaxCostOption = None,
@@ -84,6 +86,7 @@ def search(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
     """Search for the best pipeline; the same command again goes on where it stopped."""
+    from ragsmith.errors import BudgetExhausted
     from ragsmith.reporting.run_values import folder_of
     from ragsmith.run import search as run_search
     from ragsmith.setup import CHUNK_SIZE, prepare
@@ -109,7 +112,7 @@ def search(
         from ragsmith.errors import UsageError
 
         raise UsageError(f"--workers is {workers}: give at least 1")
-    names = choose(models, named(llm, controller, judge, embedder, reranker), base_url)
+    names = choose(models, named(llm, controller, judge, embedder, reranker), base_url, vector_store)
     found_space = load_space(space or ("paper" if preset == "paper" else "default"))
     size = CHUNK_SIZE if chunk_size is None else chunk_size
     setup = prepare(dataset, names, size, faithfulness=faithfulness)
@@ -135,6 +138,10 @@ def search(
         except KeyboardInterrupt:
             voice.clear()
             note("interrupted; everything computed is kept. Go on with the same command.")
+            raise typer.Exit(130) from None
+        except BudgetExhausted as stop:
+            voice.clear()
+            note(f"paused before any pipeline was complete: {stop}.")
             raise typer.Exit(130) from None
         finally:
             voice.clear()

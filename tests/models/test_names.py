@@ -226,11 +226,11 @@ def test_a_model_named_again_keeps_its_options_and_another_takes_none_over() -> 
     [
         (ModelNames(), True, False, os.cpu_count()),
         (ModelNames(cross_encoder="none"), True, False, os.cpu_count()),
-        (ModelNames(judge="openai:x"), False, False, 16),
-        (ModelNames(controller="openai:x"), False, False, 16),
-        (ModelNames(embedder="cohere:x"), False, False, 16),
-        (ModelNames(cross_encoder="rerank:x"), False, False, 16),
-        (ModelNames(embedder="sentence-transformers:x"), True, True, 16),
+        (ModelNames(judge="openai:x"), False, False, 64),
+        (ModelNames(controller="openai:x"), False, False, 64),
+        (ModelNames(embedder="cohere:x"), False, False, 64),
+        (ModelNames(cross_encoder="rerank:x"), False, False, 64),
+        (ModelNames(embedder="sentence-transformers:x"), True, True, 64),
     ],
 )
 def test_processes_are_for_models_that_are_here_and_light(
