@@ -51,7 +51,8 @@ def measure(folder: Path, url: str, log: Path, embedded: float) -> None:
     print(f"calls          {made:,} made, {distinct:,} distinct: ratio {made / distinct:.4f}")
     print(f"waiting alone  {least:6.1f} s: {distinct:,} x {LATENCY:g} s / {IN_FLIGHT}")
     print(
-        f"bound          {1.15 * least + embedded:6.1f} s: 1.15 x waiting + embedded; kept: {served.wall <= 1.15 * least + embedded}"
+        f"bound          {1.15 * least + embedded:6.1f} s: 1.15 x waiting + embedded; kept: "
+        f"{served.wall <= 1.15 * least + embedded}"
     )
     print(f"overhead       {served.wall / least - 1:6.1%} over waiting alone")
     again = ragsmith(*command, folder=folder)

@@ -14,14 +14,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, Protocol, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ragsmith.batching import Batcher
 from ragsmith.budget import CHARACTERS_A_TOKEN, Budget, tokens_at_most
 from ragsmith.cache import Memo
-from ragsmith.canonical import digest
+from ragsmith.calls import ChatModel, Completion, completes, completion_key, keeps, result_key
 from ragsmith.claims import PAUSE_SECONDS, CallStore, Grouped, claimed, claimed_many
 from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.models import CrossEncoder, Embedder, LanguageModel, Vectors
@@ -29,6 +29,7 @@ from ragsmith.providers import Activity, Provider
 from ragsmith.store_rows import StoredCall
 from ragsmith.tasks import Input, Task
 from ragsmith.usage import ONE_CALL, Meter, Usage
+from ragsmith.views import ChatView, CrossEncoderView, EmbedderView, TaskView
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -40,36 +41,6 @@ TOGETHER = 64
 
 SIDE_BY_SIDE = 64
 """Requests of one technique that wait at once; how many are sent at once is for the provider to say."""
-
-
-@dataclass(frozen=True, slots=True)
-class Completion:
-    """A reply of a chat model."""
-
-    text: str
-    usage: Usage
-
-
-class ChatModel(Protocol):
-    """A model that completes prompts; its replies are paid for, so they are kept for good."""
-
-    @property
-    def id(self) -> str:
-        """Provider, model and sampling: everything but the prompt that determines a reply."""
-        ...
-
-    def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
-        """Reply to ``prompt``.
-
-        Raises:
-            ModelError: no valid reply could be had.
-        """
-        ...
-
-
-def completes(model: object) -> TypeGuard[ChatModel]:
-    """Whether ``model`` is a chat model, which completes prompts, and not one that performs tasks itself."""
-    return hasattr(model, "complete")
 
 
 @dataclass(slots=True)
@@ -124,17 +95,17 @@ class Gateway:
     def language_model(self, model: LanguageModel | ChatModel, meter: Meter) -> LanguageModel:
         """A metered view of a language model."""
         self._watch(model)
-        return _Chat(self, model, meter) if completes(model) else _Tasks(self, model, meter)
+        return ChatView(self, model, meter) if completes(model) else TaskView(self, model, meter)
 
     def embedder(self, model: Embedder, meter: Meter) -> Embedder:
         """A metered view of an embedder."""
         self._watch(model)
-        return _Embedder(self, model, meter)
+        return EmbedderView(self, model, meter)
 
     def cross_encoder(self, model: CrossEncoder, meter: Meter) -> CrossEncoder:
         """A metered view of a cross-encoder."""
         self._watch(model)
-        return _CrossEncoder(self, model, meter)
+        return CrossEncoderView(self, model, meter)
 
     def activity(self) -> Activity:
         """What the providers have done so far, and do now."""
@@ -395,21 +366,6 @@ class Gateway:
         return tuple(self._scores.get_many([(model.id, query, text) for text in texts], compute))
 
 
-def completion_key(model: str, prompt: str, max_tokens: int, sample: int) -> str:
-    """Where a reply is kept: everything that determines it."""
-    return digest("completion", model, prompt, max_tokens, sample)
-
-
-def result_key(kind: str, model: str, text: str, query: str = "text") -> str:
-    """Where a vector or a score of ``text`` is kept; ``query`` is what a score is against, or says how to embed."""
-    return digest(kind, query, model, text)
-
-
-def keeps(model: object) -> bool:
-    """Whether what a model returns is kept on disk: it is paid for, or takes longer to compute than to read."""
-    return hasattr(model, "provider") or bool(getattr(model, "slow", False))
-
-
 def _row(vector: Any) -> str:
     return base64.b64encode(np.asarray(vector, dtype="<f4").tobytes()).decode()
 
@@ -424,69 +380,3 @@ def _readable(task: Task[Any], reply: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _check(task: Task[Any], reply: str) -> None:
-    try:
-        task.parse(reply)
-    except ValueError as error:
-        raise ModelError(f"the reply to {task.name} cannot be read: {error}") from error
-
-
-class _Metered:
-    def __init__(self, gateway: Gateway, model: Any, meter: Meter) -> None:
-        self._gateway = gateway
-        self._model = model
-        self._meter = meter
-
-    @property
-    def id(self) -> str:
-        return str(self._model.id)
-
-
-class _Tasks(_Metered):
-    def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
-        result, usage = self._gateway.perform(self._model, task, sample, inputs)
-        self._meter.add(usage)
-        return result
-
-    def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
-        return tuple(self.run(task, sample=0, **given) for given in inputs)
-
-
-class _Chat(_Metered):
-    def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
-        result, usage = self._asked(task, sample, inputs)
-        self._meter.add(usage)
-        return result
-
-    def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
-        found = self._gateway.side_by_side(lambda given: self._asked(task, 0, given), inputs)
-        for _, usage in found:  # in their order, and in this thread
-            self._meter.add(usage)
-        return tuple(result for result, _ in found)
-
-    def _asked(self, task: Task[T], sample: int, inputs: Mapping[str, Input]) -> tuple[T, Usage]:
-        given = dict(inputs)
-        window = getattr(self._model, "context_window", None)
-        if window is not None:
-            given = self._gateway.within(window - task.max_tokens, task, given)
-        reply, usage = self._gateway.complete(self._model, task, task.render(given), sample)
-        _check(task, reply)  # two tasks may send the same prompt and read the reply differently
-        return task.parse(reply), usage
-
-
-class _Embedder(_Metered):
-    def embed(self, texts: Sequence[str]) -> Vectors:
-        self._meter.texts_embedded += len(texts)
-        return self._gateway.embed(self._model, texts)
-
-    def embed_queries(self, texts: Sequence[str]) -> Vectors:
-        self._meter.texts_embedded += len(texts)
-        return self._gateway.embed(self._model, texts, as_queries=True)
-
-
-class _CrossEncoder(_Metered):
-    def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
-        self._meter.pairs_scored += len(texts)
-        return self._gateway.score(self._model, query, texts)

@@ -16,9 +16,10 @@ from functools import partial
 from typing import Any
 
 from ragsmith.cache import Memo
+from ragsmith.calls import ChatModel, completes, keeps
 from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.families import FAMILIES
-from ragsmith.gateway import ChatModel, Gateway, completes, keeps
+from ragsmith.gateway import Gateway
 from ragsmith.generation import generate
 from ragsmith.genes import Candidate, Gene
 from ragsmith.graph import EntityGraph, build_graph

@@ -18,9 +18,9 @@ from random import Random
 from typing import Any, TypeVar
 
 from ragsmith.budget import Price, Prices
+from ragsmith.calls import ChatModel, completes, completion_key, keeps, result_key
 from ragsmith.claims import CallStore
 from ragsmith.families import FAMILIES
-from ragsmith.gateway import ChatModel, completes, completion_key, keeps, result_key
 from ragsmith.graph import EXTRACT_RELATIONS
 from ragsmith.models import CrossEncoder, Embedder, LanguageModel, Vectors
 from ragsmith.models.extractive import ExtractiveModel

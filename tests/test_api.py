@@ -12,8 +12,8 @@ import yaml
 from fault_replies import chat_reply
 
 import ragsmith
+from ragsmith.calls import Completion
 from ragsmith.errors import UsageError
-from ragsmith.gateway import Completion
 from ragsmith.models import Vectors
 from ragsmith.models.wordllama import WordLlamaEmbedder
 from ragsmith.store import Store

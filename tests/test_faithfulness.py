@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragsmith.calls import Completion
 from ragsmith.errors import ModelError
 from ragsmith.faithfulness import CLAIMS, claims_of, declines, faithfulness_of, support_of, supporting
-from ragsmith.gateway import Completion, Gateway
+from ragsmith.gateway import Gateway
 from ragsmith.generation import NOT_FOUND
 from ragsmith.models.extractive import ExtractiveModel
 from ragsmith.models.wordllama import WordLlamaEmbedder

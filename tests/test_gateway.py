@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragsmith.calls import Completion, result_key
 from ragsmith.errors import ModelError
-from ragsmith.gateway import Completion, Counts, Gateway, result_key
+from ragsmith.gateway import Counts, Gateway
 from ragsmith.models import LanguageModel, Vectors
 from ragsmith.store_rows import StoredCall
 from ragsmith.tasks import Input, Task, text

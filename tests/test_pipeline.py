@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from ragsmith.calls import Completion
 from ragsmith.errors import ModelError, StageFailed
 from ragsmith.families import passage_augment, passage_filter, query_expansion, reranking, retrieval
-from ragsmith.gateway import Completion, Gateway
+from ragsmith.gateway import Gateway
 from ragsmith.genes import Candidate
 from ragsmith.index import Corpus, Index
 from ragsmith.models import CrossEncoder, LanguageModel

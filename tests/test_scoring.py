@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ragsmith.calls import Completion
 from ragsmith.canonical import canonical
 from ragsmith.errors import ModelError
-from ragsmith.gateway import Completion
 from ragsmith.generation import NOT_FOUND
 from ragsmith.genes import Candidate
 from ragsmith.pipeline import Engine, Models, Trace

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsmith.calls import Completion
 from ragsmith.canonical import digest
 from ragsmith.errors import ModelError, ModelUnavailable
-from ragsmith.gateway import Completion
 from ragsmith.models import Vectors
 from ragsmith.providers.redaction import without_known
 from ragsmith.usage import Usage

@@ -18,7 +18,7 @@ from ragsmith.models.wordllama import WordLlamaEmbedder
 from ragsmith.vector_stores import QDRANT
 
 if TYPE_CHECKING:
-    from ragsmith.gateway import ChatModel
+    from ragsmith.calls import ChatModel
     from ragsmith.models import CrossEncoder, Embedder, LanguageModel
     from ragsmith.pipeline import Models
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ragsmith.calls import Completion
 from ragsmith.errors import ModelError
-from ragsmith.gateway import Completion
 from ragsmith.models.openai_endpoint import KEY_VARIABLE, OpenAIEndpoint
 from ragsmith.providers import Policy, Provider, Rejected, Transient
 from ragsmith.providers.redaction import redacted, without_known

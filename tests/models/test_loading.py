@@ -12,8 +12,8 @@ import pytest
 from fault_kinds import Fault
 from fault_server import FaultServer
 
+from ragsmith.calls import completes
 from ragsmith.errors import MissingExtra, ModelError, ModelUnavailable, UsageError
-from ragsmith.gateway import completes
 from ragsmith.models.loading import load_models
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.servers import Server, Servers, server_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def arguments(search_arguments: Callable[..., list[object]], server: FaultServer
     def build(cache: Path | str, number: int = 0) -> list[object]:
         return search_arguments(
             *("--llm", "openai:tiny", "--embedder", "openai:vectors", "--base-url", server.url, "--workers", 16),
-            *("--no-compare", "--max-evaluations", 4, "--quiet"),
+            *("--no-compare", "--max-evaluations", 2, "--quiet"),
             cache=str(cache),
             reports=f"reports{number}",
         )
@@ -46,7 +47,6 @@ def rows(cache: Path | str) -> Rows:
         evaluations = store.evaluations(run.dataset)
         results = store.results_many(row.key for row in evaluations)
         assert store.verify() == []
-    with Store.open(cache, read_only=True) as store:
         return {
             "evaluations": sorted((row.key, canonical(row.configuration)) for row in evaluations),
             "results": sorted(
@@ -54,12 +54,11 @@ def rows(cache: Path | str) -> Rows:
                 for found in results.values()
                 for row in found.values()
             ),
-            "proposals": [canonical(vars_of(row)) for row in store.proposals(run.key)],
+            "proposals": [
+                canonical([row.position, row.step, row.genome, row.evaluation, row.value])
+                for row in store.proposals(run.key)
+            ],
         }
-
-
-def vars_of(row: Any) -> list[Any]:
-    return [row.position, row.step, row.genome, row.evaluation, row.value]
 
 
 def asked_texts(server: FaultServer) -> list[str]:
@@ -78,25 +77,57 @@ def finish(process: subprocess.Popen[str]) -> None:
     assert (process.returncode, err) == (0, "")
 
 
+@dataclass(frozen=True)
+class End:
+    """What a search was sent, and what it leaves."""
+
+    texts: list[str]
+    rows: Rows
+    files: list[bytes]
+
+
+def end(server: FaultServer, cache: Path | str, reports: Path) -> End:
+    files = [(reports / "island" / name).read_bytes() for name in ("winner.yaml", "ranking.csv")]
+    return End(sorted(asked_texts(server)), rows(cache), files)
+
+
+@pytest.fixture(scope="module")
+def kept() -> dict[str, End]:
+    """The end of the search that was alone, once it was run."""
+    return {}
+
+
+@pytest.fixture
+def alone(
+    kept: dict[str, End],
+    ragsmith: Callable[..., Any],
+    arguments: Callable[..., list[object]],
+    server: FaultServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> End:
+    if not kept:
+        monkeypatch.chdir(tmp_path)
+        ended = ragsmith(*arguments("alone.sqlite"))
+        assert (ended.code, ended.err) == (0, "")
+        kept["end"] = end(server, tmp_path / "alone.sqlite", tmp_path / "reports0")
+        server.log.clear()
+    return kept["end"]
+
+
 @pytest.mark.parametrize("processes", [2, 4])
 def test_processes_share_a_cache_and_pay_nothing_twice(
+    alone: End,
     spawn: Spawn,
-    ragsmith: Callable[..., Any],
     arguments: Callable[..., list[object]],
     server: FaultServer,
     place: Path | str,
     tmp_path: Path,
     processes: int,
 ) -> None:
+    assert len(alone.texts) == len(set(alone.texts)) > 100
     started = [spawn(*arguments(place, number)) for number in range(processes)]
     for process in started:
         finish(process)
-    together = asked_texts(server)
-    assert len(together) == len(set(together))
-    server.log.clear()
-    alone = tmp_path / "alone.sqlite"
-    finish(spawn(*arguments(alone, processes)))
-    assert sorted(asked_texts(server)) == sorted(together)
-    assert rows(place) == rows(alone)
-    for name in ("winner.yaml", "ranking.csv"):
-        assert len({(tmp_path / f"reports{n}/island" / name).read_bytes() for n in range(processes + 1)}) == 1
+    for number in range(processes):
+        assert end(server, place, tmp_path / f"reports{number}") == alone
