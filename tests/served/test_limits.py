@@ -53,10 +53,10 @@ def test_calls_stay_within_their_limit_over_resumes_and_end_alike_when_it_is_rai
 ) -> None:
     for _ in range(3):
         ended = ragsmith(*limited("--max-calls", 60))
-        assert (ended.code, len(server.log)) == (1, 60)
+        assert (ended.code, len(server.log)) == (130, 60)
         assert "--max-calls 60" in ended.err
         assert "raise it" in ended.err
-    seen, code = 60, 1
+    seen, code = 60, 130
     for limit in (100, 1000):
         code = ragsmith(*limited("--max-calls", limit)).code
         assert seen < len(server.log) <= limit
@@ -85,7 +85,7 @@ def test_a_killed_run_has_not_forgotten_what_it_sent(
         process.communicate()
     killed = len(server.log)
     assert 40 < killed < 90
-    assert ragsmith(*limited("--max-calls", 90)).code == 1
+    assert ragsmith(*limited("--max-calls", 90)).code == 130
     assert killed <= len(server.log) <= 90
     assert paid_twice(server) <= 64, "what was in flight at each kill"
 
@@ -93,7 +93,7 @@ def test_a_killed_run_has_not_forgotten_what_it_sent(
 def test_tokens_stay_within_their_limit(ragsmith: Callable[..., Any], limited: Arguments, server: FaultServer) -> None:
     for _ in range(2):
         ended = ragsmith(*limited("--max-tokens", 2000))
-        assert ended.code == 1
+        assert ended.code == 130
         assert "--max-tokens 2000" in ended.err
         assert 0 < TOKENS * len(server.log) <= 2000
     seen = len(server.log)
@@ -110,7 +110,7 @@ def test_money_stays_within_its_limit(
     each = (12 * 100 + 3 * 200) / 1_000_000 + 10 / 1000
     for limit in (0.5, 0.5, 0.9):
         ended = ragsmith(*limited("--max-cost", limit, "--prices", prices))
-        assert ended.code == 1
+        assert ended.code == 130
         assert f"--max-cost {limit}" in ended.err
         assert 0 < each * len(server.log) <= limit
     ended = ragsmith(*limited("--max-cost", 100, "--prices", prices))
