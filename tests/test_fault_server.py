@@ -46,8 +46,12 @@ INPUTS: dict[str, Input] = {
 }
 
 
+NO_TASKS = ("ragsmith.__main__", "ragsmith.integrations", "ragsmith.models.llama_index")
+"""Modules that start something, or need an extra."""
+
+
 def tasks() -> list[Task[Any]]:
-    names = [m.name for m in pkgutil.walk_packages(ragsmith.__path__, "ragsmith.") if m.name != "ragsmith.__main__"]
+    names = [m.name for m in pkgutil.walk_packages(ragsmith.__path__, "ragsmith.") if not m.name.startswith(NO_TASKS)]
     found = {v for name in names for v in vars(importlib.import_module(name)).values() if isinstance(v, Task)}
     return sorted(found | {answering(2), revising(2), ranking_of(2), supporting(2)}, key=lambda task: task.name)
 

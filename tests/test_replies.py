@@ -504,12 +504,16 @@ def test_a_reply_is_read_or_refused(task: Task[Any], reply: str, expected: Any) 
         assert task.parse(reply) == expected
 
 
+NO_TASKS = ("ragsmith.__main__", "ragsmith.integrations", "ragsmith.models.llama_index")
+"""Modules that start something, or need an extra."""
+
+
 @cache
 def tasks_of_the_project() -> frozenset[str]:
     modules = [
         importlib.import_module(m.name)
         for m in pkgutil.walk_packages(ragsmith.__path__, "ragsmith.")
-        if m.name != "ragsmith.__main__"
+        if not m.name.startswith(NO_TASKS)
     ]
     constants = [value for module in modules for value in vars(module).values() if isinstance(value, Task)]
     return frozenset(task.name for task in constants) | {"answer", "revise_answer", "rank_passages", "support"}

@@ -115,7 +115,9 @@ def test_money_stays_within_its_limit(
         assert 0 < each * len(server.log) <= limit
     ended = ragsmith(*limited("--max-cost", 100, "--prices", prices))
     assert ended.code == 0
-    assert f"{each * len(server.log):.4f} in money" in ended.out
+    told = re.search(r"([\d.]+) in money", ended.out)
+    assert told
+    assert float(told[1]) >= round(each * len(server.log), 4), "a request that was given up may have been billed"
     assert paid_twice(server) == 0
 
 

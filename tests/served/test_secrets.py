@@ -237,6 +237,7 @@ def test_a_search_that_is_stopped_leaves_no_trace_nor_does_its_log(
 def test_the_password_of_a_database_is_not_said(
     ragsmith: Command, home: Path, searching: list[object], tiny_folder: Path, database: str
 ) -> None:
+    pytest.importorskip("psycopg", reason="needs the extra postgres")
     at = ("--cache", database)
     commands = (
         (*searching, *at),
