@@ -27,7 +27,9 @@ def search(folder: Path, url: str, *limit: str, kill_at: float = math.inf) -> in
             time.sleep(2 * LATENCY)  # until all that was sent is in the server's log
             return None
         time.sleep(0.02)
-    process.communicate()
+    error = process.communicate()[1]
+    if process.returncode not in (0, 2, 130):  # done, refused, paused
+        raise SystemExit(f"exit code {process.returncode}: {error}")
     return process.returncode
 
 

@@ -23,13 +23,14 @@ from ragsmith.evaluate import Evaluation, Evaluator
 from ragsmith.exported_file import FORMAT, METRICS, ExportedFile
 from ragsmith.genes import Candidate, configuration, facing
 from ragsmith.models.given import apart, refuse_absent
-from ragsmith.pipeline import Engine, Trace
+from ragsmith.pipeline import Engine
 from ragsmith.registry import load_techniques
 from ragsmith.runner import evaluate_job
 from ragsmith.scoring import Weights
 from ragsmith.setup import Setup, ordered
 from ragsmith.splits import split
 from ragsmith.store import Store
+from ragsmith.trace import Trace
 from ragsmith.types import Example, Question, Span
 
 TOLERANCE = 1e-9

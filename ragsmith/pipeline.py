@@ -6,17 +6,15 @@ that led there: candidates share all they can, and where two paths produce equal
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ragsmith.cache import Memo
-from ragsmith.calls import ChatModel, completes, keeps
 from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.families import FAMILIES
 from ragsmith.gateway import Gateway
@@ -24,84 +22,11 @@ from ragsmith.generation import generate
 from ragsmith.genes import Candidate, Gene
 from ragsmith.graph import EntityGraph, build_graph
 from ragsmith.index import Corpus, Index
-from ragsmith.models import CrossEncoder, Embedder, LanguageModel
+from ragsmith.model_roles import Models
 from ragsmith.registry import tools_of
-from ragsmith.types import Answer, Fitted, Gold, Hits, Passage, Passages, Prompt, Queries, Question, Rankings
+from ragsmith.trace import Held, Trace, stage_fingerprint
+from ragsmith.types import Fitted, Gold, Hits, Passages, Queries, Question, Rankings
 from ragsmith.usage import Meter, Usage
-from ragsmith.vector_stores import EXACT
-
-
-@dataclass(frozen=True)
-class Models:
-    """The models of a run.
-
-    ``language_model`` writes the answers; ``controller``, the same unless another is given, does what techniques ask;
-    ``judge`` scores answers and is never handed to a technique. ``vectors_at`` says where the embedder's vectors lie
-    (`open_vectors`), which changes no result.
-    """
-
-    language_model: LanguageModel | ChatModel
-    embedder: Embedder
-    cross_encoder: CrossEncoder
-    judge: LanguageModel | ChatModel
-    controller: LanguageModel | ChatModel | None = None
-    vectors_at: str = EXACT
-
-    @property
-    def asked(self) -> LanguageModel | ChatModel:
-        """The model that techniques ask."""
-        return self.controller or self.language_model
-
-    @property
-    def waits(self) -> bool:
-        """Whether a model is somewhere else, or slow, so that processes would not help and threads do."""
-        chats = any(completes(model) for model in (self.language_model, self.asked, self.judge))
-        return chats or keeps(self.embedder) or keeps(self.cross_encoder)
-
-    def all(self) -> tuple[Any, ...]:
-        """Every model, each once."""
-        models = (self.language_model, self.asked, self.judge, self.embedder, self.cross_encoder)
-        return tuple({id(model): model for model in models}.values())
-
-    def ids(self) -> dict[str, str]:
-        """Role to model id."""
-        roles = ("language_model", "embedder", "cross_encoder", "judge")
-        own = {"controller": self.controller.id} if self.controller else {}
-        return {role: getattr(self, role).id for role in roles} | own
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A value, numbered so that equal values have equal numbers."""
-
-    value: Any
-    number: int
-
-
-@dataclass(slots=True)
-class Trace:
-    """What a candidate did with a question, stage by stage."""
-
-    outputs: dict[str, Held] = field(default_factory=dict)
-    usage: dict[str, Usage] = field(default_factory=dict)
-
-    @property
-    def hits(self) -> Hits:
-        """What passed the filter: retrieval is scored on this."""
-        hits: Hits = self.outputs["passage_filter"].value
-        return hits
-
-    @property
-    def prompt(self) -> Prompt:
-        """What the generator read."""
-        prompt: Prompt = self.outputs["prompt_maker"].value
-        return prompt
-
-    @property
-    def answer(self) -> Answer:
-        """What is delivered."""
-        answer: Answer = self.outputs["post_generation"].value
-        return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +197,7 @@ class Engine:
         """Short digest of what a stage's output says, the same in every process: chunk ids in order, or texts."""
         found = self._fingerprints.get(output.number)
         if found is None:
-            found = self._fingerprints[output.number] = _fingerprint(output.value)
+            found = self._fingerprints[output.number] = stage_fingerprint(output.value)
         return found
 
     def call(self, gene: Gene, arguments: Sequence[Any], gold: Gold | None = None) -> tuple[Any, Usage]:
@@ -346,11 +271,3 @@ def failing_as(family: str, technique: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise StageFailed(family, technique, error) from error
-
-
-def _fingerprint(value: Any) -> str:
-    if isinstance(value, Prompt | Answer):
-        parts = [value.text]
-    else:
-        parts = [item.text if isinstance(item, Passage) else item.chunk.id for item in value]
-    return hashlib.blake2b("\0".join(parts).encode(), digest_size=4).hexdigest()

@@ -22,11 +22,11 @@ from ragsmith.calls import ChatModel, completes, completion_key, keeps, result_k
 from ragsmith.claims import CallStore
 from ragsmith.families import FAMILIES
 from ragsmith.graph import EXTRACT_RELATIONS
+from ragsmith.model_roles import Models
 from ragsmith.models import CrossEncoder, Embedder, LanguageModel, Vectors
 from ragsmith.models.extractive import ExtractiveModel
 from ragsmith.models.late_interaction import LateInteractionScorer
 from ragsmith.models.wordllama import WordLlamaEmbedder
-from ragsmith.pipeline import Models
 from ragsmith.run import search
 from ragsmith.run_description import RunSettings
 from ragsmith.setup import Setup, ordered

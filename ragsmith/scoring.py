@@ -28,8 +28,10 @@ from ragsmith.metrics import (
     success_at,
     token_f1,
 )
-from ragsmith.pipeline import Engine, Models, Trace
+from ragsmith.model_roles import Models
+from ragsmith.pipeline import Engine
 from ragsmith.relevance import Relevance
+from ragsmith.trace import Trace
 from ragsmith.types import Answer, Example, Hits, Span
 from ragsmith.usage import Meter
 

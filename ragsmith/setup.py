@@ -22,8 +22,9 @@ from ragsmith.errors import DatasetError, UsageError
 from ragsmith.gateway import Gateway
 from ragsmith.genes import Candidate
 from ragsmith.index import Corpus
+from ragsmith.model_roles import Models
 from ragsmith.models.loading import ModelNames, load_models
-from ragsmith.pipeline import Engine, Models
+from ragsmith.pipeline import Engine
 from ragsmith.relevance import ChunkMap, Relevance
 from ragsmith.splits import folds, split
 from ragsmith.types import Dataset, Example

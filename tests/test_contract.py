@@ -22,11 +22,12 @@ from ragsmith.fitting import solve
 from ragsmith.gateway import Gateway
 from ragsmith.genes import Candidate, Fit, Gene
 from ragsmith.index import Corpus
+from ragsmith.model_roles import Models
 from ragsmith.models.extractive import ExtractiveModel
 from ragsmith.models.late_interaction import LateInteractionScorer
 from ragsmith.models.loading import ModelNames, load_models
 from ragsmith.models.wordllama import WordLlamaEmbedder
-from ragsmith.pipeline import Engine, Models
+from ragsmith.pipeline import Engine
 from ragsmith.registry import TOOLS, Family, Technique, load_techniques
 from ragsmith.setup import Setup
 from ragsmith.space import Genome, load_space, make_gene

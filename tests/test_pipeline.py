@@ -13,9 +13,10 @@ from ragsmith.families import passage_augment, passage_filter, query_expansion, 
 from ragsmith.gateway import Gateway
 from ragsmith.genes import Candidate
 from ragsmith.index import Corpus, Index
+from ragsmith.model_roles import Models
 from ragsmith.models import CrossEncoder, LanguageModel
 from ragsmith.models.loading import ModelNames, load_models
-from ragsmith.pipeline import Engine, Models
+from ragsmith.pipeline import Engine
 from ragsmith.registry import Technique
 from ragsmith.space import make_gene
 from ragsmith.tasks import Task, text

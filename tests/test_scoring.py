@@ -15,7 +15,8 @@ from ragsmith.canonical import canonical
 from ragsmith.errors import ModelError
 from ragsmith.generation import NOT_FOUND
 from ragsmith.genes import Candidate
-from ragsmith.pipeline import Engine, Models, Trace
+from ragsmith.model_roles import Models
+from ragsmith.pipeline import Engine
 from ragsmith.scoring import (
     Weights,
     fitness,
@@ -26,6 +27,7 @@ from ragsmith.scoring import (
     retrieval_score,
 )
 from ragsmith.setup import Setup
+from ragsmith.trace import Trace
 from ragsmith.types import Answer, Chunk, Hit, Hits, Question, Scale
 from ragsmith.usage import Usage
 

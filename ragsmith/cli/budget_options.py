@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from ragsmith.budget import Limits, Prices
-    from ragsmith.pipeline import Models
+    from ragsmith.model_roles import Models
 
 MaxCallsOption = Annotated[
     int | None, typer.Option("--max-calls", help="Most requests to send to servers, over all resumes of the search.")

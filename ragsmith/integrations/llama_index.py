@@ -10,7 +10,7 @@ from ragsmith.canonical import digest
 from ragsmith.errors import MissingExtra, UsageError
 from ragsmith.exported import Pipeline
 from ragsmith.integrations.llama_index_documents import WrittenDocuments, dataset_from_documents, write_documents
-from ragsmith.pipeline import Trace
+from ragsmith.trace import Trace
 from ragsmith.types import Passages, Question, Span
 
 try:

@@ -19,8 +19,8 @@ from ragsmith.vector_stores import QDRANT
 
 if TYPE_CHECKING:
     from ragsmith.calls import ChatModel
+    from ragsmith.model_roles import Models
     from ragsmith.models import CrossEncoder, Embedder, LanguageModel
-    from ragsmith.pipeline import Models
 
 __all__ = ["Loader", "ModelName", "ModelNames", "load_models"]
 
@@ -64,7 +64,7 @@ def load_models(names: ModelNames, texts: Sequence[str], given: Mapping[str, Any
             what there is.
         MissingExtra: a package is not installed.
     """
-    from ragsmith.pipeline import Models  # noqa: PLC0415  the pipeline imports the protocols of this package
+    from ragsmith.model_roles import Models  # noqa: PLC0415  the pipeline imports the protocols of this package
 
     names.check()
     if names.vectors_at.startswith(f"{QDRANT}:"):

@@ -36,10 +36,11 @@ from ragsmith.integrations.llama_index import (
     dataset_from_documents,
     write_documents,
 )
+from ragsmith.model_roles import Models
 from ragsmith.models.late_interaction import LateInteractionScorer
 from ragsmith.models.llama_index import LlamaIndexChat, LlamaIndexEmbedder
 from ragsmith.models.wordllama import WordLlamaEmbedder
-from ragsmith.pipeline import Engine, Models
+from ragsmith.pipeline import Engine
 from ragsmith.setup import Setup
 from ragsmith.types import Hits, Modality, Question
 

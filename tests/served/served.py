@@ -16,9 +16,9 @@ from fault_kinds import Fault, Sent, endpoint
 from fault_server import FaultServer, Request
 
 from ragsmith.canonical import canonical
+from ragsmith.model_roles import Models
 from ragsmith.models.kinds import LATE_INTERACTION, WORDLLAMA
 from ragsmith.models.loading import Loader, ModelName, ModelNames
-from ragsmith.pipeline import Models
 from ragsmith.run import Outcome, search
 from ragsmith.run_description import RunSettings
 from ragsmith.setup import Setup
