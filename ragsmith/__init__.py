@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ragsmith.api import report, search
     from ragsmith.datasets import load_dataset
     from ragsmith.exported import Pipeline
-    from ragsmith.models.loading import ModelNames
+    from ragsmith.models.names import ModelName, ModelNames
     from ragsmith.run_description import RunSettings
     from ragsmith.scoring import Weights
     from ragsmith.space import load_space
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "GeneticSettings",
+    "ModelName",
     "ModelNames",
     "Pipeline",
     "RunSettings",
@@ -37,7 +38,8 @@ __all__ = [
 
 _HOME = {
     "GeneticSettings": "ragsmith.strategies",
-    "ModelNames": "ragsmith.models.loading",
+    "ModelName": "ragsmith.models.names",
+    "ModelNames": "ragsmith.models.names",
     "Pipeline": "ragsmith.exported",
     "RunSettings": "ragsmith.run_description",
     "Weights": "ragsmith.scoring",

@@ -219,7 +219,8 @@ PROCESSES = ("test_resume.py", "test_runner.py", "test_store_files.py", "test_op
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that start processes can be left out: ``pytest -m "not processes"`` is the quick suite."""
     for item in items:
-        if item.path.name in PROCESSES or "spawn" in getattr(item, "fixturenames", ()):
+        elsewhere = {"served", "integrations"} & set(item.path.parts)  # servers, and what waits for them
+        if elsewhere or item.path.name in PROCESSES or "spawn" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.processes)
 
 
