@@ -189,8 +189,8 @@ def report(found: Sequence[Measured]) -> Iterator[str]:
         "Differences are paired by question, with a bootstrap interval of 95 % and a sign-flip p. Verdicts are passed "
         f"on the {len(claims)} claims, with p adjusted by Holm over them; the other rows are for orientation, with raw "
         "p and no verdict. Which comparisons count as claims was settled after a first run of these tables had been "
-        "seen, so the family is not one that was fixed beforehand. Questions on one page of TAT-QA are treated as independent, which they are not quite: its "
-        "intervals are somewhat too narrow."
+        "seen, so the family is not one that was fixed beforehand. Questions on one page of TAT-QA are treated as "
+        "independent, which they are not quite: its intervals are somewhat too narrow."
     )
     yield from ("", "## Do the claims hold here?", "")
     head = ["claim", "on", "change", "of", "by", "difference", "95 %", "differ", "adjusted p", "here"]
