@@ -17,11 +17,11 @@ types:
     mypy
 
 docs:
-    python -m ragsmith.documentation --check
+    python tools/documentation.py --check
 
 # write the generated parts of README.md again
 catalogue:
-    python -m ragsmith.documentation
+    python tools/documentation.py
 
 bench:
     for file in benchmarks/bench_*.py; do python $file; done

@@ -3,12 +3,12 @@
 import tempfile
 from pathlib import Path
 
+from ragsmith.evaluation.testbed import CHUNK_SIZE, prepare
 from ragsmith.models.loading import ModelNames
-from ragsmith.run import search
-from ragsmith.run_description import RunSettings
-from ragsmith.setup import CHUNK_SIZE, prepare
-from ragsmith.space import load_space
-from ragsmith.store import Store
+from ragsmith.pipelines.space import load_space
+from ragsmith.runs.record import RunSettings
+from ragsmith.runs.run import search
+from ragsmith.store.store import Store
 
 BILLED = {"language_model": "calls", "embedder": "texts_embedded", "cross_encoder": "pairs_scored"}
 

@@ -6,14 +6,14 @@ from itertools import groupby
 from pathlib import Path
 from statistics import mean
 
-from ragsmith.chunking import chunk_documents
-from ragsmith.datasets import load_dataset
-from ragsmith.gateway import Gateway
-from ragsmith.models.extractive import ExtractiveModel
-from ragsmith.models.wordllama import WordLlamaEmbedder
+from ragsmith.datasets.chunking.chunking import chunk_documents
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.gateway.gateway import Gateway
+from ragsmith.models.embedded.extractive import ExtractiveModel
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.models.usage import Meter
 from ragsmith.techniques.pre_embedding.cross_document import cross_document
 from ragsmith.types import Chunk, Chunks, Document, Entries
-from ragsmith.usage import Meter
 
 DOCUMENTS = 200
 ADDITIONS = 20

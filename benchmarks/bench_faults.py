@@ -14,15 +14,15 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "served")]
+sys.path[:0] = [str(ROOT / "tests" / "support")]
 
 from commands import ragsmith  # noqa: E402
 from fault_kinds import Fault  # noqa: E402
 from served import PASSING, Left, Ruled, failures, left, passing, said  # noqa: E402
 
-from ragsmith.datasets import load_dataset  # noqa: E402
-from ragsmith.splits import split  # noqa: E402
-from ragsmith.store import Store  # noqa: E402
+from ragsmith.datasets.dataset import load_dataset  # noqa: E402
+from ragsmith.datasets.splits import split  # noqa: E402
+from ragsmith.store.store import Store  # noqa: E402
 
 EVALUATIONS = sys.argv[1] if len(sys.argv) > 1 else "8"
 SEARCH = (

@@ -9,9 +9,9 @@ from statistics import fmean
 import numpy as np
 from large_corpus import large_index, show, timed
 
-from ragsmith.chunk_graph import ChunkGraph, chunk_graph
-from ragsmith.models.wordllama import WordLlamaEmbedder
-from ragsmith.places import best_places
+from ragsmith.index.chunk_graph import ChunkGraph, chunk_graph
+from ragsmith.index.top import best_places
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.techniques.retrieval.graph_ppr import MOST, graph_ppr
 from ragsmith.techniques.retrieval.hybrid import hybrid
 

@@ -2,11 +2,11 @@
 
 import statistics
 
-from ragsmith.datasets import load_dataset
-from ragsmith.index import Index
-from ragsmith.metrics import recall_at
-from ragsmith.models.wordllama import WordLlamaEmbedder
-from ragsmith.setup import Setup
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.evaluation.metrics import recall_at
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.index.index import Index
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.types import IndexEntry
 
 law = Setup(load_dataset("law"))

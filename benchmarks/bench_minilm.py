@@ -7,10 +7,10 @@ import sys
 import time
 from pathlib import Path
 
-from ragsmith.index import Index
-from ragsmith.metrics import ndcg_at, recall_at, reciprocal_rank
-from ragsmith.models.fixed_shapes import allowed_cores
-from ragsmith.models.sentence_transformers import SentenceTransformersEmbedder
+from ragsmith.evaluation.metrics import ndcg_at, recall_at, reciprocal_rank
+from ragsmith.index.index import Index
+from ragsmith.models.local.fixed_shapes import allowed_cores
+from ragsmith.models.local.sentence_transformers import SentenceTransformersEmbedder
 from ragsmith.types import Chunk, IndexEntry
 
 LAW = Path(__file__).resolve().parents[2] / "shared" / "data" / "ragsmith_law_10"

@@ -18,17 +18,17 @@ from pathlib import Path
 
 from commands import ragsmith
 
-from ragsmith.baselines import baseline
-from ragsmith.evaluate import Evaluator
-from ragsmith.exported import Pipeline
-from ragsmith.genes import Candidate
-from ragsmith.run import search
-from ragsmith.run_description import RunSettings
-from ragsmith.setup import Setup
-from ragsmith.space import label, load_space
-from ragsmith.splits import folds, split
-from ragsmith.statistics import holm, paired, verdict
-from ragsmith.store import Store
+from ragsmith.datasets.splits import folds, split
+from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.statistics import holm, paired, verdict
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.pipelines.genes import Candidate
+from ragsmith.pipelines.space import label, load_space
+from ragsmith.runs.baselines import baseline
+from ragsmith.runs.pipeline import Pipeline
+from ragsmith.runs.record import RunSettings
+from ragsmith.runs.run import search
+from ragsmith.store.store import Store
 from ragsmith.strategies.genetic import GeneticSettings
 from ragsmith.types import Example
 

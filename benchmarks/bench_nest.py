@@ -7,8 +7,8 @@ from statistics import fmean
 
 from large_corpus import large_index, show, timed
 
-from ragsmith.models.wordllama import WordLlamaEmbedder
-from ragsmith.scopes import scopes
+from ragsmith.index.scopes import scopes
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.techniques.retrieval.hybrid import hybrid
 from ragsmith.techniques.retrieval.nest import nest, pool
 

@@ -17,23 +17,23 @@ from pathlib import Path
 
 from papers_rows import FLAT, NAIVE, ROWS, Options, Row
 
-from ragsmith.datasets import make_dataset
-from ragsmith.differences import difference
+from ragsmith.datasets.dataset import make_dataset
+from ragsmith.datasets.importers import import_hotpotqa, import_tatqa
+from ragsmith.datasets.splits import split
 from ragsmith.errors import SpaceError
-from ragsmith.evaluate import Evaluation, Evaluator
-from ragsmith.families import FAMILIES
-from ragsmith.genes import Candidate
-from ragsmith.importers import import_hotpotqa, import_tatqa
-from ragsmith.metrics import recall_at
-from ragsmith.registry import load_techniques
-from ragsmith.setup import Setup, ordered
-from ragsmith.space import label, make_gene
-from ragsmith.splits import split
-from ragsmith.statistics import Paired, holm, paired, verdict
-from ragsmith.store import Store
+from ragsmith.evaluation.evaluator import Evaluation, Evaluator
+from ragsmith.evaluation.metrics import recall_at
+from ragsmith.evaluation.statistics import Paired, holm, paired, verdict
+from ragsmith.evaluation.testbed import Setup, ordered
+from ragsmith.models.usage import Meter
+from ragsmith.pipelines.differences import difference
+from ragsmith.pipelines.genes import Candidate
+from ragsmith.pipelines.space import label, make_gene
+from ragsmith.store.store import Store
+from ragsmith.techniques.families import FAMILIES
+from ragsmith.techniques.registry import load_techniques
 from ragsmith.techniques.retrieval.nest import pool
 from ragsmith.types import Dataset, Hits
-from ragsmith.usage import Meter
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 QUESTIONS = 300

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from served import ROOT, Rows, again, asked, outputs_of, rows_of, served_by, serving, start
 
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT / "tests" / "support"))
 from postgres_server import missing, postgres
 
 LATENCY = 0.1

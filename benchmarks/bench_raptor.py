@@ -5,16 +5,16 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from ragsmith.chunking import chunk_documents
-from ragsmith.clustering import COVARIANCES
-from ragsmith.datasets import load_dataset
-from ragsmith.gateway import Gateway
-from ragsmith.importers.ragsmith_layout import import_ragsmith_layout
-from ragsmith.models.extractive import ExtractiveModel
-from ragsmith.models.wordllama import WordLlamaEmbedder
+from ragsmith.datasets.chunking.chunking import chunk_documents
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.datasets.importers.ragsmith_layout import import_ragsmith_layout
+from ragsmith.gateway.gateway import Gateway
+from ragsmith.index.clustering import COVARIANCES
+from ragsmith.models.embedded.extractive import ExtractiveModel
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.models.usage import Meter
 from ragsmith.techniques.pre_embedding.raptor import raptor
 from ragsmith.types import Chunk, Document
-from ragsmith.usage import Meter
 
 CHUNKS = 2000
 SIZES = (900, 600, 450, 300, 200)

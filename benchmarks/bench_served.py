@@ -2,8 +2,8 @@
 
     python benchmarks/bench_served.py [LATENCY [SPACE]]
 
-The server is `tests/fault_server.py` in a process of its own. The bound is 1.15 x (distinct calls x latency / 32) plus
-the wall time of the same search on the embedded models, run first.
+The server is `tests/support/fault_server.py` in a process of its own. The bound is
+1.15 x (distinct calls x latency / 32) plus the wall time of the same search on the embedded models, run first.
 """
 
 import json
@@ -19,7 +19,7 @@ from commands import ragsmith
 LATENCY = float(sys.argv[1]) if len(sys.argv) > 1 else 0.2
 SPACE = sys.argv[2] if len(sys.argv) > 2 else "default"
 IN_FLIGHT = 32
-SERVER = Path(__file__).resolve().parent.parent / "tests" / "fault_server.py"
+SERVER = Path(__file__).resolve().parent.parent / "tests" / "support" / "fault_server.py"
 SEARCH = ("search", "--dataset", "law", "--space", SPACE, "--json")
 
 

@@ -4,11 +4,11 @@ import statistics
 import sys
 from dataclasses import replace
 
-from ragsmith.datasets import load_dataset
-from ragsmith.runner import evaluate_job
-from ragsmith.scoring import fitness
-from ragsmith.setup import Setup
-from ragsmith.space import load_space
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.evaluation.scoring import fitness
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.threads import evaluate_job
+from ragsmith.pipelines.space import load_space
 from ragsmith.strategies import PRESETS, make_strategy
 
 BUDGET = 146

@@ -14,9 +14,9 @@ from itertools import count
 from pathlib import Path
 from statistics import median
 
-from ragsmith.chunking import chunk_documents
-from ragsmith.datasets import load_dataset
-from ragsmith.index import Index
+from ragsmith.datasets.chunking.chunking import chunk_documents
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.index.index import Index
 from ragsmith.techniques.pre_embedding.none import none
 from ragsmith.types import Chunk, Document
 

@@ -41,7 +41,14 @@ def environment() -> dict[str, str]:
 @contextmanager
 def serving(log: Path, latency: float) -> Iterator[str]:
     """The base URL of a server that replies after ``latency`` seconds and writes a line to ``log`` for each request."""
-    command = [sys.executable, str(ROOT / "tests/fault_server.py"), "--latency", str(latency), "--log", str(log)]
+    command = [
+        sys.executable,
+        str(ROOT / "tests/support/fault_server.py"),
+        "--latency",
+        str(latency),
+        "--log",
+        str(log),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:

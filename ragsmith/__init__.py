@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ragsmith.api import report, search
-    from ragsmith.datasets import load_dataset
-    from ragsmith.exported import Pipeline
+    from ragsmith.datasets.dataset import load_dataset
+    from ragsmith.evaluation.scoring import Weights
     from ragsmith.models.names import ModelName, ModelNames
-    from ragsmith.run_description import RunSettings
-    from ragsmith.scoring import Weights
-    from ragsmith.space import load_space
+    from ragsmith.pipelines.space import load_space
+    from ragsmith.runs.pipeline import Pipeline
+    from ragsmith.runs.record import RunSettings
     from ragsmith.strategies import GeneticSettings
 
 __version__ = "0.1.0"
@@ -40,11 +40,11 @@ _HOME = {
     "GeneticSettings": "ragsmith.strategies",
     "ModelName": "ragsmith.models.names",
     "ModelNames": "ragsmith.models.names",
-    "Pipeline": "ragsmith.exported",
-    "RunSettings": "ragsmith.run_description",
-    "Weights": "ragsmith.scoring",
-    "load_dataset": "ragsmith.datasets",
-    "load_space": "ragsmith.space",
+    "Pipeline": "ragsmith.runs.pipeline",
+    "RunSettings": "ragsmith.runs.record",
+    "Weights": "ragsmith.evaluation.scoring",
+    "load_dataset": "ragsmith.datasets.dataset",
+    "load_space": "ragsmith.pipelines.space",
     "report": "ragsmith.api",
     "search": "ragsmith.api",
 }

@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ragsmith.exporting import write_winner
+from ragsmith.evaluation.testbed import CHUNK_SIZE, prepare
 from ragsmith.models.given import apart
 from ragsmith.models.loading import ModelNames
+from ragsmith.pipelines.space import load_space
 from ragsmith.reporting import write_report
-from ragsmith.run import Outcome
-from ragsmith.run import search as run_search
-from ragsmith.run_description import RunSettings
-from ragsmith.setup import CHUNK_SIZE, prepare
-from ragsmith.space import load_space
-from ragsmith.store import Store
+from ragsmith.runs.record import RunSettings
+from ragsmith.runs.run import Outcome
+from ragsmith.runs.run import search as run_search
+from ragsmith.runs.winner import write_winner
+from ragsmith.store.store import Store
 
 
 def search(
@@ -32,9 +32,9 @@ def search(
     """Search ``space`` for the best pipeline on ``dataset``, going on from what ``cache`` holds.
 
     ``models`` are names, or by role a name or an object: a LlamaIndex ``LLM`` or ``BaseEmbedding``, or anything with
-    the protocol that its role has in `ragsmith.models` or `ragsmith.gateway`, whose ``id`` says what its results depend
-    on. Objects are asked from ``workers`` threads at once; what they return is kept on disk if they are chat models, or
-    have an attribute ``slow`` that is true. `Pipeline.load` must be handed them again.
+    the protocol that its role has in `ragsmith.models`, whose ``id`` says what its results depend on. Objects are asked
+    from ``workers`` threads at once; what they return is kept on disk if they are chat models, or have an attribute
+    ``slow`` that is true. `Pipeline.load` must be handed them again.
 
     ``winner`` names a file for the winning pipeline. ``workers`` is questions in flight for models that are elsewhere,
     and processes for the embedded ones: every core unless given. A script that uses more than one process needs the

@@ -15,7 +15,9 @@ from pathlib import Path
 
 from ragsmith.errors import UsageError
 
-DECLARATIVE = frozenset({"ragsmith", "ragsmith.errors", "ragsmith.families", "ragsmith.registry", "ragsmith.code"})
+DECLARATIVE = frozenset(
+    {"ragsmith", "ragsmith.errors", "ragsmith.techniques.families", "ragsmith.techniques.registry", "ragsmith.code"}
+)
 """Modules that declare, and cannot change what a technique returns."""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
-from ragsmith.tasks import Input, Task
+from ragsmith.models.tasks import Input, Task
 from ragsmith.types import Chunk, Chunks, Document, Hit, Hits, Queries, Rankings, Scale
 
 T = TypeVar("T")

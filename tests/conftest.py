@@ -27,12 +27,12 @@ from postgres_server import Server, missing, postgres
 # threads that wait for each other cost far more than they save on matrices as small as these; set before numpy is read
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ.get("OPENBLAS_NUM_THREADS", "1")
 
-from ragsmith.datasets import load_dataset
-from ragsmith.genes import Candidate
-from ragsmith.registry import Family, Fitting, Technique, load_techniques
-from ragsmith.setup import Setup
-from ragsmith.space import Space, load_space, read_configuration
-from ragsmith.store import Store
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.pipelines.genes import Candidate
+from ragsmith.pipelines.space import Space, load_space, read_configuration
+from ragsmith.store.store import Store
+from ragsmith.techniques.registry import Family, Fitting, Technique, load_techniques
 
 CHUNK_SIZE = 100
 

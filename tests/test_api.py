@@ -12,12 +12,12 @@ import yaml
 from fault_replies import chat_reply
 
 import ragsmith
-from ragsmith.calls import Completion
 from ragsmith.errors import UsageError
-from ragsmith.models import Vectors
-from ragsmith.models.wordllama import WordLlamaEmbedder
-from ragsmith.store import Store
-from ragsmith.usage import Usage
+from ragsmith.models.calls import Completion
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.models.protocols import Vectors
+from ragsmith.models.usage import Usage
+from ragsmith.store.store import Store
 
 SETTINGS = ragsmith.RunSettings(
     genetic=ragsmith.GeneticSettings(population=4, generations=1, elitism=1), max_evaluations=4, compare=False

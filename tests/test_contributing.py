@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ragsmith.baselines import baseline
-from ragsmith.datasets import load_dataset
-from ragsmith.families import FAMILIES, passage_filter
-from ragsmith.genes import Gene
-from ragsmith.setup import Setup
-from ragsmith.space import load_space
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.pipelines.genes import Gene
+from ragsmith.pipelines.space import load_space
+from ragsmith.runs.baselines import baseline
+from ragsmith.techniques.families import FAMILIES, passage_filter
 from ragsmith.types import Chunk, Hit, Question, Scale
 
 TEXT = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -12,17 +12,18 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import fault_server
 import pytest
 from fault_replies import chat_reply, vector
 from fault_server import FaultServer, Request
 
 import ragsmith
-from ragsmith.blocks import numbered
-from ragsmith.faithfulness import supporting
-from ragsmith.generation import answering
-from ragsmith.tasks import Input, Task
+from ragsmith.evaluation.faithfulness import supporting
+from ragsmith.models.tasks import Input, Task
+from ragsmith.techniques.generation import answering
 from ragsmith.techniques.post_generation.reflection_revising import revising
 from ragsmith.techniques.reranking.llm import ranking_of
+from ragsmith.text.blocks import numbered
 
 PASSAGES = (
     "The ferry to Marrow leaves from the north quay at seven. It costs three shillings [4].",
@@ -120,7 +121,7 @@ def test_early_requests_are_those_that_came_during_a_pause() -> None:
 
 
 def test_it_runs_by_itself(tmp_path: Path) -> None:
-    command = [sys.executable, str(Path(__file__).with_name("fault_server.py")), "--log", str(tmp_path / "log")]
+    command = [sys.executable, str(Path(fault_server.__file__)), "--log", str(tmp_path / "log")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         url = process.stdout.readline().strip()

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+from documentation import README, rendered
 
-from ragsmith.documentation import README, rendered
-from ragsmith.space import load_space
+from ragsmith.pipelines.space import load_space
 
 ROOT = README.parent
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragsmith.tasks import Task, text
+from ragsmith.models.tasks import Task, text
 from ragsmith.testing import ScriptedModel, example_chunks, example_documents, fake_search, hits_of
 from ragsmith.types import Scale
 

@@ -9,6 +9,16 @@ import signal
 import sys
 from types import TracebackType
 
+from ragsmith.cli import (  # noqa: F401  # isort: skip  each adds its commands to `app`, in the order of --help
+    audit,
+    techniques,
+    dataset,
+    models,
+    plan,
+    results,
+    search,
+    ask,
+)
 from ragsmith.cli.app import app
 from ragsmith.errors import RagsmithError, UsageError
 
@@ -48,7 +58,7 @@ def _say_unexpected(kind: type[BaseException], error: BaseException, trace: Trac
     """Print a traceback as Python does, without secrets."""
     import traceback
 
-    from ragsmith.providers.redaction import redacted
+    from ragsmith.text.redaction import redacted
 
     print(redacted("".join(traceback.format_exception(kind, error, trace))), end="", file=sys.stderr)
 
@@ -64,7 +74,7 @@ def _is_full(error: OSError) -> bool:
 
 
 def _complain(error: RagsmithError, code: int) -> int:
-    from ragsmith.providers.redaction import redacted
+    from ragsmith.text.redaction import redacted
 
     for line in redacted(str(error)).splitlines():
         print(f"error: {line}", file=sys.stderr)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from ragsmith.budget import Limits, Prices
-    from ragsmith.model_roles import Models
+    from ragsmith.gateway.budget import Limits, Prices
+    from ragsmith.models.roles import Models
 
 MaxCallsOption = Annotated[
     int | None, typer.Option("--max-calls", help="Most requests to send to servers, over all resumes of the search.")
@@ -31,7 +31,7 @@ def limits_of(max_calls: int | None, max_tokens: int | None, max_cost: float | N
     Raises:
         UsageError: one is not above 0.
     """
-    from ragsmith.budget import Limits
+    from ragsmith.gateway.budget import Limits
 
     return Limits(max_calls, max_tokens, max_cost)
 
@@ -42,8 +42,8 @@ def prices_of(file: Path | None, limits: Limits, models: Models) -> Prices:
     Raises:
         UsageError: the file is wrong, or a limit on cost stands beside a model whose price nobody said.
     """
-    from ragsmith.budget import Prices, read_prices
     from ragsmith.errors import UsageError
+    from ragsmith.gateway.budget import Prices, read_prices
 
     prices = Prices() if file is None else read_prices(file)
     if limits.cost is not None:

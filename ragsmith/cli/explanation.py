@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from types import CodeType, FunctionType
 from typing import Any
 
-from ragsmith.registry import Technique
-from ragsmith.tasks import Task
-from ragsmith.text import sentences
+from ragsmith.models.tasks import Task
+from ragsmith.techniques.registry import Technique
+from ragsmith.text.words import sentences
 
 WIDTH = 100
 

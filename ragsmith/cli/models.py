@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ragsmith.cli.app import JsonOption, app, say, say_json, table
+from ragsmith.cli.app import app
 from ragsmith.cli.model_options import (
     BaseUrlOption,
     ControllerOption,
@@ -19,6 +19,7 @@ from ragsmith.cli.model_options import (
     choose,
     named,
 )
+from ragsmith.cli.output import JsonOption, say, say_json, table
 
 if TYPE_CHECKING:
     from ragsmith.models.checking import Checked

@@ -7,14 +7,14 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from ragsmith.cli.app import note
+from ragsmith.cli.output import note
 
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from ragsmith.run import Pulse, Step
-    from ragsmith.setup import Setup
+    from ragsmith.evaluation.testbed import Setup
+    from ragsmith.runs.run import Pulse, Step
 
 EVERY_SECONDS = 10.0
 """How often a JSON line tells how far a batch is."""
@@ -65,7 +65,7 @@ class Progress:
 
     def step(self, step: Step) -> None:
         """Say how a step ended."""
-        from ragsmith.space import label
+        from ragsmith.pipelines.space import label
 
         said = ""
         if step.best is not None and step.best_candidate is not None:

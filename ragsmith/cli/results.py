@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ragsmith.cli.app import CACHE, REPORTS, CacheOption, DatasetOption, JsonOption, app, say, say_json, table
+from ragsmith.cli.app import app
+from ragsmith.cli.output import CACHE, REPORTS, CacheOption, DatasetOption, JsonOption, say, say_json, table
 
 HIDDEN = "***"
 """What stands for a password in the name of a cache."""
 
 if TYPE_CHECKING:
     from ragsmith.integrations.optuna import Mirror
-    from ragsmith.store import RunRow, Store
+    from ragsmith.store.store import RunRow, Store
 
 
 def _open(cache: str, *, read_only: bool = True) -> Store:
     from ragsmith.errors import UsageError
-    from ragsmith.store import Store
+    from ragsmith.store.store import Store
 
     if "://" not in cache and not Path(cache).exists():
         raise UsageError(f"there is no cache {cache!r}: run a search first, or name its cache with --cache")
@@ -34,7 +35,7 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Write the report of each data set in the cache, and how they compare."""
-    from ragsmith.datasets import load_dataset
+    from ragsmith.datasets.dataset import load_dataset
     from ragsmith.reporting import domain_json, summary_lines, write_report
 
     if dataset is not None and Path(dataset).is_dir():  # as it was given to the search
@@ -61,7 +62,7 @@ def export(
     run: Annotated[str | None, typer.Option(help="A run's key (see `ragsmith runs`). [default: the latest]")] = None,
 ) -> None:
     """Write the winner of a search as YAML."""
-    from ragsmith.exporting import run_setup, write_winner
+    from ragsmith.runs.winner import run_setup, write_winner
 
     with _open(cache) as store:
         key, setup = run_setup(store, dataset, run)

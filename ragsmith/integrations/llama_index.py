@@ -6,11 +6,11 @@ import asyncio
 from typing import Any
 from uuid import UUID
 
-from ragsmith.canonical import digest
+from ragsmith.digest import digest
 from ragsmith.errors import MissingExtra, UsageError
-from ragsmith.exported import Pipeline
 from ragsmith.integrations.llama_index_documents import WrittenDocuments, dataset_from_documents, write_documents
-from ragsmith.trace import Trace
+from ragsmith.pipelines.trace import Trace
+from ragsmith.runs.pipeline import Pipeline
 from ragsmith.types import Passages, Question, Span
 
 try:

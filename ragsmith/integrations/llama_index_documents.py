@@ -11,14 +11,14 @@ from itertools import count
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
-from ragsmith.dataset_documents import FOLDER, default_title, document_file, read_documents
-from ragsmith.dataset_manifest import FILE as MANIFEST
-from ragsmith.dataset_manifest import read_manifest, written
-from ragsmith.datasets import make_dataset
-from ragsmith.document_kinds import kind_of
+from ragsmith.datasets.dataset import make_dataset
+from ragsmith.datasets.documents import FOLDER, default_title, document_file, read_documents
+from ragsmith.datasets.importers.imported import about
+from ragsmith.datasets.kinds import kind_of
+from ragsmith.datasets.manifest import FILE as MANIFEST
+from ragsmith.datasets.manifest import read_manifest, written
 from ragsmith.errors import DatasetError, UsageError
-from ragsmith.importers.imported import about
-from ragsmith.strict_text import FORBIDDEN, TextError
+from ragsmith.text.files import FORBIDDEN, TextError
 from ragsmith.types import Dataset, Document, Modality
 
 if TYPE_CHECKING:

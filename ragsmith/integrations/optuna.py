@@ -22,12 +22,12 @@ from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 
 from ragsmith.errors import UsageError
-from ragsmith.evaluate import evaluation_of
-from ragsmith.families import FAMILIES
+from ragsmith.evaluation.evaluator import evaluation_of
+from ragsmith.evaluation.scoring import Weights
 from ragsmith.integrations.optuna_tables import StudyTables, agrees, study_tables
-from ragsmith.scoring import Weights
-from ragsmith.store import ProposalRow, RunRow, Store
+from ragsmith.store.store import ProposalRow, RunRow, Store
 from ragsmith.strategies.tpe import quiet
+from ragsmith.techniques.families import FAMILIES
 
 NAMED = "ragsmith "
 """How the name of a study of ours begins."""

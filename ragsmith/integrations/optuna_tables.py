@@ -28,7 +28,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 
 from ragsmith.errors import StoreError
-from ragsmith.store_engine import file_engine, server_engine, speaking_of
+from ragsmith.store.engine import file_engine, server_engine, speaking_of
 
 TIMEOUT = 30.0
 BATCH = 250

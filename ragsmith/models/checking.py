@@ -11,7 +11,7 @@ from ragsmith.errors import RagsmithError
 from ragsmith.models.kinds import NONE
 from ragsmith.models.loading import Loader
 from ragsmith.models.names import ModelName, ModelNames
-from ragsmith.providers import redacted
+from ragsmith.text.redaction import redacted
 
 WORD = "ready"
 PROMPT = f"Reply with the word {WORD}."

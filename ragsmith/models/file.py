@@ -24,9 +24,9 @@ from typing import Any
 from ragsmith.models.kinds import ROLES, problem_with_name, problem_with_option
 from ragsmith.models.names import OPTIONS, ModelName
 from ragsmith.models.options import problem_with
-from ragsmith.providers import redacted
-from ragsmith.strict_text import shown
-from ragsmith.strict_yaml import Plain, Tree, YamlError, read_yaml, unknown_key_message
+from ragsmith.text.files import shown
+from ragsmith.text.redaction import redacted
+from ragsmith.text.strict_yaml import Plain, Tree, YamlError, read_yaml, unknown_key_message
 
 
 def read_models(path: Path) -> dict[str, ModelName]:

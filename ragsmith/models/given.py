@@ -12,7 +12,7 @@ from typing import Any
 from ragsmith.errors import UsageError
 from ragsmith.models.kinds import GIVEN, ROLES, SPOKEN
 from ragsmith.models.names import ModelName
-from ragsmith.suggest import did_you_mean
+from ragsmith.text.suggest import did_you_mean
 
 _PERFORMS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "language_model": (("complete",), ("run", "run_all")),
@@ -72,7 +72,9 @@ def _refuse_unfit(role: str, model: Any) -> None:
     ways = _PERFORMS.get(role, _PERFORMS["language_model"])
     if not any(all(callable(getattr(model, name, None)) for name in names) for names in ways):
         wanted = " or ".join(" and ".join(f"{name}()" for name in names) for names in ways)
-        raise UsageError(f"the {SPOKEN[role]} is a {type(model).__name__}, which lacks {wanted}: see ragsmith.models")
+        raise UsageError(
+            f"the {SPOKEN[role]} is a {type(model).__name__}, which lacks {wanted}: see ragsmith.models.protocols"
+        )
     known = getattr(model, "id", None)
     if not isinstance(known, str) or not known.strip() or not known.isprintable():
         raise UsageError(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ragsmith.providers.redaction import redacted
-from ragsmith.strict_text import shown
-from ragsmith.suggest import did_you_mean, nearest
+from ragsmith.text.files import shown
+from ragsmith.text.redaction import redacted
+from ragsmith.text.suggest import did_you_mean, nearest
 
 EXTRACTIVE, WORDLLAMA, LATE_INTERACTION = "extractive", "wordllama", "late_interaction"
 """The embedded models: a language model, an embedder, and what stands in a cross-encoder's place."""

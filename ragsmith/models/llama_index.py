@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.calls import Completion
-from ragsmith.canonical import digest
+from ragsmith.digest import digest
 from ragsmith.errors import ModelError, ModelUnavailable
-from ragsmith.models import Vectors
-from ragsmith.providers.redaction import without_known
-from ragsmith.usage import Usage
+from ragsmith.models.calls import Completion
+from ragsmith.models.protocols import Vectors
+from ragsmith.models.usage import Usage
+from ragsmith.text.redaction import without_known
 
 if TYPE_CHECKING:
     from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -62,7 +62,7 @@ OUTPUT_TOKENS = ("completion_tokens", "output_tokens", "eval_count")
 
 
 class LlamaIndexChat:
-    """A `ragsmith.gateway.ChatModel` on a LlamaIndex ``LLM``. Asked again with another ``sample``, it is just asked."""
+    """A `ChatModel` on a LlamaIndex ``LLM``. Asked again with another ``sample``, it is just asked."""
 
     def __init__(self, model: LLM) -> None:
         self._model = model
@@ -76,7 +76,7 @@ class LlamaIndexChat:
         return f"{_identity(self._model, self._model.metadata.model_name)}{sampling}"
 
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
-        """See `ragsmith.gateway.ChatModel`."""
+        """See `ragsmith.gateway.gateway.ChatModel`."""
         model = _limited(self._model, max_tokens)
         started = time.perf_counter()
         reply = self._provider.ask(self.id, lambda: model.complete(prompt))
@@ -89,13 +89,13 @@ class LlamaIndexChat:
 
 
 class LlamaIndexEmbedder:
-    """A `ragsmith.models.Embedder` on a LlamaIndex ``BaseEmbedding``; a blank text is not sent and has the zero vector.
+    """An `Embedder` on a LlamaIndex ``BaseEmbedding``; a blank text is not sent and has the zero vector.
 
     Queries are embedded with whatever instruction the model has for them.
     """
 
     slow = True
-    """See `ragsmith.gateway.keeps`: vectors are paid for, or computed by a network, and are kept."""
+    """See `ragsmith.gateway.gateway.keeps`: vectors are paid for, or computed by a network, and are kept."""
 
     def __init__(self, model: BaseEmbedding) -> None:
         self._model = model

@@ -7,20 +7,20 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from ragsmith.errors import ModelUnavailable
-from ragsmith.models.extractive import ExtractiveModel
+from ragsmith.index.vectors import QDRANT
+from ragsmith.models.embedded.extractive import ExtractiveModel
+from ragsmith.models.embedded.late_interaction import LateInteractionScorer
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.given import refuse_absent
 from ragsmith.models.kinds import COHERE, EXTRACTIVE, GIVEN, LATE_INTERACTION, LOCAL, NONE, OPENAI, WORDLLAMA
-from ragsmith.models.late_interaction import LateInteractionScorer
+from ragsmith.models.local.weights import installed_version
 from ragsmith.models.names import ModelName, ModelNames
-from ragsmith.models.servers import Servers, server_of
-from ragsmith.models.weights import installed_version
-from ragsmith.models.wordllama import WordLlamaEmbedder
-from ragsmith.vector_stores import QDRANT
+from ragsmith.models.served.servers import Servers, server_of
 
 if TYPE_CHECKING:
-    from ragsmith.calls import ChatModel
-    from ragsmith.model_roles import Models
-    from ragsmith.models import CrossEncoder, Embedder, LanguageModel
+    from ragsmith.models.calls import ChatModel
+    from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
+    from ragsmith.models.roles import Models
 
 __all__ = ["Loader", "ModelName", "ModelNames", "load_models"]
 
@@ -64,7 +64,7 @@ def load_models(names: ModelNames, texts: Sequence[str], given: Mapping[str, Any
             what there is.
         MissingExtra: a package is not installed.
     """
-    from ragsmith.model_roles import Models  # noqa: PLC0415  the pipeline imports the protocols of this package
+    from ragsmith.models.roles import Models  # noqa: PLC0415  the pipeline imports the protocols of this package
 
     names.check()
     if names.vectors_at.startswith(f"{QDRANT}:"):
@@ -105,7 +105,7 @@ class Loader:
             return cast("LanguageModel | ChatModel", self._given[role])
         if chosen.kind == EXTRACTIVE:
             return self._extractive
-        from ragsmith.models.openai_chat import OpenAIChat  # noqa: PLC0415
+        from ragsmith.models.served.openai_chat import OpenAIChat  # noqa: PLC0415
 
         if chosen not in self._chats:
             self._chats[chosen] = OpenAIChat(chosen.model, **self._openai(role))
@@ -119,14 +119,14 @@ class Loader:
         if chosen.kind == WORDLLAMA:
             return self._word_vectors
         if chosen.kind == OPENAI:
-            from ragsmith.models.openai_embeddings import OpenAIEmbeddings  # noqa: PLC0415
+            from ragsmith.models.served.openai_embeddings import OpenAIEmbeddings  # noqa: PLC0415
 
             return OpenAIEmbeddings(chosen.model, **self._openai(role))
         if chosen.kind == COHERE:
-            from ragsmith.models.cohere import CohereEmbedder  # noqa: PLC0415
+            from ragsmith.models.served.cohere import CohereEmbedder  # noqa: PLC0415
 
             return CohereEmbedder(chosen.model, **self._served(role))
-        from ragsmith.models.sentence_transformers import SentenceTransformersEmbedder  # noqa: PLC0415
+        from ragsmith.models.local.sentence_transformers import SentenceTransformersEmbedder  # noqa: PLC0415
 
         return SentenceTransformersEmbedder(chosen.model, **self._local(chosen))
 
@@ -140,14 +140,14 @@ class Loader:
         if chosen.kind == NONE:
             return NoReranker()
         if chosen.kind == LOCAL:
-            from ragsmith.models.sentence_transformers import SentenceTransformersCrossEncoder  # noqa: PLC0415
+            from ragsmith.models.local.sentence_transformers import SentenceTransformersCrossEncoder  # noqa: PLC0415
 
             return SentenceTransformersCrossEncoder(chosen.model, **self._local(chosen))
         if chosen.kind == COHERE:
-            from ragsmith.models.cohere import CohereReranker  # noqa: PLC0415
+            from ragsmith.models.served.cohere import CohereReranker  # noqa: PLC0415
 
             return CohereReranker(chosen.model, **self._served(role))
-        from ragsmith.models.rerank_endpoint import RerankEndpoint  # noqa: PLC0415
+        from ragsmith.models.served.rerank_endpoint import RerankEndpoint  # noqa: PLC0415
 
         return RerankEndpoint(chosen.model, kind=chosen.kind, **self._served(role))
 
@@ -175,7 +175,7 @@ class Loader:
 
     def _local(self, chosen: ModelName) -> dict[str, Any]:
         """How a model in this process is made. Raises MissingExtra: its library is not installed."""
-        from ragsmith.models.sentence_transformers import EXTRA, PACKAGE  # noqa: PLC0415
+        from ragsmith.models.local.sentence_transformers import EXTRA, PACKAGE  # noqa: PLC0415
 
         installed_version(PACKAGE, EXTRA)
         return {_LOCAL_OPTIONS[o]: value for o, value in chosen.options.items() if o in _LOCAL_OPTIONS}

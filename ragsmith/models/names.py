@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ragsmith.errors import UsageError
+from ragsmith.index.vectors import AUTO
 from ragsmith.models.kinds import (
     EXTRACTIVE,
     GIVEN,
@@ -26,7 +27,6 @@ from ragsmith.models.kinds import (
     problem_with_option,
 )
 from ragsmith.models.options import problem_with
-from ragsmith.vector_stores import AUTO
 
 QUESTIONS_IN_FLIGHT = 64
 """More than a provider is asked at once: some questions compute, or wait for what another asks."""

@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from ragsmith.providers.redaction import redacted
-from ragsmith.strict_text import shown
-from ragsmith.suggest import did_you_mean
-from ragsmith.vector_stores import AUTO, EXACT, QDRANT, is_url
+from ragsmith.index.vectors import AUTO, EXACT, QDRANT, is_url
+from ragsmith.text.files import shown
+from ragsmith.text.redaction import redacted
+from ragsmith.text.suggest import did_you_mean
 
 DTYPES = ("float32", "float16", "bfloat16")
 LEAST: Mapping[str, int] = {

@@ -1,6 +1,6 @@
 """A report is what the store knows of a run, put so that it is plain what won, by how much, and if that is real.
 
-Rows become frozen values (`domain`), the values become tables and sentences (`sections`, `wording`), and these are
+Rows become frozen values (`domain`), the values become tables and sentences (`tables`, `wording`), and these are
 shown as a page, as Markdown, as CSV and in the terminal; nothing is computed twice or said differently in two places.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ragsmith.reporting.domain import load_domain
 from ragsmith.reporting.run_values import folder_of
-from ragsmith.reporting.tables import domain_json
+from ragsmith.reporting.spreadsheet import domain_json
 from ragsmith.reporting.values import Domain
 from ragsmith.reporting.wording import summary_lines
 from ragsmith.reporting.writing import Written, write_report

@@ -7,14 +7,14 @@ from dataclasses import replace
 from math import fsum
 from typing import Any
 
-from ragsmith.evaluate import Evaluation
-from ragsmith.families import FAMILIES
-from ragsmith.reporting.measures import score
-from ragsmith.reporting.stored import Material
+from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.scoring import Weights
+from ragsmith.pipelines.space import label
+from ragsmith.reporting.material import Material
+from ragsmith.reporting.rows import score
 from ragsmith.reporting.values import Effect, Option, Probe, Score
-from ragsmith.scoring import Weights
-from ragsmith.space import label
-from ragsmith.store import ProposalRow
+from ragsmith.store.store import ProposalRow
+from ragsmith.techniques.families import FAMILIES
 
 SHOWS_IN: Mapping[str, str] = {"pre_embedding": "query_expansion", "retrieval": "query_expansion"}
 """Families without an output of their own for a question: what they change shows in the hits of the expansion."""

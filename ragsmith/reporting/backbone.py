@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ragsmith.families import FAMILIES
 from ragsmith.reporting import numbers
-from ragsmith.reporting.sections import Column, Table, columns
+from ragsmith.reporting.tables import Column, Table, columns
 from ragsmith.reporting.values import SHOWN, Domain, Row
 from ragsmith.reporting.wording import WORDS
+from ragsmith.techniques.families import FAMILIES
 
 OTHERS = ("naive", "bm25")
 

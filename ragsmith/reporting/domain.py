@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
-from ragsmith.evaluate import Evaluation
+from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.scoring import Weights
 from ragsmith.reporting import facts
 from ragsmith.reporting.activity import options
-from ragsmith.reporting.measures import best, best_so_far, by_group, ranking, row
-from ragsmith.reporting.stored import Chosen, Material, Rows, choose_runs
+from ragsmith.reporting.material import Chosen, Material, Rows, choose_runs
+from ragsmith.reporting.rows import best, best_so_far, by_group, ranking, row
 from ragsmith.reporting.values import HEADLINE, TITLES, Answered, Domain, Finalist, Row
 from ragsmith.reporting.verdicts import compare
-from ragsmith.scoring import Weights
-from ragsmith.store import Store
+from ragsmith.store.store import Store
 
 
 def load_domain(store: Store, dataset: str) -> Domain:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ragsmith.reporting.material import Chosen, Material
 from ragsmith.reporting.run_values import About, Account, Calls, Failure, ModelUsed, Step
-from ragsmith.reporting.stored import Chosen, Material
 from ragsmith.reporting.values import Row
-from ragsmith.store import ResultRow
+from ragsmith.store.store import ResultRow
 
 EMBEDDED: Mapping[tuple[str, str], str] = {
     ("embedder", "wordllama"): "embedded: the mean of static token vectors (WordLlama, 256 dimensions), no transformer",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ragsmith.reporting import backbone, group_sections, run_sections, sections, wording
-from ragsmith.reporting.sections import Table
+from ragsmith.reporting import backbone, group_tables, run_tables, tables, wording
+from ragsmith.reporting.tables import Table
 from ragsmith.reporting.values import Domain
 
 _SPECIAL = re.compile(r"[\\`*<>|#~&$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|\](?=[(\[:])")
@@ -21,37 +21,37 @@ def domain_markdown(domain: Domain) -> str:
     parts = [f"# {_text(about.title)}", *(f"> {_text(note)}" for note in domain.notes)]
     parts += ["## Summary", *_summary(domain)]
     if domain.comparisons:
-        parts += ["## Test: is it real?", _table(sections.verdicts(domain)), _table(sections.finalists(domain))]
+        parts += ["## Test: is it real?", _table(tables.verdicts(domain)), _table(tables.finalists(domain))]
     if domain.winner:
-        parts += ["## The winner", _table(sections.winner(domain))]
+        parts += ["## The winner", _table(tables.winner(domain))]
     if domain.ranking or domain.baselines:
-        parts += ["## Ranking", wording.SELECTED, _table(sections.ranking(domain))]
-        parts += [_text(wording.metrics_explained(domain)), _table(sections.metrics(domain))]
+        parts += ["## Ranking", wording.SELECTED, _table(tables.ranking(domain))]
+        parts += [_text(wording.metrics_explained(domain)), _table(tables.metrics(domain))]
     if domain.options:
         parts += [
             "## Options",
             wording.SWITCHED_ON,
             wording.OBSERVATIONAL,
             _inert(domain),
-            _table(sections.options(domain)),
+            _table(tables.options(domain)),
         ]
     if domain.types:
-        parts += ["## By question type and by kind of document", group_sections.EXPLAINED]
-        parts += [_table(group_sections.types(domain))]
-        parts += [_table(group_sections.modalities(domain))] if domain.modalities else []
+        parts += ["## By question type and by kind of document", group_tables.EXPLAINED]
+        parts += [_table(group_tables.types(domain))]
+        parts += [_table(group_tables.modalities(domain))] if domain.modalities else []
     if domain.history:
-        parts += ["## Steps of the search", _table(run_sections.history(domain))]
+        parts += ["## Steps of the search", _table(run_tables.history(domain))]
     if domain.failures:
-        parts += ["## Failures", _table(run_sections.failures(domain))]
+        parts += ["## Failures", _table(run_tables.failures(domain))]
     parts += [
         "## Run, models and work",
         _text(about.description),
-        _table(run_sections.run(domain)),
-        _table(run_sections.models(domain)),
+        _table(run_tables.run(domain)),
+        _table(run_tables.models(domain)),
     ]
-    parts.append(run_sections.work(domain))
+    parts.append(run_tables.work(domain))
     if domain.account.calls:
-        parts.append(_table(run_sections.calls(domain)))
+        parts.append(_table(run_tables.calls(domain)))
     return _joined(parts)
 
 
@@ -75,7 +75,7 @@ def _summary(domain: Domain) -> list[str]:
 
 
 def _inert(domain: Domain) -> str:
-    names = sections.inert(domain)
+    names = tables.inert(domain)
     return f"Inert here: {_text(', '.join(names))}." if names else ""
 
 

@@ -18,7 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ragsmith.errors import RagsmithError
-from ragsmith.reporting import backbone, group_sections, numbers, plots, run_sections, sections, wording
+from ragsmith.reporting import backbone, group_tables, numbers, plots, run_tables, tables, wording
 from ragsmith.reporting.values import Domain
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -34,9 +34,9 @@ def domain_page(domain: Domain) -> str:
         .get_template("domain.html.j2")
         .render(
             domain=domain,
-            sections=sections,
-            group_sections=group_sections,
-            run_sections=run_sections,
+            tables=tables,
+            group_tables=group_tables,
+            run_tables=run_tables,
             wording=wording,
             numbers=numbers,
             figures={name: _embedded(figure) for name, figure in figures.items()},

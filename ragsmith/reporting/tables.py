@@ -1,153 +1,190 @@
-"""Reports for programs: CSV that is safe to open in a spreadsheet, and JSON."""
+"""The tables of a report, as text: the page and the Markdown file show the same cells."""
 
 from __future__ import annotations
 
-import csv
-import io
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ragsmith.reporting.values import HEADLINE, Domain, Row, Score
-from ragsmith.reporting.verdicts import against
-from ragsmith.reporting.wording import NAIVE
+from ragsmith.reporting import numbers
+from ragsmith.reporting.values import HEADLINE, SHOWN, TITLES, Comparison, Domain, Option, Row
+from ragsmith.reporting.wording import NAIVE, WORDS, against_random, fitted
 
-Cell = str | int | float | None
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""What a spreadsheet may run when a cell starts with it."""
-
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
-
-
-def ranking_csv(domain: Domain) -> str:
-    """Every complete pipeline of the search with all scores, then what it is compared to; search questions.
-
-    ``<measure>_n`` counts the questions that have a value, where not every question needs to have one.
-    """
-    compared = {**domain.baselines, **({"random": domain.random} if domain.random else {})}
-    rows = [(f"{place}", row) for place, row in enumerate(domain.ranking, 1)]
-    rows += [(against(name, len(domain.random_curve)), row) for name, row in compared.items()]
-    metrics = list(dict.fromkeys(name for _, row in rows for name in row.scores))
-    counted = {name for _, row in rows for name, score in row.scores.items() if score.n is not None}
-    usage = list(dict.fromkeys(name for _, row in rows for name in row.usage))
-    families = list(dict.fromkeys(name for _, row in rows for name in row.genes))
-    head = ["rank", "pipeline", "genomes", "questions", "attempted", "scored", "failed"]
-    for name in metrics:
-        head += [name, f"{name}_low", f"{name}_high", *([f"{name}_n"] if name in counted else [])]
-    head += [f"{name}_per_question" for name in usage] + [f"gene_{name}" for name in families]
-    return _csv(head, (_ranked(title, row, metrics, counted, usage, families) for title, row in rows))
+NAMES = {
+    "recall": "Recall@5",
+    "map": "mAP",
+    "ndcg": "nDCG@5",
+    "mrr": "MRR",
+    "success": "Success@5",
+    "span_recall": "Span recall@5",
+    "success_10": "Success@10",
+    "ndcg_10": "nDCG@10, graded",
+    "recall_50": "Pool recall@50",
+    "redundancy_ratio": "Redundancy ratio",
+    "mean_pairwise_cosine": "Mean cosine",
+    "judge": "Judge",
+    "similarity": "Similarity",
+    "exact_match": "Exact match",
+    "token_f1": "Token F1",
+    "faithfulness": "Faithfulness",
+    "context_chars": "Prompt, characters",
+}
+"""Metrics in the order of a table's columns."""
 
 
-def activity_csv(domain: Domain) -> str:
-    """Every option: alone in naive RAG or in the pipeline ``against``, and among the proposals of the search."""
-    head = ["family", "option", "against", "difference", "activity", "questions", "inert", "calls_added"]
-    head += ["change", "change_low", "change_high", "retrieval_change", "retrieval_change_low", "retrieval_change_high"]
-    head += ["fitness_with", "proposed_with", "fitness_without", "proposed_without"]
-    rows = []
-    for option in domain.options:
-        probe, effect = option.probe, option.effect
-        alone: Sequence[Cell] = [None] * 12
-        if probe:
-            said = (probe.against or NAIVE, probe.difference)
-            changes = (*_bounds(probe.change), *_bounds(probe.retrieval))
-            inert = str(probe.inert).lower()
-            alone = [*said, _number(probe.activity), probe.compared, inert, _number(probe.calls), *changes]
-        found = [_number(effect.with_mean), effect.with_n, _number(effect.without_mean), effect.without_n]
-        rows.append([option.family, option.name, *alone, *found])
-    return _csv(head, rows)
+WIDE = ("Pipeline", "Winner", "What it is", "First message", "Fitted numbers", "What it changes")
 
 
-def questions_csv(domain: Domain) -> str:
-    """Winner and what it is compared to, question by question."""
-    names = sorted({name for answered in domain.answered for name in answered.values})
-    rows = (
-        [a.split, a.question, a.type, a.modality, a.pipeline, a.state, *(_number(a.values.get(name)) for name in names)]
-        for a in domain.answered
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A heading; numbers are aligned to the right, wide columns hold long text."""
+
+    name: str
+    number: bool = True
+
+    @property
+    def wide(self) -> bool:
+        """Whether its cells should not be squeezed."""
+        return self.name in WIDE
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Cells by row. ``marks`` says for each row what kind it is: winner, baseline, inert or nothing."""
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    marks: tuple[str, ...] = ()
+
+    def mark(self, place: int) -> str:
+        """The kind of a row."""
+        return self.marks[place] if place < len(self.marks) else ""
+
+
+def columns(texts: Sequence[str], figures: Sequence[str] = ()) -> tuple[Column, ...]:
+    """Columns of text, then columns of numbers."""
+    return (*(Column(name, number=False) for name in texts), *(Column(name) for name in figures))
+
+
+def ranking(domain: Domain) -> Table:
+    """The best pipelines on the search questions, with what they are compared to."""
+    rows, marks = [], []
+    for place, row in enumerate(domain.ranking[:SHOWN], 1):
+        rows.append(_ranked(f"{place}", row))
+        marks.append("winner" if place == 1 else "")
+    for title, row in _references(domain):
+        rows.append(_ranked(title, row))
+        marks.append("baseline")
+    shown = columns(
+        ["Rank", "Pipeline"], ["F", "R", "G", "Attempted = scored + failed", "Calls per question", "Genomes"]
     )
-    return _csv(["split", "question", "type", "modality", "pipeline", "state", *names], rows)
+    return Table("Search questions: mean and 95 % interval", shown, tuple(rows), tuple(marks))
 
 
-def groups_csv(domain: Domain) -> str:
-    """Winner and what it is compared to, by question type and by kind of document: scores, and costs per question."""
-    listed = [("type", group) for group in domain.types] + [("modality", group) for group in domain.modalities]
-    costs = list(dict.fromkeys(name for _, group in listed for name in group.costs))
-    head = ["split", "by", "group", "pipeline", "questions"]
-    for name in HEADLINE:
-        head += [name, f"{name}_low", f"{name}_high"]
-    rows = (
-        [
-            *(domain.groups_split, by, group.group, group.pipeline, group.n),
-            *(cell for name in HEADLINE for cell in _bounds(group.scores[name])),
-            *(_number(group.costs.get(name)) for name in costs),
-        ]
-        for by, group in listed
-    )
-    return _csv([*head, *(f"{name}_per_question" for name in costs)], rows)
+def metrics(domain: Domain) -> Table:
+    """Every metric of the same pipelines."""
+    listed = [(f"{place}", row) for place, row in enumerate(domain.ranking[:SHOWN], 1)] + _references(domain)
+    known = {name for _, row in listed for name in row.scores}
+    names = [name for name in NAMES if name in known] + sorted(known - {*NAMES, *HEADLINE})
+    rows = [(title, row.label, *(_metric(row, name) for name in names)) for title, row in listed]
+    marks = ["" if title.isdigit() else "baseline" for title, _ in listed]
+    shown = columns(["Rank", "Pipeline"], [NAMES.get(name, name) for name in names])
+    return Table("Search questions: means of every metric", shown, tuple(rows), tuple(marks))
 
 
-def domain_json(domain: Domain) -> dict[str, Any]:
-    """A report as plain data; numbers have at most six decimals."""
-    plain: dict[str, Any] = _plain(asdict(domain))
-    return plain
+def winner(domain: Domain) -> Table:
+    """The winner's option in each family, and the numbers that were fitted, if any were."""
+    row = domain.winner
+    if row is None or not row.fitted:
+        return Table("The winning pipeline", columns(["Family", "Option"]), tuple(row.genes.items()) if row else ())
+    shown = columns(["Family", "Option", "Fitted numbers"])
+    rows = ((family, option, fitted(row.fitted.get(family))) for family, option in row.genes.items())
+    return Table("The winning pipeline; numbers as fitted on all calibration questions", shown, tuple(rows))
 
 
-def defused(cell: Cell) -> str:
-    """The text of a cell; text that a spreadsheet would take for a formula is quoted with an apostrophe."""
-    if cell is None:
-        return ""
-    text = str(cell)
-    return f"'{text}" if text.startswith(FORMULA) and not _NUMBER.fullmatch(text) else text
+def verdicts(domain: Domain) -> Table:
+    """The comparisons on the test questions."""
+    shown = columns(["Winner against", "Verdict"], ["Difference in F", "p", "p, Holm", "Questions", "That differ"])
+    caption = f"Test questions: paired differences; one family of {len(domain.comparisons)} comparisons"
+    return Table(caption, shown, tuple(_compared(comparison) for comparison in domain.comparisons))
 
 
-def _csv(head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(head)
-    writer.writerows([defused(cell) for cell in row] for row in rows)
-    return out.getvalue()
-
-
-def _ranked(
-    title: str,
-    row: Row,
-    metrics: Sequence[str],
-    counted: AbstractSet[str],
-    usage: Sequence[str],
-    families: Sequence[str],
-) -> list[Cell]:
-    covered = row.coverage
-    genomes = row.shared if title.isdigit() else None
-    cells: list[Cell] = [
-        title,
-        row.label,
-        genomes,
-        covered.questions,
-        covered.attempted,
-        covered.scored,
-        covered.failed,
+def finalists(domain: Domain) -> Table:
+    """What the finalists score on questions that chose them, and on questions that did not."""
+    rows = [
+        (
+            finalist.title,
+            finalist.test.label,
+            numbers.mean(finalist.search.scores.get("fitness") if finalist.search else None),
+            *(numbers.mean(finalist.test.scores.get(name)) for name in HEADLINE),
+            numbers.coverage(finalist.test.coverage),
+        )
+        for finalist in domain.finalists
     ]
-    for name in metrics:
-        score = row.scores.get(name)
-        cells += [*_bounds(score), *([score.n if score else None] if name in counted else [])]
-    return cells + [_number(row.usage.get(name)) for name in usage] + [row.genes[name] for name in families]
+    figures = ["F, search questions", "F, test", "R, test", "G, test", "Test: attempted = scored + failed"]
+    return Table("The finalists on both kinds of questions", columns(["", "Pipeline"], figures), tuple(rows))
 
 
-def _bounds(score: Score | None) -> list[Cell]:
-    return [None] * 3 if score is None else [_number(score.mean), _number(score.low), _number(score.high)]
+def options(domain: Domain) -> Table:
+    """What each option does alone, and where the search met it.
+
+    What it changes, and in which pipeline, is shown where any option says so.
+    """
+    probes = [option.probe for option in domain.options if option.probe]
+    texts = ["What it changes"] * any(probe.difference for probe in probes)
+    texts += ["Switched on in"] * any(probe.against for probe in probes)
+    shown = columns(
+        ["Family", "Option", *texts],
+        [
+            *("Activity", "Calls added", "Change in F, alone", "Change in R, alone"),
+            *("F with", "F without", "Proposed with"),
+        ],
+    )
+    marks = tuple("inert" if option.probe and option.probe.inert else "" for option in domain.options)
+    return Table("Options", shown, tuple(_option(option, texts) for option in domain.options), marks)
 
 
-def _number(value: float | None) -> float | None:
-    return None if value is None else round(value, 6) + 0.0
+def inert(domain: Domain) -> tuple[str, ...]:
+    """Options that changed nothing, as ``family: option``."""
+    return tuple(f"{o.family}: {o.name}" for o in domain.options if o.probe and o.probe.inert)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, float):
-        return _number(value)
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
+def _references(domain: Domain) -> list[tuple[str, Row]]:
+    listed = [(TITLES[name], row) for name, row in domain.baselines.items()]
+    return [*listed, (against_random(domain), domain.random)] if domain.random else listed
+
+
+def _ranked(title: str, row: Row) -> tuple[str, ...]:
+    calls = numbers.plain(row.usage.get("calls"), 1)
+    shared = f"{row.shared}" if title.isdigit() else ""
+    scores = (numbers.mean(row.scores.get(name)) for name in HEADLINE)
+    return (title, row.label, *scores, numbers.coverage(row.coverage), calls, shared)
+
+
+def _metric(row: Row, name: str) -> str:
+    found = row.scores.get(name)
+    mean = numbers.plain(found.mean if found else None, 0 if name == "context_chars" else 3)
+    return f"{mean} (n {found.n})" if found and found.n not in (None, row.coverage.questions) else mean
+
+
+def _compared(comparison: Comparison) -> tuple[str, ...]:
+    found = comparison.difference
+    if found is None or comparison.verdict is None:
+        return (comparison.against, "not compared", *([numbers.MISSING] * 5))
+    difference = f"{numbers.signed(found.mean_difference)} {numbers.interval(found.low, found.high, sign=True)}"
+    adjusted = numbers.probability(comparison.adjusted_p)
+    counted = (f"{found.n}", f"{found.nonzero}")
+    return (comparison.against, WORDS[comparison.verdict], difference, numbers.probability(found.p), adjusted, *counted)
+
+
+def _option(option: Option, texts: Sequence[str]) -> tuple[str, ...]:
+    probe, effect = option.probe, option.effect
+    said: dict[str, str] = {}
+    alone: tuple[str, ...] = ("in naive RAG", "", "", "")
+    if probe:
+        said = {"What it changes": probe.difference, "Switched on in": probe.against or NAIVE}
+        activity = "inert" if probe.inert else numbers.share(probe.activity)
+        changes = (numbers.mean(change, sign=True) for change in (probe.change, probe.retrieval))
+        alone = (activity, numbers.signed(probe.calls, 1), *changes)
+    means = (numbers.plain(effect.with_mean), numbers.plain(effect.without_mean))
+    return (option.family, option.name, *(said.get(text, "") for text in texts), *alone, *means, f"{effect.with_n}")

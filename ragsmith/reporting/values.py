@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ragsmith.evaluation.statistics import Paired, Verdict
 from ragsmith.reporting.run_values import About, Account, Failure, ModelUsed, Step
-from ragsmith.statistics import Paired, Verdict
 
 HEADLINE = ("fitness", "retrieval", "generation")
 """F, R and G: the scores that are shown everywhere, with intervals."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ragsmith.evaluate import Evaluation
+from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.scoring import Weights
+from ragsmith.evaluation.statistics import Paired, holm, paired, verdict
+from ragsmith.pipelines.space import label
 from ragsmith.reporting.values import TITLES, Comparison
-from ragsmith.scoring import Weights
-from ragsmith.space import label
-from ragsmith.statistics import Paired, holm, paired, verdict
 
 
 def compare(tested: Mapping[str, Evaluation], weights: Weights, budget: int) -> tuple[Comparison, ...]:

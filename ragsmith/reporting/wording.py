@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ragsmith.evaluation.statistics import Verdict
 from ragsmith.reporting import numbers
 from ragsmith.reporting.values import TITLES, Comparison, Domain, Row
-from ragsmith.statistics import Verdict
 
 SELECTED = (
     "Scores on the search questions are optimistically biased for everything the search chose: the best of many looks "

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from ragsmith.reporting.domain import read_domain
 from ragsmith.reporting.markdown import domain_markdown, index_markdown
+from ragsmith.reporting.material import Rows, choose_runs
 from ragsmith.reporting.page import domain_page, index_page
-from ragsmith.reporting.stored import Rows, choose_runs
-from ragsmith.reporting.tables import activity_csv, groups_csv, questions_csv, ranking_csv
+from ragsmith.reporting.spreadsheet import activity_csv, groups_csv, questions_csv, ranking_csv
 from ragsmith.reporting.values import Domain
-from ragsmith.store import Store
+from ragsmith.store.store import Store
 
 
 @dataclass(frozen=True, slots=True)

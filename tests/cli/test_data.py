@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragsmith.datasets import load_dataset
+from ragsmith.datasets.dataset import load_dataset
 
 Command = Callable[..., Any]
 

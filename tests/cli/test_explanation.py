@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from ragsmith.cli.explanation import explained, parts, tasks
-from ragsmith.families import FAMILIES, passage_filter
-from ragsmith.registry import Fitting, Technique, load_techniques
+from ragsmith.techniques.families import FAMILIES, passage_filter
+from ragsmith.techniques.registry import Fitting, Technique, load_techniques
 from ragsmith.types import Fitted, Gold, Hits, Question
 
 Command = Callable[..., Any]

@@ -11,12 +11,12 @@ import optuna
 import pytest
 from postgres_server import Server
 
+from ragsmith.evaluation.testbed import Setup
 from ragsmith.integrations.optuna import mirror_run
-from ragsmith.run import search
-from ragsmith.run_description import RunSettings
-from ragsmith.setup import Setup
-from ragsmith.space import Space
-from ragsmith.store import Store
+from ragsmith.pipelines.space import Space
+from ragsmith.runs.record import RunSettings
+from ragsmith.runs.run import search
+from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 
 Command = Callable[..., Any]

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from ragsmith.baselines import baseline
-from ragsmith.budget import Spent
 from ragsmith.cli.progress import Progress
-from ragsmith.providers import Activity
-from ragsmith.run import Step
-from ragsmith.setup import Setup
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.gateway.budget import Spent
+from ragsmith.models.served.provider import Activity
+from ragsmith.runs.baselines import baseline
+from ragsmith.runs.run import Step
 
 
 def told(mode: str, setup: Setup, capsys: pytest.CaptureFixture[str]) -> list[str]:

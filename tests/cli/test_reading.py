@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ragsmith.families import FAMILIES
+from ragsmith.techniques.families import FAMILIES
 
 Command = Callable[..., Any]
 

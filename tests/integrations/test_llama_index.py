@@ -24,24 +24,24 @@ from llama_index.core.response_synthesizers import CompactAndRefine
 from llama_index.core.schema import MetadataMode, QueryBundle
 from pydantic import Field, SecretStr
 
-from ragsmith.datasets import load_dataset, validate_dataset
+from ragsmith.datasets.dataset import load_dataset, validate_dataset
 from ragsmith.errors import DatasetError, ModelError, ModelUnavailable, StageFailed, UsageError
-from ragsmith.exported import Pipeline
-from ragsmith.families import passage_filter
-from ragsmith.gateway import Gateway
-from ragsmith.genes import Candidate
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.gateway.gateway import Gateway
 from ragsmith.integrations.llama_index import (
     as_query_engine,
     as_retriever,
     dataset_from_documents,
     write_documents,
 )
-from ragsmith.model_roles import Models
-from ragsmith.models.late_interaction import LateInteractionScorer
+from ragsmith.models.embedded.late_interaction import LateInteractionScorer
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.llama_index import LlamaIndexChat, LlamaIndexEmbedder
-from ragsmith.models.wordllama import WordLlamaEmbedder
-from ragsmith.pipeline import Engine
-from ragsmith.setup import Setup
+from ragsmith.models.roles import Models
+from ragsmith.pipelines.engine import Engine
+from ragsmith.pipelines.genes import Candidate
+from ragsmith.runs.pipeline import Pipeline
+from ragsmith.techniques.families import passage_filter
 from ragsmith.types import Hits, Modality, Question
 
 QUESTION = "How high is the lighthouse of Marrow?"

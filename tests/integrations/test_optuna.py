@@ -27,16 +27,16 @@ from optuna.storages._rdb import models
 from optuna.trial import TrialState
 
 from ragsmith.errors import StoreError, UsageError
-from ragsmith.families import FAMILIES
+from ragsmith.evaluation.testbed import Setup
 from ragsmith.integrations.optuna import Mirror, mirror_all, mirror_run
 from ragsmith.integrations.optuna_tables import study_tables
-from ragsmith.run import search
-from ragsmith.run_description import RunSettings
-from ragsmith.setup import Setup
-from ragsmith.space import Space
-from ragsmith.store import ProposalRow, Store
-from ragsmith.store_schema import APPLICATION_ID, MIGRATIONS
+from ragsmith.pipelines.space import Space
+from ragsmith.runs.record import RunSettings
+from ragsmith.runs.run import search
+from ragsmith.store.schema import APPLICATION_ID, MIGRATIONS
+from ragsmith.store.store import ProposalRow, Store
 from ragsmith.strategies import GeneticSettings
+from ragsmith.techniques.families import FAMILIES
 
 GENETIC = GeneticSettings(population=6, generations=3, elitism=2, seed=7, mutation="random", mutation_rate=0.3)
 SETTINGS = RunSettings(genetic=GENETIC)

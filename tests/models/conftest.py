@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from ragsmith.models import Vectors
-from ragsmith.models.wordllama import WordLlamaEmbedder
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.models.protocols import Vectors
 
 
 class WordVectors:

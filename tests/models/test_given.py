@@ -9,10 +9,10 @@ import pytest
 
 from ragsmith.errors import UsageError
 from ragsmith.models.checking import check_models
+from ragsmith.models.embedded.late_interaction import LateInteractionScorer
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.given import apart
-from ragsmith.models.late_interaction import LateInteractionScorer
 from ragsmith.models.loading import ModelName, ModelNames, load_models
-from ragsmith.models.wordllama import WordLlamaEmbedder
 
 
 def nothing(*_: Any, **__: Any) -> None:

@@ -12,11 +12,11 @@ import pytest
 from fault_kinds import Fault
 from fault_server import FaultServer
 
-from ragsmith.calls import completes
 from ragsmith.errors import MissingExtra, ModelError, ModelUnavailable, UsageError
+from ragsmith.models.calls import completes
 from ragsmith.models.loading import load_models
 from ragsmith.models.names import ModelName, ModelNames
-from ragsmith.models.servers import Server, Servers, server_of
+from ragsmith.models.served.servers import Server, Servers, server_of
 
 KEY = "secret-0123456789"
 TEXTS = ("The ferry leaves at seven.", "Smoked eel is sold by weight.")

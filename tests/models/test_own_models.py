@@ -59,7 +59,7 @@ def forget_results(cache: Path) -> None:
 
 def account(ragsmith: Command) -> dict[str, Any]:
     """What the last run made, by kind of model."""
-    from ragsmith.store import Store  # noqa: PLC0415
+    from ragsmith.store.store import Store  # noqa: PLC0415
 
     with Store.open("cache.sqlite", read_only=True) as store:
         [run] = store.runs()

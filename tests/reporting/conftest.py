@@ -7,7 +7,7 @@ import pytest
 from toy import put_toy
 
 from ragsmith.reporting import Domain, load_domain
-from ragsmith.store import Store
+from ragsmith.store.store import Store
 
 
 @pytest.fixture

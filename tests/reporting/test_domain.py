@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 from toy import put_toy
 
 from ragsmith.errors import UsageError
-from ragsmith.families import passage_filter
-from ragsmith.genes import Fit
-from ragsmith.registry import Fitting, Technique
+from ragsmith.evaluation.statistics import Verdict
+from ragsmith.pipelines.genes import Fit
 from ragsmith.reporting import Domain, load_domain
 from ragsmith.reporting.markdown import domain_markdown
-from ragsmith.reporting.measures import best_so_far, score
 from ragsmith.reporting.page import domain_page
+from ragsmith.reporting.rows import best_so_far, score
 from ragsmith.reporting.values import Option
-from ragsmith.statistics import Verdict
-from ragsmith.store import Store
+from ragsmith.store.store import Store
+from ragsmith.techniques.families import passage_filter
+from ragsmith.techniques.registry import Fitting, Technique
 from ragsmith.types import Fitted, Gold, Hits, Question
 
 

@@ -18,8 +18,8 @@ from ragsmith.reporting.markdown import domain_markdown
 from ragsmith.reporting.numbers import probability, share, signed
 from ragsmith.reporting.page import domain_page, plotly_js
 from ragsmith.reporting.plots import figures
-from ragsmith.reporting.tables import activity_csv, defused, groups_csv, questions_csv, ranking_csv
-from ragsmith.store import Store
+from ragsmith.reporting.spreadsheet import activity_csv, defused, groups_csv, questions_csv, ranking_csv
+from ragsmith.store.store import Store
 
 VOID = {"meta", "link", "br"}
 

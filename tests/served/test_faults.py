@@ -20,12 +20,12 @@ from fault_kinds import Fault, endpoint
 from fault_server import Request
 from served import Left, Ruled, failures, is_judging, left, passing, said, searched, served, small
 
+from ragsmith.datasets.splits import split
 from ragsmith.errors import ModelUnavailable, RagsmithError
-from ragsmith.evaluate import stored_evaluation
-from ragsmith.setup import Setup
-from ragsmith.space import Space, label, load_space
-from ragsmith.splits import split
-from ragsmith.store import Store
+from ragsmith.evaluation.evaluator import stored_evaluation
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.pipelines.space import Space, label, load_space
+from ragsmith.store.store import Store
 
 NOWHERE = "http://127.0.0.1:9/v1"
 """A port that nobody listens at."""

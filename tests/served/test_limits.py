@@ -14,7 +14,7 @@ import pytest
 from fault_server import FaultServer
 from served import left
 
-from ragsmith.store import Store
+from ragsmith.store.store import Store
 
 Arguments = Callable[..., list[object]]
 TOKENS = 15

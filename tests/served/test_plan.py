@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 from fault_server import FaultServer
 
-from ragsmith.budget import Price, Prices
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.gateway.budget import Price, Prices
 from ragsmith.models.names import ModelName, ModelNames
-from ragsmith.plan import plan
-from ragsmith.run import search
-from ragsmith.run_description import RunSettings
-from ragsmith.setup import Setup
-from ragsmith.space import Space
-from ragsmith.store import Store
+from ragsmith.pipelines.space import Space
+from ragsmith.runs.plan import plan
+from ragsmith.runs.record import RunSettings
+from ragsmith.runs.run import search
+from ragsmith.store.store import Store
 
 SETTINGS = RunSettings(max_evaluations=4, compare=False)
 

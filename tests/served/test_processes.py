@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from fault_server import FaultServer
 
-from ragsmith.canonical import canonical
-from ragsmith.store import Store
+from ragsmith.digest import canonical
+from ragsmith.store.store import Store
 
 Spawn = Callable[..., "subprocess.Popen[str]"]
 Rows = dict[str, list[Any]]

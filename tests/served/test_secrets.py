@@ -28,13 +28,13 @@ import ragsmith as library
 from ragsmith.cli import run
 from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError, StoreError, UsageError
 from ragsmith.integrations.optuna import mirror_all
-from ragsmith.models.cohere import CohereEmbedder, CohereReranker
 from ragsmith.models.names import ModelName, ModelNames
-from ragsmith.models.openai_chat import OpenAIChat
-from ragsmith.models.openai_embeddings import OpenAIEmbeddings
-from ragsmith.models.rerank_endpoint import RerankEndpoint
-from ragsmith.providers import Policy
-from ragsmith.store import Store
+from ragsmith.models.served.cohere import CohereEmbedder, CohereReranker
+from ragsmith.models.served.openai_chat import OpenAIChat
+from ragsmith.models.served.openai_embeddings import OpenAIEmbeddings
+from ragsmith.models.served.policy import Policy
+from ragsmith.models.served.rerank_endpoint import RerankEndpoint
+from ragsmith.store.store import Store
 
 KEYS = {
     "OPENAI_API_KEY": "Qx4/openai+Lm82nWd07rTz",

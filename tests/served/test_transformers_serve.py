@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from ragsmith.errors import ModelError, ModelUnavailable
-from ragsmith.models.openai_chat import OpenAIChat
-from ragsmith.models.openai_endpoint import OpenAIEndpoint
-from ragsmith.providers import Policy
+from ragsmith.models.served.openai_chat import OpenAIChat
+from ragsmith.models.served.openai_endpoint import OpenAIEndpoint
+from ragsmith.models.served.policy import Policy
 
 pytestmark = pytest.mark.processes
 

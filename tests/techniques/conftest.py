@@ -15,9 +15,9 @@ from functools import partial
 
 import pytest
 
-from ragsmith.index import Corpus
-from ragsmith.models.extractive import ExtractiveModel
-from ragsmith.models.wordllama import WordLlamaEmbedder
+from ragsmith.index.index import Corpus
+from ragsmith.models.embedded.extractive import ExtractiveModel
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.testing import FakeSearch, ScriptedModel, example_chunks, example_documents, fake_search, hits_of
 from ragsmith.types import Chunks, Document, Hits
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from ragsmith.index import Index
-from ragsmith.models import Vectors
-from ragsmith.models.wordllama import WordLlamaEmbedder
+from ragsmith.index.index import Index
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.models.protocols import Vectors
 from ragsmith.techniques.passage_filter.nr import nr
 from ragsmith.techniques.query_expansion.compositional_router import observe
 from ragsmith.techniques.query_expansion.entropy_router import entropy_router

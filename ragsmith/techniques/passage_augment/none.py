@@ -1,7 +1,7 @@
 """No augmentation: each hit is read as it was found."""
 
-from ragsmith.families import passage_augment
-from ragsmith.index import Corpus
+from ragsmith.index.index import Corpus
+from ragsmith.techniques.families import passage_augment
 from ragsmith.types import Hits, Passage, Passages, Question
 
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from ragsmith.families import passage_augment
-from ragsmith.index import Corpus
+from ragsmith.index.index import Corpus
+from ragsmith.techniques.families import passage_augment
 from ragsmith.types import Hits, Passage, Passages, Question, Span
 
 

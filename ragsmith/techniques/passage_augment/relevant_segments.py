@@ -4,9 +4,9 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass
 
-from ragsmith.families import passage_augment
-from ragsmith.fusion import normalised
-from ragsmith.index import Corpus
+from ragsmith.index.index import Corpus
+from ragsmith.techniques.families import passage_augment
+from ragsmith.techniques.fusion import normalised
 from ragsmith.types import Hit, Hits, Passage, Passages, Question, Span
 
 DECAY = 30.0

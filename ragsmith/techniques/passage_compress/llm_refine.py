@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ragsmith.families import passage_compress
-from ragsmith.models import LanguageModel
-from ragsmith.tasks import Task
+from ragsmith.models.protocols import LanguageModel
+from ragsmith.models.tasks import Task
+from ragsmith.techniques.families import passage_compress
 from ragsmith.techniques.passage_compress.tree_summarize import summary_of
 from ragsmith.types import Passage, Passages, Question
 
 if TYPE_CHECKING:
-    from ragsmith.models.extractive import ExtractiveModel
+    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 PROMPT = """Update a summary that helps to answer a question, with what a new passage adds.
 

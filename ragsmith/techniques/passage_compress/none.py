@@ -1,6 +1,6 @@
 """No compression: passages are read whole."""
 
-from ragsmith.families import passage_compress
+from ragsmith.techniques.families import passage_compress
 from ragsmith.types import Passages, Question
 
 

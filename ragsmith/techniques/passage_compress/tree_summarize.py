@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ragsmith.families import passage_compress
-from ragsmith.models import LanguageModel
-from ragsmith.tasks import Input, Task, text
+from ragsmith.models.protocols import LanguageModel
+from ragsmith.models.tasks import Input, Task, text
+from ragsmith.techniques.families import passage_compress
 from ragsmith.types import Passage, Passages, Question
 
 if TYPE_CHECKING:
-    from ragsmith.models.extractive import ExtractiveModel
+    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 PROMPT = """Summarise what the numbered passages say that helps to answer the question.
 

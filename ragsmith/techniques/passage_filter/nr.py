@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.families import passage_filter
-from ragsmith.fusion import ranked
-from ragsmith.index import queries_of
-from ragsmith.models import Embedder
+from ragsmith.index.index import queries_of
+from ragsmith.models.protocols import Embedder
+from ragsmith.techniques.families import passage_filter
+from ragsmith.techniques.fusion import ranked
 from ragsmith.types import Hits, Question
 
 Matrix = Sequence[Sequence[float]]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from ragsmith.families import passage_filter
-from ragsmith.fusion import ranked
-from ragsmith.models import Embedder
+from ragsmith.models.protocols import Embedder
+from ragsmith.techniques.families import passage_filter
+from ragsmith.techniques.fusion import ranked
 from ragsmith.techniques.passage_filter.nr import DIVISORS, MODES, chosen, cosines
 from ragsmith.types import Hits, Question
 

@@ -1,7 +1,7 @@
 """Similarity threshold: keep the candidates whose score comes near the best one."""
 
-from ragsmith.families import passage_filter
-from ragsmith.fusion import normalised, ranked
+from ragsmith.techniques.families import passage_filter
+from ragsmith.techniques.fusion import normalised, ranked
 from ragsmith.types import Hits, Question
 
 

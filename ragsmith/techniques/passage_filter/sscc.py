@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ragsmith.families import passage_filter
-from ragsmith.fusion import normalised, ranked
-from ragsmith.registry import Fitting
+from ragsmith.techniques.families import passage_filter
+from ragsmith.techniques.fusion import normalised, ranked
+from ragsmith.techniques.registry import Fitting
 from ragsmith.types import Fitted, Gold, Hits, Question
 
 Scored = tuple[float, bool]

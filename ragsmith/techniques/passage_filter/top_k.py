@@ -1,7 +1,7 @@
 """Top k: keep the best-scored candidates."""
 
-from ragsmith.families import passage_filter
-from ragsmith.fusion import ranked
+from ragsmith.techniques.families import passage_filter
+from ragsmith.techniques.fusion import ranked
 from ragsmith.types import Hits, Question
 
 

@@ -1,6 +1,6 @@
 """No post-generation: the draft is delivered."""
 
-from ragsmith.families import post_generation
+from ragsmith.techniques.families import post_generation
 from ragsmith.types import Answer, Prompt, Question
 
 

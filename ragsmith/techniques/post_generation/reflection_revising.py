@@ -8,14 +8,14 @@ from functools import cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from ragsmith.families import post_generation
-from ragsmith.generation import Cited, answer_of, cited_text, read_sentences, wants_explanation
-from ragsmith.models import LanguageModel
-from ragsmith.tasks import Task, clean, unmarked
+from ragsmith.models.protocols import LanguageModel
+from ragsmith.models.tasks import Task, clean, unmarked
+from ragsmith.techniques.families import post_generation
+from ragsmith.techniques.generation import Cited, answer_of, cited_text, read_sentences, wants_explanation
 from ragsmith.types import Answer, Prompt, Question
 
 if TYPE_CHECKING:
-    from ragsmith.models.extractive import ExtractiveModel
+    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 Feedback = tuple[str, ...]
 """What is wrong with a draft, one point each; none when it can be delivered."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ragsmith.families import pre_embedding
-from ragsmith.models import LanguageModel
-from ragsmith.tasks import Task, told, unmarked
-from ragsmith.text import STOP_WORDS, words
+from ragsmith.models.protocols import LanguageModel
+from ragsmith.models.tasks import Task, told, unmarked
+from ragsmith.techniques.families import pre_embedding
+from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Chunks, Entries, IndexEntry
 
 if TYPE_CHECKING:
-    from ragsmith.models.extractive import ExtractiveModel
+    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 LONGEST_HEADER = 80
 """Characters; a longer reply is no header but an answer to something else."""

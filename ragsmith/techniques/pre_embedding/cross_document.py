@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ragsmith.canonical import digest
-from ragsmith.clustering import Floats, Members
-from ragsmith.families import pre_embedding
-from ragsmith.models import Embedder, LanguageModel
+from ragsmith.digest import digest
+from ragsmith.index.clustering import Floats, Members
+from ragsmith.models.protocols import Embedder, LanguageModel
+from ragsmith.techniques.families import pre_embedding
 from ragsmith.techniques.pre_embedding.raptor import SUMMARISE, clusters, shared_out, summary_node, tokens
 from ragsmith.types import Chunk, Chunks, Entries, IndexEntry
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ragsmith.families import pre_embedding
-from ragsmith.models import LanguageModel
-from ragsmith.tasks import Task, questions
-from ragsmith.text import STOP_WORDS, words
+from ragsmith.models.protocols import LanguageModel
+from ragsmith.models.tasks import Task, questions
+from ragsmith.techniques.families import pre_embedding
+from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Chunks, Entries, IndexEntry
 
 if TYPE_CHECKING:
-    from ragsmith.models.extractive import ExtractiveModel
+    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 _AUXILIARY = re.compile(
     r"\s(is|are|was|were|has|have|had|can|could|may|might|must|shall|should|will|would|does|do|did)\s", re.IGNORECASE

@@ -1,6 +1,6 @@
 """No pre-embedding: a chunk is found by its own text."""
 
-from ragsmith.families import pre_embedding
+from ragsmith.techniques.families import pre_embedding
 from ragsmith.types import Chunks, Entries, IndexEntry
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from ragsmith.families import pre_embedding
-from ragsmith.text import sentences
+from ragsmith.techniques.families import pre_embedding
+from ragsmith.text.words import sentences
 from ragsmith.types import Chunks, Entries, IndexEntry
 
 

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ragsmith.canonical import digest
-from ragsmith.clustering import COVARIANCES, Floats, Members, soft_clusters
-from ragsmith.families import pre_embedding
-from ragsmith.models import Embedder, LanguageModel
-from ragsmith.tasks import Task, told
+from ragsmith.digest import digest
+from ragsmith.index.clustering import COVARIANCES, Floats, Members, soft_clusters
+from ragsmith.models.protocols import Embedder, LanguageModel
+from ragsmith.models.tasks import Task, told
+from ragsmith.techniques.families import pre_embedding
 from ragsmith.techniques.passage_compress.tree_summarize import summarise_offline
-from ragsmith.text import sentences
+from ragsmith.text.words import sentences
 from ragsmith.types import Chunk, Chunks, Entries, IndexEntry
 
 if TYPE_CHECKING:
-    from ragsmith.models.extractive import ExtractiveModel
+    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 FEWEST_NODES = 4
 """So few are as quickly read as their summary."""

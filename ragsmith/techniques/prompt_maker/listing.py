@@ -1,7 +1,7 @@
 """Listing: the passages as numbered blocks, best first."""
 
-from ragsmith.blocks import numbered
-from ragsmith.families import prompt_maker
+from ragsmith.techniques.families import prompt_maker
+from ragsmith.text.blocks import numbered
 from ragsmith.types import Passages, Prompt, Question
 
 

@@ -1,7 +1,7 @@
 """Long-context reordering: the best passages at both ends, the worst in the middle (Liu et al. 2023)."""
 
-from ragsmith.blocks import numbered
-from ragsmith.families import prompt_maker
+from ragsmith.techniques.families import prompt_maker
+from ragsmith.text.blocks import numbered
 from ragsmith.types import Passages, Prompt, Question
 
 

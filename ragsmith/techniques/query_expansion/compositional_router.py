@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.families import query_expansion
-from ragsmith.graph import names
-from ragsmith.index import queries_of
-from ragsmith.metrics import ndcg_at
-from ragsmith.models import Embedder, LanguageModel
-from ragsmith.registry import Fitting
+from ragsmith.evaluation.metrics import ndcg_at
+from ragsmith.index.entity_graph import names
+from ragsmith.index.index import queries_of
+from ragsmith.models.protocols import Embedder, LanguageModel
+from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.entropy_router import distances
 from ragsmith.techniques.query_expansion.keyword_router import STRATEGIES, broad, searched_by
-from ragsmith.text import words
+from ragsmith.techniques.registry import Fitting
+from ragsmith.text.words import words
 from ragsmith.types import Fitted, Gold, Hits, Question, Search
 
 Matrix = NDArray[np.float64]

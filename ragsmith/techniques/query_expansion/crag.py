@@ -6,16 +6,16 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
-from ragsmith.families import query_expansion
-from ragsmith.fusion import reciprocal_rank_fusion
-from ragsmith.models import LanguageModel
-from ragsmith.tasks import Task, clean
+from ragsmith.models.protocols import LanguageModel
+from ragsmith.models.tasks import Task, clean
+from ragsmith.techniques.families import query_expansion
+from ragsmith.techniques.fusion import reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.query_rewriting import REWRITE
 from ragsmith.techniques.reranking.llm import beginning
 from ragsmith.types import Hits, Question, Search
 
 if TYPE_CHECKING:
-    from ragsmith.models.extractive import ExtractiveModel
+    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 LOWEST, HIGHEST = 1, 100
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from ragsmith.families import query_expansion
-from ragsmith.fusion import convex_combination
-from ragsmith.graph import names
-from ragsmith.models import LanguageModel
-from ragsmith.tasks import Task, questions
+from ragsmith.index.entity_graph import names
+from ragsmith.models.protocols import LanguageModel
+from ragsmith.models.tasks import Task, questions
+from ragsmith.techniques.families import query_expansion
+from ragsmith.techniques.fusion import convex_combination
 from ragsmith.types import Hits, Question, Search
 
 if TYPE_CHECKING:
-    from ragsmith.models.extractive import ExtractiveModel
+    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 _ASKING = (
     r"(?:how|what|who|whom|whose|when|where|which|why|whether|does|do|did|is|are|was|were|can|may|must|should|will)"

@@ -1,8 +1,8 @@
 """Dual path: fuse the rankings of the question and of an imagined answer by reciprocal rank (DPHF, Singh et al.)."""
 
-from ragsmith.families import query_expansion
-from ragsmith.fusion import reciprocal_rank_fusion
-from ragsmith.models import LanguageModel
+from ragsmith.models.protocols import LanguageModel
+from ragsmith.techniques.families import query_expansion
+from ragsmith.techniques.fusion import reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.hyde import IMAGINE
 from ragsmith.types import Hits, Question, Search
 

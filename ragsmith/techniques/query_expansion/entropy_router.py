@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ragsmith.families import query_expansion
-from ragsmith.index import queries_of
-from ragsmith.models import Embedder, LanguageModel
+from ragsmith.index.index import queries_of
+from ragsmith.models.protocols import Embedder, LanguageModel
+from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.keyword_router import searched_by
 from ragsmith.types import Hits, Question, Search
 

@@ -1,8 +1,8 @@
 """Graph expansion: search also with what the entity graph says about the question's entities (Dalton et al. 2014)."""
 
-from ragsmith.families import query_expansion
-from ragsmith.fusion import convex_combination
-from ragsmith.graph import EntityGraph
+from ragsmith.index.entity_graph import EntityGraph
+from ragsmith.techniques.families import query_expansion
+from ragsmith.techniques.fusion import convex_combination
 from ragsmith.types import Hits, Question, Search
 
 

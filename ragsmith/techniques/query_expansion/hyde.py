@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ragsmith.families import query_expansion
-from ragsmith.fusion import convex_combination, reciprocal_rank_fusion
-from ragsmith.models import LanguageModel
-from ragsmith.tasks import Task, told
+from ragsmith.models.protocols import LanguageModel
+from ragsmith.models.tasks import Task, told
+from ragsmith.techniques.families import query_expansion
+from ragsmith.techniques.fusion import convex_combination, reciprocal_rank_fusion
 from ragsmith.types import Hits, Question, Search
 
 if TYPE_CHECKING:
-    from ragsmith.models.extractive import ExtractiveModel
+    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 SENTENCES = 3
 FEEDBACK = 3

@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ragsmith.families import query_expansion
-from ragsmith.fusion import reciprocal_rank_fusion
-from ragsmith.models import LanguageModel
-from ragsmith.tasks import Task, told
+from ragsmith.models.protocols import LanguageModel
+from ragsmith.models.tasks import Task, told
+from ragsmith.techniques.families import query_expansion
+from ragsmith.techniques.fusion import reciprocal_rank_fusion
 from ragsmith.techniques.reranking.llm import beginning
-from ragsmith.text import STOP_WORDS, words
+from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Hits, Question, Search
 
 if TYPE_CHECKING:
-    from ragsmith.models.extractive import ExtractiveModel
+    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 KNOWN = 2
 """Sentences of an offline note."""

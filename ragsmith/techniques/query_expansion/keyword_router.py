@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from ragsmith.families import query_expansion
-from ragsmith.models import LanguageModel
+from ragsmith.models.protocols import LanguageModel
+from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.dual_path import dual_path
 from ragsmith.techniques.query_expansion.step_back import step_back
-from ragsmith.text import sentences, words
+from ragsmith.text.words import sentences, words
 from ragsmith.types import Hits, Question, Search
 
 STRATEGIES = ("semantic", "dual_path", "step_back")

@@ -6,16 +6,16 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from ragsmith.families import query_expansion
-from ragsmith.fusion import best_per_chunk, reciprocal_rank_fusion
-from ragsmith.models import LanguageModel
-from ragsmith.tasks import Task, clean, told
+from ragsmith.models.protocols import LanguageModel
+from ragsmith.models.tasks import Task, clean, told
+from ragsmith.techniques.families import query_expansion
+from ragsmith.techniques.fusion import best_per_chunk, reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.hyde import IMAGINE
-from ragsmith.text import STOP_WORDS, words
+from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Hits, Question, Scale, Search
 
 if TYPE_CHECKING:
-    from ragsmith.models.extractive import ExtractiveModel
+    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 FEEDBACK = 10
 """Chunks looked through for code or for rows."""

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ragsmith.families import query_expansion
-from ragsmith.models import LanguageModel
-from ragsmith.tasks import Task, told
+from ragsmith.models.protocols import LanguageModel
+from ragsmith.models.tasks import Task, told
+from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.modality_hyde import searched
 from ragsmith.types import Hits, Question, Search
 
 if TYPE_CHECKING:
-    from ragsmith.models.extractive import ExtractiveModel
+    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 FEEDBACK = 5
 SENTENCES = 3

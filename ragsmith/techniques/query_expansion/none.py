@@ -1,6 +1,6 @@
 """No query expansion: the question is searched as it was asked."""
 
-from ragsmith.families import query_expansion
+from ragsmith.techniques.families import query_expansion
 from ragsmith.types import Hits, Question, Search
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ragsmith.families import query_expansion
-from ragsmith.models import LanguageModel
-from ragsmith.tasks import Task, query
-from ragsmith.text import STOP_WORDS, words
+from ragsmith.models.protocols import LanguageModel
+from ragsmith.models.tasks import Task, query
+from ragsmith.techniques.families import query_expansion
+from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Hits, Question, Search
 
 if TYPE_CHECKING:
-    from ragsmith.models.extractive import ExtractiveModel
+    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 ADDED = 5
 """Words that the relevance model adds."""

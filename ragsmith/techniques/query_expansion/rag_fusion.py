@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ragsmith.families import query_expansion
-from ragsmith.fusion import reciprocal_rank_fusion
-from ragsmith.models import LanguageModel
-from ragsmith.tasks import Task, questions
-from ragsmith.text import STOP_WORDS, words
+from ragsmith.models.protocols import LanguageModel
+from ragsmith.models.tasks import Task, questions
+from ragsmith.techniques.families import query_expansion
+from ragsmith.techniques.fusion import reciprocal_rank_fusion
+from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Hits, Question, Search
 
 if TYPE_CHECKING:
-    from ragsmith.models.extractive import ExtractiveModel
+    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 TERMS = 4
 """Words that a feedback passage adds to the question."""

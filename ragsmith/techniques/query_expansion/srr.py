@@ -7,18 +7,18 @@ from collections.abc import Iterable, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from ragsmith.families import query_expansion
-from ragsmith.models import LanguageModel
-from ragsmith.reflection import Candidates, Round, converged, kept, reflect
-from ragsmith.tasks import Task, clean, unmarked
+from ragsmith.models.protocols import LanguageModel
+from ragsmith.models.tasks import Task, clean, unmarked
+from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.decomposition import sub_questions_offline
 from ragsmith.techniques.query_expansion.multi_query import paraphrases_offline
+from ragsmith.techniques.reflection import Candidates, Round, converged, kept, reflect
 from ragsmith.techniques.reranking.llm import beginning
-from ragsmith.text import STOP_WORDS, words
+from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Hits, Question, Search
 
 if TYPE_CHECKING:
-    from ragsmith.models.extractive import ExtractiveModel
+    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 SAMPLED = 5
 """Candidates of one verbalised sampling, as in the paper's appendix A."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ragsmith.families import query_expansion
-from ragsmith.fusion import convex_combination
-from ragsmith.graph import names
-from ragsmith.models import LanguageModel
-from ragsmith.tasks import Task, query
-from ragsmith.text import STOP_WORDS, words
+from ragsmith.index.entity_graph import names
+from ragsmith.models.protocols import LanguageModel
+from ragsmith.models.tasks import Task, query
+from ragsmith.techniques.families import query_expansion
+from ragsmith.techniques.fusion import convex_combination
+from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Hits, Question, Search
 
 if TYPE_CHECKING:
-    from ragsmith.models.extractive import ExtractiveModel
+    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 FEEDBACK = 5
 ADDED = 4

@@ -1,8 +1,8 @@
 """Cross-encoder reranking: score question and passage together (Nogueira and Cho 2019)."""
 
-from ragsmith.families import reranking
-from ragsmith.fusion import normalised, ranked
-from ragsmith.models import CrossEncoder
+from ragsmith.models.protocols import CrossEncoder
+from ragsmith.techniques.families import reranking
+from ragsmith.techniques.fusion import normalised, ranked
 from ragsmith.types import Hits, Question, Scale
 
 

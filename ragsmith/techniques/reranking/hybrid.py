@@ -1,8 +1,8 @@
 """Hybrid reranking: a cross-encoder and a listwise language model vote together (Kartal et al. 2025)."""
 
-from ragsmith.families import reranking
-from ragsmith.fusion import convex_combination
-from ragsmith.models import CrossEncoder, LanguageModel
+from ragsmith.models.protocols import CrossEncoder, LanguageModel
+from ragsmith.techniques.families import reranking
+from ragsmith.techniques.fusion import convex_combination
 from ragsmith.techniques.reranking.cross_encoder import cross_encoder as by_cross_encoder
 from ragsmith.techniques.reranking.llm import llm as by_language_model
 from ragsmith.types import Hits, Question

@@ -6,15 +6,15 @@ import re
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
-from ragsmith.families import reranking
-from ragsmith.fusion import ranked
-from ragsmith.models import LanguageModel
-from ragsmith.tasks import Task, clean, unmarked
-from ragsmith.text import sentences
+from ragsmith.models.protocols import LanguageModel
+from ragsmith.models.tasks import Task, clean, unmarked
+from ragsmith.techniques.families import reranking
+from ragsmith.techniques.fusion import ranked
+from ragsmith.text.words import sentences
 from ragsmith.types import Hits, Question, Scale
 
 if TYPE_CHECKING:
-    from ragsmith.models.extractive import ExtractiveModel
+    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 Order = tuple[int, ...]
 """Positions of passages, 0-based, best first."""

@@ -1,7 +1,7 @@
 """No reranking: the order of the first stage stands."""
 
-from ragsmith.families import reranking
-from ragsmith.fusion import ranked
+from ragsmith.techniques.families import reranking
+from ragsmith.techniques.fusion import ranked
 from ragsmith.types import Hits, Question
 
 

@@ -1,7 +1,7 @@
 """BM25: the chunks that share the rarest words with the query (Robertson & Zaragoza 2009)."""
 
-from ragsmith.families import retrieval
-from ragsmith.index import Index
+from ragsmith.index.index import Index
+from ragsmith.techniques.families import retrieval
 from ragsmith.types import Queries, Rankings
 
 

@@ -1,10 +1,10 @@
 """Complete hybrid: vectors, words and the entity graph together (Kartal et al. 2025)."""
 
-from ragsmith.families import retrieval
-from ragsmith.fusion import convex_combination, reciprocal_rank_fusion
-from ragsmith.graph import EntityGraph
-from ragsmith.index import Index
-from ragsmith.models import Embedder
+from ragsmith.index.entity_graph import EntityGraph
+from ragsmith.index.index import Index
+from ragsmith.models.protocols import Embedder
+from ragsmith.techniques.families import retrieval
+from ragsmith.techniques.fusion import convex_combination, reciprocal_rank_fusion
 from ragsmith.types import Queries, Rankings
 
 

@@ -1,8 +1,8 @@
 """Graph search: the chunks whose relations connect what the query names (after Gutiérrez et al. 2024)."""
 
-from ragsmith.families import retrieval
-from ragsmith.graph import EntityGraph
-from ragsmith.index import Index
+from ragsmith.index.entity_graph import EntityGraph
+from ragsmith.index.index import Index
+from ragsmith.techniques.families import retrieval
 from ragsmith.types import Queries, Rankings
 
 

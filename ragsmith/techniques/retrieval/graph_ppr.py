@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from ragsmith.chunk_graph import ChunkGraph, chunk_graph
-from ragsmith.families import retrieval
-from ragsmith.fusion import convex_combination, ranked
-from ragsmith.index import Index
-from ragsmith.models import Embedder
-from ragsmith.places import best_places
+from ragsmith.index.chunk_graph import ChunkGraph, chunk_graph
+from ragsmith.index.index import Index
+from ragsmith.index.top import best_places
+from ragsmith.models.protocols import Embedder
+from ragsmith.techniques.families import retrieval
+from ragsmith.techniques.fusion import convex_combination, ranked
 from ragsmith.techniques.retrieval.hybrid import hybrid
 from ragsmith.types import Hit, Hits, Queries, Rankings, Scale
 

@@ -1,9 +1,9 @@
 """Hybrid search: vector search and BM25 together (Bruch et al. 2023)."""
 
-from ragsmith.families import retrieval
-from ragsmith.fusion import convex_combination, reciprocal_rank_fusion
-from ragsmith.index import Index
-from ragsmith.models import Embedder
+from ragsmith.index.index import Index
+from ragsmith.models.protocols import Embedder
+from ragsmith.techniques.families import retrieval
+from ragsmith.techniques.fusion import convex_combination, reciprocal_rank_fusion
 from ragsmith.types import Queries, Rankings
 
 

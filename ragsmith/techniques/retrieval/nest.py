@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.families import retrieval
-from ragsmith.index import Index, queries_of
-from ragsmith.models import Embedder
-from ragsmith.places import best_places
-from ragsmith.scopes import Scope, cosines, scopes, word_scores
+from ragsmith.index.index import Index, queries_of
+from ragsmith.index.scopes import Scope, cosines, scopes, word_scores
+from ragsmith.index.top import best_places
+from ragsmith.models.protocols import Embedder
+from ragsmith.techniques.families import retrieval
 from ragsmith.types import Hit, Hits, Queries, Rankings, Scale, Survival
 
 PROJECTIONS = ("context_rank", "inherit")

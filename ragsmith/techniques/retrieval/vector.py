@@ -1,8 +1,8 @@
 """Vector search: the chunks whose vectors are nearest to the query's (Karpukhin et al. 2020)."""
 
-from ragsmith.families import retrieval
-from ragsmith.index import Index
-from ragsmith.models import Embedder
+from ragsmith.index.index import Index
+from ragsmith.models.protocols import Embedder
+from ragsmith.techniques.families import retrieval
 from ragsmith.types import Queries, Rankings
 
 

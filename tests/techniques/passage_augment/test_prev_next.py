@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.index import Corpus
+from ragsmith.index.index import Corpus
 from ragsmith.techniques.passage_augment.prev_next import prev_next
 from ragsmith.types import Chunk, Document, Hit, Question, Scale
 

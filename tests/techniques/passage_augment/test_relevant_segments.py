@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.errors import ScaleError
-from ragsmith.index import Corpus
+from ragsmith.index.index import Corpus
 from ragsmith.techniques.passage_augment.relevant_segments import relevant_segments, segments, worths
 from ragsmith.testing import hits_of
 from ragsmith.types import Chunk, Document, Hit, Question, Scale

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.errors import ScaleError
-from ragsmith.models import Vectors
-from ragsmith.models.wordllama import WordLlamaEmbedder
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.models.protocols import Vectors
 from ragsmith.techniques.passage_filter.nr import chosen, contrast, greedy, nr, nucleus, weights
 from ragsmith.testing import hits_of
 from ragsmith.types import Chunk, Chunks, Hits, Question, Scale

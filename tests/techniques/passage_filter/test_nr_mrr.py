@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from ragsmith.families import passage_filter
-from ragsmith.models.wordllama import WordLlamaEmbedder
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.passage_filter.nr_mrr import nr_mrr, survived
 from ragsmith.testing import hits_of
 from ragsmith.types import Chunks, Hits, Question, Scale, Survival

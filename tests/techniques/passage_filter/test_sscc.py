@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.errors import ScaleError
-from ragsmith.families import passage_filter
+from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.passage_filter.sscc import observe, solve, sscc, threshold
 from ragsmith.testing import example_chunks, hits_of
 from ragsmith.types import Chunks, Fitted, Gold, Question, Scale

@@ -1,13 +1,13 @@
 import pytest
 
-from ragsmith.blocks import numbered
-from ragsmith.generation import NOT_FOUND
+from ragsmith.techniques.generation import NOT_FOUND
 from ragsmith.techniques.post_generation.reflection_revising import (
     feedback,
     reflection_revising,
     review_offline,
     revise_offline,
 )
+from ragsmith.text.blocks import numbered
 from ragsmith.types import Answer, Passage, Prompt, Question
 
 QUESTION = Question("Who paid for the new sea wall?")

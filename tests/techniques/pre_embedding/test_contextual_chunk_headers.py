@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ragsmith.models.extractive import ExtractiveModel
+from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.techniques.pre_embedding.contextual_chunk_headers import (
     LONGEST_HEADER,
     WRITE_HEADER,

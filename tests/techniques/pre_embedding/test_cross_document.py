@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.canonical import digest
-from ragsmith.gateway import Gateway
-from ragsmith.models import Vectors
-from ragsmith.models.extractive import ExtractiveModel
-from ragsmith.models.wordllama import WordLlamaEmbedder
-from ragsmith.tasks import Input, Task
+from ragsmith.digest import digest
+from ragsmith.gateway.gateway import Gateway
+from ragsmith.models.embedded.extractive import ExtractiveModel
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.models.protocols import Vectors
+from ragsmith.models.tasks import Input, Task
+from ragsmith.models.usage import Meter
 from ragsmith.techniques.pre_embedding.cross_document import cross_document
 from ragsmith.types import Chunk, Chunks, Span
-from ragsmith.usage import Meter
 
 every_partition = pytest.mark.parametrize("partition", ["anchors", "mixture"])
 

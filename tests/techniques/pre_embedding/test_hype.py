@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ragsmith.models.extractive import ExtractiveModel
+from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.techniques.pre_embedding.hype import ASK_QUESTIONS, hype
 from ragsmith.testing import ScriptedModel
 from ragsmith.types import Chunks

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.index import Index
-from ragsmith.models import Vectors
-from ragsmith.models.extractive import ExtractiveModel
-from ragsmith.models.wordllama import WordLlamaEmbedder
+from ragsmith.index.index import Index
+from ragsmith.models.embedded.extractive import ExtractiveModel
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.models.protocols import Vectors
 from ragsmith.techniques.pre_embedding.raptor import SUMMARISE, clusters, raptor, shared_out
 from ragsmith.testing import ScriptedModel
 from ragsmith.types import Chunk, Chunks, Entries, Span

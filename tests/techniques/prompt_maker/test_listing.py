@@ -1,5 +1,5 @@
-from ragsmith.blocks import blocks
 from ragsmith.techniques.prompt_maker.listing import listing
+from ragsmith.text.blocks import blocks
 from ragsmith.types import Passage, Question
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.families import query_expansion
-from ragsmith.models.wordllama import WordLlamaEmbedder
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.compositional_router import (
     compositional_router,
     lexical,

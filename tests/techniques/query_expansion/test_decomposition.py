@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ragsmith.models.extractive import ExtractiveModel
+from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.techniques.query_expansion.decomposition import DECOMPOSE, decomposition
 from ragsmith.testing import ScriptedModel, hits_of
 from ragsmith.types import Chunks, Hits, Question

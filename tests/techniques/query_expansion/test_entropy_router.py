@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.models import Vectors
-from ragsmith.models.wordllama import WordLlamaEmbedder
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.models.protocols import Vectors
 from ragsmith.techniques.query_expansion.entropy_router import distances, entropy_router, softmax_entropy
 from ragsmith.testing import ScriptedModel, hits_of
 from ragsmith.types import Chunk, Hits, Question

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ragsmith.graph import EntityGraph
+from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.techniques.query_expansion.graph_expansion import graph_expansion
 from ragsmith.testing import example_chunks, hits_of
 from ragsmith.types import Chunks, Hits, Question, Scale

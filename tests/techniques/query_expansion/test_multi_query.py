@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ragsmith.models import Embedder
-from ragsmith.models.extractive import ExtractiveModel
+from ragsmith.models.embedded.extractive import ExtractiveModel
+from ragsmith.models.protocols import Embedder
 from ragsmith.techniques.query_expansion.multi_query import PARAPHRASE, multi_query
 from ragsmith.testing import ScriptedModel, hits_of
 from ragsmith.types import Chunks, Hits, Question, Scale

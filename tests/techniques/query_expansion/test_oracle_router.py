@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ragsmith.families import query_expansion
+from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.oracle_router import oracle_router
 from ragsmith.testing import ScriptedModel, hits_of
 from ragsmith.types import Chunks, Gold, Hits, Question, Scale

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ragsmith.models import Embedder
-from ragsmith.models.extractive import ExtractiveModel
+from ragsmith.models.embedded.extractive import ExtractiveModel
+from ragsmith.models.protocols import Embedder
 from ragsmith.techniques.query_expansion.query_rewriting import REWRITE, query_rewriting
 from ragsmith.testing import ScriptedModel
 from ragsmith.types import Hits, Question

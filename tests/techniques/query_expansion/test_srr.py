@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from ragsmith.models.extractive import ExtractiveModel
-from ragsmith.reflection import Candidates
+from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.techniques.query_expansion.srr import CONTROL, REFORMULATE, SUB_QUERIES, sampled, srr, verdict
+from ragsmith.techniques.reflection import Candidates
 from ragsmith.testing import ScriptedModel, example_chunks, hits_of
 from ragsmith.types import Chunks, Hits, Question
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from ragsmith.graph import EntityGraph, build_graph
-from ragsmith.index import Index
-from ragsmith.models.extractive import ExtractiveModel
+from ragsmith.index.entity_graph import EntityGraph, build_graph
+from ragsmith.index.index import Index
+from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.techniques.pre_embedding.none import none
 from ragsmith.testing import example_chunks
 

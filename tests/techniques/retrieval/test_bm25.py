@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ragsmith.index import Index
+from ragsmith.index.index import Index
 from ragsmith.techniques.pre_embedding.parent_document import parent_document
 from ragsmith.techniques.retrieval.bm25 import bm25
 from ragsmith.types import Chunks, Scale

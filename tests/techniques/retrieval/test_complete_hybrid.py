@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from ragsmith.graph import EntityGraph
-from ragsmith.index import Index
-from ragsmith.models import Embedder
+from ragsmith.index.entity_graph import EntityGraph
+from ragsmith.index.index import Index
+from ragsmith.models.protocols import Embedder
 from ragsmith.techniques.retrieval.complete_hybrid import complete_hybrid
 from ragsmith.techniques.retrieval.graph import graph
 from ragsmith.techniques.retrieval.hybrid import hybrid

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from ragsmith.graph import EntityGraph
-from ragsmith.index import Index
+from ragsmith.index.entity_graph import EntityGraph
+from ragsmith.index.index import Index
 from ragsmith.techniques.pre_embedding.none import none
 from ragsmith.techniques.retrieval.graph import graph
 from ragsmith.types import Chunks, Scale

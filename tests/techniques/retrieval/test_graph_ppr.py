@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from ragsmith.index import Index
-from ragsmith.models import Embedder, Vectors
+from ragsmith.index.index import Index
+from ragsmith.models.protocols import Embedder, Vectors
 from ragsmith.techniques.retrieval.graph_ppr import graph_ppr
 from ragsmith.techniques.retrieval.hybrid import hybrid
 from ragsmith.types import Chunk, Hits, IndexEntry, Scale, Span

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from ragsmith.index import Index
-from ragsmith.models import Embedder
+from ragsmith.index.index import Index
+from ragsmith.models.protocols import Embedder
 from ragsmith.techniques.retrieval.bm25 import bm25
 from ragsmith.techniques.retrieval.hybrid import hybrid
 from ragsmith.techniques.retrieval.vector import vector

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.bm25 import BM25
-from ragsmith.fusion import Norm, normalised
-from ragsmith.index import Index
-from ragsmith.models import Embedder, Vectors
+from ragsmith.index.index import Index
+from ragsmith.models.protocols import Embedder, Vectors
+from ragsmith.techniques.fusion import Norm, normalised
 from ragsmith.techniques.retrieval.hybrid import hybrid
 from ragsmith.techniques.retrieval.nest import AGGREGATES, NORMS, PROJECTIONS, aggregate_survival, nest, pool
+from ragsmith.text.bm25 import BM25
 from ragsmith.types import Chunk, Hit, Hits, IndexEntry, Scale, Span, Survival
 
 QUERIES = ("Who was warden of the Salt Guild?", "grey salt", "xylophone")

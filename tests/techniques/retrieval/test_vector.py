@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ragsmith.index import Index
-from ragsmith.models import Embedder
+from ragsmith.index.index import Index
+from ragsmith.models.protocols import Embedder
 from ragsmith.techniques.pre_embedding.none import none
 from ragsmith.techniques.retrieval.vector import vector
 from ragsmith.types import Chunks, Scale

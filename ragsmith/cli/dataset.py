@@ -1,0 +1,162 @@
+"""``ragsmith dataset list | validate | show | import``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ragsmith.cli.app import app
+from ragsmith.cli.output import JsonOption, say, say_json, table
+
+if TYPE_CHECKING:
+    pass
+
+commands = typer.Typer(
+    help="Data sets: documents and questions with evidence.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(commands, name="dataset")
+
+NameOrFolder = Annotated[str, typer.Argument(metavar="DATASET", help="A bundled data set by name, or a folder.")]
+
+
+@commands.command("list")
+def list_datasets(as_json: JsonOption = False) -> None:
+    """List the bundled data sets."""
+    from ragsmith.datasets.bundled import names
+    from ragsmith.datasets.dataset import load_dataset
+
+    found = [load_dataset(name) for name in names("datasets")]
+    if as_json:
+        say_json(
+            [
+                {"name": d.name, "title": d.title, "documents": len(d.documents), "questions": len(d.examples)}
+                for d in found
+            ]
+        )
+        return
+    rows = [[d.name, str(len(d.documents)), str(len(d.examples)), d.title] for d in found]
+    table(rows, ["name", "documents", "questions", "title"], frozenset({1, 2}))
+
+
+@commands.command()
+def validate(dataset: NameOrFolder, as_json: JsonOption = False) -> None:
+    """Check a data set and list every mistake."""
+    from ragsmith.datasets.bundled import bundled_path
+    from ragsmith.datasets.dataset import validate_dataset
+    from ragsmith.errors import DatasetError
+
+    mistakes = validate_dataset(bundled_path("datasets", dataset))
+    if as_json:
+        say_json({"valid": not mistakes, "mistakes": list(mistakes)})
+        raise typer.Exit(2 if mistakes else 0)
+    if mistakes:
+        raise DatasetError(mistakes)
+    say(f"{dataset}: valid")
+
+
+@commands.command()
+def show(
+    dataset: NameOrFolder,
+    document: Annotated[
+        str | None, typer.Argument(metavar="[DOC]", help="A document's id: prints the text that evidence points into.")
+    ] = None,
+    start: Annotated[int | None, typer.Option(help="First character of the text, from 0.")] = None,
+    end: Annotated[int | None, typer.Option(help="Character to stop before.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Describe a data set: sizes, question types, where its evidence lies, how it is split; or print a document."""
+    from ragsmith.datasets.dataset import load_dataset
+    from ragsmith.datasets.summary import describe
+    from ragsmith.errors import UsageError
+
+    if document is not None:
+        _show_document(dataset, document, start, end, as_json)
+        return
+    if start is not None or end is not None:
+        raise UsageError("--start and --end are places in a document: name one after the data set")
+    described = describe(load_dataset(dataset))
+    if as_json:
+        say_json(described)
+        return
+    for name, value in described.items():
+        _say_entry(name, value)
+
+
+def _show_document(dataset: str, wanted: str, start: int | None, end: int | None, as_json: bool) -> None:
+    """Whatever state the questions are in: their evidence is written with this."""
+    from ragsmith.datasets.bundled import bundled_path
+    from ragsmith.datasets.documents import read_documents
+    from ragsmith.errors import DatasetError, UsageError
+    from ragsmith.text.suggest import did_you_mean
+
+    documents, mistakes = read_documents(bundled_path("datasets", dataset))
+    if wanted not in documents:
+        if not documents:
+            raise DatasetError(mistakes)
+        raise UsageError(f"{dataset} has no document {wanted!r}; {did_you_mean(wanted, documents)}")
+    found = documents[wanted]
+    if found is None:
+        raise DatasetError([mistake for mistake in mistakes if wanted in mistake] or mistakes)
+    length = len(found.text)
+    first, last = start or 0, length if end is None else end
+    if not 0 <= first <= last <= length:
+        raise UsageError(
+            f"[{first}, {last}) is no part of {wanted!r}: give --start and --end from 0 to {length}, in order"
+        )
+    text = found.text[first:last]
+    if as_json:
+        about = {"id": wanted, "title": found.title, "modality": found.modality.value, "length": length}
+        say_json({**about, "start": first, "end": last, "text": text})
+        return
+    for line in text.removesuffix("\n").split("\n"):
+        say(line)
+
+
+def _say_entry(name: str, value: Any, indent: int = 0) -> None:
+    pad = "  " * indent
+    if isinstance(value, dict):
+        say(f"{pad}{name}")
+        for key, inner in value.items():
+            _say_entry(str(key), inner, indent + 1)
+    else:
+        shown = f"{value:.3f}" if isinstance(value, float) else str(value)
+        say(f"{pad}{name:<{30 - len(pad)}} {shown}")
+
+
+@commands.command("import")
+def import_dataset(
+    source: Annotated[Path, typer.Argument(help="Folder of the published files, or the file.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write the data set to.")],
+    layout: Annotated[
+        str | None,
+        typer.Option("--format", "--layout", help="hotpotqa, ragsmith or tatqa; told from the files if not given."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Convert a published data set; its gold becomes character spans."""
+    from ragsmith.datasets.dataset import write_dataset
+    from ragsmith.datasets.importers import import_dataset as read
+
+    imported = read(source, layout)
+    write_dataset(imported.dataset, output)
+    if as_json:
+        say_json(
+            {
+                "output": str(output),
+                "documents": len(imported.dataset.documents),
+                "questions": len(imported.dataset.examples),
+                "located": imported.located,
+                "total": imported.total,
+                "notes": list(imported.notes),
+            }
+        )
+        return
+    share = 100 * imported.located / imported.total if imported.total else 0.0
+    say(
+        f"{output}: {len(imported.dataset.documents)} documents, {len(imported.dataset.examples)} questions; "
+        f"{imported.located} of {imported.total} pieces of evidence located exactly ({share:.1f} %)"
+    )
+    for line in imported.notes:
+        say(line)

@@ -1,0 +1,54 @@
+"""Data sets and search spaces that come with ragsmith, found by name.
+
+In a checkout or an editable install they lie beside the package; a wheel carries them in ``ragsmith/_bundled``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from ragsmith.errors import UsageError
+from ragsmith.text.suggest import did_you_mean
+
+Kind = Literal["datasets", "search_spaces"]
+
+PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def bundled_path(kind: Kind, name: str | Path, *, package: Path = PACKAGE) -> Path:
+    """Return the folder of a data set or the file of a search space, given as a path or by name.
+
+    An existing path wins over a name. ``package`` is the folder of the installed package.
+    Raises ``UsageError`` with the known names and the nearest of them.
+    """
+    path = Path(name)
+    if path.is_dir() if kind == "datasets" else path.is_file():
+        return path
+    return bundled(kind, str(name), package=package)
+
+
+def bundled(kind: Kind, name: str, *, package: Path = PACKAGE) -> Path:
+    """Return what is bundled under ``name``, whatever files of that name lie about. Raises as `bundled_path` does."""
+    known = names(kind, package=package)
+    if name in known:
+        return _home(kind, package) / (name if kind == "datasets" else f"{name}.yaml")
+    what, form = ("data set", "folder") if kind == "datasets" else ("search space", "YAML file")
+    raise UsageError(f"{name!r} is neither a {form} nor the name of a {what}; {did_you_mean(name, known)}")
+
+
+def names(kind: Kind, *, package: Path = PACKAGE) -> tuple[str, ...]:
+    """Return the sorted names of what is bundled."""
+    home = _home(kind, package)
+    if kind == "datasets":
+        return tuple(sorted(p.parent.name for p in home.glob("*/dataset.yaml")))
+    return tuple(sorted(p.stem for p in home.glob("*.yaml")))
+
+
+def _home(kind: Kind, package: Path) -> Path:
+    """Return the folder of a kind.
+
+    Beside an installed package, ``datasets`` may be somebody else's: only a checkout has a ``pyproject.toml`` there.
+    """
+    checkout = package.parent
+    return checkout / kind if (checkout / "pyproject.toml").is_file() else package / "_bundled" / kind

@@ -1,0 +1,59 @@
+"""Cut documents into chunks: contiguous slices that follow the document's own structure.
+
+How depends on what a document is: there is a cutter for text, one for source code and one for tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+
+from ragsmith.datasets.chunking.markdown import cut_markdown
+from ragsmith.datasets.chunking.pieces import Part
+from ragsmith.datasets.chunking.source import cut_source
+from ragsmith.datasets.chunking.tables import cut_table
+from ragsmith.errors import UsageError
+from ragsmith.types import Chunk, Document, Modality
+
+DEFAULT_SIZE = 900
+
+
+def chunk_documents(documents: Sequence[Document], *, size: int = DEFAULT_SIZE) -> tuple[Chunk, ...]:
+    """Return the chunks of all documents, in the order of documents and text.
+
+    ``size`` is the most characters a chunk may have. Chunks do not overlap, and every visible character lies in exactly
+    one, but for the headings of a text. The identifier is ``document#0003``. Raises ``UsageError`` for a size below 1.
+    """
+    if size < 1:
+        raise UsageError(f"a chunk size of {size} characters is too small; give at least 1")
+    return tuple(chunk for document in documents for chunk in _chunks(document, size))
+
+
+def section_starts(document: Document) -> list[int]:
+    """Return where the sections of a document begin, in order, as chunks of the default size number them."""
+    starts: dict[int, int] = {}
+    for part in _parts(document, DEFAULT_SIZE):
+        starts.setdefault(part.section, part.start)
+    return list(starts.values())
+
+
+def _parts(document: Document, size: int) -> Iterator[Part]:
+    if document.modality is Modality.CODE:
+        return cut_source(document.text, size, PurePath(document.id).suffix.lower())
+    return (cut_table if document.modality is Modality.TABLE else cut_markdown)(document.text, size)
+
+
+def _chunks(document: Document, size: int) -> Iterator[Chunk]:
+    for index, part in enumerate(_parts(document, size)):
+        yield Chunk(
+            id=f"{document.id}#{index:04d}",
+            doc=document.id,
+            index=index,
+            start=part.start,
+            end=part.end,
+            text=document.text[part.start : part.end],
+            title=document.title,
+            headings=part.headings,
+            section=part.section,
+            modality=part.modality,
+        )

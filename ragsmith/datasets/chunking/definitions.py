@@ -1,0 +1,184 @@
+"""Where the definitions of a source file begin and end, and which lie in which: by `ast` for Python, else by layout."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ragsmith.datasets.chunking.names import MAX_LINE, TABLED, called, defined
+
+MAX_DEPTH = 12
+MAX_PARSED = 1 << 19
+HEAD = 8
+"""Lines that the head of a function may have, from its name to the brace that opens it."""
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+")
+_CLOSER = re.compile(
+    r"[})\]{]|(?:end|fi|done|esac|else|elif|elsif|except|finally|catch|rescue|then|do|begin)\b|\*/|#endif|#el"
+)
+_LEADING = re.compile(r"//|/\*|\*|#(?!(?:endif|el))|--|;|@|\[[A-Z]\w*.*\]$|%")
+_IGNORED = re.compile(
+    r"\"(?:[^\"\\]|\\.)*+(?:\"|$)|'(?:[^'\\]|\\.){0,80}+'|//.*|/\*(?:.*?\*/|.*)|(?:^|\s)#.*"
+)  # strings and comments; a quote alone may be a lifetime of Rust
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line's text without white space around it, its indentation in columns, and where it begins and ends."""
+
+    text: str
+    indent: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """The lines ``[first, last)``, with the comments and decorators right above; ``inner`` are those within."""
+
+    name: str
+    first: int
+    last: int
+    inner: tuple[Definition, ...] = ()
+
+
+def lines_of(text: str) -> list[Line]:
+    """Return the lines of ``text``; ``end`` lies behind the last visible character."""
+    found = []
+    for match in _LINE.finditer(text):
+        visible = match.group().rstrip()
+        stripped = visible.lstrip()
+        indent = len(visible[: len(visible) - len(stripped)].expandtabs(4))
+        found.append(Line(stripped, indent, match.start(), match.start() + len(visible)))
+    return found
+
+
+def definitions(text: str, lines: Sequence[Line], suffix: str) -> tuple[Definition, ...]:
+    """Return the outermost definitions of a source file with this ending, in order, disjoint, in whole lines."""
+    if suffix in (".py", ".pyi") and len(text) <= MAX_PARSED:
+        try:
+            with warnings.catch_warnings():  # of the file's own escapes and comparisons
+                warnings.simplefilter("ignore")
+                body = ast.parse(text).body
+            return tuple(_parsed(body, lines, 0))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            pass  # Python 2, a template, a newer syntax: its layout still says much
+    return tuple(_Layout(lines, suffix).within(0, len(lines), 0))
+
+
+def _parsed(body: Sequence[ast.AST], lines: Sequence[Line], floor: int, depth: int = 0) -> Iterator[Definition]:
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            keyword = {ast.ClassDef: "class", ast.AsyncFunctionDef: "async def"}.get(type(node), "def")
+            head = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) - 1
+            inner = tuple(_parsed(node.body, lines, node.lineno, depth + 1)) if depth < MAX_DEPTH else ()
+            last = node.end_lineno or node.lineno
+            yield Definition(f"{keyword} {node.name}", _with_comments(lines, head, floor), last, inner)
+            floor = last
+        elif isinstance(node, ast.If | ast.Try | ast.TryStar | ast.With | ast.For | ast.While | ast.ExceptHandler):
+            for field in ("body", "handlers", "orelse", "finalbody"):
+                for found in _parsed(getattr(node, field, []), lines, floor, depth):
+                    yield found
+                    floor = found.last
+
+
+def _with_comments(lines: Sequence[Line], head: int, floor: int) -> int:
+    """Return the first of the comment and decorator lines right above line ``head``, not before line ``floor``."""
+    first = head
+    while first > floor and _leads(lines[first - 1], lines[head].indent):
+        first -= 1
+    return first
+
+
+def _leads(line: Line, indent: int) -> bool:
+    return bool(_LEADING.match(line.text)) and (line.indent == indent or line.text.startswith("*"))
+
+
+def _code(line: Line) -> str:
+    """The line without strings and comments; nothing of a line that no person wrote."""
+    return _IGNORED.sub("", line.text) if len(line.text) <= MAX_LINE else ""
+
+
+class _Layout:
+    """Finds definitions by their first line, and their ends by indentation and braces."""
+
+    def __init__(self, lines: Sequence[Line], suffix: str) -> None:
+        self.lines = lines
+        self.suffix = suffix
+        self.closing = _closing_lines(lines)
+
+    def within(self, first: int, last: int, depth: int) -> Iterator[Definition]:
+        at = floor = first
+        while at < last:
+            name = self._name(at, last)
+            if name is None:
+                at += 1
+                continue
+            end = self._end(at, last)
+            inner = tuple(self.within(at + 1, end, depth + 1)) if depth < MAX_DEPTH and end > at + 1 else ()
+            yield Definition(name, _with_comments(self.lines, at, floor), end, inner)
+            at = floor = end
+
+    def _name(self, at: int, last: int) -> str | None:
+        text = self.lines[at].text
+        if not text or (_LEADING.match(text) and self.suffix not in TABLED):
+            return None
+        name = defined(text, self.suffix)
+        if name or self.suffix in TABLED:
+            return name
+        return called(text) if self._opens(at, last) else None
+
+    def _opens(self, at: int, last: int) -> bool:
+        """Whether a brace opens behind the head of a function, before any statement ends."""
+        for line in self.lines[at : min(at + HEAD, last)]:
+            code = _code(line)
+            if "{" in code:
+                return ";" not in code.partition("{")[0]
+            if ";" in code or not line.text:
+                return False
+        return False
+
+    def _end(self, at: int, last: int) -> int:
+        """Return the line after the definition that begins at line ``at``."""
+        if self.suffix in TABLED:
+            follows = (i for i in range(at + 1, last) if defined(self.lines[i].text, self.suffix))
+            return self._visible(at, next(follows, last))
+        if self.suffix == ".sql":
+            ends = (i + 1 for i in range(at, last) if self.lines[i].text.endswith(";"))
+            return next(ends, self._visible(at, last))
+        i = at + 1
+        while i < last and self._goes_on(at, i):
+            i += 1
+        close = next((self.closing[j] for j in range(at, min(at + HEAD, i)) if j in self.closing), None)
+        if close is None or close >= last:
+            return self._visible(at, i)
+        unindented = close >= i  # the body ends with its brace, whatever the layout says
+        outer = close < i and all(line.text[:1] in ("", "}") for line in self.lines[close + 1 : i])
+        return close + 1 if unindented or outer else self._visible(at, i)
+
+    def _goes_on(self, at: int, i: int) -> bool:
+        line = self.lines[i]
+        if self.suffix in (".yaml", ".yml") and line.text.startswith("- ") and line.indent == self.lines[at].indent:
+            return not self.lines[at].text.startswith("- ")
+        return not line.text or line.indent > self.lines[at].indent or bool(_CLOSER.match(line.text))
+
+    def _visible(self, at: int, end: int) -> int:
+        while end > at + 1 and not self.lines[end - 1].text:
+            end -= 1
+        return end
+
+
+def _closing_lines(lines: Sequence[Line]) -> dict[int, int]:
+    """Return, for each line whose last open brace is closed on a later one, that later line."""
+    opened: list[int] = []
+    closing: dict[int, int] = {}
+    for number, line in enumerate(lines):
+        for brace in re.findall(r"[{}]", _code(line)):
+            if brace == "{":
+                opened.append(number)
+            elif opened and (start := opened.pop()) != number:
+                closing[start] = number
+    return closing

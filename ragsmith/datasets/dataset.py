@@ -1,0 +1,157 @@
+"""A data set is a folder of documents and labelled questions; here it is read, checked whole, and written.
+
+    dataset.yaml       name, and optionally title, description, licence, language, and titles of documents
+    documents/*        text (.md, .txt: the file's stem is the document's identifier), source code, tables (.csv, .tsv),
+                       PDF (the whole file name is)
+    questions.jsonl    questions, answers and the evidence for them as spans of the text as loaded
+
+Nothing is computed on a data set with mistakes: all of them are listed at once.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ragsmith.datasets.bundled import bundled_path
+from ragsmith.datasets.documents import FOLDER, default_title, document_file, read_documents
+from ragsmith.datasets.manifest import FILE as MANIFEST
+from ragsmith.datasets.manifest import KEYS, read_manifest, written
+from ragsmith.datasets.questions import FILE as QUESTIONS
+from ragsmith.datasets.questions import read_questions
+from ragsmith.datasets.summary import describe
+from ragsmith.digest import digest
+from ragsmith.errors import DatasetError, UsageError
+from ragsmith.text.files import TextError
+from ragsmith.types import Dataset, Document, Example, Modality, Span
+
+__all__ = ["describe", "load_dataset", "make_dataset", "validate_dataset", "write_dataset"]
+
+
+def load_dataset(name_or_path: str | Path) -> Dataset:
+    """Read the data set in a folder, or the bundled one of that name.
+
+    Documents and questions come sorted by identifier, identical documents merged. Raises ``DatasetError`` with every
+    mistake in the folder, ``UsageError`` when there is no such folder or name.
+    """
+    folder = bundled_path("datasets", name_or_path)
+    manifest, wrong = read_manifest(folder)
+    documents, wrong_documents = read_documents(folder, manifest.titles)
+    examples, wrong_questions = read_questions(folder, documents)
+    if mistakes := (*wrong, *manifest.strangers(documents), *wrong_documents, *wrong_questions):
+        raise DatasetError(mistakes)
+    return make_dataset(manifest.about, [document for document in documents.values() if document], examples)
+
+
+def validate_dataset(path: str | Path) -> tuple[str, ...]:
+    """Return every mistake in a data set, one sentence each; none when it can be loaded."""
+    try:
+        load_dataset(path)
+    except DatasetError as error:
+        return error.mistakes
+    except UsageError as error:
+        return (str(error),)
+    return ()
+
+
+def make_dataset(about: Mapping[str, str], documents: Sequence[Document], examples: Sequence[Example]) -> Dataset:
+    """Return a data set of checked parts: sorted, identical documents merged, with its digest.
+
+    ``about`` holds the keys of ``dataset.yaml``; only ``name`` is needed.
+    """
+    kept, merged = _merge(documents)
+    moved = [_repoint(example, merged) for example in examples]
+    ordered = tuple(sorted(moved, key=lambda example: example.id))
+    return Dataset(
+        name=about["name"],
+        title=about.get("title", about["name"]),
+        description=about.get("description", ""),
+        licence=about.get("licence", "not stated"),
+        language=about.get("language", "en"),
+        documents=kept,
+        examples=ordered,
+        digest=digest("dataset", kept, ordered),
+        merged=tuple(merged.items()),
+    )
+
+
+def write_dataset(dataset: Dataset, folder: str | Path) -> None:
+    """Write a data set in the layout that ``load_dataset`` reads.
+
+    Raises ``UsageError`` when ``folder`` exists and is not empty, ``DatasetError`` when the data set could not be read
+    back as it is; nothing is left behind then.
+    """
+    folder = Path(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} is not an empty folder; give a new one")
+    files = _files(dataset)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".ragsmith-") as temporary:
+        draft = Path(temporary)
+        _write(dataset, files, draft)
+        if mistakes := validate_dataset(draft):
+            raise DatasetError(mistakes)
+        folder.mkdir(exist_ok=True)
+        for path in sorted(draft.iterdir()):
+            path.rename(folder / path.name)
+
+
+def _merge(documents: Sequence[Document]) -> tuple[tuple[Document, ...], dict[str, str]]:
+    """Keep the first document by identifier of each text and modality; also return what was dropped, and for what.
+
+    The same characters as code and as prose are cut differently, so they are not the same document.
+    """
+    kept: dict[tuple[str, Modality], Document] = {}
+    merged: dict[str, str] = {}
+    for document in sorted(documents, key=lambda document: document.id):
+        first = kept.setdefault((document.text, document.modality), document)
+        if first is not document:
+            merged[document.id] = first.id
+    return tuple(kept.values()), merged
+
+
+def _repoint(example: Example, merged: Mapping[str, str]) -> Example:
+    """Point evidence at the documents that were kept; spans that coincide then are one."""
+    spans = {replace(span, doc=merged.get(span.doc, span.doc)) for span in example.evidence}
+    ordered: tuple[Span, ...] = tuple(sorted(spans, key=lambda span: (span.doc, span.start, span.end)))
+    return replace(example, evidence=ordered)
+
+
+def _files(dataset: Dataset) -> dict[str, str]:
+    """Return the contents of the documents' files by name; raises ``DatasetError`` for those no file can hold."""
+    files: dict[str, str] = {}
+    mistakes: list[str] = []
+    for document in dataset.documents:
+        try:
+            name, content = document_file(document)
+        except TextError as error:
+            mistakes.append(error.at(f"document {document.id!r}"))
+        else:
+            files[name] = content
+    if mistakes:
+        raise DatasetError(mistakes)
+    return files
+
+
+def _write(dataset: Dataset, files: Mapping[str, str], folder: Path) -> None:
+    about = {key: getattr(dataset, key) for key in KEYS}
+    titles = {d.id: d.title for d in dataset.documents if d.title != default_title(d)}
+    (folder / MANIFEST).write_bytes(written(about, titles).encode())
+    (folder / FOLDER).mkdir()
+    for name, content in files.items():
+        (folder / FOLDER / name).write_bytes(content.encode())
+    texts = {document.id: document.text for document in dataset.documents}
+    lines = [json.dumps(_record(example, texts), ensure_ascii=False) + "\n" for example in dataset.examples]
+    (folder / QUESTIONS).write_bytes("".join(lines).encode())
+
+
+def _record(example: Example, texts: Mapping[str, str]) -> dict[str, object]:
+    evidence = [
+        {"doc": span.doc, "start": span.start, "end": span.end, "text": texts[span.doc][span.start : span.end]}
+        for span in example.evidence
+    ]
+    record = {"id": example.id, "question": example.question, "answer": example.answer, "type": example.type}
+    return {**record, "evidence": evidence, **({"split": example.split} if example.split else {})}

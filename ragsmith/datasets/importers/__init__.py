@@ -1,0 +1,68 @@
+"""An importer reads a data set that was published in another layout and turns its gold into character spans.
+
+Each takes a folder and returns what it made of it, with a count of the gold it found exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+
+from ragsmith.datasets.importers.hotpotqa import import_hotpotqa, is_hotpotqa
+from ragsmith.datasets.importers.imported import Imported, json_files
+from ragsmith.datasets.importers.ragsmith_layout import import_ragsmith_layout
+from ragsmith.datasets.importers.tatqa import import_tatqa, is_tatqa
+from ragsmith.errors import UsageError
+from ragsmith.text.suggest import did_you_mean
+
+Importer = Callable[[Path], Imported]
+
+IMPORTERS: Mapping[str, Importer] = MappingProxyType(
+    {"hotpotqa": import_hotpotqa, "ragsmith": import_ragsmith_layout, "tatqa": import_tatqa}
+)
+
+__all__ = [
+    "IMPORTERS",
+    "Imported",
+    "Importer",
+    "import_dataset",
+    "import_hotpotqa",
+    "import_ragsmith_layout",
+    "import_tatqa",
+    "recognised",
+]
+
+
+def import_dataset(source: Path, layout: str | None = None) -> Imported:
+    """Read the published data set in the folder (or file) ``source``, in ``layout`` or in the one it is seen to have.
+
+    Raises ``UsageError`` when there is nothing, or the format is unknown or cannot be told; ``DatasetError`` when a
+    file is not in that format.
+    """
+    if layout is not None and layout not in IMPORTERS:
+        raise UsageError(f"unknown format {layout!r}: {did_you_mean(layout, IMPORTERS)}")
+    if not source.exists():
+        raise UsageError(f"{source}: there is no such folder or file; give the place of the published data")
+    return IMPORTERS[layout or recognised(source)](source)
+
+
+def recognised(source: Path) -> str:
+    """Return the format of the JSON files in ``source``; files that tell nothing, such as a corpus, are passed over.
+
+    Raises ``UsageError`` when none or several are seen, ``DatasetError`` when a file is not JSON.
+    """
+    found = {name for _, content in json_files(source) for name, looks in _LOOKS.items() if looks(content)}
+    if len(found) == 1:
+        return found.pop()
+    seen = f"has files in several formats ({', '.join(sorted(found))})" if found else "is in no format that is known"
+    raise UsageError(f"{source}: {seen}; name one with --format ({', '.join(sorted(IMPORTERS))})")
+
+
+def _is_ragsmith(content: object) -> bool:
+    return isinstance(content, dict) and {"article", "chunks", "questions"} <= content.keys()
+
+
+_LOOKS: Mapping[str, Callable[[object], bool]] = MappingProxyType(
+    {"hotpotqa": is_hotpotqa, "ragsmith": _is_ragsmith, "tatqa": is_tatqa}
+)

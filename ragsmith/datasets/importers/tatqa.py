@@ -1,0 +1,199 @@
+"""TAT-QA: questions over pages of financial reports, a table and the paragraphs around it (Zhu et al. 2021).
+
+A document is a page: its table in Markdown, then its paragraphs. The published file labels the paragraphs that answer
+a question, but no cells, so a table's rows are looked up (see `table_rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragsmith.datasets.dataset import make_dataset
+from ragsmith.datasets.importers.imported import Fields, Imported, about, json_files, repeated_ids, titled
+from ragsmith.datasets.importers.table_rows import Cells, Sought, rows
+from ragsmith.errors import DatasetError
+from ragsmith.text.files import TextError
+from ragsmith.text.jsonl import kind
+from ragsmith.types import Document, Example, Span
+
+LAYOUT = "TAT-QA's"
+LICENCE = "CC BY 4.0 (TAT-QA; pages of annual reports)"
+SOURCES = ("text", "table", "table-text")
+"""Where an answer is from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question; ``paragraphs`` are the orders of those that answer it, ``sought`` what to look for in the table."""
+
+    id: str
+    answer: str
+    type: str
+    paragraphs: tuple[str, ...]
+    sought: Sought
+
+    @property
+    def reads_table(self) -> bool:
+        """Whether the answer is from the table, alone or with paragraphs."""
+        return not self.type.endswith("/text")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A table, the paragraphs by their order on the page, and the questions on them."""
+
+    table: Cells
+    paragraphs: Mapping[str, str]
+    questions: tuple[Asked, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A page as a document, and where its parts stand."""
+
+    document: Document
+    table: Span
+    rows: tuple[Span, ...]
+    paragraphs: Mapping[str, Span]
+
+
+def is_tatqa(content: object) -> bool:
+    """Whether a file's JSON looks like pages in this layout."""
+    first = content[0] if isinstance(content, list) and content else None
+    return isinstance(first, dict) and {"table", "paragraphs", "questions"} <= first.keys()
+
+
+def import_tatqa(source: Path) -> Imported:
+    """Read the TAT-QA files in the folder ``source``, or the one file ``source``.
+
+    Documents are ``page-001`` and so on, in the order of the files. A piece of evidence is a labelled paragraph, or a
+    question's part of the table: the rows found for it, else the whole table. A question without any is left out. The
+    notes name what was not found. Raises ``DatasetError`` when a file is not in this layout.
+    """
+    pages: list[Page] = []
+    mistakes: list[str] = []
+    for name, content in json_files(source):
+        try:
+            pages += _read(content)
+        except TextError as error:
+            mistakes.append(error.at(name))
+    mistakes += repeated_ids(question.id for page in pages for question in page.questions)
+    if not any(page.questions for page in pages) and not mistakes:
+        mistakes.append(f"{source}: has no questions; give a file in {LAYOUT} layout")
+    if mistakes:
+        raise DatasetError(mistakes)
+    return _imported(source, pages)
+
+
+def _imported(source: Path, pages: Sequence[Page]) -> Imported:
+    width = max(3, len(str(len(pages))))
+    placed = [_placed(page, f"page-{number:0{width}d}") for number, page in enumerate(pages, start=1)]
+    examples: list[Example] = []
+    notes: list[str] = []
+    located = total = 0
+    for page, place in zip(pages, placed, strict=True):
+        for asked in page.questions:
+            spans, lost = _evidence(asked, page, place)
+            pieces = len(asked.paragraphs) + asked.reads_table
+            total += pieces
+            located += pieces - len(lost)
+            notes += [f"{asked.id}: {what}" for what in lost]
+            if spans:
+                examples.append(Example(asked.id, asked.sought.question, asked.answer, asked.type, spans))
+            else:
+                notes.append(f"{asked.id}: left out, because none of its evidence was found")
+    described = f"{len(pages)} pages of financial reports with questions, imported from TAT-QA."
+    documents = [place.document for place in placed]
+    dataset = make_dataset(about(source, description=described, licence=LICENCE), documents, examples)
+    return Imported(dataset, located, total, tuple(notes))
+
+
+def _evidence(asked: Asked, page: Page, placed: Placed) -> tuple[tuple[Span, ...], list[str]]:
+    """The spans for a question, and what was not found of its evidence."""
+    spans = [placed.paragraphs[order] for order in asked.paragraphs if order in placed.paragraphs]
+    lost = [f"the page has no paragraph {order}" for order in asked.paragraphs if order not in placed.paragraphs]
+    if asked.reads_table:
+        found = rows(page.table, asked.sought)
+        spans += [placed.rows[number] for number in found] or [placed.table]
+        lost += [] if found else ["no row of the table holds the answer, so the whole table is its evidence"]
+    return tuple(spans), lost
+
+
+def _placed(page: Page, id_: str) -> Placed:
+    lines = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in page.table]
+    rule = f"| {' | '.join(['---'] * len(page.table[0]))} |"  # a Markdown table has one below its first row
+    text = ""
+    spans = []
+    for line in lines:
+        spans.append(Span(id_, len(text), len(text) + len(line)))
+        text += f"{line}\n" if len(spans) > 1 else f"{line}\n{rule}\n"
+    table = Span(id_, 0, len(text) - 1)
+    paragraphs = {}
+    for order, paragraph in page.paragraphs.items():
+        text += "\n"
+        paragraphs[order] = Span(id_, len(text), len(text) + len(paragraph))
+        text += f"{paragraph}\n"
+    return Placed(titled(id_, text), table, tuple(spans), paragraphs)
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def _read(content: object) -> list[Page]:
+    if not isinstance(content, list):
+        raise TextError(f"{kind(content)} stands here instead of a list of pages; give a file in {LAYOUT} layout")
+    return [_page(Fields.of(item, f"page {number}", LAYOUT)) for number, item in enumerate(content, start=1)]
+
+
+def _page(fields: Fields) -> Page:
+    table = Fields.of(fields.get("table", dict), f"{fields.place}, table", LAYOUT)
+    ordered = sorted(fields.objects("paragraphs"), key=lambda paragraph: paragraph.get("order", int))
+    paragraphs = {str(paragraph.get("order", int)): paragraph.text("text") for paragraph in ordered}
+    if len(paragraphs) < len(ordered):
+        raise fields.error("two of its 'paragraphs' have the same 'order'")
+    return Page(_cells(table), paragraphs, tuple(_asked(question) for question in fields.objects("questions")))
+
+
+def _cells(fields: Fields) -> Cells:
+    """The rows of a table, white space in cells collapsed, all as wide as the widest."""
+    found = fields.get("table", list)
+    if not found or not all(isinstance(row, list) and all(isinstance(cell, str) for cell in row) for row in found):
+        raise fields.error("'table' must be rows of texts")
+    width = max(1, *map(len, found))
+    cells = [[" ".join(fields.printable(cell, "table").split()) for cell in row] for row in found]
+    return tuple((*row, *[""] * (width - len(row))) for row in cells)
+
+
+def _asked(fields: Fields) -> Asked:
+    id_ = fields.text("uid")
+    fields = Fields(fields.record, f"{fields.place} ({id_})", LAYOUT)
+    source = fields.text("answer_from")
+    if source not in SOURCES:
+        raise fields.error(f"'answer_from' is {source!r}, not one of {', '.join(SOURCES)}")
+    answers = _answers(fields)
+    copied = answers if isinstance(fields.record["answer"], list) else ()  # a single value was worked out
+    sought = Sought(fields.text("question"), copied, fields.get("derivation", str))
+    labelled = tuple(dict.fromkeys(map(str, fields.get("rel_paragraphs", list))))
+    type_ = f"{fields.text('answer_type')}/{source}"
+    return Asked(id_, _with_scale(answers, fields.get("scale", str)), type_, labelled, sought)
+
+
+def _answers(fields: Fields) -> tuple[str, ...]:
+    """The parts of an answer, without blank ones: texts, or one value."""
+    value = fields.record.get("answer")
+    parts = value if isinstance(value, list) else [value]
+    if not all(isinstance(part, str | int | float) and not isinstance(part, bool) for part in parts):
+        raise fields.error("'answer' must be a text, a number or a list of texts")
+    texts = tuple(fields.printable(text, "answer") for part in parts if (text := str(part).strip()))
+    if not texts:
+        raise fields.error("'answer' is blank")
+    return texts
+
+
+def _with_scale(answers: Sequence[str], scale: str) -> str:
+    """The parts of an answer with its unit: ``30.15; 30.90 million``."""
+    answer = "; ".join(answers)
+    said = not scale or scale in answer.casefold() or (scale == "percent" and answer.endswith("%"))
+    return answer if said else f"{answer} {scale}"

@@ -1,0 +1,83 @@
+"""PDF as text: what pypdf finds on each page, with its lines made paragraphs again. Scans have no text to find."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+
+from ragsmith.datasets.kinds.reflow import clean, paragraphs
+from ragsmith.text.files import MIB, TextError, read_bytes
+
+MAX_BYTES = 64 * MIB
+MAX_PAGES = 5_000
+MAX_CHARACTERS = 16 * MIB
+MAX_TITLE = 200
+
+# A damaged file makes the parser stumble wherever it happens to be: these are what that looks like from outside.
+_STUMBLES = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, AssertionError, RuntimeError, OSError)
+
+
+def read_pdf(path: Path) -> tuple[str, str | None]:
+    """Return the text of the PDF file at ``path``, pages separated by a blank line, and the title in its metadata.
+
+    The same file gives the same text. Raises ``TextError`` for a file that is encrypted, damaged, too large, or has no
+    text.
+    """
+    from pypdf import PdfReader  # noqa: PLC0415  # slow import
+    from pypdf.errors import DependencyError, PyPdfError  # noqa: PLC0415
+
+    data = read_bytes(path, limit=MAX_BYTES)
+    if not data:
+        raise TextError("is empty; add text or remove the file")
+    try:
+        with _quiet():
+            reader = PdfReader(BytesIO(data))
+            if reader.is_encrypted:
+                raise TextError("is encrypted; save it without a password")
+            if len(reader.pages) > MAX_PAGES:
+                raise TextError(f"has more pages than the limit of {MAX_PAGES:,}; split it")
+            text = _text(page.extract_text() for page in reader.pages)
+            title = str(reader.metadata.title or "") if reader.metadata else ""
+    except (PyPdfError, DependencyError, *_STUMBLES) as error:
+        raise TextError(f"is not a PDF file that can be read ({_reason(error)}); save it again as PDF") from error
+    if not text:
+        raise TextError("has no text, only images; run text recognition (OCR) on it first")
+    return text, " ".join(clean(title).split())[:MAX_TITLE].strip() or None
+
+
+def _text(pages: Iterator[str]) -> str:
+    found: list[str] = []
+    length = 0
+    for page in pages:
+        length += len(page)
+        if length > MAX_CHARACTERS:
+            raise TextError(f"has more text than the limit of {MAX_CHARACTERS:,} characters; split it")
+        found.append(paragraphs(page))
+    text = "\n\n".join(page for page in found if page)
+    return f"{text}\n" if text else ""
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what pypdf remarks about a file from standard error; what matters of it is raised."""
+    logger = logging.getLogger("pypdf")
+    silence, propagate = logging.NullHandler(), logger.propagate
+    logger.addHandler(silence)
+    logger.propagate = False
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.propagate = propagate
+        logger.removeHandler(silence)
+
+
+def _reason(error: BaseException) -> str:
+    """One printable line of at most 80 characters."""
+    line = " ".join(clean(f"{type(error).__name__}: {error}").split())
+    return line if len(line) <= 80 else f"{line[:77]}..."

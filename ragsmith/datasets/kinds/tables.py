@@ -1,0 +1,164 @@
+"""Tables as text: one line a row, ``column: value; column: value``, so that a row says what it is when found alone."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
+from pathlib import PurePath
+
+from ragsmith.text.files import MIB, TextError, shown, size
+
+CELL_BORDER = "; "
+NAME_BORDER = ": "
+MAX_CHARACTERS = 64 * MIB
+MAX_COLUMNS = 4096
+
+Row = Mapping[str, str]
+"""The cells of a row that are not empty, by column."""
+
+
+def separator(file: str | PurePath) -> str:
+    """Return what separates cells in a file of this name."""
+    return "\t" if PurePath(file).suffix.lower() == ".tsv" else ","
+
+
+def rendered(source: str, delimiter: str) -> str:
+    """Return the table written in ``source`` as text, a line for each row that has something in it.
+
+    Empty cells are left out; a line break within a cell becomes a space. The header must name every column once, and
+    every row have as many cells: anything else raises ``TextError`` with the line.
+    """
+    lines: list[str] = []
+    length = 0
+    rows = _rows(source, delimiter)
+    columns = _columns(*next(rows, (1, [])), delimiter)
+    for number, row in rows:
+        if len(row) != len(columns):
+            found, wanted = _count(len(row), "cell"), _count(len(columns), "column")
+            raise TextError(f"the row has {found}, the header {wanted}; quote a cell that holds a separator", number)
+        line = _line({column: value for column, cell in zip(columns, row, strict=True) if (value := _one_line(cell))})
+        length += len(line) + 1
+        if length > MAX_CHARACTERS:  # names are repeated on every row: a small file can mean a very large text
+            raise TextError(
+                f"as text, the rows up to here are larger than the limit of {size(MAX_CHARACTERS)}; split it", number
+            )
+        lines.extend([line] if line else [])
+    if not lines:
+        raise TextError("has a header but no rows; add rows or remove the file")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def source_of(text: str, delimiter: str) -> str | None:
+    """Return a table that is ``rendered`` as exactly ``text``, or ``None`` when there is none.
+
+    It may have other columns than the one that ``text`` was made from, where a cell itself looks like several.
+    """
+    for cells in (_cells, _first_cell):
+        rows = [cells(line) for line in text.split("\n")[:-1]]
+        columns = _order([row for row in rows if row])
+        if columns is None or None in rows:
+            continue
+        source = _written([row for row in rows if row], columns, delimiter)
+        try:
+            if rendered(source, delimiter) == text:
+                return source
+        except TextError:
+            continue
+    return None
+
+
+def _rows(source: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield each row that is not an empty line, with the number of its first line."""
+    reader = csv.reader(io.StringIO(source, newline=""), delimiter=delimiter, strict=True)
+    while True:
+        number = reader.line_num + 1
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            advice = "quote a cell that holds a separator, a quote or a line break, and double its quotes"
+            raise TextError(f"the row that begins here is not valid CSV ({error}); {advice}", number) from None
+        if row is None:
+            return
+        if row:
+            yield number, row
+
+
+def _columns(number: int, header: Sequence[str], delimiter: str) -> list[str]:
+    columns = [_one_line(cell) for cell in header]
+    if len(columns) == 1 and (other := _seems_split(columns[0].replace(delimiter, ""))):
+        raise TextError(f"the cells seem to be separated by {other!r}; separate them by {delimiter!r}", number)
+    for position, column in enumerate(columns, start=1):
+        if not column:
+            raise TextError(f"column {position} has no name in the header; give it one", number)
+        if column.startswith(NAME_BORDER[0]):
+            raise TextError(f"the header names a column {shown(column)}; let no name begin with a colon", number)
+    for column, count in Counter(columns).items():
+        if count > 1:
+            raise TextError(f"the header names the column {shown(column)} {count} times; rename all but one", number)
+    return columns
+
+
+def _seems_split(column: str) -> str | None:
+    """Return a character that separates cells in other files, if the only column has one in its name."""
+    return next((mark for mark in ",;\t" if mark in column), None)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _one_line(cell: str) -> str:
+    return " ".join(stripped for line in cell.splitlines() if (stripped := line.strip()))
+
+
+def _line(row: Row) -> str:
+    return CELL_BORDER.join(f"{column}{NAME_BORDER}{value}" for column, value in row.items())
+
+
+def _cells(line: str) -> Row | None:
+    """Read a line back: whatever looks like a new column is one."""
+    row: dict[str, str] = {}
+    last = ""
+    for part in line.split(CELL_BORDER):
+        name, border, value = part.partition(NAME_BORDER)
+        if border and name and name not in row:
+            row[name] = value
+            last = name
+        elif last:
+            row[last] += CELL_BORDER + part
+        else:
+            return None
+    return row
+
+
+def _first_cell(line: str) -> Row | None:
+    """Read a line back as one cell: that is always possible, and loses the borders between cells."""
+    name, border, value = line.partition(NAME_BORDER)
+    return {name: value} if border and name else None
+
+
+def _order(rows: Sequence[Row]) -> list[str] | None:
+    """Return the columns in an order that agrees with every row."""
+    sorter: TopologicalSorter[str] = TopologicalSorter()
+    for row in rows:
+        for before, after in pairwise((None, *row)):
+            sorter.add(str(after), *([] if before is None else [before]))
+    try:
+        columns = list(sorter.static_order())
+    except CycleError:
+        return None
+    if len(columns) > MAX_COLUMNS:
+        return None
+    return [*columns, f"{columns[0]}_"] if len(columns) == 1 and _seems_split(columns[0]) else columns
+
+
+def _written(rows: Sequence[Row], columns: Sequence[str], delimiter: str) -> str:
+    file = io.StringIO(newline="")
+    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows([row.get(column, "") for column in columns] for row in rows)
+    return file.getvalue()

@@ -1,0 +1,111 @@
+"""Read ``questions.jsonl`` of a data set, and say everything that is wrong with it, by line and identifier.
+
+One JSON object a line: ``id``, ``question``, ``answer``, ``type``, ``evidence`` (a list of ``doc``, ``start``, ``end``,
+``text``) and, on all lines or on none, ``split``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragsmith.datasets.documents import Documents
+from ragsmith.datasets.evidence import EvidenceChecker
+from ragsmith.text.files import FORBIDDEN, MIB, TextError, read_text, shown
+from ragsmith.text.jsonl import Record, key_problems, parse_record, text_problems
+from ragsmith.types import Example
+
+FILE = "questions.jsonl"
+MAX_BYTES = 256 * MIB
+MAX_ID = 200
+SPLITS = ("search", "test")
+
+TEXTS = ("id", "question", "answer", "type")
+REQUIRED = (*TEXTS, "evidence")
+
+Mistake = tuple[int, str]
+"""Line number and sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A JSON object of the file, and where it stands."""
+
+    number: int
+    record: Record
+
+    def mistake(self, problem: str) -> Mistake:
+        """Return ``questions.jsonl:17 (law-017): problem``."""
+        id_ = self.record.get("id")
+        place = f"{FILE}:{self.number} ({id_})" if _is_id(id_) else f"{FILE}:{self.number}"
+        return self.number, f"{place}: {problem}"
+
+
+def read_questions(dataset: Path, documents: Documents) -> tuple[list[Example], list[str]]:
+    """Return the questions that are right, in the order of the file, and all mistakes, in the order of lines."""
+    try:
+        text = read_text(dataset / FILE, limit=MAX_BYTES)
+    except TextError as error:
+        return [], [error.at(FILE)]
+    lines, mistakes = _lines(text)
+    if not lines and not mistakes:
+        return [], [f"{FILE}: has no questions; write one JSON object a line"]
+    checker = EvidenceChecker(documents)
+    examples: list[Example] = []
+    for line in lines:
+        example, problems = _example(line.record, checker)
+        mistakes.extend(line.mistake(problem) for problem in problems)
+        examples.extend([example] if example else [])
+    mistakes += [*_repeated_ids(lines), *_missing_splits(lines)]
+    return examples, [sentence for _, sentence in sorted(mistakes, key=lambda mistake: mistake[0])]
+
+
+def _lines(text: str) -> tuple[list[Line], list[Mistake]]:
+    lines: list[Line] = []
+    mistakes: list[Mistake] = []
+    for number, raw in enumerate(text.split("\n"), start=1):
+        try:
+            lines.extend([Line(number, parse_record(raw))] if raw.strip() else [])
+        except TextError as error:
+            mistakes.append((number, f"{FILE}:{number}: {error.reason}"))
+    return lines, mistakes
+
+
+def _example(record: Record, checker: EvidenceChecker) -> tuple[Example | None, list[str]]:
+    problems = [*key_problems(record, required=REQUIRED, optional=("split",)), *text_problems(record, TEXTS)]
+    if isinstance(id_ := record.get("id"), str) and id_.strip() and not FORBIDDEN.search(id_) and not _is_id(id_):
+        problems.append(f"'id' must be one line of at most {MAX_ID} printable characters without spaces around it")
+    split = record.get("split")
+    if "split" in record and split not in SPLITS:
+        problems.append(f"'split' must be 'search' or 'test', not {shown(split)}")
+    spans, wrong = checker.spans(record["evidence"]) if "evidence" in record else ((), [])
+    problems += wrong
+    if problems:
+        return None, problems
+    id_, question, answer, type_ = (str(record[key]) for key in TEXTS)
+    return Example(id_, question, answer, type_, spans, None if split is None else str(split)), []
+
+
+def _is_id(value: object) -> bool:
+    """Whether ``value`` can name a question in a message, a table and a file name's line."""
+    if not isinstance(value, str) or not value.isprintable():
+        return False
+    return value == value.strip() and 0 < len(value) <= MAX_ID
+
+
+def _repeated_ids(lines: Sequence[Line]) -> Iterator[Mistake]:
+    first: dict[str, int] = {}
+    for line in lines:
+        id_ = line.record.get("id")
+        if isinstance(id_, str) and first.setdefault(id_, line.number) != line.number:
+            yield line.mistake(f"the id is used on line {first[id_]} already; give each question its own")
+
+
+def _missing_splits(lines: Sequence[Line]) -> Iterator[Mistake]:
+    without = [line for line in lines if "split" not in line.record]
+    given = next((line for line in lines if "split" in line.record), None)
+    if given is None or not without:
+        return
+    others = f" and on {len(without) - 1} more lines" if len(without) > 1 else ""
+    yield without[0].mistake(f"'split' is missing here{others} but given on line {given.number}; give all or none")

@@ -1,0 +1,249 @@
+"""Candidates × questions to scores, through the store.
+
+What is stored is not computed again; what is computed is stored at once. A score is a number with a denominator: a
+candidate that lacks a record for one question has no score at all, and cannot win.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import blake2b
+from types import TracebackType
+from typing import Any
+
+from ragsmith.errors import StoreError
+from ragsmith.evaluation.fitting import Fitter
+from ragsmith.evaluation.processes import ProcessRunner
+from ragsmith.evaluation.scoring import Weights, fitness, generation_score, retrieval_score
+from ragsmith.evaluation.testbed import Setup, ordered
+from ragsmith.evaluation.threads import Finished, Job, Runner, ThreadRunner, Work
+from ragsmith.gateway.budget import Budget
+from ragsmith.index.vectors import serves_one_process
+from ragsmith.models.served.provider import Activity
+from ragsmith.pipelines.engine import Engine
+from ragsmith.pipelines.genes import Candidate, configuration
+from ragsmith.pipelines.space import read_configuration
+from ragsmith.store.store import ResultRow, Store
+from ragsmith.types import Example
+
+Record = dict[str, Any]
+
+DERIVED: dict[str, Callable[[dict[str, float]], float]] = {"retrieval": retrieval_score, "generation": generation_score}
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A candidate on some questions: a record or a failure for each."""
+
+    key: str
+    candidate: Candidate
+    questions: tuple[str, ...]
+    records: dict[str, Record]
+    failures: dict[str, Record]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every question has a record."""
+        return len(self.records) == len(self.questions)
+
+    def values(self, metric: str, weights: Weights | None = None) -> list[float]:
+        """A metric of each question that has a record, in the order of ``questions``.
+
+        ``metric`` is one of the record's, or ``retrieval``, ``generation``, ``fitness``, or a count of the usage such
+        as ``calls``.
+        """
+        return [self._value(self.records[q], metric, weights) for q in self.questions if q in self.records]
+
+    def mean(self, metric: str, weights: Weights | None = None) -> float | None:
+        """The mean of a metric over all questions; None unless complete."""
+        if not self.complete:
+            return None
+        key = (metric, weights)
+        if key not in self._means:
+            self._means[key] = math.fsum(self.values(metric, weights)) / len(self.questions)
+        return self._means[key]
+
+    @cached_property
+    def phenotype(self) -> str:
+        """Digest of what the candidate found and answered: equal ones are the same pipeline in effect."""
+        state = blake2b(digest_size=16)
+        for question, record in sorted(self.records.items()):
+            state.update("\0".join([question, *record["retrieved"], "", record["answer"], "\n"]).encode())
+        return state.hexdigest()
+
+    @cached_property
+    def _means(self) -> dict[tuple[str, Weights | None], float]:
+        return {}
+
+    def _value(self, record: Record, metric: str, weights: Weights | None) -> float:
+        metrics: dict[str, float] = record["metrics"]
+        if metric == "fitness":
+            return fitness(metrics, weights or Weights())
+        if metric in DERIVED:
+            return DERIVED[metric](metrics)
+        return float(metrics[metric] if metric in metrics else record["usage"][metric])
+
+
+def stored_evaluation(store: Store, key: str, questions: Sequence[str]) -> Evaluation:
+    """An evaluation as the store has it, of a candidate that may come from an earlier run.
+
+    Raises:
+        SpaceError: its pipeline uses a technique or parameter that is not there any more.
+        StoreError: the store does not have it.
+    """
+    described = store.evaluation(key)
+    if described is None:
+        raise StoreError(f"the cache has no evaluation {key}: run the search again")
+    candidate = read_configuration(described.configuration["pipeline"])
+    return evaluation_of(key, candidate, tuple(questions), store.results(key))
+
+
+def evaluation_of(
+    key: str, candidate: Candidate, questions: tuple[str, ...], rows: Mapping[str, ResultRow]
+) -> Evaluation:
+    """An evaluation on ``questions`` from the rows that are there."""
+    there = [(question, rows[question]) for question in questions if question in rows]
+    return Evaluation(
+        key,
+        candidate,
+        questions,
+        {question: row.value for question, row in there if row.state == "ok"},
+        {question: row.value for question, row in there if row.state == "failed"},
+    )
+
+
+Progress = Callable[[int, int], None]
+"""Called with questions finished and questions to do, of the current batch."""
+
+
+class Evaluator:
+    """Evaluates candidates on one data set. Nothing is started, and no model loaded, before something is missing."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        store: Store,
+        workers: int,
+        progress: Progress | None = None,
+        budget: Budget | None = None,
+    ) -> None:
+        self._setup = setup
+        self._budget = budget
+        self._store = store
+        self._workers = workers
+        self._progress = progress or (lambda done, total: None)
+        self._runner: Runner | None = None
+        self._engine: Engine | None = None
+        self._stack = ExitStack()
+        self._fitter = Fitter(setup, store, self._started)
+        self._known: dict[str, dict[str, ResultRow]] = {}
+        self.computed = 0
+        self.reused = 0
+
+    def __enter__(self) -> Evaluator:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def work(self) -> Work | None:
+        """What was really done by models and stages; None if nothing had to be."""
+        return self._runner.work() if self._runner else None
+
+    def activity(self) -> Activity:
+        """What providers have done so far, and do now."""
+        return self._engine.gateway.activity() if self._engine else Activity()
+
+    @property
+    def rows(self) -> Mapping[str, Mapping[str, ResultRow]]:
+        """Every result met so far, by evaluation and question."""
+        return self._known
+
+    def evaluate(self, candidates: Sequence[Candidate], examples: Sequence[Example]) -> list[Evaluation]:
+        """Evaluations of ``candidates`` on ``examples``, in their order; what learns is fitted first."""
+        questions = tuple(example.id for example in ordered(examples))
+        fitted = self._fitter.fit(candidates)
+        keyed = [(self._setup.evaluation_key(candidate), candidate) for candidate, _ in fitted]
+        unfit = {key: failure for (key, _), (_, failure) in zip(keyed, fitted, strict=True) if failure}
+        self._recall([key for key, _ in keyed])
+        distinct = list(dict(keyed).items())
+        jobs = [
+            (position, question)
+            for position, (key, _) in enumerate(distinct)
+            for question in questions
+            if not self._is_known(key, question)
+        ]
+        self.reused += len(distinct) * len(questions) - len(jobs)
+        self._describe_new(distinct)
+        for key, failure in unfit.items():
+            new = [question for question in questions if not self._is_known(key, question)]
+            self._put([ResultRow(key, question, "failed", failure) for question in new])
+        able = [job for job in jobs if distinct[job[0]][0] not in unfit]
+        if able:
+            self._compute(distinct, able)
+        return [evaluation_of(key, candidate, questions, self._known[key]) for key, candidate in keyed]
+
+    def _recall(self, keys: Sequence[str]) -> None:
+        new = [key for key in dict.fromkeys(keys) if key not in self._known]
+        stored = self._store.results_many(new)
+        for key in new:
+            # a failure of an earlier run is tried again; one of this run is not
+            self._known[key] = {q: row for q, row in stored.get(key, {}).items() if row.state == "ok"}
+
+    def _is_known(self, key: str, question: str) -> bool:
+        return question in self._known[key]
+
+    def _describe_new(self, distinct: Sequence[tuple[str, Candidate]]) -> None:
+        """See to it that the store says what each evaluation is; a row that was damaged is written again."""
+        for key, candidate in distinct:
+            if key not in self._described:
+                self._store.put_evaluation(key, self._setup.dataset.digest, self._describe(candidate))
+                self._described.add(key)
+
+    @cached_property
+    def _described(self) -> set[str]:
+        return {row.key for row in self._store.evaluations(self._setup.dataset.digest)}
+
+    def _compute(self, distinct: Sequence[tuple[str, Candidate]], jobs: Sequence[Job]) -> None:
+        done = 0
+        for batch in self._started().run([candidate for _, candidate in distinct], jobs):
+            rows = [self._row(distinct[finished.job[0]][0], finished) for finished in batch]
+            self._put(rows)
+            done += len(rows)
+            self.computed += len(rows)
+            self._progress(done, len(jobs))
+
+    def _row(self, key: str, finished: Finished) -> ResultRow:
+        return ResultRow(key, finished.job[1], "ok" if finished.ok else "failed", finished.value)
+
+    def _put(self, rows: Sequence[ResultRow]) -> None:
+        for row in self._store.put_results(rows):
+            self._known[row.evaluation][row.question] = row
+
+    def _started(self) -> Runner:
+        if self._runner is None:
+            self._runner = self._stack.enter_context(self._start())
+        return self._runner
+
+    def _start(self) -> Runner:
+        models = self._setup.loaded_models
+        engine = self._setup.engine(self._store, self._budget)
+        self._engine = engine
+        if models.waits or self._setup.given:
+            return ThreadRunner(self._setup, engine, max(1, self._workers))
+        if self._workers > 1 and not serves_one_process(models.vectors_at):
+            return ProcessRunner(self._setup, engine, self._workers)
+        return ThreadRunner(self._setup, engine, 1)
+
+    def _describe(self, candidate: Candidate) -> dict[str, Any]:
+        return {
+            "pipeline": configuration(candidate),
+            "chunk_size": self._setup.chunk_size,
+            "models": self._setup.loaded_models.ids(),
+        }

@@ -1,0 +1,164 @@
+"""Fitting: a technique that learns does so on search questions, and never answers one with what it learned from it.
+
+Search questions are answered with numbers learned on the other folds (cross-fitting), all others with numbers learned
+on all search questions; where one fitted technique follows another, both were fitted without the same fold. So a fitted
+pipeline's score means the same as any other's. The numbers are kept in the store, are part of the evaluation's key, and
+stand in report and exported file; a pipeline that has them needs no labels.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+from ragsmith.code import fingerprint
+from ragsmith.digest import digest
+from ragsmith.errors import StageFailed
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.threads import Job, Runner
+from ragsmith.pipelines.engine import failing_as
+from ragsmith.pipelines.genes import Candidate, Fit, Gene, mark
+from ragsmith.store.store import Store
+from ragsmith.techniques.families import FAMILIES
+
+Failure = dict[str, Any]
+"""What is recorded for each question of a candidate that could not be fitted: ``stage`` and ``error``."""
+
+
+Observations = Mapping[str, Any]
+"""What was observed, by question."""
+
+
+def solve(gene: Gene, observations: Observations) -> dict[str, Any]:
+    """A gene's numbers from ``observations``.
+
+    Raises:
+        StageFailed: the technique cannot learn from them.
+    """
+    fitting = gene.technique.fitting
+    assert fitting is not None
+    named = inspect.signature(fitting.solve).parameters
+    parameters = {name: value for name, value in gene.parameters.items() if name in named}
+    with failing_as(gene.technique.family, gene.technique.name):
+        return dict(fitting.solve([observations[question] for question in sorted(observations)], **parameters))
+
+
+class Fitter:
+    """Fits what candidates need on one data set, through the store."""
+
+    def __init__(self, setup: Setup, store: Store, runner: Callable[[], Runner]) -> None:
+        self._setup = setup
+        self._store = store
+        self._runner = runner
+        self._known: dict[str, Fit | Failure] = {}
+
+    def fit(self, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Failure | None]]:
+        """The candidates, fitted; or as they were, and why they could not be."""
+        found: list[tuple[Candidate, Failure | None]] = [(candidate, None) for candidate in candidates]
+        for place in range(len(FAMILIES)):  # what comes later in the pipeline learns from what comes before
+            wanted = {
+                i: self._key(candidate, place)
+                for i, (candidate, failure) in enumerate(found)
+                if failure is None and candidate[place].unfitted
+            }
+            if not wanted:
+                continue
+            self._learn({key: found[i][0] for i, key in wanted.items()}, place)
+            for i, key in wanted.items():
+                candidate, learned = found[i][0], self._known[key]
+                if isinstance(learned, Fit):
+                    gene = replace(candidate[place], fit=learned)
+                    found[i] = ((*candidate[:place], gene, *candidate[place + 1 :]), None)
+                else:
+                    found[i] = (candidate, learned)
+        return found
+
+    def _key(self, candidate: Candidate, place: int) -> str:
+        """Identifies what a gene learns: itself, everything before it, and the questions."""
+        before = tuple(
+            gene
+            for i, gene in enumerate(candidate)
+            if i <= place or gene.technique.family in ("pre_embedding", "retrieval")
+        )
+        return digest("fit", self._setup.pipeline_key(before), self._setup.folds, fingerprint(__name__))
+
+    def _learn(self, wanted: Mapping[str, Candidate], place: int) -> None:
+        """Have a fit, or a failure, for every key."""
+        new = [key for key in wanted if key not in self._known]
+        for key, value in self._store.fits(new).items():
+            self._known[key] = Fit.read(value)
+        new = [key for key in new if key not in self._known]
+        if not new:
+            return
+        if len(self._setup.folds) < 2:
+            error = "it learns from search questions, and all of them hang together: add questions on other documents"
+            self._known.update(dict.fromkeys(new, self._failure(wanted[new[0]][place], error)))
+            return
+        seen, failures = self._observe([wanted[key] for key in new], FAMILIES[place].name)
+        for i, key in enumerate(new):
+            gene = wanted[key][place]
+            if i in failures:
+                self._known[key] = failures[i]
+                continue
+            try:
+                numbers = {fold: solve(gene, seen[i, fold]) for fold in self._parts}
+            except StageFailed as failed:
+                self._known[key] = self._failure(gene, f"{type(failed.cause).__name__}: {failed.cause}")
+                continue
+            held_out = tuple((self._marks(part), numbers[fold]) for fold, part in enumerate(self._setup.folds))
+            fit = Fit(numbers[None], held_out).plain()
+            self._known[key] = Fit.read(self._store.put_fit(key, self._setup.dataset.digest, fit))
+
+    @cached_property
+    def _parts(self) -> dict[int | None, list[str]]:
+        """For every fold, and for None, the questions that are learned from when it is held out."""
+        everyone = sorted(question for part in self._setup.folds for question in part)
+        parts: dict[int | None, list[str]] = {None: everyone}
+        for fold, part in enumerate(self._setup.folds):
+            parts[fold] = [question for question in everyone if question not in part]
+        return parts
+
+    def _marks(self, part: Sequence[str]) -> tuple[str, ...]:
+        return tuple(sorted({mark(self._setup.examples[question].question) for question in part}))
+
+    def _observe(
+        self, candidates: Sequence[Candidate], family: str
+    ) -> tuple[dict[tuple[int, int | None], Observations], dict[int, Failure]]:
+        """What each candidate observes when each fold is held out; or the first failure, by question, of each.
+
+        What stands before the gene and was fitted itself has the numbers learned without the same fold: else the labels
+        that are held out would come back through what was learned from them there.
+        """
+        faced = {
+            (i, fold): tuple(gene.without(fold) for gene in candidate)
+            for i, candidate in enumerate(candidates)
+            for fold in self._parts
+        }
+        distinct = {variant: n for n, variant in enumerate(dict.fromkeys(faced.values()))}
+        jobs = {(distinct[faced[i, fold]], q) for (i, fold) in faced for q in self._parts[fold]}
+        found: dict[Job, Any] = {}
+        failed: dict[Job, Failure] = {}
+        for batch in self._runner().run(list(distinct), sorted(jobs), family):
+            for finished in batch:
+                (found if finished.ok else failed)[finished.job] = finished.value
+        seen: dict[tuple[int, int | None], Observations] = {}
+        failures: dict[int, Failure] = {}
+        for (i, fold), variant in faced.items():
+            of_part = {q: (distinct[variant], q) for q in self._parts[fold]}
+            bad = {q: failed[job] for q, job in of_part.items() if job in failed}
+            if bad:
+                failures.setdefault(i, self._first(bad))
+            else:
+                seen[i, fold] = {q: found[job] for q, job in of_part.items()}
+        return seen, failures
+
+    def _first(self, failed: Mapping[str, Failure]) -> Failure:
+        question = min(failed)
+        failure = failed[question]
+        return {**failure, "error": f"cannot be fitted, as calibration question {question} failed: {failure['error']}"}
+
+    def _failure(self, gene: Gene, error: str) -> Failure:
+        return {"stage": f"{gene.technique.family}.{gene.technique.name}", "error": error, "traceback": ""}

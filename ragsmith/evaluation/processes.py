@@ -1,0 +1,204 @@
+"""Evaluations in processes, for models that compute: each has its own engine and its share of the questions.
+
+Processes share questions out, not candidates, because candidates share their stages within a question.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import signal
+import threading
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import Connection
+from multiprocessing.connection import wait as wait_for
+from typing import Any, cast
+
+from ragsmith.errors import RagsmithError, StageFailed
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.threads import Finished, Job, Work, account, evaluate_job
+from ragsmith.index.entity_graph import EntityGraph
+from ragsmith.index.index import Index
+from ragsmith.pipelines.engine import Engine
+from ragsmith.pipelines.genes import Candidate, Fit
+from ragsmith.pipelines.space import make_gene
+
+PATIENCE_SECONDS = 1.0
+"""How long a worker may take to end by itself; one in the middle of a question is stopped."""
+
+
+class ProcessRunner:
+    """``workers`` processes, each with an engine of its own and its share of the questions.
+
+    The calling process builds what a whole collection needs, once, and hands it over. A worker that loses its parent
+    ends by itself: its pipe closes.
+    """
+
+    def __init__(self, setup: Setup, engine: Engine, workers: int) -> None:
+        self._engine = engine
+        self._shard = {example: i % workers for i, example in enumerate(sorted(setup.examples))}
+        self._installed: set[str] = set()
+        self._graph_sent = False
+        context = multiprocessing.get_context("spawn")
+        self._workers = []
+        threads = os.environ.get("OMP_NUM_THREADS")
+        os.environ["OMP_NUM_THREADS"] = "1"  # one thread a process: BLAS threads of several would fight for the cores
+        try:
+            for _ in range(workers):
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_serve, args=(theirs, setup), daemon=True)
+                with _interrupts_ignored():
+                    process.start()
+                theirs.close()
+                self._workers.append((process, ours))
+        finally:
+            if threads is None:
+                del os.environ["OMP_NUM_THREADS"]
+            else:
+                os.environ["OMP_NUM_THREADS"] = threads
+
+    def __enter__(self) -> ProcessRunner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for _process, connection in self._workers:
+            connection.close()  # a worker at rest ends by itself and cleans up
+        for process, _connection in self._workers:
+            process.join(PATIENCE_SECONDS)
+            process.terminate()
+            process.join()
+
+    def work(self) -> Work:
+        """See `Runner.work`."""
+        total = account(self._engine)
+        for _, connection in self._workers:
+            _send(connection, ("account",))
+            total = total + _receive(connection)
+        return total
+
+    def run(
+        self, candidates: Sequence[Candidate], jobs: Sequence[Job], observing: str | None = None
+    ) -> Iterator[list[Finished]]:
+        """See `Runner.run`."""
+        for candidate in candidates:
+            with suppress(StageFailed):  # then the workers meet the same failure, and record it for each question
+                self._install(candidate)
+        plain = [_plain(candidate) for candidate in candidates]
+        shares: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for position, question in sorted(jobs, key=lambda job: (job[1], job[0])):
+            shares[self._shard[question]][question].append(position)
+        waiting: dict[Any, int] = {}
+        for worker, share in shares.items():
+            connection = self._workers[worker][1]
+            _send(connection, ("evaluate", plain, dict(share), observing))
+            waiting[connection] = sum(map(len, share.values()))
+        while waiting:
+            batch: list[Finished] = []
+            for ready in wait_for(list(waiting)):
+                connection = cast(Connection, ready)
+                # whatever else has come meanwhile is stored with it, in one transaction
+                while waiting[connection] and (not batch or connection.poll()):
+                    received = _receive(connection)
+                    waiting[connection] -= len(received)
+                    batch += received
+                if not waiting[connection]:
+                    del waiting[connection]
+            yield batch
+
+    def _install(self, candidate: Candidate) -> None:
+        index, graph = self._engine.prepare(candidate)
+        gene = candidate[0]
+        held = f"{gene.identity}:{','.join(sorted(index.holds))}"
+        new_index = held not in self._installed
+        new_graph = graph is not None and not self._graph_sent
+        if not (new_index or new_graph):
+            return
+        self._installed.add(held)
+        self._graph_sent = self._graph_sent or new_graph
+        message = ("install", _plain((gene,)), index if new_index else None, graph if new_graph else None)
+        for _, connection in self._workers:
+            _send(connection, message)
+
+
+PlainGene = tuple[str, str, dict[str, Any], str, Fit | None]
+
+
+def _plain(candidate: Candidate) -> list[PlainGene]:
+    return [(g.technique.family, g.technique.name, dict(g.parameters), "", g.fit) for g in candidate]
+
+
+LOST = "a worker process ended unexpectedly (out of memory, or killed): run the same command again to go on"
+
+
+def _send(connection: Connection, message: object) -> None:
+    try:
+        connection.send(message)
+    except OSError:
+        raise RagsmithError(LOST) from None
+
+
+def _receive(connection: Connection) -> Any:
+    try:
+        return connection.recv()
+    except (EOFError, OSError):
+        raise RagsmithError(LOST) from None
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    """A process started here ignores Ctrl-C from its first instruction: the parent hears it, and ends its workers."""
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _serve(connection: Connection, setup: Setup) -> None:
+    """Body of a worker process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    from ragsmith.techniques.registry import load_techniques  # noqa: PLC0415  in the worker, not where the runner is imported
+
+    load_techniques()
+    engine = setup.engine()
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 1_000)  # what is remembered stays: walking it again and again took 7 % of the time
+    with suppress(EOFError, OSError):  # the parent is gone, or needs no more
+        while True:
+            _handle(connection, setup, engine, connection.recv())
+
+
+def _handle(connection: Connection, setup: Setup, engine: Engine, message: tuple[Any, ...]) -> None:
+    match message:
+        case ("install", [plain], index, graph):
+            _take_over(engine, plain, index, graph)
+        case ("evaluate", candidates, share, observing):
+            genomes = [tuple(make_gene(*gene) for gene in plain) for plain in candidates]
+            _evaluate(connection, setup, engine, genomes, share, observing)
+        case ("account",):
+            connection.send(account(engine))
+
+
+def _take_over(engine: Engine, plain: PlainGene, index: Index | None, graph: EntityGraph | None) -> None:
+    if index is not None:
+        engine.install_index(make_gene(*plain), index)
+    if graph is not None:
+        engine.install_graph(graph)
+
+
+def _evaluate(
+    connection: Connection,
+    setup: Setup,
+    engine: Engine,
+    candidates: Sequence[Candidate],
+    share: Mapping[str, Sequence[int]],
+    observing: str | None,
+) -> None:
+    for question, positions in share.items():
+        connection.send([evaluate_job(engine, setup, candidates[p], (p, question), observing) for p in positions])

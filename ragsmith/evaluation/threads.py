@@ -1,0 +1,159 @@
+"""Where evaluations run: threads for models that are waited for; `process_runner` for models that compute.
+
+Both yield finished questions as they come, in any order; nothing that follows depends on that order.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from itertools import islice
+from types import TracebackType
+from typing import Any, Protocol
+
+from ragsmith.errors import BudgetExhausted, ModelUnavailable, StageFailed, StoreError, UsageError
+from ragsmith.evaluation.scoring import record
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.gateway.gateway import Counts
+from ragsmith.pipelines.engine import Engine
+from ragsmith.pipelines.genes import Candidate, facing
+from ragsmith.text.redaction import redacted
+from ragsmith.types import Example, Gold, Question
+
+LAST_REPLIES, AT_ONCE = 10.0, 2.0
+"""Seconds in which what was sent may still be answered, and kept, when a run stops by itself and on Ctrl-C."""
+
+AHEAD = 4
+"""Jobs for each thread that are handed out at a time: looking after all of a batch costs more than the work."""
+
+Job = tuple[int, str]
+"""A candidate's position in the batch, and a question's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A job that ended: ``value`` is a record or an observation, or says what failed."""
+
+    job: Job
+    ok: bool
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What was really done, for the run's account."""
+
+    calls: dict[str, Counts]
+    stages_requested: int
+    stages_computed: int
+
+    def __add__(self, other: Work) -> Work:
+        calls = {kind: counts + other.calls[kind] for kind, counts in self.calls.items()}
+        return Work(calls, self.stages_requested + other.stages_requested, self.stages_computed + other.stages_computed)
+
+
+class Runner(Protocol):
+    """Runs jobs; used as a context manager, so that whatever was started is stopped."""
+
+    def run(
+        self, candidates: Sequence[Candidate], jobs: Sequence[Job], observing: str | None = None
+    ) -> Iterator[list[Finished]]:
+        """Evaluate ``jobs`` and yield them as they end, a few at a time.
+
+        With ``observing``, the name of a family, what its gene observes on the question is the value instead.
+        """
+        ...
+
+    def work(self) -> Work:
+        """What was done so far."""
+        ...
+
+    def __enter__(self) -> Runner: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+
+def evaluate_job(
+    engine: Engine, setup: Setup, candidate: Candidate, job: Job, observing: str | None = None
+) -> Finished:
+    """Run one candidate on one question: the one place where an exception becomes a state."""
+    example: Example = setup.examples[job[1]]
+    relevance = setup.relevance[example.id]
+    question, gold = Question(example.question), Gold(relevance.relevant)
+    try:
+        able = facing(candidate, example.question)
+        if observing is not None:
+            return Finished(job, True, engine.observe(able, observing, question, gold))
+        trace = engine.answer(able, question, gold)
+        return Finished(job, True, record(engine, trace, example, relevance, faithfulness=setup.checks_claims))
+    except Exception as error:  # noqa: BLE001  recorded, shown, retried on resume; never a score
+        stage = error.stage if isinstance(error, StageFailed) else "scoring"
+        cause = error.cause if isinstance(error, StageFailed) else error
+        if isinstance(cause, StoreError | ModelUnavailable | BudgetExhausted | UsageError):
+            raise cause from None  # nothing that this question can help
+        return Finished(
+            job,
+            False,
+            {
+                "stage": stage,
+                "error": redacted(f"{type(cause).__name__}: {cause}"),
+                "traceback": redacted("".join(traceback.format_exception(cause))),
+            },
+        )
+
+
+def account(engine: Engine) -> Work:
+    """What an engine did."""
+    return Work(engine.gateway.counts(), engine.requested, len(engine.stages))
+
+
+class ThreadRunner:
+    """One engine, ``workers`` questions in flight.
+
+    Jobs begin candidate by candidate: questions of one candidate share little, so that hardly any thread waits for
+    what another is asking. On the way out through an error, or Ctrl-C, nothing more is sent, and what is in flight soon
+    given up.
+    """
+
+    def __init__(self, setup: Setup, engine: Engine, workers: int) -> None:
+        self._setup = setup
+        self._engine = engine
+        self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="ragsmith")
+        self._ahead = AHEAD * workers
+
+    def __enter__(self) -> ThreadRunner:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        if kind is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._engine.gateway.stop(AT_ONCE if issubclass(kind, KeyboardInterrupt) else LAST_REPLIES)
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def work(self) -> Work:
+        """See `Runner.work`."""
+        return account(self._engine)
+
+    def run(
+        self, candidates: Sequence[Candidate], jobs: Sequence[Job], observing: str | None = None
+    ) -> Iterator[list[Finished]]:
+        """See `Runner.run`."""
+        waiting = iter(sorted(jobs))
+        futures: set[Future[Finished]] = set()
+        while True:
+            for job in islice(waiting, self._ahead - len(futures)):
+                candidate = candidates[job[0]]
+                futures.add(self._pool.submit(evaluate_job, self._engine, self._setup, candidate, job, observing))
+            if not futures:
+                return
+            done, futures = wait(futures, return_when=FIRST_COMPLETED)
+            finished = [future for future in done if future.exception() is None]
+            yield [future.result() for future in finished]
+            for future in done:
+                future.result()  # what is finished has been handed over before this may raise

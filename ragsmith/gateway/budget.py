@@ -1,0 +1,246 @@
+"""A budget: what a run may spend, reserved before anything is sent, and kept over resumes.
+
+The ledger is the store: a reservation is durable before the request leaves, so a kill can lose a reservation that was
+not used, and never forget a request that was sent.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from ragsmith.errors import BudgetExhausted, UsageError
+from ragsmith.models.usage import Usage
+from ragsmith.text.strict_yaml import YamlError, read_yaml
+from ragsmith.text.suggest import did_you_mean
+
+CHARACTERS_A_TOKEN = 3
+"""Of text in ASCII; fewer than tokenisers need for prose. Elsewhere a character may be more than a token."""
+
+MILLION = 1_000_000
+BLOCK = 16
+"""Calls that are reserved together while the limit is far away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Requests sent, tokens read and written, and money; also an amount to add to that."""
+
+    calls: int = 0
+    tokens: int = 0
+    cost: float = 0.0
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(self.calls + other.calls, self.tokens + other.tokens, self.cost + other.cost)
+
+    def __neg__(self) -> Spent:
+        return Spent(-self.calls, -self.tokens, -self.cost)
+
+
+NOTHING_SPENT = Spent()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most that may be spent; None is no limit."""
+
+    calls: int | None = None
+    tokens: int | None = None
+    cost: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("calls", "tokens", "cost"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise UsageError(f"--max-{name} is {value}: give a number above 0")
+
+    @property
+    def any(self) -> bool:
+        """Whether there is one."""
+        return (self.calls, self.tokens, self.cost) != (None, None, None)
+
+    def exceeded(self, spent: Spent) -> str | None:
+        """The name of a limit that ``spent`` is above."""
+        for name in ("calls", "tokens", "cost"):
+            limit = getattr(self, name)
+            if limit is not None and getattr(spent, name) > limit:
+                return name
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a model costs, in any one currency: a million tokens read, a million written, a thousand requests."""
+
+    input: float = 0.0
+    output: float = 0.0
+    requests: float = 0.0
+
+    def of(self, usage: Usage) -> float:
+        """The price of what was used."""
+        tokens = usage.input_tokens * self.input + usage.output_tokens * self.output
+        return tokens / MILLION + usage.calls * self.requests / 1000
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Prices by model, as models are named on the command line (``openai:gpt-4.1-mini``)."""
+
+    known: Mapping[str, Price] = field(default_factory=dict)
+
+    def of(self, model_id: str) -> Price | None:
+        """The price of a model by its id, which begins with its name; None if it is not listed."""
+        return self.known.get(model_id.partition("@")[0])
+
+
+def read_prices(path: Path) -> Prices:
+    """Prices from a YAML file: ``openai:gpt-4.1-mini: {input: 0.40, output: 1.60}``.
+
+    Raises:
+        UsageError: the file is missing or wrong; the message has file and line.
+    """
+    try:
+        tree = read_yaml(path)
+    except YamlError as error:
+        raise UsageError(str(error)) from error
+    if not isinstance(tree.data, dict):
+        raise UsageError(f"{tree.where()}: prices are 'model: {{input: ..., output: ...}}', for a million tokens each")
+    known = {}
+    for model, price in tree.data.items():
+        if not isinstance(price, dict) or not price:
+            raise UsageError(f"{tree.where(model)}: the price of {model} is '{{input: ..., output: ...}}'")
+        for name, value in price.items():
+            if name not in ("input", "output", "requests"):
+                near = did_you_mean(str(name), ("input", "output", "requests"))
+                raise UsageError(f"{tree.where(model, name)}: unknown key {name!r}: {near}")
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+                raise UsageError(f"{tree.where(model, name)}: {name} must be a number from 0 up, not {value!r}")
+        known[str(model)] = Price(**{name: float(value) for name, value in price.items()})  # type: ignore[arg-type]
+    return Prices(known)
+
+
+def tokens_at_most(text: str) -> int:
+    """An estimate of the tokens of ``text`` that is seldom too low: three for two characters outside ASCII."""
+    other = sum(character > "\x7f" for character in text)
+    return (len(text) - other) // CHARACTERS_A_TOKEN + 3 * other // 2 + 1
+
+
+class Ledger(Protocol):
+    """Where spending is kept."""
+
+    def spend(self, key: str, amount: Spent, limits: Limits) -> Spent | None:
+        """Add to what was spent under ``key`` and return the sum; None, and nothing added, where it is above a limit.
+
+        One transaction, durable when it returns. Amounts may be negative: what was reserved and not used.
+        """
+        ...
+
+
+class Budget:
+    """What one run spends; safe to use from many threads."""
+
+    def __init__(self, ledger: Ledger, key: str, limits: Limits | None = None, prices: Prices | None = None) -> None:
+        self.limits = limits or Limits()
+        self.prices = prices or Prices()
+        self._ledger = ledger
+        self._key = key
+        self._changed = threading.Condition()
+        self._block = 0
+        self._open = 0
+        self._unwritten = Spent()
+        self._spent = ledger.spend(key, Spent(), Limits()) or Spent()
+
+    @property
+    def spent(self) -> Spent:
+        """What was spent so far, in earlier commands as well; with limits, what is reserved counts."""
+        with self._changed:
+            return self._spent + self._unwritten + Spent(calls=-self._block)
+
+    def before_attempt(self) -> None:
+        """Reserve one request that is about to be sent.
+
+        Raises:
+            BudgetExhausted: there is none left; it must not be sent.
+        """
+        with self._changed:
+            if self._block == 0:
+                self._block = self._reserve_block()
+            self._block -= 1
+
+    @contextmanager
+    def request(self, model_id: str, text: str, max_tokens: int) -> Iterator[list[Usage]]:
+        """Reserve what a request may cost at most, by an estimate; append what it did cost to the list that is yielded.
+
+        Nothing appended is a request that failed: the reservation is then spent.
+
+        Raises:
+            BudgetExhausted: it could cost more than is left, and nothing is in flight that could leave some over.
+        """
+        price = self.prices.of(model_id) or Price()
+        most = Usage(1, 0, 0, tokens_at_most(text), max_tokens)
+        reserved = Spent(0, most.input_tokens + most.output_tokens, price.of(most))
+        bounded = self.limits.tokens is not None or self.limits.cost is not None
+        if bounded:
+            self._reserve(reserved)
+        used: list[Usage] = []
+        sent = True
+        try:
+            yield used
+        except BudgetExhausted:
+            sent = False
+            raise
+        finally:
+            # a request that failed may have been billed, and a server that does not say what it read did read it
+            known = [usage if usage.input_tokens or usage.output_tokens else most for usage in used]
+            if not known and sent:
+                known = [most]
+            took = [Spent(0, usage.input_tokens + usage.output_tokens, price.of(usage)) for usage in known]
+            self._settle(sum(took, Spent()), reserved if bounded else None)
+
+    def close(self) -> None:
+        """Give back what was reserved and not used, and write down the rest."""
+        with self._changed:
+            left, self._block = self._block, 0
+            amount = self._unwritten + Spent(calls=-left)
+            self._unwritten = Spent()
+            if amount != Spent():
+                self._spent = self._ledger.spend(self._key, amount, Limits()) or self._spent
+
+    def _reserve_block(self) -> int:
+        """Reserve several calls while many are left, and one by one towards the end; without a limit, to count them."""
+        limit = self.limits.calls
+        most = BLOCK if limit is None else max(1, min(BLOCK, (limit - self._spent.calls) // 32))
+        for size in dict.fromkeys((most, 1)):
+            spent = self._ledger.spend(self._key, self._unwritten + Spent(calls=size), self.limits)
+            if spent is not None:
+                self._spent, self._unwritten = spent, Spent()
+                return size
+        raise BudgetExhausted(self._message(self.limits.exceeded(self._spent + Spent(calls=1)) or "calls"))
+
+    def _reserve(self, amount: Spent) -> None:
+        with self._changed:
+            while (spent := self._ledger.spend(self._key, amount, self.limits)) is None:
+                if self._open == 0:
+                    raise BudgetExhausted(self._message(self.limits.exceeded(self._spent + amount) or "calls"))
+                self._changed.wait()  # what is in flight was reserved at its most
+            self._spent = spent
+            self._open += 1
+
+    def _settle(self, took: Spent, reserved: Spent | None) -> None:
+        with self._changed:
+            if reserved is None:
+                self._unwritten += took
+                return
+            self._open -= 1
+            self._changed.notify_all()  # whatever the ledger says: nobody may wait for a request that has ended
+            self._spent = self._ledger.spend(self._key, took + -reserved, Limits()) or self._spent
+
+    def _message(self, name: str) -> str:
+        limit = getattr(self.limits, name)
+        if limit is None:  # another process has spent it meanwhile
+            return "the budget is spent: raise it, and the same command goes on"
+        return f"the budget is spent (--max-{name} {limit}): raise it, and the same command goes on"

@@ -1,0 +1,172 @@
+"""Claims: one process makes a call, and others that need it wait for its reply."""
+
+from __future__ import annotations
+
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from ragsmith.gateway.batching import Batcher
+from ragsmith.store.rows import StoredCall
+
+PATIENCE_SECONDS = 1800.0
+"""After so long a claim no longer counts; before that, one on this machine counts while its process lives.
+
+Longer than any request: attempts, and the pauses that a provider may ask for between them.
+"""
+
+PAUSE_SECONDS = 0.05
+
+
+BATCH = 64
+
+
+class CallStore(Protocol):
+    """Where paid replies are kept, and who is paying for one now."""
+
+    def get_call(self, key: str) -> StoredCall | None:
+        """The stored call, or None."""
+        ...
+
+    def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
+        """Those of the calls that are there, by key."""
+        ...
+
+    def put_calls(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
+        """Keep several in one transaction, in the place of those there if ``replacing``; durable when this returns."""
+        ...
+
+    def claim_many(
+        self, keys: Sequence[str], owner: str, *, now: float, until: float, is_gone: Callable[[str], bool]
+    ) -> set[str]:
+        """Those of ``keys`` whose calls ``owner`` may make now."""
+        ...
+
+    def give_up(self, key: str, owner: str) -> None:
+        """End a claim without a reply."""
+        ...
+
+
+class Claiming(Protocol):
+    """Where claims are kept."""
+
+    def get_call(self, key: str) -> Any:
+        """The stored call, or None."""
+        ...
+
+    def claim(self, key: str, owner: str, *, now: float, until: float, is_gone: Callable[[str], bool]) -> bool:
+        """Whether ``owner`` may make the call now."""
+        ...
+
+    def give_up(self, key: str, owner: str) -> None:
+        """End a claim without a reply."""
+        ...
+
+
+def this_process() -> str:
+    """A name of this process that others can check: machine and process id."""
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def is_gone(owner: str) -> bool:
+    """Whether an owner on this machine has ended; nothing is known of those elsewhere."""
+    host, _, pid = owner.rpartition(":")
+    if host != socket.gethostname() or not pid.isdigit():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    return False
+
+
+@contextmanager
+def claimed(store: Claiming, key: str, stopped: Callable[[], bool]) -> Iterator[Any]:
+    """Yield None when the call under ``key`` is this process's to make, or the reply that another made meanwhile."""
+    owner = this_process()
+    while True:
+        now = time.time()
+        if store.claim(key, owner, now=now, until=now + PATIENCE_SECONDS, is_gone=is_gone):
+            break
+        time.sleep(PAUSE_SECONDS)
+        found = store.get_call(key)
+        if found is not None or stopped():
+            yield found
+            return
+    found = store.get_call(key)  # it may have come between the last look and the claim
+    try:
+        yield found
+    except BaseException:
+        store.give_up(key, owner)
+        raise
+    if found is not None:
+        store.give_up(key, owner)
+
+
+@contextmanager
+def claimed_many(store: Grouped, keys: Sequence[str]) -> Iterator[tuple[set[str], dict[str, StoredCall]]]:
+    """Yield those of ``keys`` whose calls are this process's to make now, and the replies that others made meanwhile.
+
+    Whoever makes its own before it asks again for the rest can never wait for somebody who waits for it.
+    """
+    free = store.claim_many(keys)
+    found = store.get_calls(keys)
+    unused = free & found.keys()
+    try:
+        yield free - found.keys(), found
+    except BaseException:
+        unused = free
+        raise
+    finally:
+        for key in unused:
+            store.give_up(key, this_process())
+
+
+class Grouped:
+    """A store whose claims and replies are written by many threads in few transactions: each costs a write to disk."""
+
+    def __init__(self, store: CallStore) -> None:
+        self._store = store
+        self._claims: Batcher[str, bool] = Batcher(self._claim, size=BATCH)
+        self._new: Batcher[StoredCall, None] = Batcher(self._put, size=BATCH)
+
+    def get_call(self, key: str) -> StoredCall | None:
+        """See `Store.get_call`."""
+        return self._store.get_call(key)
+
+    def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
+        """See `Store.get_calls`."""
+        return self._store.get_calls(keys)
+
+    def put_calls(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
+        """See `Store.put_calls`; durable when this returns."""
+        if replacing:
+            self._store.put_calls(calls, replacing=True)
+        else:
+            self._new(list(calls))
+
+    def claim(self, key: str, owner: str, *, now: float, until: float, is_gone: Callable[[str], bool]) -> bool:
+        """Whether this process may make the call now."""
+        return self._claims([key])[0]
+
+    def claim_many(self, keys: Sequence[str]) -> set[str]:
+        """Those of ``keys`` whose calls this process may make now."""
+        return {key for key, free in zip(keys, self._claims(keys), strict=True) if free}
+
+    def give_up(self, key: str, owner: str) -> None:
+        """See `Store.give_up`."""
+        self._store.give_up(key, owner)
+
+    def _claim(self, keys: list[str]) -> list[bool]:
+        now = time.time()
+        free = self._store.claim_many(keys, this_process(), now=now, until=now + PATIENCE_SECONDS, is_gone=is_gone)
+        return [key in free for key in keys]
+
+    def _put(self, calls: list[StoredCall]) -> list[None]:
+        self._store.put_calls(calls)
+        return [None] * len(calls)

@@ -1,0 +1,229 @@
+"""The entity graph of a corpus: who is related to whom, in which chunk, and what that says about a question.
+
+An entity is known by its normalised name, never by a rank, so the same entity is the same node whatever was asked.
+Built once from one extraction a chunk; immutable, picklable, searched by a handful of array operations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsmith.digest import digest
+from ragsmith.index.relations import EXTRACT_RELATIONS, Triple, names
+from ragsmith.models.protocols import LanguageModel
+from ragsmith.text.words import terms, words
+from ragsmith.types import Chunk, Chunks, Hit, Hits, Scale
+
+__all__ = ["EXTRACT_RELATIONS", "EntityGraph", "Relation", "Triple", "build_graph", "entity_id", "names", "passage_of"]
+
+_ALIKE = 0.6
+"""Least trigram similarity at which a word no entity has stands for one that some have: about one letter in six."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """``label`` says how two entities (by identifier) are related; ``chunk`` is the chunk that says so."""
+
+    subject: str
+    label: str
+    object: str
+    chunk: str
+
+
+def build_graph(chunks: Chunks, language_model: LanguageModel) -> EntityGraph:
+    """Extract the relations of every chunk and connect them."""
+    triples = language_model.run_all(EXTRACT_RELATIONS, [{"passage": passage_of(chunk)} for chunk in chunks])
+    return EntityGraph(chunks, triples)
+
+
+def passage_of(chunk: Chunk) -> str:
+    """Return what is read for relations: the chunk below its heading and the title, which often name its subject."""
+    heading = " — ".join(dict.fromkeys(part for part in (*chunk.headings[-1:], chunk.title) if part))
+    return f"{heading}\n\n{chunk.text}" if heading else chunk.text
+
+
+def entity_id(name: str) -> str:
+    """Return the identifier of an entity: its stemmed content words, so case, articles and plurals do not matter."""
+    return " ".join(terms(name) or words(name))
+
+
+class EntityGraph:
+    """Entities and their relations over ``chunks``; ``triples`` holds the extraction of each chunk, in their order."""
+
+    def __init__(self, chunks: Chunks, triples: Sequence[Sequence[Triple]]) -> None:
+        pairs = sorted(zip(chunks, triples, strict=True), key=lambda pair: pair[0].id)
+        self.id = digest("entity graph", [(chunk.id, chunk.text, [list(t) for t in found]) for chunk, found in pairs])
+        self._chunks = tuple(chunk for chunk, _ in pairs)
+        spelled: dict[str, Counter[str]] = {}
+        relations: dict[Relation, None] = {}
+        self._texts: list[str] = []
+        for chunk, found in pairs:
+            for subject, label, object_ in found:
+                ends = entity_id(subject), entity_id(object_)
+                relation = Relation(ends[0], label, ends[1], chunk.id)
+                if not all(ends) or relation in relations:  # a name of signs only names nothing
+                    continue
+                relations[relation] = None
+                self._texts.append(_sentence(subject, label, object_))
+                for end, name in zip(ends, (subject, object_), strict=True):
+                    spelled.setdefault(end, Counter())[name] += 1
+        self.relations = tuple(relations)
+        self.entities = {
+            end: min(spelled[end], key=lambda name: (-spelled[end][name], name)) for end in sorted(spelled)
+        }
+        self._connect()
+
+    def _connect(self) -> None:
+        """Number everything: what search needs, as arrays."""
+        node = {entity: number for number, entity in enumerate(self.entities)}
+        place = {chunk.id: number for number, chunk in enumerate(self._chunks)}
+        self._subject = np.array([node[r.subject] for r in self.relations], dtype=np.int64)
+        self._object = np.array([node[r.object] for r in self.relations], dtype=np.int64)
+        self._place = np.array([place[r.chunk] for r in self.relations], dtype=np.int64)
+        entity_terms = [frozenset(entity.split()) for entity in self.entities]
+        relation_terms = [frozenset(terms(text)) for text in self._texts]
+        self._idf = _idf(
+            [frozenset(terms(passage_of(chunk))) for chunk in self._chunks], [*entity_terms, *relation_terms]
+        )
+        self._of_entity = _postings(entity_terms)
+        self._of_relation = _postings(relation_terms)
+        self._lengths = np.array([math.sqrt(sum(self._idf[t] ** 2 for t in sorted(held))) for held in entity_terms])
+        self._degree = np.bincount(np.concatenate([self._subject, self._object]), minlength=len(node)).astype(float)
+        self._of_trigram: dict[str, list[str]] = {}
+        for term in sorted(self._of_entity):
+            for trigram in sorted(_trigrams(term)):
+                self._of_trigram.setdefault(trigram, []).append(term)
+
+    def match(self, text: str, n: int = 10) -> tuple[tuple[str, float], ...]:
+        """Return the ``n`` entities whose names are most like ``text``: identifiers and scores in (0, 1], best first.
+
+        The score is the cosine of idf-weighted terms (Salton & Buckley 1988), so that an ordinary word matches next to
+        nothing. A word that no name has stands for the most similar one that some have, by its letters.
+        """
+        scores = self._matched(self._known(text))
+        entities = tuple(self.entities)
+        return tuple((entities[i], float(scores[i])) for i in _best(scores, n))
+
+    def neighbours(self, entity: str) -> tuple[str, ...]:
+        """Identifiers of the entities related to ``entity``, sorted."""
+        ends = ((r.subject, r.object) for r in self.relations if entity in (r.subject, r.object))
+        return tuple(sorted({end for pair in ends for end in pair} - {entity}))
+
+    def facts(self, text: str, n: int = 3, seeds: int = 20) -> tuple[str, ...]:
+        """Return the ``n`` relations that say most about ``text``, as sentences, best first, each once."""
+        evidence = self._evidence(text, seeds)
+        # equal sentences have equal rows but for the pair they relate; the best of them speaks for all
+        ordered = dict.fromkeys(self._texts[i] for i in _best(evidence, len(evidence)))
+        return tuple(ordered)[:n]
+
+    def search(self, text: str, k: int, seeds: int = 20) -> Hits:
+        """Return the ``k`` chunks with most evidence for ``text``, by spreading activation (Crestani 1997).
+
+        The ``seeds`` best matching entities are activated and activate their neighbours. Each relation is evidence for
+        its chunk: the activation of its ends, times the share of the question (idf-weighted) that it holds.
+        """
+        evidence = self._evidence(text, seeds)
+        scores = np.zeros(len(self._chunks))
+        np.maximum.at(scores, self._place, evidence)
+        total = np.bincount(self._place, weights=evidence, minlength=len(self._chunks))
+        scores = np.round(scores + _SUPPORT * np.log1p(total), 9)  # many weak relations count less than one that fits
+        return tuple(Hit(self._chunks[i], float(scores[i]), Scale.GRAPH) for i in _best(scores, k))
+
+    def _known(self, text: str) -> tuple[str, ...]:
+        """Terms of ``text``, a misspelt one replaced, each once."""
+        return tuple(dict.fromkeys(self._nearest(term) for term in sorted(set(terms(text)))))
+
+    def _nearest(self, term: str) -> str:
+        """Return ``term`` if the corpus has it, else the most similar term of a name (Dice coefficient of trigrams)."""
+        if term in self._idf or len(term) < 4:
+            return term
+        mine = _trigrams(term)
+        shared = Counter(other for trigram in mine for other in self._of_trigram.get(trigram, ()))
+        alike = ((2 * n / (len(mine) + len(_trigrams(other))), other) for other, n in shared.items())
+        best, name = max(alike, default=(0.0, term))
+        return name if best >= _ALIKE else term
+
+    def _matched(self, known: Sequence[str]) -> NDArray[np.float64]:
+        """Cosine of every entity's name with the terms ``known``, shape ``(entities,)``."""
+        scores = np.zeros(len(self.entities))
+        for term in known:
+            if term in self._of_entity:
+                scores[self._of_entity[term]] += self._idf[term] ** 2
+        length = math.sqrt(sum(self._idf.get(term, 0.0) ** 2 for term in known))
+        return np.round(scores / (self._lengths * length), 6) if length and len(scores) else scores
+
+    def _evidence(self, text: str, seeds: int) -> NDArray[np.float64]:
+        """How much each relation says about ``text``, shape ``(relations,)``."""
+        known = self._known(text)
+        matched = self._matched(known)
+        if not matched.any():
+            return np.zeros(len(self.relations))
+        active = np.zeros_like(matched)
+        chosen = _best(matched, seeds)
+        active[chosen] = matched[chosen]
+        fits = self._fit(known)
+        walked = np.maximum(fits, _WALK)  # a relation that names none of the question's terms can still be on the way
+        share = active / np.maximum(self._degree, 1.0) ** 0.5  # a hub spreads itself thin
+        passed = np.bincount(self._object, weights=share[self._subject] * walked, minlength=len(active))
+        passed += np.bincount(self._subject, weights=share[self._object] * walked, minlength=len(active))
+        active += _DECAY * passed
+        return np.round((active[self._subject] + active[self._object]) * walked, 9)
+
+    def _fit(self, known: Sequence[str]) -> NDArray[np.float64]:
+        """Share of the idf-weighted terms ``known`` that each relation's sentence holds, shape ``(relations,)``."""
+        fits = np.zeros(len(self.relations))
+        for term in known:
+            if term in self._of_relation:
+                fits[self._of_relation[term]] += self._idf[term]
+        total = sum(self._idf.get(term, 0.0) for term in known)
+        return fits / total if total else fits
+
+
+_WALK = 0.05
+"""How much a relation counts that shares no term with the question: enough to be walked, too little to be preferred."""
+_DECAY = 0.5
+"""What is left of an activation one step away."""
+_SUPPORT = 0.25
+"""Weight of all relations of a chunk together, against the best one."""
+
+
+def _sentence(subject: str, label: str, object_: str) -> str:
+    """Return a relation as text. A label that is a sentence names one end or both already."""
+    if object_ in label:
+        return label if subject in label else f"{subject}: {label}"
+    return f"{subject} {label} {object_}"
+
+
+def _idf(chunks: Sequence[frozenset[str]], others: Iterable[frozenset[str]]) -> dict[str, float]:
+    """Robertson's idf over chunks in Lucene's form, always above 0; a term that only a model's wording has is rare."""
+    frequency = Counter(term for held in chunks for term in held)
+    vocabulary = sorted(set(frequency).union(*others))
+    n = len(chunks)
+    # idf(t) = ln(1 + (N - n(t) + 0.5) / (n(t) + 0.5))
+    return {t: math.log(1 + (n - max(frequency[t], 1) + 0.5) / (max(frequency[t], 1) + 0.5)) for t in vocabulary}
+
+
+def _postings(bags: Sequence[frozenset[str]]) -> dict[str, NDArray[np.int64]]:
+    """Term to the positions of the bags that hold it."""
+    found: dict[str, list[int]] = {}
+    for position, bag in enumerate(bags):
+        for term in sorted(bag):
+            found.setdefault(term, []).append(position)
+    return {term: np.array(positions, dtype=np.int64) for term, positions in found.items()}
+
+
+def _trigrams(term: str) -> frozenset[str]:
+    padded = f" {term} "
+    return frozenset(padded[i : i + 3] for i in range(len(padded) - 2))
+
+
+def _best(scores: NDArray[np.float64], n: int) -> NDArray[np.int64]:
+    """Positions of the ``n`` highest scores above 0; ties by position."""
+    order = np.argsort(-scores, kind="stable")[:n]
+    return order[scores[order] > 0]

@@ -1,0 +1,185 @@
+"""What retrieval searches: the corpus as it was read, and an index over the entries of one pre-embedding.
+
+Everything here is derived from values and built once: BM25 statistics on first use, vectors once per embedder. Search
+is exact, wherever vectors lie (`vector_stores`). Several keys of one chunk count once, by the best of them, so ``k``
+always means k distinct chunks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsmith.digest import digest
+from ragsmith.index.top import best_places
+from ragsmith.index.vectors import EXACT, Keys, VectorStore, keys_name, open_vectors
+from ragsmith.models.protocols import Embedder, Vectors
+from ragsmith.text.bm25 import BM25
+from ragsmith.types import Chunk, Chunks, Document, Entries, Hit, Hits, Rankings, Scale, Span
+
+T = TypeVar("T")
+
+
+class Corpus:
+    """Documents and their chunks, for reading around a hit."""
+
+    def __init__(self, documents: Sequence[Document], chunks: Chunks) -> None:
+        self.documents = {document.id: document for document in documents}
+        self.chunks = chunks
+        self.id = digest(
+            "corpus", [(d.id, d.title, d.text) for d in documents], [(c.id, c.start, c.end) for c in chunks]
+        )
+        self._of_document: dict[str, list[Chunk]] = {}
+        for chunk in chunks:
+            self._of_document.setdefault(chunk.doc, []).append(chunk)
+
+    def around(self, chunk: Chunk, before: int, after: int) -> Chunks:
+        """``chunk`` with up to ``before`` and ``after`` neighbours in reading order; a summary stands alone."""
+        if chunk.level:
+            return (chunk,)
+        siblings = self._of_document[chunk.doc]
+        return tuple(siblings[max(0, chunk.index - before) : chunk.index + after + 1])
+
+    def document_chunks(self, doc: str) -> Chunks:
+        """All chunks of a document, in reading order; ``chunk.index`` is the position."""
+        return tuple(self._of_document[doc])
+
+    def text(self, span: Span) -> str:
+        """The text of a span."""
+        return self.documents[span.doc].text[span.start : span.end]
+
+
+def queries_of(embedder: Embedder, queries: Sequence[str]) -> Vectors:
+    """Vectors of queries, which asymmetric models embed otherwise than documents."""
+    embed = getattr(embedder, "embed_queries", embedder.embed)
+    vectors: Vectors = embed(queries)
+    return vectors
+
+
+class Index:
+    """Entries, searchable by words and by vectors."""
+
+    def __init__(self, entries: Entries, vectors_at: str = EXACT) -> None:
+        """``vectors_at`` says where `by_vector` searches (`open_vectors`); it finds the same in every place."""
+        self.entries = tuple(sorted(entries, key=lambda entry: entry.chunk.id))
+        places = [(c.doc, c.index, c.section, c.modality, c.level) for c in (entry.chunk for entry in self.entries)]
+        self.id = digest("index", [(entry.chunk.id, entry.chunk.text, entry.keys) for entry in self.entries], places)
+        self.keys = tuple(key for entry in self.entries for key in entry.keys)
+        sizes = [len(entry.keys) for entry in self.entries]
+        if 0 in sizes:
+            raise ValueError(f"chunk {self.entries[sizes.index(0)].chunk.id} has no key: it could never be found")
+        starts = np.cumsum([0, *sizes[:-1]]) if sizes else np.zeros(0, dtype=np.int64)
+        self._keys = Keys(self.id, starts, len(self.keys))
+        self._vectors_at = vectors_at
+        self._vectors: dict[str, NDArray[np.float64]] = {}
+        self._derived: dict[str, Any] = {}
+        self._lock = threading.RLock()
+
+    @cached_property
+    def _bm25(self) -> BM25:
+        return BM25(self.keys)
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """Chunk id to position among the entries."""
+        return {entry.chunk.id: place for place, entry in enumerate(self.entries)}
+
+    def vectors(self, embedder: Embedder) -> NDArray[np.float64]:
+        """Vectors of all keys, shape ``(len(keys), dimensions)``, embedded once."""
+        with self._lock:
+            if embedder.id not in self._vectors:
+                self._vectors[embedder.id] = embedder.embed(self.keys).astype(np.float64)
+            return self._vectors[embedder.id]
+
+    def vector_store(self, embedder: Embedder) -> VectorStore:
+        """Where `by_vector` searches, opened once, and filled with vectors of all keys.
+
+        Raises:
+            UsageError: it cannot be opened.
+            ModelUnavailable: its server is down or refuses.
+        """
+
+        def open_it() -> VectorStore:
+            keys = replace(self._keys, name=keys_name(self.id, embedder.id))
+            return open_vectors(self._vectors_at, keys, partial(self._vectors_of, embedder))
+
+        return self.derived(f"vector store {embedder.id}", open_it)
+
+    def derived(self, name: str, build: Callable[[], T]) -> T:
+        """What ``build`` makes of this index, made once and kept with it: scopes, graphs.
+
+        ``name`` has to say everything it is made from besides the entries: the embedder's id, parameters.
+        """
+        with self._lock:
+            if name not in self._derived:
+                self._derived[name] = build()
+            return cast(T, self._derived[name])
+
+    @property
+    def embedded_by(self) -> frozenset[str]:
+        """Ids of the embedders whose vectors are there."""
+        return frozenset(self._vectors)
+
+    @property
+    def holds(self) -> frozenset[str]:
+        """What has been built so far: ids of embedders, and names of what was derived."""
+        return frozenset([*self._vectors, *self._derived])
+
+    def take_vectors(self, other: Index) -> None:
+        """Take over the vectors, and what was derived, that ``other``, an index of the same entries, has."""
+        with self._lock:
+            for embedder, vectors in tuple(other._vectors.items()):
+                self._vectors.setdefault(embedder, vectors)
+            for name, value in tuple(other._derived.items()):
+                self._derived.setdefault(name, value)
+
+    def word_scores(self, query: str) -> NDArray[np.float64]:
+        """BM25 of every entry, by its best key, to 6 decimals: shape ``(entries,)``."""
+        return self._keys.entry_scores(self._bm25.scores(query))
+
+    def cosines(self, wanted: NDArray[np.float64], embedder: Embedder) -> NDArray[np.float64]:
+        """Cosine of every vector ``wanted``, shape ``(queries, dimensions)``, and every entry, by its best key.
+
+        To 6 decimals, shape ``(queries, entries)``. In double precision the sixth decimal does not depend on how many
+        queries are multiplied at once.
+        """
+        return self._keys.entry_scores(wanted @ self.vectors(embedder).T)
+
+    def by_words(self, queries: Sequence[str], k: int) -> Rankings:
+        """The ``k`` best chunks for each query by BM25; chunks that share no term with it are not hits."""
+        rows = [self.word_scores(query) for query in queries]
+        places = [best_places(row, k, positive=True) for row in rows]
+        return tuple(self._hits(best, row[best], Scale.BM25) for best, row in zip(places, rows, strict=True))
+
+    def by_vector(self, queries: Sequence[str], k: int, embedder: Embedder) -> Rankings:
+        """The ``k`` best chunks for each query by cosine similarity; without any, the vector store is opened."""
+        if not self.keys:
+            return tuple(() for _ in queries)
+        store = self.vector_store(embedder)
+        if not queries:
+            return ()
+        found = store.search(queries_of(embedder, queries), k)
+        return tuple(self._hits(places, scores, Scale.COSINE) for places, scores in zip(*found, strict=True))
+
+    def _vectors_of(self, embedder: Embedder, start: int, end: int) -> NDArray[np.floating]:
+        """Vectors of the keys ``[start, end)``; asked for all of them, those that `vectors` keeps."""
+        if end - start == len(self.keys):
+            return self.vectors(embedder)
+        return embedder.embed(self.keys[start:end])
+
+    def _hits(self, places: NDArray[np.int64], scores: NDArray[np.float64], scale: Scale) -> Hits:
+        best = zip(places.tolist(), scores.tolist(), strict=True)
+        return tuple(Hit(self.entries[i].chunk, score, scale) for i, score in best)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.RLock()

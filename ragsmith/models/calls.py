@@ -1,0 +1,54 @@
+"""What a call of a model is: a chat model and its reply, and where replies, vectors and scores are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, TypeGuard
+
+from ragsmith.digest import digest
+from ragsmith.models.usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A reply of a chat model."""
+
+    text: str
+    usage: Usage
+
+
+class ChatModel(Protocol):
+    """A model that completes prompts; its replies are paid for, so they are kept for good."""
+
+    @property
+    def id(self) -> str:
+        """Provider, model and sampling: everything but the prompt that determines a reply."""
+        ...
+
+    def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+        """Reply to ``prompt``.
+
+        Raises:
+            ModelError: no valid reply could be had.
+        """
+        ...
+
+
+def completes(model: object) -> TypeGuard[ChatModel]:
+    """Whether ``model`` is a chat model, which completes prompts, and not one that performs tasks itself."""
+    return hasattr(model, "complete")
+
+
+def completion_key(model: str, prompt: str, max_tokens: int, sample: int) -> str:
+    """Where a reply is kept: everything that determines it."""
+    return digest("completion", model, prompt, max_tokens, sample)
+
+
+def result_key(kind: str, model: str, text: str, query: str = "text") -> str:
+    """Where a vector or a score of ``text`` is kept; ``query`` is what a score is against, or says how to embed."""
+    return digest(kind, query, model, text)
+
+
+def keeps(model: object) -> bool:
+    """Whether what a model returns is kept on disk: it is paid for, or takes longer to compute than to read."""
+    return hasattr(model, "provider") or bool(getattr(model, "slow", False))

@@ -1,0 +1,115 @@
+"""The embedded language model: classical methods that find, choose and compare what a corpus says.
+
+It performs a `Task` by the classical method the task carries, and is the toolkit those methods are made of. Everything
+is deterministic, needs no network and remembers what it has read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsmith.code import fingerprint
+from ragsmith.digest import digest
+from ragsmith.models.embedded.feedback import Feedback
+from ragsmith.models.embedded.lexicon import Lexicon
+from ragsmith.models.embedded.sentence_ranking import SentenceRanking
+from ragsmith.models.embedded.thesaurus import Thesaurus
+from ragsmith.models.protocols import Embedder
+from ragsmith.models.tasks import Input, Task
+from ragsmith.text import words as language
+
+T = TypeVar("T")
+
+_REMEMBERED_TEXTS = 1 << 13
+
+
+class ExtractiveModel:
+    """A `LanguageModel` over the chunks ``texts`` of a corpus, with word vectors from ``embedder``.
+
+    Nothing is computed before it is needed; threads may share an instance.
+    """
+
+    def __init__(self, texts: Sequence[str], embedder: Embedder) -> None:
+        self._texts = tuple(texts)
+        self._embedder = embedder
+        self._lexicon = Lexicon(self._texts)
+        self._ranking = SentenceRanking(self._lexicon, embedder)
+        self._feedback = Feedback(self._texts, self._lexicon)
+        self._thesaurus = Thesaurus(self._lexicon, embedder)
+        self._sentences = lru_cache(maxsize=_REMEMBERED_TEXTS)(_sentence_texts)
+
+    @cached_property
+    def id(self) -> str:
+        """``extractive:<code>:<corpus and embedder>``."""
+        return f"extractive:{fingerprint(__name__)}:{digest(self._embedder.id, self._texts)}"
+
+    def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
+        """Perform ``task`` by its classical method."""
+        return task.run_offline(self, sample, inputs)
+
+    def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
+        """Perform ``task`` for each of ``inputs``."""
+        return tuple(self.run(task, sample=0, **given) for given in inputs)
+
+    def sentences(self, text: str) -> tuple[str, ...]:
+        """Return the sentences of ``text``, in order, without surrounding white space."""
+        return self._sentences(text)
+
+    def terms(self, text: str) -> tuple[str, ...]:
+        """Return the content words of ``text``, stemmed, in order."""
+        return language.terms(text)
+
+    def idf(self, term: str) -> float:
+        """Return the inverse document frequency of a stemmed term; the maximum for one the corpus lacks."""
+        return self._lexicon.idf(term)
+
+    def relevance(self, query: str, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Return how well each of ``texts`` fits ``query``: shape ``(len(texts),)``, in [0, 1].
+
+        Half is the share of the query's terms that the text has, weighted by idf; half the cosine of their vectors, 0
+        where it is negative: exact and soft matching complement each other (Mitra, Diaz and Craswell 2017).
+        """
+        return self._ranking.relevance(query, texts)
+
+    def similarity(self, a: str, b: str) -> float:
+        """Return the cosine of the vectors of two texts, in [0, 1]: 0 where it is negative or a text is empty."""
+        return self._ranking.similarity(a, b)
+
+    def select(self, query: str, sentences: Sequence[str], n: int, diversity: float = 0.3) -> tuple[int, ...]:
+        """Return the positions of ``n`` sentences that fit ``query`` and differ from each other, in order of choice.
+
+        Maximal marginal relevance (Carbonell and Goldstein 1998) with lambda = 1 - ``diversity``, which is in [0, 1];
+        equals go to the first. Fewer when there are fewer.
+        """
+        return self._ranking.select(query, sentences, n, diversity)
+
+    def feedback(self, text: str, n: int) -> tuple[str, ...]:
+        """Return the ``n`` best chunks for ``text`` by BM25, best first; none that shares no term with it."""
+        return tuple(self._texts[position] for position, _ in self._feedback.best(text, n))
+
+    def expansion_terms(self, text: str, n: int, documents: int = 3) -> tuple[str, ...]:
+        """Return the ``n`` words that mark the ``documents`` best chunks for ``text``, best first.
+
+        Relevance model (Lavrenko and Croft 2001; Abdul-Jaleel et al. 2004); never a word of ``text`` or of its stem.
+        They are spelled as the corpus spells them most often.
+        """
+        return self._feedback.expansion_terms(text, n, documents)
+
+    def related(self, word: str, n: int) -> tuple[str, ...]:
+        """Return up to ``n`` words of the corpus that are near ``word`` in meaning, nearest first, none of its stem.
+
+        Neighbours by word vectors (Kuzi et al. 2016) above a least cosine, higher for a word that the corpus lacks.
+        """
+        return self._thesaurus.related(word, n)
+
+    def __reduce__(self) -> tuple[type[ExtractiveModel], tuple[tuple[str, ...], Embedder]]:
+        return ExtractiveModel, (self._texts, self._embedder)
+
+
+def _sentence_texts(text: str) -> tuple[str, ...]:
+    return tuple(text[start:end] for start, end in language.sentences(text))

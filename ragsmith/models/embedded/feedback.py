@@ -1,0 +1,75 @@
+"""Pseudo-relevance feedback: what the best texts for a query say besides it (Lavrenko and Croft 2001)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from ragsmith.models.embedded.lexicon import Lexicon, is_wordlike
+from ragsmith.text.bm25 import BM25
+from ragsmith.text.words import terms
+
+_REMEMBERED = 1 << 12
+
+Ranking = tuple[tuple[int, float], ...]
+"""Positions of texts and their scores, best first."""
+
+
+class Feedback:
+    """Searches ``texts`` by BM25 and reads expansion words out of what was found."""
+
+    def __init__(self, texts: Sequence[str], lexicon: Lexicon) -> None:
+        self._texts = tuple(texts)
+        self._lexicon = lexicon
+        self._models = lru_cache(maxsize=_REMEMBERED)(self._unigram_model)
+        self.best = lru_cache(maxsize=_REMEMBERED)(self._best)
+        self.expansion_terms = lru_cache(maxsize=_REMEMBERED)(self._expansion_terms)
+
+    @cached_property
+    def _bm25(self) -> BM25:
+        return BM25(self._texts)
+
+    def _best(self, query: str, n: int) -> Ranking:
+        """The ``n`` best texts that share a term with ``query``; equals go by position."""
+        if n < 1 or not self._texts:
+            return ()
+        scores = np.round(self._bm25.scores(query), 6)
+        least = np.partition(scores, -n)[-n] if n < len(scores) else 0.0
+        found = np.flatnonzero((scores >= least) & (scores > 0))
+        order = found[np.argsort(-scores[found], kind="stable")][:n]
+        return tuple(zip(order.tolist(), scores[order].tolist(), strict=True))
+
+    def _expansion_terms(self, query: str, n: int, documents: int) -> tuple[str, ...]:
+        """Words that set the feedback texts apart from the corpus, in the spelling of the corpus, best first.
+
+        The relevance model of Lavrenko and Croft 2001 over the ``documents`` best texts, weighted by their share of the
+        score (as Abdul-Jaleel et al. 2004 weigh by query likelihood), without the query's own terms: RM3 mixes those
+        back in, and here the caller decides. Words are chosen by their part of the divergence from the corpus
+        (Carpineto et al. 2001), since in a small corpus the likeliest words are its commonest.
+        """
+        asked = set(terms(query))
+        gains = {
+            term: round(p * math.log(p * self._lexicon.total / self._lexicon.counts[term]), 9)  # p ln(p / p_C)
+            for term, p in self._relevance_model(self.best(query, documents)).items()
+            if term not in asked and is_wordlike(self._lexicon.surfaces[term])
+        }
+        chosen = sorted((term for term, gain in gains.items() if gain > 0), key=lambda term: -gains[term])
+        return tuple(self._lexicon.surfaces[term] for term in chosen[: max(n, 0)])
+
+    def _relevance_model(self, found: Ranking) -> Mapping[str, float]:
+        """P(w|R) = sum over the texts d found of P(w|d) P(d|q)."""
+        whole = sum(score for _, score in found)
+        model: dict[str, float] = {}
+        for position, score in found:
+            for term, p in self._models(position):
+                model[term] = model.get(term, 0.0) + p * score / whole
+        return model
+
+    def _unigram_model(self, position: int) -> tuple[tuple[str, float], ...]:
+        """P(w|d), by maximum likelihood."""
+        counts = Counter(terms(self._texts[position]))
+        return tuple((term, count / counts.total()) for term, count in counts.items())

@@ -1,0 +1,130 @@
+"""Late interaction: every token of a query finds its best match in a text (MaxSim of Khattab and Zaharia 2020).
+
+The token vectors are static here, so no network has to run; what stands in for the missing context is the inverse
+document frequency of the query's tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsmith.code import fingerprint
+from ragsmith.digest import digest
+from ragsmith.models.embedded.fixed_point import fixed_point
+from ragsmith.models.protocols import Vectors
+from ragsmith.text.words import STOP_WORDS
+
+Ids = NDArray[np.intp]
+
+_SPECIAL = frozenset({"<unk>", "<s>", "</s>"})
+_SPACE = "▁"
+_REMEMBERED_TEXTS = 1 << 14  # below 1 KB each
+
+
+class TokenEmbedder(Protocol):
+    """An embedder with one static vector for each token of its vocabulary."""
+
+    @property
+    def id(self) -> str:
+        """Model and revision."""
+        ...
+
+    def tokens(self, text: str) -> list[int]:
+        """Return the token ids of ``text``, in order."""
+        ...
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return the form of every token, by id; ``▁`` stands for the space in front of a word."""
+        ...
+
+    def vocabulary_vectors(self) -> Vectors:
+        """Return the vectors of all tokens, by id: rows of length 1."""
+        ...
+
+
+class LateInteractionScorer:
+    """Scores a text by the idf-weighted mean, over the query's tokens, of the best cosine with a token of the text.
+
+    ``texts`` is the corpus whose document frequencies weigh the query's tokens. A score lies in [-1, 1], in practice in
+    [0, 1], has six decimals and depends on nothing but query, text and corpus. Punctuation does not count, nor do the
+    query's stop words while anything else is left. Weights are read on first use; threads may share an instance.
+    """
+
+    def __init__(self, embedder: TokenEmbedder, texts: Sequence[str]) -> None:
+        self._embedder = embedder
+        self._texts = tuple(texts)
+        self._distinct = lru_cache(maxsize=_REMEMBERED_TEXTS)(self._distinct_tokens)
+
+    @cached_property
+    def id(self) -> str:
+        """Method, its code, the embedder and the corpus that the frequencies are from."""
+        return f"late-interaction:{fingerprint(__name__)}:{self._embedder.id}:{digest(*self._texts)}"
+
+    def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
+        """Score each of ``texts``; 0 for a text, or for any text with a query, that has no word."""
+        asked = self._query_tokens(query)
+        scores = np.zeros(len(texts))
+        filled = [(row, ids) for row, text in enumerate(texts) if len(ids := self._distinct(text))]
+        if len(asked) and filled:
+            rows = [row for row, _ in filled]
+            starts = np.cumsum([0, *(len(ids) for _, ids in filled[:-1])])
+            read = np.concatenate([ids for _, ids in filled])
+            # Khattab & Zaharia 2020, eq. 3, for all texts at once: max over the text's tokens of cos(q_i, t_j) ...
+            best = np.maximum.reduceat(self._cosines(asked, read), starts, axis=1)
+            weights = self._idf[asked]
+            scores[rows] = weights @ best / weights.sum()  # ... and the sum over q_i, here an idf-weighted mean
+        return tuple(np.round(scores, 6).tolist())
+
+    def _cosines(self, queried: Ids, read: Ids) -> NDArray[np.float32]:
+        """Cosines of the tokens ``queried`` × ``read``: an exact product, then one scaling by each length."""
+        # einsum, not @: the threads of a BLAS cost milliseconds where others use the cores too, and gain little here
+        cosines: NDArray[np.float32] = np.einsum("ik,jk->ij", self._vectors[queried], self._vectors[read])
+        cosines *= self._reciprocal_lengths[queried][:, np.newaxis]
+        cosines *= self._reciprocal_lengths[read]
+        return cosines
+
+    def _query_tokens(self, query: str) -> Ids:
+        words, function_words = self._kinds
+        ids = np.array(self._embedder.tokens(query), dtype=np.intp)
+        ids = ids[words[ids]]
+        content = ids[~function_words[ids]]
+        return content if len(content) else ids
+
+    def _distinct_tokens(self, text: str) -> Ids:
+        """Distinct word tokens of ``text``, ascending: a maximum needs neither order nor repeats."""
+        ids = np.array(sorted(set(self._embedder.tokens(text))), dtype=np.intp)
+        return ids[self._kinds[0][ids]]
+
+    @cached_property
+    def _kinds(self) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """By token id: whether it is (part of) a word or number, and whether it is a stop word."""
+        forms = self._embedder.vocabulary()
+        words = [form not in _SPECIAL and any(map(str.isalnum, form)) for form in forms]
+        stops = [form.removeprefix(_SPACE).lower() in STOP_WORDS and form.startswith(_SPACE) for form in forms]
+        return np.array(words), np.array(stops)
+
+    @cached_property
+    def _vectors(self) -> Vectors:
+        return fixed_point(self._embedder.vocabulary_vectors())
+
+    @cached_property
+    def _reciprocal_lengths(self) -> NDArray[np.float32]:
+        lengths = np.sqrt(np.einsum("ij,ij->i", self._vectors, self._vectors))
+        scales: NDArray[np.float32] = np.divide(1, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+        return scales
+
+    @cached_property
+    def _idf(self) -> NDArray[np.float64]:
+        """By token id, as in Robertson and Zaragoza 2009 with Lucene's +1, which keeps every weight positive."""
+        frequency = np.zeros(len(self._kinds[0]))
+        for text in self._texts:
+            frequency[self._distinct(text)] += 1
+        return np.log1p((len(self._texts) - frequency + 0.5) / (frequency + 0.5))
+
+    def __reduce__(self) -> tuple[type[LateInteractionScorer], tuple[TokenEmbedder, tuple[str, ...]]]:
+        return LateInteractionScorer, (self._embedder, self._texts)

@@ -1,0 +1,78 @@
+"""The words of a corpus: how often each index term occurs, how much it tells, and how it is spelled."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+from ragsmith.text.words import STOP_WORDS, terms, words
+
+_WORD = re.compile(r"\w+")
+_FEWEST_LETTERS = 3
+
+
+class Lexicon:
+    """Frequencies of index terms over ``texts``, counted on first use."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        self._texts = tuple(texts)
+
+    def __len__(self) -> int:
+        """Return the number of texts."""
+        return len(self._texts)
+
+    def idf(self, term: str) -> float:
+        """Return ``ln(1 + (N - n + 0.5) / (n + 0.5))``, positive; the maximum for a term that no text contains."""
+        return self._idf.get(term, self._unknown)
+
+    @cached_property
+    def counts(self) -> Mapping[str, int]:
+        """Occurrences of each term in the corpus."""
+        return Counter(term for text in self._texts for term in terms(text))
+
+    @cached_property
+    def total(self) -> int:
+        """Occurrences of all terms."""
+        return sum(self.counts.values())
+
+    @cached_property
+    def surfaces(self) -> Mapping[str, str]:
+        """Each term's most frequent spelling, with its capitals; among equals lower case, then alphabetical order."""
+        spellings: dict[str, Counter[str]] = {}
+        for text in self._texts:
+            for form, term in zip(_content_words(text), terms(text), strict=True):
+                spellings.setdefault(term, Counter())[form] += 1
+        return {
+            term: min(forms, key=lambda form: (-forms[form], not form.islower(), form))
+            for term, forms in spellings.items()
+        }
+
+    @cached_property
+    def _idf(self) -> dict[str, float]:
+        held = Counter(term for text in self._texts for term in set(terms(text)))
+        return {term: _idf(len(self._texts), count) for term, count in held.items()}
+
+    @cached_property
+    def _unknown(self) -> float:
+        return _idf(len(self._texts), 0)
+
+
+def is_wordlike(surface: str) -> bool:
+    """Whether ``surface`` can stand in a sentence as a word: letters only, and more than an abbreviation."""
+    return surface.isalpha() and len(surface) >= _FEWEST_LETTERS
+
+
+def _idf(texts: int, holding: int) -> float:
+    return math.log1p((texts - holding + 0.5) / (holding + 0.5))
+
+
+def _content_words(text: str) -> Iterator[str]:
+    """Words as they are spelled, one for each of ``terms(text)``."""
+    lower = words(text)
+    spelled = _WORD.findall(text)
+    if len(spelled) != len(lower):  # lower-casing cut a word apart, as it does with the Turkish İ
+        spelled = lower
+    return (form for form, word in zip(spelled, lower, strict=True) if word not in STOP_WORDS)

@@ -1,0 +1,115 @@
+"""The embedded embedder: WordLlama's static token vectors, 256 dimensions, bundled with its package.
+
+Weights and tokenizer are read from the installed package's folder. The package itself is not imported: that would set
+up logging for the whole process and load much that is not needed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsmith.code import fingerprint
+from ragsmith.errors import UsageError
+from ragsmith.models.protocols import Vectors
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
+PACKAGE = "wordllama"
+MODEL = "l2_supercat_256"
+WEIGHTS = f"weights/{MODEL}.safetensors"
+TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
+DIMENSIONS = 256
+
+_REMEMBERED_TEXTS = 256  # about 150 KB each for a chunk of 120 words
+
+
+class WordLlamaEmbedder:
+    """Embeds a text as the mean of its tokens' static vectors, scaled to length 1 (as ``WordLlama.embed(norm=True)``).
+
+    A text's vector depends on nothing but the text. Files are read on first use; threads may share an instance.
+    """
+
+    def __init__(self) -> None:
+        self._remembered_token_vectors = lru_cache(maxsize=_REMEMBERED_TEXTS)(self._token_vectors)
+
+    @cached_property
+    def id(self) -> str:
+        """Model, version of the package that ships it, of its tokenizer's, and of the code here."""
+        return f"{PACKAGE}:{MODEL}@{version(PACKAGE)}:{version('tokenizers')}:{fingerprint(__name__)}"
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Embed ``texts``: shape ``(len(texts), 256)``, rows of length 1, or 0 for a text without tokens."""
+        vectors = np.zeros((len(texts), DIMENSIONS), dtype=np.float32)
+        for row, text in enumerate(texts):
+            ids = self.tokens(text)
+            if ids:
+                # The weights are float16, so their float64 sum is exact and its order cannot matter.
+                total = np.add.reduce(self._weights[ids], axis=0, dtype=np.float64)
+                vectors[row] = _unit(total)  # the mean has the direction of the sum
+        return vectors
+
+    def tokens(self, text: str) -> list[int]:
+        """Return the token ids of ``text``, in order."""
+        # the fast batch does not work out offsets: half the time
+        ids: list[int] = self._tokenizer.encode_batch_fast([text], add_special_tokens=False)[0].ids
+        return ids
+
+    def token_vectors(self, text: str) -> tuple[tuple[int, ...], Vectors]:
+        """Return the token ids of ``text`` and their vectors: shape ``(tokens, 256)``, rows of length 1, read only."""
+        return self._remembered_token_vectors(text)
+
+    def _token_vectors(self, text: str) -> tuple[tuple[int, ...], Vectors]:
+        ids = self.tokens(text)
+        vectors = _unit(self._weights[ids].astype(np.float64)).astype(np.float32)
+        vectors.flags.writeable = False
+        return tuple(ids), vectors
+
+    def vocabulary(self) -> tuple[str, ...]:
+        """Return the form of every token, by id; ``▁`` stands for the space in front of a word."""
+        forms = self._tokenizer.get_vocab()
+        return tuple(sorted(forms, key=forms.__getitem__))
+
+    def vocabulary_vectors(self) -> Vectors:
+        """Return the vectors of all tokens, by id: shape ``(tokens in the vocabulary, 256)``, rows of length 1."""
+        return _unit(self._weights.astype(np.float32))
+
+    @cached_property
+    def _weights(self) -> NDArray[np.float16]:
+        from safetensors.numpy import load_file  # noqa: PLC0415 — loaded on first use
+
+        weights: NDArray[np.float16] = load_file(_bundled(WEIGHTS))["embedding.weight"]
+        return weights
+
+    @cached_property
+    def _tokenizer(self) -> Tokenizer:
+        from tokenizers import Tokenizer  # noqa: PLC0415 — loaded on first use
+
+        return Tokenizer.from_file(str(_bundled(TOKENIZER)))
+
+    def __reduce__(self) -> tuple[type[WordLlamaEmbedder], tuple[()]]:  # a process reads the files itself
+        return WordLlamaEmbedder, ()
+
+
+def _unit(rows: NDArray[np.floating]) -> NDArray[np.floating]:
+    """``rows`` scaled to length 1; a zero row stays zero."""
+    lengths = np.sqrt(np.einsum("...i,...i->...", rows, rows))[..., np.newaxis]
+    scaled: NDArray[np.floating] = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+    return scaled
+
+
+def _bundled(name: str) -> Path:
+    spec = find_spec(PACKAGE)  # finds a top-level package without executing it
+    folders = list(spec.submodule_search_locations or ()) if spec else []
+    for folder in folders:
+        if (path := Path(folder) / name).is_file():
+            return path
+    raise UsageError(f"the embedded models need {name} of the package {PACKAGE}: run  pip install 'wordllama>=0.3.9'")

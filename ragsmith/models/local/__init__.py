@@ -1,0 +1,1 @@
+"""Local models: networks that run in this process through sentence-transformers."""

@@ -1,0 +1,80 @@
+"""A loaded network of the library sentence-transformers: how much it reads, what it cuts, and how it is run."""
+
+from __future__ import annotations
+
+import copy
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ragsmith.errors import RagsmithError, UsageError
+from ragsmith.models.local.fixed_shapes import Array, FixedShapes
+
+_UNLIMITED = 10**9
+"""Libraries write "no limit" as None, infinity or 10^30."""
+
+
+class Network:
+    """``model`` with a window of ``max_length`` tokens, by default its own, run in batches of ``rows``."""
+
+    def __init__(self, model: Any, *, max_length: int | None, rows: int | None) -> None:
+        self.model = model
+        self.truncated = 0
+        self._counting = threading.Lock()
+        self._shapes = FixedShapes(rows, on_cpu=model.device.type == "cpu")
+        self.window = _window(model, max_length)
+        if self.window is not None:
+            model.max_seq_length = self.window
+            # one of our own: a tokenizer that now cuts and now does not cannot be shared by threads
+            self._tokenizer = copy.deepcopy(model.tokenizer)
+
+    def run(
+        self, items: Sequence[str], forward: Callable[[list[str]], Array], read: Sequence[Sequence[str]]
+    ) -> list[Array]:
+        """What ``forward`` makes of each of ``items``; ``read`` holds what is read for it, in one column or two."""
+        if not items:
+            return []
+        lengths = self._lengths(read)
+        if self.window is not None:
+            with self._counting:
+                self.truncated += sum(length > self.window for length in lengths)
+            lengths = [min(length, self.window) for length in lengths]
+        return self._shapes.run(items, lengths, forward)
+
+    def _lengths(self, read: Sequence[Sequence[str]]) -> list[int]:
+        """Tokens of each item, uncut; characters where the network has no window, and so no need to count."""
+        if self.window is None:
+            return [sum(map(len, columns)) for columns in zip(*read, strict=True)]
+        with self._counting:
+            ids = self._tokenizer(*map(list, read), truncation=False, padding=False, verbose=False)["input_ids"]
+        return [len(item) for item in ids]
+
+
+@contextmanager
+def loading(name: str) -> Iterator[None]:
+    """Without progress bars; a failure says in one sentence that the model ``name`` could not be loaded."""
+    from transformers.utils import logging  # noqa: PLC0415
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    except RagsmithError:
+        raise
+    except (OSError, ValueError, RuntimeError, AssertionError, KeyError) as error:
+        reason = str(error).partition("\n")[0]
+        raise UsageError(f"the model {name!r} cannot be loaded: {type(error).__name__}: {reason}") from error
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def _window(model: Any, max_length: int | None) -> int | None:
+    """How many tokens ``model`` is given: never more than it has positions for; None if it reads any number."""
+    positions = getattr(getattr(model, "config", None), "max_position_embeddings", None)
+    if max_length is not None and positions is not None and max_length > positions:
+        raise UsageError(f"max_length is {max_length}, and the model reads {positions} tokens: give at most that")
+    own = getattr(model, "max_seq_length", None)
+    limits = [max_length] if max_length is not None else [own, positions]
+    return min((int(limit) for limit in limits if limit is not None and limit < _UNLIMITED), default=None)

@@ -1,0 +1,228 @@
+"""Bi-encoders and cross-encoders of the library sentence-transformers (Reimers and Gurevych 2019), in this process.
+
+A model is a folder, or the name of a repository on the hub (``HF_HUB_OFFLINE=1`` keeps to its cache). Code that comes
+with a model is never run. On a CPU, results do not depend on what else is asked, on the number of threads, or on which
+process asks (`fixed_shapes`); those of a graphics card differ by rounding.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from ragsmith.code import fingerprint
+from ragsmith.errors import ModelError, UsageError
+from ragsmith.models.local.fixed_shapes import Array
+from ragsmith.models.local.networks import Network, loading
+from ragsmith.models.local.weights import Weights, find_weights, installed_version
+from ragsmith.models.protocols import Vectors
+
+PACKAGE = EXTRA = "sentence-transformers"
+DTYPES = ("float32", "float16", "bfloat16")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
+    """What both kinds of model are told about loading and running them."""
+
+    device: str | None
+    dtype: str | None
+    batch_size: int | None
+    max_length: int | None
+    revision: str | None
+
+    def __post_init__(self) -> None:
+        if self.dtype not in (None, *DTYPES):
+            raise UsageError(f"unknown dtype {self.dtype!r}: known are {', '.join(DTYPES)}")
+        for name, value in (("batch_size", self.batch_size), ("max_length", self.max_length)):
+            if value is not None and value < 1:
+                raise UsageError(f"{name} is {value}: give at least 1")
+
+
+class _Client:
+    """A model by name: its weights are found when its identity is asked for, and read when it is first used."""
+
+    slow = True
+    """See `ragsmith.gateway.gateway.keeps`: results are kept on disk, and threads share the one network."""
+
+    def __init__(self, model: str, options: _Options, **prefixes: str | None) -> None:
+        self._model = model
+        self._options = options
+        self._prefixes = prefixes
+        self._network: Network | None = None
+        self._loading = threading.Lock()
+
+    @cached_property
+    def id(self) -> str:
+        """Class, weights (a folder's digest, a repository's commit), all that shapes results, versions of code."""
+        versions = [f"{package} {installed_version(package, EXTRA)}" for package in (PACKAGE, "transformers", "torch")]
+        shapers = {"dtype": self._options.dtype, "max_length": self._options.max_length, **self._prefixes}
+        shaped_by = ", ".join(f"{name}={value!r}" for name, value in shapers.items())
+        return f"{type(self).__name__}:{self._weights.id}:{shaped_by}:{', '.join(versions)}:{fingerprint(__name__)}"
+
+    @property
+    def truncated(self) -> int:
+        """How many texts this process gave to the model that were longer than it reads, and were cut at the end."""
+        return self._network.truncated if self._network else 0
+
+    @cached_property
+    def _weights(self) -> Weights:
+        return find_weights(self._model, self._options.revision)
+
+    def _load(self, architecture: str, first: Callable[[Any], object]) -> Network:
+        """The model, read once; ``first`` uses it once before others may, since that sets up its tokenizer."""
+        with self._loading:
+            if self._network is None:
+                installed_version(PACKAGE, EXTRA)
+                with loading(self._model):
+                    network = self._read(architecture)
+                    first(network.model)
+                self._network = network
+            return self._network
+
+    def _read(self, architecture: str) -> Network:
+        import sentence_transformers  # noqa: PLC0415  5 s
+        import torch  # noqa: PLC0415
+
+        weights, options = self._weights, self._options
+        model = getattr(sentence_transformers, architecture)(
+            weights.location,
+            device=options.device,
+            revision=weights.revision,
+            local_files_only=weights.revision is None,
+            trust_remote_code=False,
+        )
+        if options.dtype is not None:
+            model.to(getattr(torch, options.dtype))
+        return Network(model, max_length=options.max_length, rows=options.batch_size)
+
+    def __reduce__(self) -> tuple[Callable[[], _Client], tuple[()]]:  # a process reads the weights itself
+        found: Weights | None = self.__dict__.get("_weights")
+        options = asdict(self._options) | ({"revision": found.revision} if found else {})
+        return partial(type(self), self._model, **options, **self._prefixes), ()  # type: ignore[arg-type]
+
+
+class SentenceTransformersEmbedder(_Client):
+    """Embeds texts with a bi-encoder; queries with `embed_queries`, since some models tell the two apart.
+
+    ``query_prefix`` and ``document_prefix`` stand in front of every text; None takes the model's own prompts, if it has
+    any. ``dtype`` None is that of the weights. ``max_length`` is in tokens, by default the model's window; what is
+    longer is cut at its end. ``batch_size`` is for accelerators (`FixedShapes`). A text of nothing but white space has
+    the zero vector. Threads may share an instance.
+
+    Raises, when used:
+        MissingExtra: the library is not installed.
+        UsageError: the model cannot be found or loaded.
+        ModelError: a vector is not finite.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        device: str | None = None,
+        dtype: str | None = None,
+        batch_size: int | None = None,
+        query_prefix: str | None = None,
+        document_prefix: str | None = None,
+        max_length: int | None = None,
+        revision: str | None = None,
+    ) -> None:
+        options = _Options(device=device, dtype=dtype, batch_size=batch_size, max_length=max_length, revision=revision)
+        super().__init__(model, options, query_prefix=query_prefix, document_prefix=document_prefix)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Embed documents: shape ``(len(texts), dimensions)``, rows of length 1, or 0 for an empty text."""
+        prompts = ("document", "passage", "corpus")
+        return self._embed(texts, "encode_document", self._prefixes["document_prefix"], prompts)
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Embed queries, as `embed` does documents."""
+        return self._embed(texts, "encode_query", self._prefixes["query_prefix"], ("query",))
+
+    def _embed(self, texts: Sequence[str], method: str, prefix: str | None, prompts: tuple[str, ...]) -> Vectors:
+        network = self._load("SentenceTransformer", lambda model: model.encode([""], show_progress_bar=False))
+        known = network.model.prompts
+        prompt = next((known[name] for name in prompts if known.get(name)), "") if prefix is None else prefix
+        encode = getattr(network.model, method)
+
+        def forward(batch: list[str]) -> Array:
+            rows = encode(batch, prompt=prompt, batch_size=len(batch), show_progress_bar=False, convert_to_tensor=True)
+            floats: Array = rows.float().cpu().numpy()
+            return floats
+
+        filled = [row for row, text in enumerate(texts) if text.strip()]
+        made = network.run([texts[row] for row in filled], forward, [[prompt + texts[row] for row in filled]])
+        vectors = np.zeros((len(texts), len(made[0]) if made else forward([""]).shape[1]), dtype=np.float32)
+        for row, vector in zip(filled, made, strict=True):
+            _check_finite(vector, self._model, texts[row])
+            vectors[row] = _unit(vector)
+        return vectors
+
+
+class SentenceTransformersCrossEncoder(_Client):
+    """Scores texts against a query with a cross-encoder: the logit of its one output, to six decimals.
+
+    Of a pair longer than ``max_length`` tokens (by default the model's window) the longer side is cut at its end.
+    Threads may share an instance.
+
+    Raises, when used:
+        MissingExtra: the library is not installed.
+        UsageError: the model cannot be found or loaded, or has several outputs.
+        ModelError: a score is not finite.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        device: str | None = None,
+        dtype: str | None = None,
+        batch_size: int | None = None,
+        max_length: int | None = None,
+        revision: str | None = None,
+    ) -> None:
+        options = _Options(device=device, dtype=dtype, batch_size=batch_size, max_length=max_length, revision=revision)
+        super().__init__(model, options)
+
+    def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
+        """Score each of ``texts`` against ``query``."""
+        network = self._load("CrossEncoder", lambda model: model.predict([("", "")], show_progress_bar=False))
+        if network.model.num_labels != 1:
+            raise UsageError(f"{self._model!r} has {network.model.num_labels} outputs: give a reranker, which has one")
+        import torch  # noqa: PLC0415
+
+        def forward(batch: list[str]) -> Array:
+            rows = network.model.predict(
+                [(query, text) for text in batch],
+                batch_size=len(batch),
+                show_progress_bar=False,
+                activation_fn=torch.nn.Identity(),  # a sigmoid would make equal what the model tells apart
+                convert_to_tensor=True,
+            )
+            floats: Array = rows.float().cpu().numpy()
+            return floats
+
+        scores = network.run(texts, forward, [[query] * len(texts), texts])
+        for score, text in zip(scores, texts, strict=True):
+            _check_finite(score, self._model, text)
+        return tuple(round(float(score), 6) for score in scores)
+
+
+def _check_finite(values: Array, model: str, text: str) -> None:
+    if not np.isfinite(values).all():
+        raise ModelError(
+            f"{model!r} computes no finite numbers for the text that begins {text[:60]!r}: use dtype float32"
+        )
+
+
+def _unit(vector: Array) -> Array:
+    exact = vector.astype(np.float64)
+    length = np.sqrt(exact @ exact)
+    unit: Array = (exact / length if length > 0 else exact).astype(np.float32)
+    return unit

@@ -1,0 +1,49 @@
+"""The models of a run, by the role they play in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ragsmith.index.vectors import EXACT
+from ragsmith.models.calls import ChatModel, completes, keeps
+from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
+
+
+@dataclass(frozen=True)
+class Models:
+    """The models of a run.
+
+    ``language_model`` writes the answers; ``controller``, the same unless another is given, does what techniques ask;
+    ``judge`` scores answers and is never handed to a technique. ``vectors_at`` says where the embedder's vectors lie
+    (`open_vectors`), which changes no result.
+    """
+
+    language_model: LanguageModel | ChatModel
+    embedder: Embedder
+    cross_encoder: CrossEncoder
+    judge: LanguageModel | ChatModel
+    controller: LanguageModel | ChatModel | None = None
+    vectors_at: str = EXACT
+
+    @property
+    def asked(self) -> LanguageModel | ChatModel:
+        """The model that techniques ask."""
+        return self.controller or self.language_model
+
+    @property
+    def waits(self) -> bool:
+        """Whether a model is somewhere else, or slow, so that processes would not help and threads do."""
+        chats = any(completes(model) for model in (self.language_model, self.asked, self.judge))
+        return chats or keeps(self.embedder) or keeps(self.cross_encoder)
+
+    def all(self) -> tuple[Any, ...]:
+        """Every model, each once."""
+        models = (self.language_model, self.asked, self.judge, self.embedder, self.cross_encoder)
+        return tuple({id(model): model for model in models}.values())
+
+    def ids(self) -> dict[str, str]:
+        """Role to model id."""
+        roles = ("language_model", "embedder", "cross_encoder", "judge")
+        own = {"controller": self.controller.id} if self.controller else {}
+        return {role: getattr(self, role).id for role in roles} | own

@@ -1,0 +1,1 @@
+"""Served models: clients of servers, and the provider that bounds, retries and stops what they send."""

@@ -1,0 +1,193 @@
+"""Cohere's embedders (``/v2/embed``) and rerankers (``/v2/rerank``), over plain HTTP.
+
+The package ``cohere`` is not used: it retries by itself, reads replies of any size, passes on rankings that lack texts,
+and cannot be handed our HTTP client, which is of another make where the openai package brings httpx2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ragsmith.models.protocols import Vectors
+from ragsmith.models.served.json_endpoint import JsonEndpoint
+from ragsmith.models.served.openai_embeddings import read_vectors
+from ragsmith.models.served.policy import Policy, Transient
+from ragsmith.models.served.provider import Provider
+from ragsmith.models.served.remote_ranking import Window, batches, read_scores
+
+BASE_URL = "https://api.cohere.com"
+EMBED_BATCH = 96
+"""The most texts that the server takes in a request."""
+RERANK_BATCH = 100
+"""Texts that are paid for as one search."""
+RERANK_WINDOW = 4096
+"""Tokens of a text that count, the server's own default; more are said with every request."""
+EMBED_WINDOWS = (("-v3", 512), ("-v2", 512))
+EMBED_WINDOW = 128_000
+"""Tokens; of models whose name has none of the marks above."""
+
+
+class _Client:
+    """What embedder and reranker share."""
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        key: str,
+        base_url: str = BASE_URL,
+        window: int,
+        provider: Provider | None,
+        policy: Policy | None,
+    ) -> None:
+        self._model = model
+        self._window = Window(window)
+        self._endpoint = JsonEndpoint(_root(base_url), key=key, provider=provider, policy=policy)
+
+    @property
+    def id(self) -> str:
+        """Provider, model and all that determines a result; never the URL or the key."""
+        return f"cohere:{self._model}@context_window={self._window.tokens}"
+
+    @property
+    def provider(self) -> Provider:
+        """What sends the requests."""
+        return self._endpoint.provider
+
+    @property
+    def truncated(self) -> int:
+        """How many texts were cut at the end because they are longer than the window, by an estimate."""
+        return self._window.cut
+
+    def close(self) -> None:
+        """Close the connections; a provider that was handed in is left open."""
+        self._endpoint.close()
+
+
+class CohereReranker(_Client):
+    """Scores texts against a query. Safe to use from many threads.
+
+    Texts longer than ``context_window`` tokens, by an estimate, are cut at the end and counted.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        key: str,
+        base_url: str = BASE_URL,
+        context_window: int = RERANK_WINDOW,
+        batch_texts: int = RERANK_BATCH,
+        provider: Provider | None = None,
+        policy: Policy | None = None,
+    ) -> None:
+        super().__init__(model, key=key, base_url=base_url, window=context_window, provider=provider, policy=policy)
+        self._batch = batch_texts
+
+    def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
+        """Score each of ``texts`` against ``query``: relevance in [0, 1], to six decimals.
+
+        Raises:
+            ModelError: a request was rejected, or no attempt gave a valid ranking.
+            ModelUnavailable: the server refuses the key or the model, or is down.
+        """
+        parts = batches(self._window.fit(texts), self._batch)
+        found = self._endpoint.send(
+            "/v2/rerank", [self._request(query, part) for part in parts], _read_ranking, what=self.id
+        )
+        return tuple(score for part in found for score in part)
+
+    def _request(self, query: str, texts: Sequence[str]) -> dict[str, Any]:
+        said = {"model": self._model, "query": query, "documents": list(texts)}
+        return {**said, "top_n": len(texts), "max_tokens_per_doc": self._window.tokens}
+
+
+class CohereEmbedder(_Client):
+    """Embeds texts as unit vectors. Safe to use from many threads; a blank text is not sent and has the zero vector.
+
+    Texts longer than ``context_window`` tokens (by default the model's), by an estimate, are cut at the end and
+    counted; the server is told to cut nothing.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        key: str,
+        base_url: str = BASE_URL,
+        dimensions: int | None = None,
+        context_window: int | None = None,
+        batch_texts: int = EMBED_BATCH,
+        provider: Provider | None = None,
+        policy: Policy | None = None,
+    ) -> None:
+        window = context_window or next((tokens for mark, tokens in EMBED_WINDOWS if mark in model), EMBED_WINDOW)
+        super().__init__(model, key=key, base_url=base_url, window=window, provider=provider, policy=policy)
+        self._dimensions = dimensions
+        self._batch = min(batch_texts, EMBED_BATCH)
+        self._length = dimensions
+
+    @property
+    def id(self) -> str:
+        """Provider, model and all that determines a vector; never the URL or the key."""
+        return super().id + (f"@dimensions={self._dimensions}" if self._dimensions else "")
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Embed documents: shape ``(len(texts), dimensions)``, rows of length 1, or 0 for a blank text.
+
+        Raises:
+            ModelError: a request was rejected, or no attempt gave valid vectors.
+            ModelUnavailable: the server refuses the key or the model, or is down.
+        """
+        return self._embed(texts, "search_document")
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Like `embed`, of queries: the model tells the two apart."""
+        return self._embed(texts, "search_query")
+
+    def _embed(self, texts: Sequence[str], kind: str) -> Vectors:
+        rows = [row for row, text in enumerate(texts) if text.strip()]
+        if not rows and texts and self._length is None:
+            self._asked(["a"], kind)  # to learn the length of vectors
+        found = self._asked([texts[row] for row in rows], kind)
+        vectors = np.zeros((len(texts), self._length or 0), dtype=np.float32)
+        if rows:
+            vectors[rows] = np.concatenate(found)
+        return vectors
+
+    def _asked(self, texts: Sequence[str], kind: str) -> list[Vectors]:
+        requests = [self._request(part, kind) for part in batches(self._window.fit(texts), self._batch)]
+        return self._endpoint.send("/v2/embed", requests, self._read, what=self.id)
+
+    def _request(self, texts: Sequence[str], kind: str) -> dict[str, Any]:
+        said = {"model": self._model, "texts": list(texts), "input_type": kind}
+        request = {**said, "embedding_types": ["float"], "truncate": "NONE"}
+        return request if self._dimensions is None else {**request, "output_dimension": self._dimensions}
+
+    def _read(self, request: dict[str, Any], reply: Any) -> Vectors:
+        """Runs on the loop's thread alone, so that the first vectors settle the length for all."""
+        found = reply.get("embeddings") if isinstance(reply, dict) else None
+        rows = found.get("float") if isinstance(found, dict) else None
+        if not isinstance(rows, list):
+            raise Transient("the reply has no vectors")
+        numbered = {"data": [{"index": i, "embedding": row} for i, row in enumerate(rows)]}
+        vectors = read_vectors(numbered, len(request["texts"]))
+        if self._length is not None and vectors.shape[1] != self._length:
+            expected = f"expected {self._length}, as before or as asked for"
+            raise Transient(f"the vectors have {vectors.shape[1]} numbers; {expected}")
+        self._length = vectors.shape[1]
+        return vectors
+
+
+def _read_ranking(request: dict[str, Any], reply: Any) -> list[float]:
+    rows = reply.get("results") if isinstance(reply, dict) else None
+    return read_scores(rows, "relevance_score", len(request["documents"]))
+
+
+def _root(base_url: str) -> str:
+    """The address before the version: both ``https://host`` and ``https://host/v2`` are given."""
+    base = base_url.rstrip("/")
+    return base.removesuffix("/v2").removesuffix("/v1")

@@ -1,0 +1,60 @@
+"""An HTTP endpoint that takes and gives JSON, asked through a provider: one policy for all that it is asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from ragsmith.models.served.policy import Policy, Transient
+from ragsmith.models.served.provider import Provider
+from ragsmith.text.redaction import remember_secret
+
+T = TypeVar("T")
+
+
+class JsonEndpoint:
+    """Posts to the paths below a base URL, with ``key``, if any, as bearer; a provider handed in is left open."""
+
+    def __init__(
+        self, base_url: str, *, key: str = "", provider: Provider | None = None, policy: Policy | None = None
+    ) -> None:
+        remember_secret(key)
+        self._base_url = base_url.rstrip("/")
+        self._headers = {"authorization": f"Bearer {key}"} if key else {}
+        self._own = provider is None
+        self.provider = provider or Provider(self._base_url, policy)
+
+    def send(
+        self,
+        path: str,
+        bodies: Sequence[dict[str, Any]],
+        read: Callable[[dict[str, Any], Any], T],
+        *,
+        what: str,
+    ) -> list[T]:
+        """What ``read`` makes of each request and its reply; see `Provider.send_all`.
+
+        ``read`` raises `Transient` for a reply that cannot be used. ``path`` may be a whole URL.
+        """
+        url = path if path.startswith(("http://", "https://")) else self._base_url + path
+        return self.provider.send_all([partial(self._attempt, url, body, read) for body in bodies], what=what)
+
+    def close(self) -> None:
+        """Close the connections, if they are this endpoint's own."""
+        if self._own:
+            self.provider.close()
+
+    async def _attempt(self, url: str, body: dict[str, Any], read: Callable[[dict[str, Any], Any], T]) -> T:
+        response = await self.provider.http.post(url, json=body, headers=self._headers)
+        return read(body, _parsed(response.content))
+
+
+def _parsed(body: bytes) -> Any:
+    """What a response holds. Raises `Transient`: it is no JSON in UTF-8, or not whole."""
+    try:
+        return json.loads(body.decode("utf-8"))
+    except (ValueError, RecursionError):  # Unicode and JSON errors are ValueErrors
+        pass
+    raise Transient("the reply is not valid JSON")

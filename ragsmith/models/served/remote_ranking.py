@@ -1,0 +1,57 @@
+"""What rerankers behind servers have in common: batches, texts that are too long, and the check of every ranking."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from ragsmith.models.served.policy import Transient
+
+CHARACTERS_A_TOKEN = 3
+"""Fewer than tokenisers need for prose: a text cut by this estimate fits the window that it is cut to."""
+
+
+class Window:
+    """Cuts texts at their end to ``tokens``, estimated by characters, and counts them; None cuts nothing."""
+
+    def __init__(self, tokens: int | None) -> None:
+        self.tokens = tokens
+        self.cut = 0
+        self._lock = threading.Lock()
+
+    def fit(self, texts: Sequence[str]) -> list[str]:
+        """``texts``, each no longer than the window."""
+        if self.tokens is None:
+            return list(texts)
+        most = self.tokens * CHARACTERS_A_TOKEN
+        too_long = sum(len(text) > most for text in texts)
+        if too_long:
+            with self._lock:
+                self.cut += too_long
+        return [text[:most] for text in texts]
+
+
+def read_scores(rows: Any, name: str, n: int) -> list[float]:
+    """The scores of ``n`` texts, in their order, of a ranking: ``index`` and a score called ``name`` in each row.
+
+    Raises:
+        Transient: a text is missing, named twice or unknown, or a score is no finite number.
+    """
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise Transient("the reply has no ranking")
+    if len(rows) != n:
+        raise Transient(f"the reply ranks {len(rows)} texts of {n}")
+    found = {row.get("index"): row.get(name) for row in rows if type(row.get("index")) is int}
+    if found.keys() != set(range(n)):
+        raise Transient("the indices of the ranking are not those of the texts, each once")
+    scores = [found[i] for i in range(n)]
+    if not all(type(score) in (int, float) and math.isfinite(score) for score in scores):
+        raise Transient("a score is missing, or no finite number")
+    return [round(float(score), 6) for score in scores]
+
+
+def batches(texts: Sequence[str], size: int) -> list[Sequence[str]]:
+    """``texts`` in runs of at most ``size``."""
+    return [texts[start : start + size] for start in range(0, len(texts), size)]

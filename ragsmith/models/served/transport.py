@@ -1,0 +1,179 @@
+"""HTTP for providers: bounded responses, no redirects, and every failure as one of three kinds.
+
+The client is of the same make as the openai package's own (httpx, or httpx2 with openai 3), as it is handed to it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import openai
+
+from ragsmith.models.served.policy import AttemptFailed, Refused, Rejected, Transient
+from ragsmith.text.redaction import redact_logs, redacted
+
+_MAKE = next(base for base in openai.DefaultAsyncHttpxClient.__mro__ if base.__name__ == "AsyncClient")
+_httpx: Any = sys.modules[_MAKE.__module__.partition(".")[0]]
+
+if TYPE_CHECKING:
+    _AsyncClient = Any
+else:
+    _AsyncClient = _MAKE
+
+CONNECT_SECONDS = 10.0
+LONGEST_QUOTE = 200
+"""Characters of what a server says that go into a message."""
+REFUSED = frozenset({401, 402, 403, 404})
+"""The key, the account, or the model: no other request would fare better."""
+TRANSIENT = frozenset({408, 409, 425, 429})
+"""And everything from 500 on."""
+NO_MORE_MONEY = "insufficient_quota"
+"""OpenAI sends it as a 429, though it does not pass."""
+
+redact_logs("openai._base_client", "httpx", "httpx2", "httpcore.http11", "httpcore2.http11")
+
+
+class BoundedClient(_AsyncClient):  # type: ignore[misc]
+    """An asynchronous HTTP client whose responses are whole, bounded and successful; anything else is raised.
+
+    The deadline is the provider's: it covers an attempt as a whole, so there is none for reading here.
+    """
+
+    def __init__(self, *, largest_response: int) -> None:
+        self._largest = largest_response
+        super().__init__(
+            verify=_trusted(),
+            timeout=_httpx.Timeout(None, connect=CONNECT_SECONDS),
+            limits=_httpx.Limits(max_connections=None, max_keepalive_connections=256),
+            follow_redirects=False,
+        )
+
+    async def send(self, request: Any, **options: Any) -> Any:
+        """Send ``request`` and read the whole response.
+
+        Raises:
+            AttemptFailed: there was none, it broke off or was too large, or its status is not one of success.
+        """
+        try:
+            response = await super().send(request, **options | {"stream": True, "follow_redirects": False})
+            body = await self._read(response)
+        except _httpx.HTTPError as error:
+            failure: AttemptFailed = _broken(error)
+        else:
+            if response.is_success:
+                return _whole(response, body)
+            failure = failure_of(response.status_code, response.headers, body)
+        raise failure
+
+    async def _read(self, response: Any) -> bytes:
+        body = bytearray()
+        try:
+            async for piece in response.aiter_bytes():
+                body += piece
+                if len(body) > self._largest:
+                    raise Transient(f"the reply is larger than {self._largest:,} bytes")
+        finally:
+            await response.aclose()
+        return bytes(body)
+
+
+@cache
+def _trusted() -> Any:
+    """The certificates that are trusted; reading them takes 40 ms, so all clients share them."""
+    return _httpx.create_ssl_context()
+
+
+def _whole(response: Any, body: bytes) -> Any:
+    """The response with its body read; it is no longer compressed, and its length another."""
+    headers = [
+        (name, value)
+        for name, value in response.headers.multi_items()
+        if name not in ("content-encoding", "content-length", "transfer-encoding")
+    ]
+    return _httpx.Response(response.status_code, headers=headers, content=body, request=response.request)
+
+
+def _broken(error: Exception) -> Transient:
+    """What a failure of the connection means to the user."""
+    kind = type(error).__name__
+    if isinstance(error, _httpx.ConnectError | _httpx.ConnectTimeout):
+        return Transient(f"no answer; is the server running? ({kind})")
+    if isinstance(error, _httpx.DecodingError):
+        return Transient(f"the reply cannot be decompressed ({kind})")
+    return Transient(f"the reply broke off ({kind})")
+
+
+def failure_of(status: int, headers: Mapping[str, str], body: bytes) -> AttemptFailed:
+    """What a response that is no success means for the attempt, and for the request."""
+    said = _said(body)
+    problem = f"HTTP {status}" + (f" ({said})" if said else "")
+    if status in REFUSED or (status == 429 and NO_MORE_MONEY in said):
+        return Refused(f"{problem}: the server refuses the key or the model")
+    if status in TRANSIENT or status >= 500:
+        return Transient(problem, retry_after(headers))
+    if 300 <= status < 400:
+        return Rejected(f"{problem}: the server sends elsewhere, which is not followed: check the base URL")
+    return Rejected(f"{problem}: the server refuses the request")
+
+
+def _said(body: bytes) -> str:
+    """The beginning of what a server says, on one line and without secrets; "" when it says nothing readable."""
+    text = redacted(body[: 64 * 1024].decode("utf-8", "replace"))
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        told = text
+    if isinstance(told, dict):
+        told = told.get("error", told.get("message", told.get("detail", "")))
+    if isinstance(told, dict):
+        told = " ".join(str(told[name]) for name in ("message", "code") if told.get(name))
+    line = redacted(" ".join("".join(c if c.isprintable() else " " for c in str(told)).split()))  # before it is cut
+    return line if len(line) <= LONGEST_QUOTE else line[:LONGEST_QUOTE] + "…"
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds that a server asks to wait, by ``retry-after-ms`` or ``Retry-After``; None if it does not say.
+
+    A date is compared with the server's own ``Date``, so that clocks that differ do no harm.
+    """
+    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        try:
+            seconds = float(headers.get(name, "")) / unit
+        except ValueError:
+            continue
+        if math.isfinite(seconds):
+            return max(0.0, seconds)
+    until, now = _instant(headers.get("retry-after")), _instant(headers.get("date"))
+    if until is None:
+        return None
+    return max(0.0, until - (time.time() if now is None else now))
+
+
+def _instant(date: str | None) -> float | None:
+    """Seconds since 1970 of an HTTP date."""
+    try:
+        return parsedate_to_datetime(date).timestamp() if date else None
+    except (ValueError, OverflowError):
+        return None
+
+
+def read_json(body: bytes) -> dict[str, Any]:
+    """The object that a response holds.
+
+    Raises:
+        Transient: it is no JSON object in UTF-8, or not a whole one.
+    """
+    try:
+        read = json.loads(body.decode("utf-8"))
+    except (ValueError, RecursionError):  # Unicode and JSON errors are ValueErrors
+        read = None
+    if not isinstance(read, dict):
+        raise Transient("the reply is not a valid JSON object")
+    return read

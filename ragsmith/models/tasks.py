@@ -1,0 +1,279 @@
+"""Language tasks: what a technique asks of a language model, in a form that needs no particular model.
+
+A `Task` carries a prompt and a parser for a chat model **and** a classical method for the embedded extractive model, so
+the same technique runs on either. Both stand in the file of the technique that asks.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from ragsmith.text.blocks import numbered, quoted
+
+if TYPE_CHECKING:
+    from ragsmith.models.embedded.extractive import ExtractiveModel
+
+T = TypeVar("T")
+Input = str | int | float | tuple[str, ...]
+"""What a task may be given: values with one canonical form, so that every call has a complete key."""
+
+_PLACEHOLDER = re.compile(r"\{(>?)(\w+)\}")
+
+
+@dataclass(frozen=True)
+class Task(Generic[T]):
+    """One kind of request to a language model.
+
+    ``prompt`` names its inputs as ``{placeholders}``; a tuple of texts is shown as numbered blocks. ``{>placeholder}``
+    shows an input with ``> `` before every line: so are documents and drafts shown, as none can end its block or pass
+    for a part of the prompt. Only the prompt is quoted; the classical method gets the input itself. ``parse`` turns a
+    chat model's reply into the result and raises `ValueError` when it cannot: an unreadable reply is a failure, never
+    a default. ``offline`` is the classical method: it is given the embedded model and the same inputs by keyword, with
+    ``sample`` numbering repeated requests.
+    """
+
+    name: str
+    prompt: str
+    parse: Callable[[str], T]
+    offline: Callable[..., T]
+    max_tokens: int = 512
+
+    def __hash__(self) -> int:  # equality still compares everything
+        return hash(self.name)
+
+    def render(self, inputs: dict[str, Input]) -> str:
+        """Fill the prompt by plain replacement: braces in a document are text, and nothing is filled twice."""
+        missing = {name for _, name in _PLACEHOLDER.findall(self.prompt) if name not in inputs}
+        if missing:
+            raise TypeError(f"task {self.name!r} was not given {', '.join(sorted(missing))}")
+        return _PLACEHOLDER.sub(lambda match: _shown(inputs[match[2]], match[1] == ">"), self.prompt)
+
+    def fitted(self, inputs: dict[str, Input], most: int) -> dict[str, Input]:
+        """``inputs`` cut so that the prompt has at most ``most`` characters: the longest input, from its end.
+
+        Of a tuple the last texts go first: passages stand in it best first. What is cut is marked.
+
+        Raises:
+            ValueError: the prompt is too long whatever is cut.
+        """
+        given = dict(inputs)
+        while (excess := len(self.render(given)) - most) > 0:
+            sizes = {name: _size(value) for name, value in given.items()}
+            name = max(sizes, key=lambda name: (sizes[name], name))
+            if sizes[name] <= len(CUT):
+                raise ValueError(f"the prompt of {self.name} does not fit into {most} characters")
+            given[name] = _shortened(given[name], excess)
+        return given
+
+    def run_offline(self, model: ExtractiveModel, sample: int, inputs: dict[str, Input]) -> T:
+        """Run the classical method."""
+        return self.offline(model, sample=sample, **inputs)
+
+
+CUT = " [...]"
+"""Where a text was cut because the model could not have read on."""
+
+
+def _size(value: Input) -> int:
+    return sum(map(len, value)) if isinstance(value, tuple) else len(value) if isinstance(value, str) else 0
+
+
+def _shortened(value: Input, excess: int) -> Input:
+    if isinstance(value, tuple):
+        *first, last = value
+        rest = _shortened(last, excess) if len(last) > excess + len(CUT) else None
+        return (*first, *([] if rest is None else [str(rest)]))
+    text = str(value).removesuffix(CUT)
+    return text[: max(0, len(text) - excess - len(CUT))] + CUT
+
+
+def _shown(value: Input, quote: bool) -> str:
+    shown = numbered(value) if isinstance(value, tuple) else str(value)
+    return quoted(shown) if quote else shown
+
+
+# --- what chat models put around a reply -----------------------------------------------------------------------------
+
+_THOUGHT = r"(?:think(?:ing)?|thoughts?|reasoning)"
+_THOUGHTS = re.compile(rf"<({_THOUGHT})>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_END_OF_THOUGHT = re.compile(rf"^.*</{_THOUGHT}>", re.DOTALL | re.IGNORECASE)  # the prompt's template had opened it
+_CUT_THOUGHT = re.compile(rf"^\s*<{_THOUGHT}>.*", re.DOTALL | re.IGNORECASE)
+_FENCED = re.compile(r"(?:```|~~~)[\w-]*[ \t]*\n(.*?)(?:\n[ \t]*(?:```|~~~)|\Z)", re.DOTALL)
+_FENCE = re.compile(r"^\s*(?:```|~~~)[\w-]*\s*$", re.MULTILINE)
+_MARKS = re.compile(r"(\*\*|__|```|[*_`\"'])(.+)\1|“(.+)”|‘(.+)’|«(.+)»", re.DOTALL)
+_POLITE = r"(?:sure(?: thing)?|certainly|of course|absolutely|okay|ok|alright|got it)"
+_PREAMBLE = re.compile(rf"\A{_POLITE}(?:[!.:]|[,!.] [^\n]{{0,120}}:)[ \t]*\n+|\A{_POLITE}! ", re.IGNORECASE)
+
+
+def clean(reply: str, label: str = "") -> str:
+    """Take off what chat models put around a reply: thoughts, a code fence, quotation marks, bold, ``Sure!``.
+
+    ``label`` is what the prompt asked for, such as ``answer`` or ``query|question``: a first ``Answer:`` goes as well.
+    """
+    rest = _CUT_THOUGHT.sub("", _END_OF_THOUGHT.sub("", _THOUGHTS.sub("", reply)))
+    before, rest = None, rest.strip()
+    while rest != before:
+        before = rest
+        if (fenced := _FENCED.fullmatch(rest)) and not _FENCE.search(fenced[1]):
+            rest = fenced[1].strip()
+        rest = unmarked(_PREAMBLE.sub("", rest, count=1))
+        rest = _without_label(rest, label) if label else rest
+    return rest
+
+
+def unmarked(line: str) -> str:
+    """``line`` without quotation marks, backticks or bold marks that enclose the whole of it."""
+    line = line.strip()
+    while match := _MARKS.fullmatch(line):
+        inner = next(group for group in match.groups()[1:] if group is not None)
+        if (match[1] or line[0]) in inner or (match[1] or line[-1]) in inner:
+            break  # "one" and "other"
+        line = inner.strip()
+    return line
+
+
+def _without_label(text: str, label: str) -> str:
+    begin = rf"[#*_\s]*(?:{_POLITE}[,!.:]\s+)?"
+    before = r"(?:the |your |my |an? )?(?:[\w-]+ ){0,2}?"
+    announced = rf"here(?:'s|’s| is| are)\s[^:\n]{{0,60}}?\b(?:{label})\b[^:\n]{{0,80}}"
+    inline = rf"{begin}(?:{announced}|{before}(?:{label})(?: ?\([^)\n]*\))?)[*_]*:[*_]*\s*"
+    heading = rf"(?:#{{1,6}} *|\*\*){before}(?:{label})\**[ \t]*\n+"
+    return re.sub(rf"\A(?:{inline}|{heading})", "", text, flags=re.IGNORECASE).strip()
+
+
+# --- one text --------------------------------------------------------------------------------------------------------
+
+_VERBS = (
+    r"(?:help|assist|provide|answer|write|generate|rewrite|rephrase|paraphrase|create|comply|fulfil+|produce|see"
+    r"|access|find|give|determine|do (?:that|this)|imagine|decompose|respond|continue|discuss|engage|support"
+    r"|process|rank|read)"
+)
+_REFUSAL = re.compile(
+    r"(?:unfortunately,? )?(?:"
+    r"(?:i['’]m|i am) (?:very |so |really |truly )?(?:sorry|afraid)\b|sorry\b"
+    r"|(?:i apologi[sz]e|my apologies|apologies)\b"
+    r"|(?:as|i['’]m|i am) an? (?:ai|artificial|(?:large )?language model)\b"
+    r"|(?:i (?:cannot|can['’]?t|can not|could not|couldn['’]t|won['’]t|will not|must decline to)"
+    rf"|(?:i['’]m|i am) (?:unable|not able) to) (?:\w+ ){{0,2}}?{_VERBS}\b"
+    r"|i (?:do not|don['’]t) have (?:access|enough|any|the|information)\b)",
+    re.IGNORECASE,
+)
+
+
+def text(reply: str, label: str = "") -> str:
+    """Parse a reply that is one text; ``label`` as in `clean`.
+
+    Raises:
+        ValueError: the reply is blank, or nothing but a thought.
+    """
+    cleaned = clean(reply, label)
+    if not any(map(str.isalnum, cleaned)):
+        raise ValueError("the reply is blank; expected a text")
+    return cleaned
+
+
+def told(reply: str, label: str = "") -> str:
+    """Parse a reply that is one text to search with; ``label`` as in `clean`.
+
+    Raises:
+        ValueError: the reply is blank or a refusal: nothing is found with an apology.
+    """
+    cleaned = text(reply, label)
+    if _REFUSAL.match(cleaned):
+        raise ValueError(f"the reply is a refusal: {cleaned[:100]!r}")
+    return cleaned
+
+
+def query(reply: str) -> str:
+    """Parse a reply that is one query or question on one line; remarks around a question are dropped.
+
+    Raises:
+        ValueError: the reply is blank, a refusal, or says more than a query.
+    """
+    rows = _FENCE.sub("", told(reply, "query|question")).splitlines()
+    rows = [unmarked(_BULLET.sub("", row)) for row in rows if row.strip()]
+    found = rows if len(rows) == 1 else [row for row in rows if row.endswith(_ASKING)]
+    if len(found) != 1 or found[0].endswith(":") or _TALK.match(found[0]):
+        raise ValueError(f"not a query of one line: {reply.strip()[:100]!r}")
+    return found[0]
+
+
+# --- one item a line -------------------------------------------------------------------------------------------------
+
+_ASKING = ("?", "？")
+_BULLET = re.compile(r"^\s*(?:[-*•+–]|\(?\d{1,3}[.):])\s+")
+_NUMBERED_LABEL = re.compile(
+    r"^\W*(?:q(?:uestion|uery)?|sub-?(?:question|query)|wording|paraphrase|variant|version|item)\s*\d*\W*:[*_]*\s*",
+    re.I,
+)
+_BOLD_LABEL = re.compile(r"^\*\*[^*?]+(?::\*\*|\*\*\s*[:–—-])\s*")
+_HEADING = re.compile(r"#{1,6}\s.*|\*\*[^*]+\*\*")
+_TALK = re.compile(
+    rf"(?:{_POLITE}\b[,!.:]|here(?:'s|’s| is| are| you)\b|below (?:is|are)\b|the(?:se| following)\b[^?]*\b(?:questions?"
+    r"|queries|wordings?|paraphrases|versions)\b|(?:i )?hope (?:this|these|that)\b|let me know\b|feel free\b"
+    r"|note(?: that\b|:)|(?:this|the|your) question (?:is|asks|can|cannot|does|needs)\b|i['’](?:ve|ll)\b"
+    r"|(?:would|do) you (?:like|want)\b|is there anything else\b)",
+    re.IGNORECASE,
+)
+_REQUEST = re.compile(
+    r"(?:what|which|who|whom|whose|when|where|why|how|describe|explain|list|name|give|compare|contrast|outline|discuss"
+    r"|summari[sz]e|identify|define|state|provide|tell|find|show|analy[sz]e|evaluate|assess|illustrate|trace)\b",
+    re.IGNORECASE,
+)
+
+
+def lines(reply: str) -> tuple[str, ...]:
+    """Parse a reply of one item a line; bullets, numbers and lines that only announce a list (``...:``) are dropped.
+
+    Raises:
+        ValueError: no item is left.
+    """
+    kept = tuple(dict.fromkeys(item for _, item in _items(reply) if not item.endswith(":")))
+    if not kept:
+        raise ValueError("the reply has no items")
+    return kept
+
+
+def questions(reply: str) -> tuple[str, ...]:
+    """Parse a reply of one question or query a line; what else is said before, between and after them is dropped.
+
+    Raises:
+        ValueError: the reply is a refusal, or has no question.
+    """
+    told(reply)
+    kept = tuple(dict.fromkeys(item for listed, item in _items(reply) if _is_query(item, listed)))
+    if not kept:
+        raise ValueError(f"the reply has no question: {reply.strip()[:100]!r}")
+    return kept
+
+
+def _is_query(item: str, listed: bool) -> bool:
+    if _TALK.match(item) or _REFUSAL.match(item) or item.endswith(":"):
+        return False
+    return listed or item.endswith(_ASKING) or not item.endswith((".", "!")) or _REQUEST.match(item) is not None
+
+
+def _items(reply: str) -> Iterator[tuple[bool, str]]:
+    """The lines of a reply without marks, and whether a bullet or a number makes each an item; headings are none."""
+    for row in _rows(clean(reply)):
+        item = unmarked(
+            _NUMBERED_LABEL.sub("", _BOLD_LABEL.sub("", _BULLET.sub("", unmarked(row)).strip().rstrip(",")))
+        )
+        is_heading = _HEADING.fullmatch(row.strip()) and not item.endswith(_ASKING)
+        if any(map(str.isalnum, item)) and not is_heading:
+            yield _BULLET.match(unmarked(row)) is not None, item.lstrip("# ")
+
+
+def _rows(reply: str) -> list[str]:
+    if reply.startswith("[") and reply.endswith("]"):
+        try:
+            found = json.loads(reply)
+        except ValueError:  # no JSON after all
+            found = None
+        if isinstance(found, list) and all(isinstance(item, str) for item in found):
+            return [f"- {item}" for item in found]
+    return _FENCE.sub("", reply).splitlines()

@@ -1,0 +1,273 @@
+"""A candidate and a question to an answer: a memoised fold over the families.
+
+A stage is remembered by what ran (technique, code, parameters, tools) and by the *values* it read, not by the genome
+that led there: candidates share all they can, and where two paths produce equal values they join again.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ragsmith.errors import RagsmithError, StageFailed
+from ragsmith.gateway.gateway import Gateway
+from ragsmith.gateway.memo import Memo
+from ragsmith.index.entity_graph import EntityGraph, build_graph
+from ragsmith.index.index import Corpus, Index
+from ragsmith.models.roles import Models
+from ragsmith.models.usage import Meter, Usage
+from ragsmith.pipelines.genes import Candidate, Gene
+from ragsmith.pipelines.trace import Held, Trace, stage_fingerprint
+from ragsmith.techniques.families import FAMILIES
+from ragsmith.techniques.generation import generate
+from ragsmith.techniques.registry import tools_of
+from ragsmith.types import Fitted, Gold, Hits, Passages, Queries, Question, Rankings
+
+
+@dataclass(frozen=True, slots=True)
+class _Binding:
+    """The retrieval gene and the index that `search` stands for."""
+
+    gene: Gene
+    index: Index
+
+
+class _Search:
+    """A bound retrieval, remembered by query; ``meter`` adds up what its rankings cost, each query once."""
+
+    def __init__(self, engine: Engine, bound: _Binding) -> None:
+        self._engine = engine
+        self._bound = bound
+        self._billed: set[str] = set()
+        self.meter = Meter()
+
+    def __call__(self, queries: Queries) -> Rankings:
+        gene, index = self._bound.gene, self._bound.index
+
+        def compute(missing: list[tuple[str, str, str]]) -> Sequence[tuple[Hits, Usage]]:
+            rankings, usage = self._engine.call(gene, (index, [query for *_, query in missing]))
+            return list(zip(rankings, usage.shares(len(missing)), strict=True))
+
+        found = self._engine.searches.get_many([(gene.identity, index.id, query) for query in queries], compute)
+        for query, (_, usage) in zip(queries, found, strict=True):
+            if query not in self._billed:
+                self._billed.add(query)
+                self.meter.add(usage)
+        return tuple(ranking for ranking, _ in found)
+
+
+class Engine:
+    """Runs candidates over one corpus with one set of models."""
+
+    def __init__(self, corpus: Corpus, models: Models, gateway: Gateway) -> None:
+        self.corpus = corpus
+        self.models = models
+        self.gateway = gateway
+        self.stages: Memo[tuple[Held, Usage]] = Memo()
+        self.searches: Memo[tuple[Hits, Usage]] = Memo()
+        self.requested = 0
+        self.collection_usage = Meter()
+        self._indexes: Memo[Index] = Memo()
+        self._graph: Memo[EntityGraph] = Memo()
+        self._warm: Memo[object] = Memo()
+        self._numbers: dict[Any, int] = {}
+        self._fingerprints: dict[int, str] = {}
+        self._lock = threading.Lock()
+
+    def index(self, gene: Gene) -> Index:
+        """The index of a pre-embedding gene."""
+
+        def build() -> Index:
+            value, usage = self.call(gene, (self.corpus.chunks,))
+            self.collection_usage.add(usage)
+            with failing_as(gene.technique.family, gene.technique.name):
+                return Index(value, self.models.vectors_at)
+
+        return self._indexes.get(gene.identity, build)
+
+    def entity_graph(self) -> EntityGraph:
+        """The entity graph of the corpus."""
+
+        def build() -> EntityGraph:
+            model = self.gateway.language_model(self.models.asked, self.collection_usage)
+            with failing_as("collection", "entity_graph"):
+                return build_graph(self.corpus.chunks, model)
+
+        return self._graph.get("graph", build)
+
+    def prepare(self, candidate: Candidate) -> tuple[Index, EntityGraph | None]:
+        """Build what ``candidate`` needs once for the whole collection.
+
+        Retrieval is asked for nothing: what it derives from the index is then there before any question.
+        """
+        index = self.index(candidate[0])
+        for gene in candidate:
+            if gene.technique.family == "retrieval" and "embedder" in gene.technique.tools.values():
+                with failing_as(gene.technique.family, gene.technique.name):
+                    index.vector_store(self.gateway.embedder(self.models.embedder, self.collection_usage))
+                self._warm.get((gene.identity, index.id), partial(self.call, gene, (index, ())))
+        needs_graph = any("entity_graph" in gene.technique.tools.values() for gene in candidate)
+        return index, self.entity_graph() if needs_graph else None
+
+    def install_index(self, gene: Gene, index: Index) -> None:
+        """Take over an index that another process prepared, or one with vectors that this one lacks."""
+        self._indexes.get(gene.identity, lambda: index).take_vectors(index)
+
+    def install_graph(self, graph: EntityGraph) -> None:
+        """Take over a graph that another process built."""
+        self._graph.get("graph", lambda: graph)
+
+    def take_over(self, other: Engine, candidate: Candidate) -> None:
+        """Take over what another engine on the same corpus has built for the whole collection."""
+        index, graph = other.prepare(candidate)
+        self.install_index(candidate[0], index)
+        if graph is not None:
+            self.install_graph(graph)
+
+    def answer(self, candidate: Candidate, question: Question, gold: Gold | None = None) -> Trace:
+        """Run ``candidate`` on ``question``; ``gold`` is for techniques of analysis only.
+
+        Raises:
+            StageFailed: a technique raised; the cause is kept.
+        """
+        trace, _ = self._run(candidate, question, gold)
+        with self._lock:
+            self.requested += len(trace.outputs)
+        return trace
+
+    def retrieve(self, candidate: Candidate, question: Question) -> Passages:
+        """The passages around what ``candidate`` finds for ``question``: nothing is compressed, nothing generated.
+
+        Raises:
+            StageFailed: a technique raised; the cause is kept.
+        """
+        trace, _ = self._run(candidate, question, None, before="passage_compress")
+        passages: Passages = trace.outputs["passage_augment"].value
+        return passages
+
+    def observe(self, candidate: Candidate, family: str, question: Question, gold: Gold) -> Any:
+        """What the gene of ``family``, which is not fitted yet, observes on a calibration question.
+
+        Raises:
+            StageFailed: a technique raised; the cause is kept.
+        """
+        _, reads = self._run(candidate, question, None, before=family)
+        gene = next(gene for gene in candidate if gene.technique.family == family)
+        fitting = gene.technique.fitting
+        if fitting is None:
+            raise RagsmithError(f"{family}.{gene.technique.name} has nothing to fit")
+        tools = {name: self._tool(kind, Meter(), gene, gold) for name, kind in tools_of(fitting.observe)}
+        named = inspect.signature(fitting.observe).parameters
+        parameters = {name: value for name, value in gene.parameters.items() if name in named}
+        with failing_as(family, gene.technique.name):
+            return fitting.observe(*self._arguments(reads), **tools, **parameters)
+
+    def _run(
+        self, candidate: Candidate, question: Question, gold: Gold | None, before: str | None = None
+    ) -> tuple[Trace, list[Held]]:
+        """Run the stages before the family ``before``, or all; also return what the next one would read."""
+        index, _ = self.prepare(candidate)
+        genes = {gene.technique.family: gene for gene in candidate}
+        bound = _Binding(genes["retrieval"], index)
+        held = {
+            "question": self._hold(question),
+            "corpus": Held(self.corpus, 0),
+            "search": Held(bound, self._number(("search", bound.gene.identity, index.id))),
+        }
+        trace = Trace()
+        for family in FAMILIES:
+            if family.tier != "question":
+                continue
+            reads = [held[name] for name in family.reads]
+            if family.name == before:
+                return trace, reads
+            output, trace.usage[family.name] = self._technique(genes[family.name], reads, gold)
+            held[family.writes] = trace.outputs[family.name] = output
+            if family.writes == "prompt":
+                held["answer"], trace.usage["generation"] = self._generation([held["question"], output])
+                trace.outputs["generation"] = held["answer"]
+        return trace, []
+
+    def fingerprint(self, output: Held) -> str:
+        """Short digest of what a stage's output says, the same in every process: chunk ids in order, or texts."""
+        found = self._fingerprints.get(output.number)
+        if found is None:
+            found = self._fingerprints[output.number] = stage_fingerprint(output.value)
+        return found
+
+    def call(self, gene: Gene, arguments: Sequence[Any], gold: Gold | None = None) -> tuple[Any, Usage]:
+        """Run a gene's technique on values with metered tools."""
+        meter = Meter()
+        with failing_as(gene.technique.family, gene.technique.name):
+            tools = {name: self._tool(kind, meter, gene, gold) for name, kind in gene.technique.tools.items()}
+            value = gene.technique.fn(*arguments, **tools, **gene.parameters)
+        return value, meter.total()
+
+    def _technique(self, gene: Gene, reads: Sequence[Held], gold: Gold | None) -> tuple[Held, Usage]:
+        def run() -> tuple[Held, Usage]:
+            arguments = self._arguments(reads)
+            value, usage = self.call(gene, arguments, gold)
+            for search in arguments:
+                if isinstance(search, _Search):
+                    usage += search.meter.total()
+            return self._hold(value), usage
+
+        if gene.technique.analysis_only:
+            return self._remember(gene.identity, [*reads, self._hold(gold)], run)
+        return self._remember(gene.identity, reads, run)
+
+    def _arguments(self, reads: Sequence[Held]) -> list[Any]:
+        return [_Search(self, read.value) if isinstance(read.value, _Binding) else read.value for read in reads]
+
+    def _generation(self, reads: Sequence[Held]) -> tuple[Held, Usage]:
+        def run() -> tuple[Held, Usage]:
+            meter = Meter()
+            model = self.gateway.language_model(self.models.language_model, meter)
+            with failing_as("generation", "generate"):
+                answer = generate(*(read.value for read in reads), language_model=model)
+            return self._hold(answer), meter.total()
+
+        return self._remember("generation", reads, run)
+
+    def _remember(
+        self, identity: str, reads: Sequence[Held], run: Callable[[], tuple[Held, Usage]]
+    ) -> tuple[Held, Usage]:
+        return self.stages.get((identity, *(read.number for read in reads)), run)
+
+    def _hold(self, value: Any) -> Held:
+        return Held(value, self._number(value))
+
+    def _number(self, value: Any) -> int:
+        with self._lock:
+            return self._numbers.setdefault(value, len(self._numbers) + 1)
+
+    def _tool(self, kind: str, meter: Meter, gene: Gene, gold: Gold | None) -> Any:
+        if kind == "language_model":
+            return self.gateway.language_model(self.models.asked, meter)
+        if kind == "embedder":
+            return self.gateway.embedder(self.models.embedder, meter)
+        if kind == "cross_encoder":
+            return self.gateway.cross_encoder(self.models.cross_encoder, meter)
+        if kind == "entity_graph":
+            return self.entity_graph()
+        if kind == "fitted" and gene.fit is not None:
+            return Fitted(gene.fit.numbers)
+        if kind == "gold" and gold is not None:
+            return gold
+        raise RagsmithError(f"{gene.technique.family}.{gene.technique.name} has not been given its {kind}")
+
+
+@contextmanager
+def failing_as(family: str, technique: str) -> Iterator[None]:
+    """Whatever is raised is a failure of this stage, unless one inside it has said already that it was its own."""
+    try:
+        yield
+    except StageFailed:
+        raise
+    except Exception as error:
+        raise StageFailed(family, technique, error) from error

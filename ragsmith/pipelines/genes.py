@@ -1,0 +1,131 @@
+"""A gene is a technique with its parameters and, where it was fitted, its numbers; a candidate has one a family."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+from ragsmith.digest import digest
+from ragsmith.techniques.registry import Parameter, Technique
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What a gene learned on calibration questions.
+
+    ``numbers`` were learned on all of them. A question that was among them is never answered with these: ``held_out``
+    has for each fold the marks of its questions, by their wording, and the numbers learned without them. So it is
+    whatever data set the question stands in.
+    """
+
+    numbers: Mapping[str, Any]
+    held_out: tuple[tuple[tuple[str, ...], Mapping[str, Any]], ...] = ()
+
+    def fold(self, question: str) -> int | None:
+        """The fold of ``held_out`` that the text of a question is in; None where nothing was learned from it."""
+        return self._folds.get(mark(question))
+
+    def learned_without(self, fold: int | None) -> Mapping[str, Any]:
+        """The numbers learned without a fold, or on all questions."""
+        return self.numbers if fold is None else self.held_out[fold][1]
+
+    @cached_property
+    def _folds(self) -> dict[str, int]:
+        return {question: i for i, (questions, _) in enumerate(self.held_out) for question in questions}
+
+    def plain(self) -> dict[str, Any]:
+        """As it stands in an exported file."""
+        folds = [{"questions": list(questions), "numbers": dict(numbers)} for questions, numbers in self.held_out]
+        return {"numbers": dict(self.numbers), "held_out": folds}
+
+    @classmethod
+    def read(cls, value: Any) -> Fit:
+        """From `plain`.
+
+        Raises:
+            ValueError: it is not what `plain` makes.
+        """
+        try:
+            folds = tuple((tuple(fold["questions"]), dict(fold["numbers"])) for fold in value["held_out"])
+            return cls(dict(value["numbers"]), folds)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError("'fitted' must have 'numbers' and 'held_out'") from error
+
+
+@lru_cache(maxsize=1 << 14)
+def mark(question: str) -> str:
+    """Twelve digits that stand for the wording of a question, whatever its case and spacing."""
+    return digest("question", " ".join(question.casefold().split()))[:12]
+
+
+@dataclass(frozen=True)
+class Gene:
+    """A technique with all its parameters; ``fit`` is None where nothing is fitted, or not yet."""
+
+    technique: Technique
+    parameters: Mapping[str, Parameter]
+    fit: Fit | None = None
+
+    def __str__(self) -> str:
+        changed = {k: v for k, v in self.parameters.items() if v != self.technique.defaults[k]}
+        inside = ", ".join(f"{name}={value}" for name, value in changed.items())
+        return f"{self.technique.name}({inside})" if inside else self.technique.name
+
+    @cached_property
+    def identity(self) -> str:
+        """Digest of technique, code, parameters and fitted numbers."""
+        fitted = [self.fit.plain()] if self.fit else []
+        technique = self.technique
+        return digest("gene", technique.family, technique.name, technique.code, dict(self.parameters), *fitted)
+
+    @property
+    def unfitted(self) -> bool:
+        """Whether it has to be fitted before it can run."""
+        return self.technique.fitting is not None and self.fit is None
+
+    def facing(self, question: str) -> Gene:
+        """The gene that may answer ``question``: its numbers were learned without it."""
+        return self if self.fit is None else self.without(self.fit.fold(question))
+
+    def without(self, fold: int | None) -> Gene:
+        """The gene with the numbers that were learned without a fold, or on all questions, and no others."""
+        if self.fit is None:
+            return self
+        if fold not in self._parts:
+            self._parts[fold] = replace(self, fit=Fit(self.fit.learned_without(fold)))
+        return self._parts[fold]
+
+    @cached_property
+    def _parts(self) -> dict[int | None, Gene]:
+        return {}
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Gene) and self.identity == other.identity
+
+
+Candidate = tuple[Gene, ...]
+"""One gene for each family, in the order of `FAMILIES`."""
+
+
+def facing(candidate: Candidate, question: str) -> Candidate:
+    """The candidate that may answer ``question``: whatever is fitted in it was fitted without that question."""
+    if not any(gene.fit for gene in candidate):
+        return candidate
+    return tuple(gene.facing(question) for gene in candidate)
+
+
+def configuration(candidate: Candidate) -> dict[str, Any]:
+    """A pipeline as plain data: family to technique, all its parameters, and what was fitted."""
+    return {
+        gene.technique.family: {
+            "technique": gene.technique.name,
+            "parameters": dict(gene.parameters),
+            **({"fitted": gene.fit.plain()} if gene.fit else {}),
+        }
+        for gene in candidate
+    }

@@ -1,0 +1,221 @@
+"""Search spaces: YAML to options, genome to candidate and back, feasibility and size.
+
+    name: mine
+    description: one sentence
+    families:
+      pre_embedding: [none, hype]
+      retrieval:
+        - vector
+        - hybrid: {fusion: [convex, rrf], weight: 0.5}   # a list is a grid: two options
+      reranking: all                                     # every registered technique at its defaults
+    constraints:
+      - forbid: {pre_embedding: hype, retrieval: bm25}
+
+A genome is one small number per family: the position of its option. Every family must be listed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ragsmith.datasets.bundled import bundled_path
+from ragsmith.digest import digest
+from ragsmith.errors import SpaceError
+from ragsmith.pipelines.genes import Candidate, Fit, Gene
+from ragsmith.techniques.families import FAMILIES
+from ragsmith.techniques.registry import Family
+from ragsmith.text.suggest import did_you_mean
+
+Genome = tuple[int, ...]
+Constraint = Mapping[str, frozenset[str]]
+"""Family to technique names; a candidate that matches all of it is not feasible."""
+
+ENUMERABLE = 2_000_000
+"""Above this many genomes, feasible ones are counted by family instead of one by one only if nothing is forbidden."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """The options of every family, and what may not go together."""
+
+    name: str
+    description: str
+    options: tuple[tuple[Gene, ...], ...]
+    forbidden: tuple[Constraint, ...] = ()
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of options of each family."""
+        return tuple(len(options) for options in self.options)
+
+    @property
+    def size(self) -> int:
+        """Number of genomes."""
+        return math.prod(self.sizes)
+
+    @cached_property
+    def feasible_size(self) -> int:
+        """Number of genomes that no constraint forbids, counted over the families that constraints name."""
+        if not self.forbidden:
+            return self.size
+        named = [i for i, f in enumerate(FAMILIES) if any(f.name in c for c in self.forbidden)]
+        if math.prod(self.sizes[i] for i in named) > ENUMERABLE:
+            raise SpaceError(f"space {self.name!r}: the constraints span too many combinations to count")
+        free = math.prod(size for i, size in enumerate(self.sizes) if i not in named)
+        ranges = [range(size) if i in named else range(1) for i, size in enumerate(self.sizes)]
+        return free * sum(self.is_feasible(genome) for genome in itertools.product(*ranges))
+
+    @cached_property
+    def digest(self) -> str:
+        """Identifies options and constraints, whatever the space is called and in whatever order it lists families."""
+        constraints = sorted(sorted((k, sorted(v)) for k, v in c.items()) for c in self.forbidden)
+        return digest("space", [[gene.identity for gene in options] for options in self.options], constraints)
+
+    def candidate(self, genome: Genome) -> Candidate:
+        """The pipeline that a genome stands for."""
+        return tuple(options[i] for options, i in zip(self.options, genome, strict=True))
+
+    def genome(self, candidate: Candidate) -> Genome:
+        """The genome of a pipeline.
+
+        Raises:
+            SpaceError: the space does not have one of its options.
+        """
+        try:
+            return tuple(options.index(gene) for options, gene in zip(self.options, candidate, strict=True))
+        except ValueError:
+            raise SpaceError(f"space {self.name!r} does not contain {label(candidate)}") from None
+
+    def is_feasible(self, genome: Genome) -> bool:
+        """Whether no constraint forbids ``genome``."""
+        return self.allows(self.candidate(genome))
+
+    def allows(self, candidate: Candidate) -> bool:
+        """Whether no constraint, and no technique in it, forbids ``candidate``, be it in the space or not."""
+        names = {gene.technique.family: gene.technique.name for gene in candidate}
+        if not all(names[family] in needed for gene in candidate for family, needed in gene.technique.after.items()):
+            return False
+        return not any(all(names[family] in banned for family, banned in c.items()) for c in self.forbidden)
+
+    def without(self, unable: Callable[[Gene], bool]) -> Space:
+        """The space without the options that ``unable`` holds of; the same space where it holds of none.
+
+        Raises:
+            SpaceError: a family has no option left.
+        """
+        left = tuple(tuple(gene for gene in genes if not unable(gene)) for genes in self.options)
+        if left == self.options:
+            return self
+        for family, genes, before in zip(FAMILIES, left, self.options, strict=True):
+            if not genes:
+                raise SpaceError(f"space {self.name!r}: no option of {family.name} can be used, not even {before[0]}")
+        return replace(self, options=left)
+
+    def repair(self, genome: Genome) -> Genome:
+        """The nearest feasible genome: fewest genes changed, then the first in order of options."""
+        if not self.forbidden or self.is_feasible(genome):
+            return genome
+        return next(g for g in self._by_distance(genome) if self.is_feasible(g))
+
+    def genomes(self) -> Iterator[Genome]:
+        """Every feasible genome, in order."""
+        return (g for g in itertools.product(*map(range, self.sizes)) if self.is_feasible(g))
+
+    def _by_distance(self, genome: Genome) -> Iterator[Genome]:
+        for n in range(1, len(genome) + 1):
+            for places in itertools.combinations(range(len(genome)), n):
+                for values in itertools.product(*(range(self.sizes[p]) for p in places)):
+                    changed = list(genome)
+                    for place, value in zip(places, values, strict=True):
+                        changed[place] = value
+                    yield tuple(changed)
+
+
+def label(candidate: Candidate) -> str:
+    """A pipeline in words: what differs from the plainest one (vector search, nothing else).
+
+    A name that techniques of several families have is said with the family: ``hybrid`` retrieval, ``hybrid`` reranking.
+    """
+    plain = {"none", "top_k", "listing"}
+    parts = []
+    for gene in candidate:
+        if str(gene) in plain:
+            continue
+        shared = sum(gene.technique.name in family.techniques for family in FAMILIES) > 1
+        parts.append(f"{gene.technique.family} {gene}" if shared else str(gene))
+    return " + ".join(parts)
+
+
+def load_space(name_or_path: str | Path) -> Space:
+    """Read a space by its bundled name or by path.
+
+    Raises:
+        SpaceError: the file is missing or wrong; the message has file and line.
+    """
+    from ragsmith.pipelines.space_file import read_space  # noqa: PLC0415  it makes spaces of what is defined here
+
+    return read_space(bundled_path("search_spaces", str(name_or_path)))
+
+
+def make_gene(
+    family_name: str,
+    technique: str,
+    parameters: Mapping[str, Any] | None = None,
+    where: str = "",
+    fit: Fit | None = None,
+) -> Gene:
+    """A gene by name, parameters checked and defaults applied."""
+    family = family_named(family_name, where)
+    try:
+        found = family[technique]
+    except SpaceError as error:
+        raise SpaceError(f"{where}: {error}" if where else str(error)) from None
+    return Gene(found, found.resolved(parameters or {}, where), fit)
+
+
+def read_configuration(pipeline: Mapping[str, Mapping[str, Any]], where: str = "") -> Candidate:
+    """A pipeline from plain data: family to ``{"technique": name, "parameters": {...}}``, and ``fitted`` if it was.
+
+    Raises:
+        SpaceError: a family is missing or unknown, or a technique or parameter is not known.
+    """
+    for name in pipeline:
+        family_named(name, where)
+    missing = [family.name for family in FAMILIES if family.name not in pipeline]
+    if missing:
+        raise SpaceError(f"{where + ': ' if where else ''}the pipeline has no {', '.join(missing)}")
+    genes = ((family.name, pipeline[family.name]) for family in FAMILIES)
+    return tuple(_read_gene(name, gene, where) for name, gene in genes)
+
+
+def _read_gene(family: str, gene: Mapping[str, Any], where: str) -> Gene:
+    try:
+        fit = Fit.read(gene["fitted"]) if "fitted" in gene else None
+    except ValueError as error:
+        raise SpaceError(f"{where + ': ' if where else ''}{family}: {error}") from None
+    read = make_gene(family, gene["technique"], gene.get("parameters", {}), where, fit)
+    if read.technique.analysis_only:
+        raise SpaceError(f"{where + ': ' if where else ''}{read.technique.name} reads the gold labels: no pipeline may")
+    if fit and not read.technique.fitting:
+        raise SpaceError(f"{where + ': ' if where else ''}{family}.{read.technique.name} learns nothing: drop 'fitted'")
+    return read
+
+
+def family_named(name: str, where: str) -> Family[Any]:
+    """The family of that name.
+
+    Raises:
+        SpaceError: there is none; the message names those there are.
+    """
+    for family in FAMILIES:
+        if family.name == name:
+            return family
+    known = [family.name for family in FAMILIES]
+    place = f"{where}: " if where else ""
+    raise SpaceError(f"{place}unknown family {name!r}: {did_you_mean(name, known)}")

@@ -1,0 +1,161 @@
+"""Reading a search space from YAML: every complaint has file and line. `space` shows what a file looks like."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ragsmith.errors import SpaceError
+from ragsmith.pipelines.genes import Gene
+from ragsmith.pipelines.space import Constraint, Space, family_named, make_gene
+from ragsmith.techniques.families import FAMILIES
+from ragsmith.techniques.registry import Technique, load_techniques
+from ragsmith.text.strict_yaml import Tree, YamlError, read_yaml
+from ragsmith.text.suggest import did_you_mean
+
+
+def read_space(path: Path) -> Space:
+    """Read a space from a file.
+
+    Raises:
+        SpaceError: the file is missing or wrong.
+    """
+    load_techniques()
+    try:
+        tree = read_yaml(path)
+    except YamlError as error:
+        raise SpaceError(str(error)) from error
+    return _Reader(tree, path.stem).space()
+
+
+class _Reader:
+    """Turns one YAML tree into a space; every complaint has file and line."""
+
+    def __init__(self, tree: Tree, default_name: str) -> None:
+        self._tree = tree
+        self._default_name = default_name
+
+    def space(self) -> Space:
+        root = self._mapping((), ("name", "description", "families", "constraints"))
+        name = root.get("name", self._default_name)
+        description = root.get("description", "")
+        for key, value in (("name", name), ("description", description)):
+            if not isinstance(value, str):
+                raise self._error((key,), f"{key} must be text, not {value!r}")
+        if "families" not in root:
+            raise self._error((), "'families' is missing")
+        families = self._mapping(("families",), [family.name for family in FAMILIES])
+        missing = [family.name for family in FAMILIES if family.name not in families]
+        if missing:
+            raise self._error(("families",), f"no options for {', '.join(missing)}: list at least one for each family")
+        options = tuple(self._options(family.name, families[family.name]) for family in FAMILIES)
+        constraints = [*self._constraints(root.get("constraints", []), options), *self._declared(options)]
+        space = Space(name, description, options, tuple(constraints))
+        if space.feasible_size == 0:
+            raise self._error(("constraints",), "the constraints forbid every candidate")
+        return space
+
+    def _options(self, family: str, listed: Any) -> tuple[Gene, ...]:
+        if listed == "all":
+            known = family_named(family, "").techniques
+            return tuple(make_gene(family, name) for name in sorted(known) if self._is_possible(known[name]))
+        path = ("families", family)
+        if not isinstance(listed, list) or not listed:
+            raise self._error(path, f"{family} must be a list of techniques, or the word all")
+        genes: list[Gene] = []
+        for i, item in enumerate(listed):
+            for gene in self._expand(family, item, (*path, i)):
+                if gene in genes:
+                    raise self._error((*path, i), f"{family} lists {gene} twice")
+                if gene.technique.analysis_only:
+                    name = gene.technique.name
+                    raise self._error((*path, i), f"{name} reads the gold labels: `ragsmith audit` tries it by itself")
+                genes.append(gene)
+        return tuple(genes)
+
+    def _is_possible(self, technique: Technique) -> bool:
+        """Whether ``all`` means this technique as well: not what reads the gold, nor what lacks its predecessor."""
+        tree: Any = self._tree.data
+        families = tree["families"]
+
+        def lists(family: str, needed: Sequence[str]) -> bool:
+            listed = families.get(family)
+            names = (next(iter(item)) if isinstance(item, dict) and item else item for item in listed or ())
+            return listed == "all" or (isinstance(listed, list) and any(name in needed for name in names))
+
+        return not technique.analysis_only and all(lists(*pair) for pair in technique.after.items())
+
+    def _expand(self, family: str, item: Any, path: tuple[Any, ...]) -> Iterator[Gene]:
+        where = self._tree.where(*path)
+        if isinstance(item, str):
+            yield make_gene(family, item, {}, where)
+            return
+        if not isinstance(item, dict) or len(item) != 1:
+            raise self._error(path, f"an option is a name or 'name: {{parameters}}', not {item!r}")
+        name, given = next(iter(item.items()))
+        if not isinstance(given, dict):
+            raise self._error(path, f"the parameters of {name} must be 'name: value' pairs, not {given!r}")
+        grid = {key: value if isinstance(value, list) else [value] for key, value in given.items()}
+        for key, values in grid.items():
+            if not values:
+                raise self._error(path, f"{name}: {key} has no values")
+        for chosen in itertools.product(*grid.values()):
+            yield make_gene(family, str(name), dict(zip(grid, chosen, strict=True)), where)
+
+    def _constraints(self, listed: Any, options: Sequence[tuple[Gene, ...]]) -> tuple[Constraint, ...]:
+        if not isinstance(listed, list):
+            raise self._error(("constraints",), "constraints must be a list of 'forbid: {family: technique, ...}'")
+        known = {f.name: {g.technique.name for g in genes} for f, genes in zip(FAMILIES, options, strict=True)}
+        found = []
+        for i, item in enumerate(listed):
+            path = ("constraints", i)
+            if not isinstance(item, dict) or set(item) != {"forbid"} or not isinstance(item["forbid"], dict):
+                raise self._error(path, "a constraint is 'forbid: {family: technique, ...}'")
+            constraint = {}
+            for family, names in item["forbid"].items():
+                if family not in known:
+                    raise self._error(path, f"unknown family {family!r}: {did_you_mean(str(family), known)}")
+                listed_names = names if isinstance(names, list) else [names]
+                if not listed_names or not all(isinstance(name, str) for name in listed_names):
+                    raise self._error(path, f"forbid {family} by the name of a technique, or a list of names")
+                banned = frozenset(listed_names)
+                unknown = sorted(banned - known[family])
+                if unknown:
+                    raise self._error(path, f"{family} has no option {', '.join(unknown)} in this space")
+                constraint[family] = banned
+            if len(constraint) < 2:
+                raise self._error(path, "a constraint names at least two families; to drop one option, do not list it")
+            found.append(constraint)
+        return tuple(found)
+
+    def _declared(self, options: Sequence[tuple[Gene, ...]]) -> Iterator[Constraint]:
+        """What techniques themselves forbid: to come after anything but what they are made for."""
+        names = {f.name: frozenset(g.technique.name for g in genes) for f, genes in zip(FAMILIES, options, strict=True)}
+        seen = set()
+        for gene in itertools.chain.from_iterable(options):
+            family, name = gene.technique.family, gene.technique.name
+            for other, needed in gene.technique.after.items():
+                if (family, name, other) in seen:
+                    continue
+                seen.add((family, name, other))
+                if not names[other] & set(needed):
+                    listed = " or ".join(needed)
+                    raise self._error(("families", family), f"{name} needs {other} {listed}, which the space lacks")
+                if others := names[other] - set(needed):
+                    yield {other: others, family: frozenset({name})}
+
+    def _mapping(self, path: tuple[Any, ...], known: Sequence[str]) -> dict[str, Any]:
+        value: Any = self._tree.data
+        for step in path:
+            value = value[step]
+        if not isinstance(value, dict):
+            raise self._error(path, f"{path[-1] if path else 'a space'} must be 'name: value' pairs, not {value!r}")
+        for key in value:
+            if key not in known:
+                raise self._error((*path, key), f"unknown key {key!r}: {did_you_mean(str(key), known)}")
+        return value
+
+    def _error(self, path: tuple[Any, ...], message: str) -> SpaceError:
+        return SpaceError(f"{self._tree.where(*path)}: {message}")

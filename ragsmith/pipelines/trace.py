@@ -1,0 +1,53 @@
+"""What a candidate did with a question: the output of every stage, and what it cost."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragsmith.models.usage import Usage
+from ragsmith.types import Answer, Hits, Passage, Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A value, numbered so that equal values have equal numbers."""
+
+    value: Any
+    number: int
+
+
+@dataclass(slots=True)
+class Trace:
+    """What a candidate did with a question, stage by stage."""
+
+    outputs: dict[str, Held] = field(default_factory=dict)
+    usage: dict[str, Usage] = field(default_factory=dict)
+
+    @property
+    def hits(self) -> Hits:
+        """What passed the filter: retrieval is scored on this."""
+        hits: Hits = self.outputs["passage_filter"].value
+        return hits
+
+    @property
+    def prompt(self) -> Prompt:
+        """What the generator read."""
+        prompt: Prompt = self.outputs["prompt_maker"].value
+        return prompt
+
+    @property
+    def answer(self) -> Answer:
+        """What is delivered."""
+        answer: Answer = self.outputs["post_generation"].value
+        return answer
+
+
+def stage_fingerprint(value: Any) -> str:
+    """Short digest of what a stage's output says: chunk ids in order, or texts."""
+    if isinstance(value, Prompt | Answer):
+        parts = [value.text]
+    else:
+        parts = [item.text if isinstance(item, Passage) else item.chunk.id for item in value]
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=4).hexdigest()

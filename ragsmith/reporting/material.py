@@ -1,0 +1,137 @@
+"""What a run refers to in the store, read once: which runs are reported, their pipelines and their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ragsmith.errors import UsageError
+from ragsmith.evaluation.evaluator import Evaluation, evaluation_of
+from ragsmith.evaluation.scoring import Weights
+from ragsmith.pipelines.genes import Candidate
+from ragsmith.pipelines.space import read_configuration
+from ragsmith.store.store import DatasetRow, ProposalRow, ResultRow, RunRow, Store
+from ragsmith.techniques.registry import load_techniques
+from ragsmith.text.suggest import did_you_mean
+
+Rows = Mapping[str, Mapping[str, ResultRow]]
+"""Results by evaluation and question."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The run that is reported for a data set."""
+
+    dataset: DatasetRow
+    run: RunRow
+
+
+def choose_runs(store: Store, dataset: str | None = None, key: str | None = None) -> list[Chosen]:
+    """The latest finished run, else the latest, of every data set (by name) or of ``dataset``; or the run ``key``.
+
+    Raises:
+        UsageError: there is no run, or none on ``dataset``.
+    """
+    described = {row.digest: row for row in store.datasets()}
+    latest: dict[str, Chosen] = {}
+    for run in sorted(store.runs(), key=_recency):
+        if run.dataset in described and key in (None, run.key):
+            data = described[run.dataset]
+            latest[data.name] = Chosen(data, run)
+    if not latest:
+        raise UsageError(f"the cache {store.place} has no run yet: start one with  ragsmith search --dataset NAME")
+    if dataset is None:
+        return [latest[name] for name in sorted(latest)]
+    if dataset not in latest:
+        raise UsageError(f"the cache {store.place} has no run on data set {dataset!r}: {did_you_mean(dataset, latest)}")
+    return [latest[dataset]]
+
+
+def _recency(run: RunRow) -> tuple[bool, str, str]:
+    """Sorts the run to report last."""
+    return run.state == "finished", run.started or "", run.key
+
+
+def _proposals(store: Store, run: RunRow) -> tuple[ProposalRow, ...]:
+    """What the run proposed; a longer list of an earlier attempt at it may stand behind that."""
+    stored = store.proposals(run.key)
+    history = run.value.get("history")
+    count = sum(step["evaluations"] for step in history) if history else len(stored)
+    return tuple(stored[:count])
+
+
+class Material:
+    """The pipelines and answers that a run refers to."""
+
+    def __init__(self, store: Store, run: RunRow, known: Rows) -> None:
+        load_techniques()
+        value = run.value
+        self.run = run
+        self.search: tuple[str, ...] = tuple(value["split"]["search"])
+        self.test: tuple[str, ...] = tuple(value["split"]["test"])
+        given = value["settings"]["weights"]
+        self.weights = Weights(given["retrieval"], given["generation"])
+        self.proposals = _proposals(store, run)
+        self.keys = _keys(value, self.proposals)
+        wanted = set(self.keys)
+        self.tests = sum("test" in other.value for other in store.runs() if other.dataset == run.dataset)
+        self._tested = set(value.get("test", {}).values())
+        self._candidates: dict[str, Candidate] = {
+            row.key: read_configuration(row.configuration["pipeline"])
+            for row in store.evaluations(run.dataset)
+            if row.key in wanted
+        }
+        unknown = store.results_many(key for key in self._candidates if not self._covers(known, key))
+        self._rows: Rows = {**{key: known[key] for key in self._candidates if key not in unknown}, **unknown}
+        self._seen: dict[str, Evaluation] = {}
+
+    def _covers(self, known: Rows, key: str) -> bool:
+        """Whether everything that the store can say of an evaluation on the search questions is known already."""
+        tested = set(self.test) if key in self._tested else set()
+        return key in known and {*self.search, *tested} <= known[key].keys()
+
+    @property
+    def missing(self) -> int:
+        """How many evaluations of the run the store has lost."""
+        return len(set(self.keys) - set(self._candidates))
+
+    def on_search(self, key: str) -> Evaluation | None:
+        """An evaluation on the search questions; None when the store does not have it."""
+        if key not in self._seen and key in self._candidates:
+            self._seen[key] = self._evaluation(key, self.search)
+        return self._seen.get(key)
+
+    def on_test(self, key: str) -> Evaluation | None:
+        """An evaluation on the test questions; None when the store does not have it."""
+        return self._evaluation(key, self.test) if key in self._candidates else None
+
+    def all_on_search(self, keys: Sequence[str]) -> list[Evaluation]:
+        """Those of the evaluations that the store has."""
+        return [found for key in keys if (found := self.on_search(key)) is not None]
+
+    def failed(self) -> list[ResultRow]:
+        """Every failed question of every pipeline of the run, in order."""
+        asked = {*self.search, *self.test}
+        return [
+            row
+            for _, rows in sorted(self._rows.items())
+            for question, row in sorted(rows.items())
+            if row.state == "failed" and question in asked
+        ]
+
+    def _evaluation(self, key: str, questions: tuple[str, ...]) -> Evaluation:
+        return evaluation_of(key, self._candidates[key], questions, self._rows[key])
+
+
+def _keys(value: Mapping[str, Any], proposals: Sequence[ProposalRow]) -> tuple[str, ...]:
+    """Every evaluation a run names, once."""
+    named = [
+        *value.get("baselines", {}).values(),
+        *(proposal.evaluation for proposal in proposals),
+        *value.get("random", ()),
+        *(probe["key"] for probe in value.get("probes", ())),
+        *(probe["reference"] for probe in value.get("probes", ()) if "reference" in probe),
+        *value.get("test", {}).values(),
+    ]
+    return tuple(dict.fromkeys(named))

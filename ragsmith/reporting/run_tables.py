@@ -1,0 +1,93 @@
+"""The tables about a run itself: how it was asked for, its steps, models, work and failures."""
+
+from __future__ import annotations
+
+from ragsmith.reporting import numbers
+from ragsmith.reporting.tables import Table, columns
+from ragsmith.reporting.values import Domain
+from ragsmith.reporting.wording import identifier
+
+
+def history(domain: Domain) -> Table:
+    """The steps of the strategy."""
+    rows = tuple(
+        (
+            f"{step.number}",
+            f"{step.evaluations}",
+            numbers.plain(step.best),
+            numbers.plain(step.mean),
+            numbers.share(step.diversity),
+            numbers.plain(step.mutation_rate),
+            f"{step.stagnant}",
+        )
+        for step in domain.history
+    )
+    figures = ["Step", "New pipelines", "Best F", "Mean F", "Distinct", "Mutation rate", "Steps without gain"]
+    return Table("Steps of the search", columns([], figures), rows)
+
+
+def failures(domain: Domain) -> Table:
+    """What failed, by stage and exception."""
+    rows = tuple((f.stage, f.exception, f.example, f"{f.count:,}") for f in domain.failures)
+    return Table(
+        "Failed questions, over all pipelines", columns(["Stage", "Exception", "First message"], ["Count"]), rows
+    )
+
+
+def calls(domain: Domain) -> Table:
+    """Model calls of the last command."""
+    rows = tuple(
+        (
+            call.kind.replace("_", " "),
+            *(f"{n:,}" for n in (call.asked, call.distinct, call.stored, call.made, call.cut)),
+        )
+        for call in domain.account.calls
+    )
+    heads = ["Asked for", "Distinct", "From the cache", "Made", "Prompts cut"]
+    return Table("Model calls", columns(["Kind"], heads), rows)
+
+
+def models(domain: Domain) -> Table:
+    """Which models worked."""
+    rows = tuple((model.role.replace("_", " "), model.description, identifier(model.id)) for model in domain.models)
+    return Table("Models", columns(["Role", "What it is", "Identifier"]), rows)
+
+
+def run(domain: Domain) -> Table:
+    """How the run was asked for."""
+    about = domain.about
+    weights = " and ".join(f"{weight:g} {name}" for name, weight in sorted(about.weights.items(), reverse=True))
+    rows = (
+        (
+            "Data set",
+            f"{about.documents:,} documents, {about.chunks:,} chunks of at most {about.chunk_size:,} characters",
+        ),
+        ("Questions", f"{about.search_questions} search, {about.test_questions} test; split {about.split_rule}"),
+        (
+            "Space",
+            f"{about.space}: {about.size:,} pipelines, {about.feasible:,} feasible, {domain.proposed:,} evaluated",
+        ),
+        ("Strategy", about.strategy if about.seed is None else f"{about.strategy}, seed {about.seed}"),
+        (
+            "Fitness F",
+            f"mean of R and G, weights {weights}; R: mean of Recall@5, mAP, nDCG@5, MRR; G: of judge, similarity",
+        ),
+        ("Run", f"{about.run}, {about.state}"),
+    )
+    return Table("The run", columns(["", ""]), rows)
+
+
+def work(domain: Domain) -> str:
+    """What the last command computed and found in the cache."""
+    account = domain.account
+    text = f"This run's last command computed {account.computed:,} answers and took {account.reused:,} from the cache."
+    if account.spent.get("calls"):
+        text += f" All its commands sent {account.spent['calls']:,} requests, of {account.spent['tokens']:,} tokens"
+        text += f", for {account.spent['cost']:.4f} in money." if account.spent.get("cost") else "."
+    if not account.stages_requested:
+        return f"{text} No stage ran and no model was called."
+    ratio = account.stages_computed / account.stages_requested
+    return (
+        f"{text} Of {account.stages_requested:,} stages that pipelines asked for, {account.stages_computed:,} were "
+        f"computed ({numbers.share(ratio)}); the rest was shared."
+    )

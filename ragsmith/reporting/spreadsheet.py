@@ -1,0 +1,153 @@
+"""Reports for programs: CSV that is safe to open in a spreadsheet, and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict
+from typing import Any
+
+from ragsmith.reporting.values import HEADLINE, Domain, Row, Score
+from ragsmith.reporting.verdicts import against
+from ragsmith.reporting.wording import NAIVE
+
+Cell = str | int | float | None
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""What a spreadsheet may run when a cell starts with it."""
+
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
+
+
+def ranking_csv(domain: Domain) -> str:
+    """Every complete pipeline of the search with all scores, then what it is compared to; search questions.
+
+    ``<measure>_n`` counts the questions that have a value, where not every question needs to have one.
+    """
+    compared = {**domain.baselines, **({"random": domain.random} if domain.random else {})}
+    rows = [(f"{place}", row) for place, row in enumerate(domain.ranking, 1)]
+    rows += [(against(name, len(domain.random_curve)), row) for name, row in compared.items()]
+    metrics = list(dict.fromkeys(name for _, row in rows for name in row.scores))
+    counted = {name for _, row in rows for name, score in row.scores.items() if score.n is not None}
+    usage = list(dict.fromkeys(name for _, row in rows for name in row.usage))
+    families = list(dict.fromkeys(name for _, row in rows for name in row.genes))
+    head = ["rank", "pipeline", "genomes", "questions", "attempted", "scored", "failed"]
+    for name in metrics:
+        head += [name, f"{name}_low", f"{name}_high", *([f"{name}_n"] if name in counted else [])]
+    head += [f"{name}_per_question" for name in usage] + [f"gene_{name}" for name in families]
+    return _csv(head, (_ranked(title, row, metrics, counted, usage, families) for title, row in rows))
+
+
+def activity_csv(domain: Domain) -> str:
+    """Every option: alone in naive RAG or in the pipeline ``against``, and among the proposals of the search."""
+    head = ["family", "option", "against", "difference", "activity", "questions", "inert", "calls_added"]
+    head += ["change", "change_low", "change_high", "retrieval_change", "retrieval_change_low", "retrieval_change_high"]
+    head += ["fitness_with", "proposed_with", "fitness_without", "proposed_without"]
+    rows = []
+    for option in domain.options:
+        probe, effect = option.probe, option.effect
+        alone: Sequence[Cell] = [None] * 12
+        if probe:
+            said = (probe.against or NAIVE, probe.difference)
+            changes = (*_bounds(probe.change), *_bounds(probe.retrieval))
+            inert = str(probe.inert).lower()
+            alone = [*said, _number(probe.activity), probe.compared, inert, _number(probe.calls), *changes]
+        found = [_number(effect.with_mean), effect.with_n, _number(effect.without_mean), effect.without_n]
+        rows.append([option.family, option.name, *alone, *found])
+    return _csv(head, rows)
+
+
+def questions_csv(domain: Domain) -> str:
+    """Winner and what it is compared to, question by question."""
+    names = sorted({name for answered in domain.answered for name in answered.values})
+    rows = (
+        [a.split, a.question, a.type, a.modality, a.pipeline, a.state, *(_number(a.values.get(name)) for name in names)]
+        for a in domain.answered
+    )
+    return _csv(["split", "question", "type", "modality", "pipeline", "state", *names], rows)
+
+
+def groups_csv(domain: Domain) -> str:
+    """Winner and what it is compared to, by question type and by kind of document: scores, and costs per question."""
+    listed = [("type", group) for group in domain.types] + [("modality", group) for group in domain.modalities]
+    costs = list(dict.fromkeys(name for _, group in listed for name in group.costs))
+    head = ["split", "by", "group", "pipeline", "questions"]
+    for name in HEADLINE:
+        head += [name, f"{name}_low", f"{name}_high"]
+    rows = (
+        [
+            *(domain.groups_split, by, group.group, group.pipeline, group.n),
+            *(cell for name in HEADLINE for cell in _bounds(group.scores[name])),
+            *(_number(group.costs.get(name)) for name in costs),
+        ]
+        for by, group in listed
+    )
+    return _csv([*head, *(f"{name}_per_question" for name in costs)], rows)
+
+
+def domain_json(domain: Domain) -> dict[str, Any]:
+    """A report as plain data; numbers have at most six decimals."""
+    plain: dict[str, Any] = _plain(asdict(domain))
+    return plain
+
+
+def defused(cell: Cell) -> str:
+    """The text of a cell; text that a spreadsheet would take for a formula is quoted with an apostrophe."""
+    if cell is None:
+        return ""
+    text = str(cell)
+    return f"'{text}" if text.startswith(FORMULA) and not _NUMBER.fullmatch(text) else text
+
+
+def _csv(head: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows([defused(cell) for cell in row] for row in rows)
+    return out.getvalue()
+
+
+def _ranked(
+    title: str,
+    row: Row,
+    metrics: Sequence[str],
+    counted: AbstractSet[str],
+    usage: Sequence[str],
+    families: Sequence[str],
+) -> list[Cell]:
+    covered = row.coverage
+    genomes = row.shared if title.isdigit() else None
+    cells: list[Cell] = [
+        title,
+        row.label,
+        genomes,
+        covered.questions,
+        covered.attempted,
+        covered.scored,
+        covered.failed,
+    ]
+    for name in metrics:
+        score = row.scores.get(name)
+        cells += [*_bounds(score), *([score.n if score else None] if name in counted else [])]
+    return cells + [_number(row.usage.get(name)) for name in usage] + [row.genes[name] for name in families]
+
+
+def _bounds(score: Score | None) -> list[Cell]:
+    return [None] * 3 if score is None else [_number(score.mean), _number(score.low), _number(score.high)]
+
+
+def _number(value: float | None) -> float | None:
+    return None if value is None else round(value, 6) + 0.0
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,156 @@
+"""Audit: what every option of a space does by itself, on a sample of the search questions, before anybody searches.
+
+A search happily tunes an option that does nothing (the published runs of several papers had such). Here each option is
+switched on alone and compared, question by question, with the same pipeline without it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+
+from ragsmith.errors import UsageError
+from ragsmith.evaluation.evaluator import Evaluation, Evaluator
+from ragsmith.evaluation.scoring import Weights
+from ragsmith.evaluation.statistics import Paired, holm, paired
+from ragsmith.evaluation.testbed import Setup, ordered
+from ragsmith.pipelines.differences import difference
+from ragsmith.pipelines.space import Space, make_gene
+from ragsmith.runs.baselines import Probe, baseline, probes_of
+from ragsmith.runs.requirements import refuse_missing_models
+from ragsmith.store.store import Store
+from ragsmith.techniques.families import FAMILIES
+from ragsmith.types import Example
+
+SHOWS_IN = {"pre_embedding": "query_expansion", "retrieval": "query_expansion"}
+"""Families without an output of their own for a question: what they change shows in the hits of the expansion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What an option does by itself.
+
+    ``activity`` is the share of the compared questions for which its stage's output changes. The counts are what it
+    adds per question. ``fitness`` and ``retrieval`` are the paired differences; ``p`` is that of the fitness, adjusted
+    by Holm for all options of the audit. They are None where a question failed, which ``failed`` counts.
+    """
+
+    family: str
+    option: str
+    difference: str
+    compared: int
+    failed: int
+    activity: float | None
+    calls: float | None
+    texts_embedded: float | None
+    pairs_scored: float | None
+    fitness: Paired | None
+    retrieval: Paired | None
+    p: float | None
+    analysis_only: bool = False
+    same_as: str | None = None
+    """An earlier option with the same results on every question."""
+
+    @property
+    def inert(self) -> bool:
+        """Whether it changed nothing that it could have changed."""
+        return self.activity == 0
+
+
+def sample(setup: Setup, size: int, seed: int = 0) -> list[Example]:
+    """Draw up to ``size`` of the search questions; the test questions stay unseen."""
+    if size < 1:
+        raise UsageError(f"a sample of {size} questions is not possible: give at least 1")
+    questions = ordered(setup.calibration)
+    return ordered(Random(seed).sample(questions, min(size, len(questions))))
+
+
+def audit(setup: Setup, space: Space, store: Store, questions: Sequence[Example], *, workers: int = 1) -> list[Finding]:
+    """Switch every option of ``space`` on alone and compare, on ``questions``, with the same pipeline without it.
+
+    Options that read the gold labels, which no space may hold, are tried as well: they bound what a choice could gain.
+
+    Raises:
+        UsageError: an option needs a model that this run has not.
+    """
+    refuse_missing_models((gene for options in space.options for gene in options), setup.models)
+    probes = [*probes_of(space), *_analyses(space)]
+    pairs = [candidate for probe in probes for candidate in (probe.candidate, probe.reference)]
+    with Evaluator(setup, store, workers) as evaluator:
+        evaluations = evaluator.evaluate(pairs, questions)
+    found = [
+        _finding(probe, alone, without)
+        for probe, alone, without in zip(probes, evaluations[::2], evaluations[1::2], strict=True)
+    ]
+    return _adjusted(_recognised(found, evaluations[::2]))
+
+
+def _analyses(space: Space) -> list[Probe]:
+    """Techniques of analysis, at their defaults and with each other choice of one parameter."""
+    plain = baseline("naive")
+    probes = []
+    for place, family in enumerate(FAMILIES):
+        if len(space.options[place]) < 2:
+            continue
+        for technique in family.techniques.values():
+            if not technique.analysis_only:
+                continue
+            choices = [{}, *({name: value} for name, values in technique.choices.items() for value in values)]
+            genes = dict.fromkeys(make_gene(family.name, technique.name, choice) for choice in choices)
+            probes += [Probe(gene, (*plain[:place], gene, *plain[place + 1 :]), plain) for gene in genes]
+    return probes
+
+
+def _finding(probe: Probe, alone: Evaluation, without: Evaluation) -> Finding:
+    family = probe.gene.technique.family
+    stage = SHOWS_IN.get(family, family)
+    both = [q for q in alone.questions if q in alone.records and q in without.records]
+    ones, others = [alone.records[q] for q in both], [without.records[q] for q in both]
+
+    def added(count: str) -> float | None:
+        if not both:
+            return None
+        return math.fsum(a["usage"][count] - b["usage"][count] for a, b in zip(ones, others, strict=True)) / len(both)
+
+    def change(metric: str) -> Paired | None:
+        if not both or len(both) < len(alone.questions):
+            return None
+        return paired(alone.values(metric, Weights()), without.values(metric, Weights()))
+
+    differs = sum(a["stages"][stage] != b["stages"][stage] for a, b in zip(ones, others, strict=True))
+    return Finding(
+        family,
+        str(probe.gene),
+        difference(probe.candidate, probe.reference),
+        len(both),
+        len({*alone.failures, *without.failures}),
+        differs / len(both) if both else None,
+        added("calls"),
+        added("texts_embedded"),
+        added("pairs_scored"),
+        change("fitness"),
+        change("retrieval"),
+        None,
+        probe.gene.technique.analysis_only,
+    )
+
+
+def _recognised(findings: Sequence[Finding], alone: Sequence[Evaluation]) -> list[Finding]:
+    """The findings, each with the first option whose pipeline found and answered the same."""
+    first: dict[str, str] = {}
+    named = []
+    for finding, evaluation in zip(findings, alone, strict=True):
+        option = f"{finding.family} {finding.option}"
+        earlier = first.setdefault(evaluation.phenotype, option) if evaluation.complete else option
+        named.append(finding if earlier == option else replace(finding, same_as=earlier))
+    return named
+
+
+def _adjusted(findings: Sequence[Finding]) -> list[Finding]:
+    """The findings with p adjusted over those that a pipeline could have."""
+    places = [i for i, f in enumerate(findings) if f.fitness is not None and not f.analysis_only]
+    raw = [f.fitness.p for f in findings if f.fitness is not None and not f.analysis_only]
+    adjusted = dict(zip(places, holm(raw), strict=True))
+    return [replace(finding, p=adjusted.get(i)) for i, finding in enumerate(findings)]

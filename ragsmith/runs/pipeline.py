@@ -1,0 +1,265 @@
+"""The exported pipeline: YAML with every parameter resolved, which can be asked, evaluated elsewhere and verified.
+
+The file names its data set by bundled name, or by a path relative to the file itself, and by digest: a pipeline whose
+documents changed says so instead of answering from others.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import yaml
+
+from ragsmith import __version__
+from ragsmith.datasets.bundled import names
+from ragsmith.datasets.splits import split
+from ragsmith.errors import RagsmithError, UsageError
+from ragsmith.evaluation.evaluator import Evaluation, Evaluator
+from ragsmith.evaluation.scoring import Weights
+from ragsmith.evaluation.testbed import Setup, ordered
+from ragsmith.evaluation.threads import evaluate_job
+from ragsmith.models.given import apart, refuse_absent
+from ragsmith.pipelines.engine import Engine
+from ragsmith.pipelines.genes import Candidate, configuration, facing
+from ragsmith.pipelines.trace import Trace
+from ragsmith.runs.pipeline_file import FORMAT, METRICS, ExportedFile
+from ragsmith.store.store import Store
+from ragsmith.techniques.registry import load_techniques
+from ragsmith.types import Example, Question, Span
+
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A passage that an answer rests on, and where it stands. ``cited`` says whether the answer refers to it."""
+
+    doc: str
+    title: str
+    start: int
+    end: int
+    text: str
+    cited: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer and the passages the generator was shown, in the order shown."""
+
+    answer: str
+    sources: tuple[Source, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A score that verification did not reproduce."""
+
+    part: str
+    metric: str
+    expected: float
+    found: float | None
+
+
+class Pipeline:
+    """One configuration over one data set."""
+
+    def __init__(
+        self,
+        candidate: Candidate,
+        setup: Setup,
+        *,
+        weights: Weights | None = None,
+        expected: Mapping[str, Any] | None = None,
+        model_ids: Mapping[str, str] | None = None,
+    ) -> None:
+        self.candidate = candidate
+        self.setup = setup
+        self.weights = weights or Weights()
+        self.expected = dict(expected or {})
+        self.model_ids = dict(model_ids or {})
+        self._engine: Engine | None = None
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        *,
+        dataset: str | Path | None = None,
+        models: Mapping[str, Any] | None = None,
+        base_url: str | None = None,
+        vector_store: str | None = None,
+    ) -> Pipeline:
+        """Read an exported pipeline; ``dataset`` puts it on other documents.
+
+        ``models`` says, by role, where and how a model is asked, or gives the role to another model; the objects that a
+        search was handed are handed over again here, see `ragsmith.search`. ``base_url`` is where ``openai:`` models
+        answer, and ``vector_store`` where vectors lie.
+
+        Raises:
+            UsageError: the file is wrong, its documents are not where it says or are not the same any more, or a model
+                that was an object is missing.
+        """
+        load_techniques()
+        named, given = apart(models or {})
+        exported = ExportedFile(Path(path))
+        names = exported.models().overridden(named, base_url, vector_store)
+        refuse_absent({role: names.of(role) for role in names.named}, given)
+        data = exported.dataset(dataset)
+        return cls(
+            exported.candidate(),
+            Setup(data, names, exported.chunk_size(), given=given),
+            weights=exported.weights(),
+            expected=exported.expected() if dataset is None else None,
+            model_ids=exported.model_ids(),
+        )
+
+    def remember(self, store: Store) -> None:
+        """Keep paid model replies in ``store``, and use those that are there."""
+        self._engine = self.setup.engine(store)
+
+    @property
+    def engine(self) -> Engine:
+        """What runs the pipeline, built on first use."""
+        if self._engine is None:
+            self._engine = self.setup.engine()
+        return self._engine
+
+    def run(self, question: str) -> Trace:
+        """Every stage's output for a question."""
+        if not question.strip():
+            raise UsageError("the question is blank")
+        return self.engine.answer(self.candidate, Question(question))
+
+    def ask(self, question: str) -> Reply:
+        """Answer ``question`` with the passages that the answer rests on."""
+        trace = self.run(question)
+        corpus = self.setup.corpus
+        sources = []
+        for position, passage in enumerate(trace.prompt.passages):
+            for span in passage.sources:
+                document = corpus.documents[span.doc]
+                cited = position in trace.answer.cited
+                sources.append(Source(span.doc, document.title, span.start, span.end, corpus.text(span), cited))
+        return Reply(trace.answer.text, _distinct(sources))
+
+    def evaluate(self, store: Store, examples: Sequence[Example] | None = None, *, workers: int = 1) -> Evaluation:
+        """Scores on the data set's questions, through the store."""
+        with Evaluator(self.setup, store, workers) as evaluator:
+            examples = self.setup.dataset.examples if examples is None else examples
+            return evaluator.evaluate([self.candidate], examples)[0]
+
+    def latencies(self, examples: Sequence[Example], *, clock: Callable[[], float] = perf_counter) -> dict[str, float]:
+        """Seconds that each question takes, by its id, one after the other and with nothing remembered between them.
+
+        What is built once for the collection is built before; a paid model is asked again, whatever the cache holds.
+        """
+        found = {}
+        warm = self.setup.engine()
+        warm.prepare(self.candidate)
+        for example in ordered(examples):
+            engine = self.setup.engine()
+            engine.take_over(warm, self.candidate)
+            able = facing(self.candidate, example.question)
+            started = clock()
+            engine.answer(able, Question(example.question))
+            found[example.id] = clock() - started
+        return found
+
+    def verify(self) -> list[Difference]:
+        """Run the pipeline again, from its documents, and compare with the scores it was exported with.
+
+        Raises:
+            RagsmithError: a question fails now.
+        """
+        if not self.expected:
+            raise UsageError("the file has no expected scores to verify")
+        parts = split(self.setup.dataset)
+        differences: list[Difference] = []
+        for part, examples in (("search", parts.search), ("test", parts.test)):
+            if part in self.expected:
+                differences += self._compare(part, self._fresh(examples))
+        return differences
+
+    def changed_models(self) -> dict[str, tuple[str, str]]:
+        """Role to the model id that the file was exported with and the one it has now, where they differ."""
+        now = self.setup.loaded_models.ids()
+        return {role: (then, now[role]) for role, then in self.model_ids.items() if role in now and then != now[role]}
+
+    def _fresh(self, examples: Sequence[Example]) -> Evaluation:
+        records = {}
+        for example in ordered(examples):
+            finished = evaluate_job(self.engine, self.setup, self.candidate, (0, example.id))
+            if not finished.ok:
+                raise RagsmithError(
+                    f"question {example.id} fails in {finished.value['stage']}: {finished.value['error']}"
+                )
+            records[example.id] = finished.value
+        return Evaluation("fresh", self.candidate, tuple(records), records, {})
+
+    def _compare(self, part: str, evaluation: Evaluation) -> list[Difference]:
+        expected = self.expected[part]
+        if expected["questions"] != len(evaluation.questions):
+            return [Difference(part, "questions", expected["questions"], len(evaluation.questions))]
+        found = {metric: evaluation.mean(metric, self.weights) for metric in METRICS}
+        return [
+            Difference(part, metric, expected[metric], value)
+            for metric, value in found.items()
+            if value is None or not math.isclose(value, expected[metric], rel_tol=0.0, abs_tol=TOLERANCE)
+        ]
+
+
+def _distinct(sources: Sequence[Source]) -> tuple[Source, ...]:
+    """Each span once; cited if any passage made from it is."""
+    merged: dict[Span, Source] = {}
+    for source in sources:
+        span = Span(source.doc, source.start, source.end)
+        if span not in merged or source.cited:
+            merged[span] = source
+    return tuple(merged.values())
+
+
+def export_yaml(
+    evaluation: Evaluation,
+    test: Evaluation | None,
+    setup: Setup,
+    run: Mapping[str, Any],
+    *,
+    location: Mapping[str, str],
+    weights: Weights,
+    ids: Mapping[str, str] | None = None,
+) -> str:
+    """The YAML of a pipeline: nothing in it depends on when, where or on how many workers it was found.
+
+    ``ids`` are those that its models had, by role: known, nothing has to be loaded, and no key be at hand.
+    """
+    content = {
+        "format": FORMAT,
+        "ragsmith": __version__,
+        "dataset": {"name": setup.dataset.name, **location, "digest": setup.dataset.digest},
+        "chunk_size": setup.chunk_size,
+        "models": {**setup.models.plain(), "ids": dict(ids or setup.loaded_models.ids())},
+        "weights": asdict(weights),
+        "pipeline": configuration(evaluation.candidate),
+        "run": dict(run),
+        "expected": {
+            part: {"questions": len(e.questions), **{metric: e.mean(metric, weights) for metric in METRICS}}
+            for part, e in (("search", evaluation), ("test", test))
+            if e is not None and e.complete
+        },
+    }
+    head = f'# A pipeline found by ragsmith {__version__}.  Ask it:  ragsmith ask THIS_FILE "your question"\n'
+    return head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
+
+
+def dataset_location(given: str, folder: Path) -> dict[str, str]:
+    """How a file in ``folder`` names the data set that the user called ``given``: by bundled name, or relative path."""
+    path = Path(given)
+    if not path.is_dir() and given in names("datasets"):
+        return {"bundled": given}
+    return {"path": Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()}

@@ -1,0 +1,311 @@
+"""One run: from a data set and a space to a winner, with everything the report compares it to.
+
+The run draws no random numbers of its own and decides only on stored results, so the same command goes the same way
+whatever was computed before: resuming is replaying.
+
+The strategy sees the search questions only. The test questions are used once, at the end, for the winner and the three
+things it has to beat: naive RAG, BM25, and the best of as many random candidates as the search evaluated.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from itertools import chain, islice
+from random import Random
+from typing import Any
+
+from ragsmith.code import fingerprint
+from ragsmith.datasets.splits import Split, split
+from ragsmith.digest import digest
+from ragsmith.errors import BudgetExhausted, RagsmithError
+from ragsmith.evaluation.evaluator import Evaluation, Evaluator
+from ragsmith.evaluation.ranking import ranked
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.threads import Work
+from ragsmith.gateway.budget import NOTHING_SPENT, Budget, Limits, Prices, Spent
+from ragsmith.models.served.provider import Activity
+from ragsmith.pipelines.differences import difference
+from ragsmith.pipelines.genes import Candidate
+from ragsmith.pipelines.space import Space
+from ragsmith.runs.baselines import BASELINES, baseline, probes_of
+from ragsmith.runs.record import RunSettings, describe_dataset, describe_run, describe_work
+from ragsmith.runs.requirements import refuse_missing_models
+from ragsmith.store.store import ProposalRow, ResultRow, RunState, Store
+from ragsmith.strategies import make_strategy
+from ragsmith.strategies.random_search import shuffled_space
+from ragsmith.strategies.strategy import Genome, Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a run tells whoever watches it."""
+
+    phase: str
+    number: int
+    evaluated: int
+    best: float | None
+    best_candidate: Candidate | None
+
+
+Pulse = Callable[[], tuple[Activity, Spent]]
+"""What providers do at the moment, and what was spent so far."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: ``state`` is ``finished``, or ``interrupted`` at a limit, and ``why`` says at which.
+
+    Counts are answers; ``rows`` holds them all, by evaluation and question. ``spent`` is cumulative over resumes.
+    """
+
+    key: str
+    state: str
+    winner: Evaluation
+    computed: int
+    reused: int
+    work: Work | None
+    rows: Mapping[str, Mapping[str, ResultRow]]
+    spent: Spent = NOTHING_SPENT
+    why: str = ""
+
+    @property
+    def calls_made(self) -> int:
+        """Calls of all models that were really made."""
+        return sum(counts.made for counts in self.work.calls.values()) if self.work else 0
+
+
+def run_key(setup: Setup, space: Space, settings: RunSettings) -> str:
+    """Identifies a run: the same command on the same data, models, space and code is the same run."""
+    plain = asdict(settings)
+    del plain["time_limit"]  # it decides when a run pauses, not where it goes
+    code = fingerprint(__name__), version("optuna") if settings.strategy == "tpe" else ""
+    asked = setup.chunk_size, setup.loaded_models.ids(), setup.checks_claims
+    return digest("run", setup.dataset.digest, *asked, space.digest, plain, code)
+
+
+def search(
+    setup: Setup,
+    space: Space,
+    store: Store,
+    settings: RunSettings | None = None,
+    *,
+    workers: int = 1,
+    on_step: Callable[[Step], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+    now: Callable[[], float] = time.time,
+    limits: Limits | None = None,
+    prices: Prices | None = None,
+    on_start: Callable[[Pulse], None] | None = None,
+) -> Outcome:
+    """Search ``space`` for the best pipeline on ``setup``'s data set, going on from whatever ``store`` holds.
+
+    Raises:
+        BudgetExhausted: the budget was spent before any pipeline of the search was evaluated; the same command goes on.
+        UsageError: an option of the space needs a model that this run has not; nothing was computed.
+        RagsmithError: no candidate could be evaluated on every question; what was computed is kept.
+    """
+    settings = settings or RunSettings()
+    if len(setup.folds) < 2:  # nothing can be held out, so nothing can be learned
+        space = space.without(lambda gene: gene.technique.fitting is not None)
+    refuse_missing_models(chain.from_iterable(space.options), setup.models)
+    key = run_key(setup, space, settings)
+    budget = Budget(store, key, limits, prices)
+    with closing(budget), Evaluator(setup, store, workers, on_progress, budget) as evaluator:
+        if on_start:
+            on_start(lambda: (evaluator.activity(), budget.spent))
+        run = _Run(setup, space, store, settings, evaluator, key, on_step or (lambda step: None), now, budget)
+        return run.go()
+
+
+class _Run:
+    """One run in progress."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        space: Space,
+        store: Store,
+        settings: RunSettings,
+        evaluator: Evaluator,
+        key: str,
+        on_step: Callable[[Step], None],
+        now: Callable[[], float],
+        budget: Budget,
+    ) -> None:
+        self._setup = setup
+        self._space = space
+        self._store = store
+        self._settings = settings
+        self._evaluator = evaluator
+        self._key = key
+        self._on_step = on_step
+        self._now = now
+        self._budget = budget
+        self._started = now()
+        self._split: Split = split(setup.dataset)
+        self._stopped = False
+        self.why = "the time limit is reached: the same command goes on"
+        self._incremental = True
+        self._proposals: list[ProposalRow] = []
+
+    def go(self) -> Outcome:
+        """Run to the end, or to the time limit; leave the state of the run in the store whatever happens."""
+        value = describe_run(self._setup, self._space, self._settings, self._split)
+        before = self._store.run(self._key)
+        finished_before = before is not None and before.state == "finished"
+        data = self._setup.dataset
+        self._store.put_dataset(data.digest, data.name, describe_dataset(self._setup))
+        self._incremental = not finished_before
+        if not finished_before:  # else it stays as it is until there is another end to put in its place
+            self._store.put_run(self._key, data.digest, value, started=_stamp(self._started))
+        state: RunState = "failed"
+        work = None
+        try:
+            winner = self._search(value)
+            work = self._evaluator.work()
+            state = "interrupted" if self._stopped else "finished"
+        except (KeyboardInterrupt, BudgetExhausted):
+            state = "interrupted"
+            raise
+        finally:
+            if not finished_before or (state == "finished" and self._evaluator.computed):
+                value["account"] = describe_work(self._evaluator, work, self._budget.spent)
+                if state == "finished":
+                    self._store.put_proposals(self._key, self._proposals, whole=True)
+                self._store.update_run(self._key, state, value, finished=_stamp(self._now()))
+        evaluator = self._evaluator
+        why = self.why if state == "interrupted" else ""
+        counts = evaluator.computed, evaluator.reused
+        return Outcome(self._key, state, winner, *counts, work, evaluator.rows, self._budget.spent, why)
+
+    def _search(self, value: dict[str, Any]) -> Evaluation:
+        settings = self._settings
+        self._prelude(value)
+        strategy = make_strategy(
+            settings.strategy,
+            self._space.sizes,
+            settings.genetic,
+            repair=self._space.repair,
+            max_evaluations=settings.max_evaluations,
+        )
+        proposed, drawn = self._follow(strategy)
+        value["history"] = [asdict(generation) for generation in strategy.history]
+        value["random"] = [evaluation.key for evaluation in drawn]
+        ranking = ranked(proposed, settings.weights)
+        if not ranking:
+            raise RagsmithError(_nothing_complete(proposed))
+        winner = ranking[0]
+        value["winner"] = winner.key
+        if not self._stopped:
+            try:
+                self._test(value, winner, ranked(drawn, settings.weights))
+            except BudgetExhausted as stop:
+                self._stopped, self.why = True, str(stop)
+        return winner
+
+    def _prelude(self, value: dict[str, Any]) -> None:
+        """Evaluate the baselines and, to compare, every option of the space switched on alone in naive RAG."""
+        probes = probes_of(self._space) if self._settings.compare else []
+        candidates = [
+            *(baseline(name) for name in BASELINES),
+            *(candidate for probe in probes for candidate in (probe.candidate, probe.reference)),
+        ]
+        evaluations = self._evaluator.evaluate(candidates, self._split.search)
+        value["baselines"] = {name: e.key for name, e in zip(BASELINES, evaluations, strict=False)}
+        rest = evaluations[len(BASELINES) :]
+        value["probes"] = [
+            {
+                "family": probe.gene.technique.family,
+                "option": str(probe.gene),
+                "key": alone.key,
+                "reference": without.key,
+                "difference": difference(probe.candidate, probe.reference),
+            }
+            for probe, alone, without in zip(probes, rest[::2], rest[1::2], strict=True)
+        ]
+        distinct = len({evaluation.key for evaluation in evaluations})
+        self._on_step(Step("baselines, each option alone", 0, distinct, None, None))
+
+    def _follow(self, strategy: Strategy) -> tuple[list[Evaluation], list[Evaluation]]:
+        """Evaluate what ``strategy`` proposes until it is done, and beside each batch as many random candidates.
+
+        So the comparison has the search's budget whenever one looks, and the workers have more to share out.
+        """
+        proposed: list[Evaluation] = []
+        drawn: list[Evaluation] = []
+        rivals = self._rivals()
+        while not self._stopped and (batch := strategy.propose()):
+            step = len(strategy.history)
+            beside = islice(rivals, len(batch))
+            candidates = [self._space.candidate(genome) for genome in (*batch, *beside)]
+            try:
+                evaluations = self._evaluator.evaluate(candidates, self._split.search)
+            except BudgetExhausted as stop:
+                if not proposed:
+                    raise
+                self._stopped, self.why = True, str(stop)
+                break
+            own = evaluations[: len(batch)]
+            drawn += evaluations[len(batch) :]
+            self._keep(len(proposed), step, batch, own)
+            proposed += own
+            strategy.tell({g: e.mean("fitness", self._settings.weights) for g, e in zip(batch, own, strict=True)})
+            self._say(strategy, step, len(proposed))
+            limit = self._settings.time_limit
+            # replaying what is stored does not count: a limit shorter than the replay would never let a run end
+            late = limit is not None and self._now() - self._started >= limit
+            self._stopped = late and self._evaluator.computed > 0
+        return proposed, drawn
+
+    def _rivals(self) -> Iterator[Genome]:
+        """Random feasible genomes, each once, drawn apart from the strategy."""
+        settings = self._settings
+        if not settings.compare or settings.strategy == "random":
+            return iter(())
+        return shuffled_space(self._space.sizes, self._space.repair, Random(settings.genetic.seed))
+
+    def _say(self, strategy: Strategy, step: int, evaluated: int) -> None:
+        score, candidate = None, None
+        if best := strategy.best():
+            score, candidate = best[1], self._space.candidate(best[0])
+        self._on_step(Step("search", step, evaluated, score, candidate))
+
+    def _keep(self, position: int, step: int, batch: Sequence[Genome], own: Sequence[Evaluation]) -> None:
+        weights = self._settings.weights
+        rows = [
+            ProposalRow(position + i, step, list(genome), e.key, {"fitness": e.mean("fitness", weights)})
+            for i, (genome, e) in enumerate(zip(batch, own, strict=True))
+        ]
+        self._proposals += rows
+        if self._incremental:
+            self._store.put_proposals(self._key, rows)
+
+    def _test(self, value: dict[str, Any], winner: Evaluation, drawn: Sequence[Evaluation]) -> None:
+        if not self._split.test:
+            return
+        finalists = {"winner": winner.candidate, **{name: baseline(name) for name in BASELINES}}
+        if drawn:
+            finalists["random"] = drawn[0].candidate
+        evaluations = self._evaluator.evaluate(list(finalists.values()), self._split.test)
+        value["test"] = {name: e.key for name, e in zip(finalists, evaluations, strict=True)}
+        self._on_step(Step("test questions", 0, len(finalists), None, None))
+
+
+def _nothing_complete(evaluations: Sequence[Evaluation]) -> str:
+    failures = [failure for evaluation in evaluations for failure in evaluation.failures.values()]
+    if not failures:
+        return "no candidate was evaluated: raise --max-evaluations or --time-limit"
+    first = failures[0]
+    return (
+        f"no candidate could be evaluated on every question ({len(failures)} failures; the first in {first['stage']}: "
+        f"{first['error']}); what worked is kept, and the same command tries the rest again"
+    )
+
+
+def _stamp(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,77 @@
+"""From a finished run to a file: the winner of a run, or another of its candidates."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.errors import UsageError
+from ragsmith.evaluation.evaluator import stored_evaluation
+from ragsmith.evaluation.scoring import Weights
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.models.names import ModelNames
+from ragsmith.runs.pipeline import dataset_location, export_yaml
+from ragsmith.store.store import Store
+from ragsmith.techniques.registry import load_techniques
+
+
+def run_setup(store: Store, dataset: str, run_key: str | None = None) -> tuple[str, Setup]:
+    """The key of a run on ``dataset`` (the latest with a winner, unless named), and the setup it had.
+
+    Raises:
+        UsageError: there is no such run.
+    """
+    load_techniques()
+    data = load_dataset(dataset)
+    rows = [row for row in store.runs() if row.dataset == data.digest and "winner" in row.value]
+    if run_key is not None:
+        named = [row for row in rows if row.key.startswith(run_key)]
+        if rows and not named:
+            raise UsageError(f"no finished search {run_key!r} on {data.name!r} is in the cache: see `ragsmith runs`")
+        rows = named
+    if not rows:
+        raise UsageError(f"the cache has no finished search on {data.name!r} as it is now: run one first")
+    row = max(rows, key=lambda row: row.finished or "")
+    return row.key, Setup(data, ModelNames.recorded(row.value["model_names"]), row.value["chunk_size"])
+
+
+def winner_yaml(store: Store, run_key: str, setup: Setup, location: Mapping[str, str]) -> str:
+    """The YAML of a run's winner.
+
+    Raises:
+        UsageError: the run is unknown, or has no winner yet.
+    """
+    run = store.run(run_key)
+    if run is None or "winner" not in run.value:
+        raise UsageError("this run has no winner yet: let the search finish first")
+    value = run.value
+    weights = Weights(**value["settings"]["weights"])
+    winner = stored_evaluation(store, value["winner"], value["split"]["search"])
+    test = stored_evaluation(store, value["winner"], value["split"]["test"]) if value["split"]["test"] else None
+    about = {
+        "key": run_key,
+        "space": value["space"]["name"],
+        "strategy": value["settings"]["strategy"],
+        "seed": value["settings"]["genetic"]["seed"],
+        "evaluations": len(store.proposals(run_key)),
+    }
+    return export_yaml(winner, test, setup, about, location=location, weights=weights, ids=value["models"])
+
+
+def write_winner(store: Store, run_key: str, setup: Setup, given: str, path: Path) -> Path:
+    """Write a run's winner to ``path``, whole or not at all."""
+    text = winner_yaml(store, run_key, setup, dataset_location(given, path.parent))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(draft).chmod(0o644)
+        Path(draft).replace(path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+    return path

@@ -1,0 +1,228 @@
+"""Transactions on checked rows: short, serialised for writers, and clear about what went wrong."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from sqlalchemy import Connection, Engine, Select, Table
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import OperationalError
+
+from ragsmith.errors import StoreError, WrongStore
+from ragsmith.store.engine import (
+    alone_at,
+    connect,
+    create_file,
+    enter_wal,
+    file_engine,
+    leave_wal,
+    log_is_missing,
+    log_of,
+    parse,
+    refuse_foreign,
+    server_engine,
+    shown_url,
+    speaking_of,
+)
+from ragsmith.store.rows import Json, Value, insertion, label, seal, unseal
+from ragsmith.store.schema import APPLICATION_ID, Migration, migrate, refuse_newer, stored_version
+
+
+class Database:
+    """An open database of ours. ``path`` is None for a server; ``damaged`` names every bad row met so far."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        place: str,
+        *,
+        path: Path | None = None,
+        read_only: bool = False,
+        log_missing: bool = False,
+    ) -> None:
+        self.place = place
+        self.path = path
+        self.read_only = read_only
+        self.log_missing = log_missing
+        self.damaged: dict[str, None] = {}
+        self._engine = engine
+        self._writer = engine.execution_options(immediate=True)
+        server = engine.dialect.name != "sqlite"  # where every statement would else have a view of its own
+        self._reader = engine.execution_options(isolation_level="REPEATABLE READ") if server else engine
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @classmethod
+    def open(cls, location: str | Path, *, read_only: bool, timeout: float, migrations: Sequence[Migration]) -> Self:
+        """Open, create or bring forward; ``timeout`` is how many seconds to wait for another writer."""
+        parsed = parse(location)
+        if isinstance(parsed, URL):
+            engine = server_engine(parsed, timeout=timeout)
+            database = cls(engine, shown_url(parsed), read_only=read_only)
+        else:
+            with speaking_of(str(parsed)):
+                database = cls._open_file(parsed, read_only, timeout)
+        with ExitStack() as on_error:
+            on_error.callback(database._engine.dispose)
+            database._bring_forward(migrations)
+            if database.path and not read_only:
+                with speaking_of(database.place):
+                    enter_wal(database.path, timeout=timeout)
+            on_error.pop_all()
+        return database
+
+    @classmethod
+    def _open_file(cls, path: Path, read_only: bool, timeout: float) -> Self:
+        if not path.exists():
+            if read_only:
+                raise WrongStore(f"there is no cache at {path}: run a search first or name another cache")
+            create_file(path)
+        refuse_foreign(path)
+        log_missing = path.stat().st_size > 0 and log_is_missing(path, timeout=timeout)
+        engine = _reading_engine(path, timeout) if read_only else file_engine(path, timeout=timeout, options="mode=rw")
+        return cls(engine, str(path), path=path, read_only=read_only, log_missing=log_missing)
+
+    def _bring_forward(self, migrations: Sequence[Migration]) -> None:
+        with self.reading() as connection:
+            version = stored_version(connection)
+        refuse_newer(version, migrations, self.place)
+        if version == len(migrations):
+            return
+        if self.read_only:
+            raise WrongStore(
+                f"{self.place} has format {version}, older than the {len(migrations)} of this ragsmith, and cannot be "
+                "brought forward while it is only read: run a search first"
+            )
+        with self.writing() as connection:
+            _refuse_foreign_content(connection, self.place)
+            migrate(connection, migrations, self.place)
+
+    @property
+    def location(self) -> Path | URL:
+        """The file, or the URL of the server with its password."""
+        return self.path or self._engine.url
+
+    @property
+    def dialect(self) -> str:
+        """``sqlite`` or ``postgresql``."""
+        return self._engine.dialect.name
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """One consistent view of the database."""
+        self._check_open()
+        with speaking_of(self.place), self._reader.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction: durable when this ends, undone if it raises.
+
+        On a file nobody else's write can come between; on a server only what `writing_alone` names the same waits.
+        """
+        self._check_open()
+        if self.read_only:
+            raise StoreError(f"{self.place} was opened for reading only: open it without read_only to write")
+        with self._lock, speaking_of(self.place), self._writer.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def writing_alone(self, *what: str) -> Iterator[Connection]:
+        """A transaction that reads before it writes: no other process is in one for the same at the same time."""
+        with self.writing() as connection:
+            alone_at(connection, *what)
+            yield connection
+
+    def fetch(self, connection: Connection, table: Table, statement: Select[Any]) -> Iterator[list[Json]]:
+        """The decoded columns of the rows that are intact; the others are noted in ``damaged``."""
+        for row in connection.execute(statement).all():
+            values = unseal(table, tuple(row))
+            if values is None:
+                self.damaged.setdefault(label(table, tuple(row)))
+            else:
+                yield values
+
+    def put(
+        self,
+        connection: Connection,
+        table: Table,
+        rows: Iterable[Sequence[object]],
+        *,
+        replacing: bool = False,
+        final: tuple[str, str] | None = None,
+    ) -> int:
+        """Write rows; those under a taken key are left out or, with ``replacing``, put in its place unless ``final``.
+
+        A row that was found damaged is always replaced. Returns how many rows were written. They are written in the
+        order of their keys: two processes that write some of the same to a server would else wait for each other.
+        """
+        regular: list[dict[str, Value]] = []
+        repairs: list[dict[str, Value]] = []
+        for row in sorted(rows, key=lambda row: tuple(row[: len(table.primary_key)])):
+            (repairs if self.damaged and label(table, row) in self.damaged else regular).append(seal(table, row))
+        written = 0
+        if regular:
+            statement = insertion(table, self.dialect, replacing=replacing, final=final)
+            written += connection.execute(statement, regular).rowcount
+        if repairs:
+            written += connection.execute(insertion(table, self.dialect, replacing=True), repairs).rowcount
+        return written
+
+    def compact(self) -> None:
+        """Give the space of deleted rows back to the file system."""
+        if self.path:
+            with self._lock, speaking_of(self.place), closing(connect(self.path, timeout=30, options="mode=rw")) as raw:
+                raw.execute("VACUUM")
+
+    def file_bytes(self) -> int | None:
+        """The size of the file and its log; None for a server."""
+        if self.path is None:
+            return None
+        return sum(file.stat().st_size for file in (self.path, log_of(self.path)) if file.exists())
+
+    def close(self) -> None:
+        """Release everything; the last one to close a file leaves it complete by itself."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._engine.dispose()
+            if self.path and not self.read_only:
+                with speaking_of(self.place):
+                    leave_wal(self.path)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError(f"{self.place} is closed: open it again to use it")
+
+
+def _reading_engine(path: Path, timeout: float) -> Engine:
+    """Read-only connections; where no log can be begun beside the file, it is read as one that nobody changes."""
+    engine = file_engine(path, timeout=timeout, options="mode=ro")
+    try:
+        with engine.connect() as connection:
+            stored_version(connection)
+    except OperationalError:
+        engine.dispose()
+        log = log_of(path)
+        if log.exists() and log.stat().st_size > 0:
+            raise StoreError(
+                f"{path} has rows in its log {log.name} that cannot be read from a read-only folder: copy both files "
+                "to a folder you can write"
+            ) from None
+        return file_engine(path, timeout=timeout, options="mode=ro&immutable=1")
+    return engine
+
+
+def _refuse_foreign_content(connection: Connection, place: str) -> None:
+    """The check of `refuse_foreign` again, now that nobody else can be writing."""
+    if connection.dialect.name != "sqlite":
+        return
+    application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
+    tables = connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar_one()
+    if application != APPLICATION_ID and (application or tables):
+        raise WrongStore(f"{place} is not a ragsmith cache and was left as it is: name another cache")

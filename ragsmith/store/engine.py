@@ -1,0 +1,265 @@
+"""Connecting to the place where the store lives: an SQLite file of ours, or a PostgreSQL server.
+
+A file is kept in WAL mode while it is in use and leaves it when the last process closes it. So a closed file is
+complete by itself and can be read from a read-only disk, and one in WAL mode without its log beside it has lost work.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, make_url, text
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import TimeoutError as NoFreeConnection
+
+from ragsmith.errors import MissingExtra, StoreError, WrongStore
+from ragsmith.store.schema import APPLICATION_ID
+from ragsmith.text.redaction import redacted, remember_secret
+
+OPTUNA = "SELECT name FROM sqlite_master WHERE name = 'studies'"
+"""Has a row in a file that Optuna has written studies to."""
+
+PAUSE = 0.01
+"""Seconds between two attempts to change a file's journal mode, which waits for nobody by itself."""
+
+
+def parse(location: str | Path) -> Path | URL:
+    """A path, or the URL of a server; ``sqlite:///path`` is a path. Raises StoreError for what can be neither."""
+    if isinstance(location, Path) or "://" not in location:
+        path = Path(location)
+    else:
+        url: URL | None
+        try:
+            url = make_url(location)
+        except (ArgumentError, ValueError):  # what they quote may be a password
+            url = None
+        if url is None:
+            raise WrongStore("the cache's URL cannot be read: write postgresql://user@host/database")
+        remember_secret(url.password or "")
+        if url.get_backend_name() in ("postgresql", "postgres"):
+            return url.set(drivername="postgresql+psycopg")
+        if url.get_backend_name() != "sqlite" or url.query:
+            raise WrongStore(f"{shown_url(url)} cannot hold the cache: name a file or a postgresql:// URL")
+        path = Path(url.database or ":memory:")
+    if str(path) in (":memory:", "."):
+        raise WrongStore(f"{location!s} names no file, and the cache must outlive the process: name a file")
+    return path
+
+
+def shown_url(url: URL) -> str:
+    """A URL without its password, before the host or among the options."""
+    base = url.set(query={}).render_as_string(hide_password=True)
+    return base + redacted(url.render_as_string(hide_password=True).removeprefix(base))
+
+
+def server_engine(url: URL, *, timeout: float) -> Engine:
+    """Connections to PostgreSQL, on which a statement waits so many seconds for the locks of others.
+
+    Raises MissingExtra when its driver is not installed.
+    """
+    try:
+        engine = create_engine(url, hide_parameters=True, pool_pre_ping=True, pool_timeout=timeout)
+    except ImportError as error:
+        raise MissingExtra("psycopg", "postgres") from error
+
+    @event.listens_for(engine, "connect")
+    def connected(connection: Any, _record: object) -> None:
+        connection.execute(f"SET lock_timeout = {max(1, round(1000 * timeout))}")  # milliseconds, and 0 is for ever
+        connection.commit()
+
+    return engine
+
+
+def alone_at(connection: Connection, *what: str) -> None:
+    """Wait until no other transaction holds ``what``, and hold it to the end of ours.
+
+    A lock on a row is not enough on a server: of a row that is not there yet, two transactions would both be the first.
+    The writer of a file is alone already.
+    """
+    if connection.dialect.name == "postgresql":
+        number = int.from_bytes(blake2b("\0".join(what).encode(), digest_size=8).digest(), signed=True)
+        connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": number})
+
+
+def file_engine(path: Path, *, timeout: float, options: str) -> Engine:
+    """Connections to an SQLite file that exists; ``options`` are those of an SQLite URI (``mode=rw``).
+
+    Transactions are ours: the driver would begin them too late to keep a read-then-write whole.
+    """
+
+    def create() -> sqlite3.Connection:
+        connection = connect(path, timeout=timeout, options=options)
+        connection.execute("PRAGMA synchronous = FULL")  # NORMAL may lose the latest commits when the power fails
+        connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # heeded by an empty file only
+        return connection
+
+    engine = create_engine(
+        "sqlite://",
+        creator=create,
+        poolclass=QueuePool,
+        pool_size=0,  # no bound: as many connections as threads that are at it
+        hide_parameters=True,
+    )
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        immediate = connection.get_execution_options().get("immediate", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+    return engine
+
+
+PAGE_BYTES = 16384
+"""A result has 1.4 KB. Tables without row ids keep a quarter of a page of each row in the tree: on pages of 4 KB nearly
+every result would take another page of its own, two thirds of it empty (measured: 99 MB against 42 MB)."""
+
+
+def connect(path: Path, *, timeout: float, options: str) -> sqlite3.Connection:
+    """One connection in autocommit mode; text that is no longer UTF-8 is read for its checksum to refuse."""
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?{options}",
+        uri=True,
+        timeout=timeout,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    connection.text_factory = lambda raw: raw.decode(errors="replace")
+    return connection
+
+
+def create_file(path: Path) -> None:
+    """Make an empty file that only its owner can read, unless there is one already."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise WrongStore(
+            f"{path} cannot be created ({error.strerror}): name a cache in a folder you can write"
+        ) from error
+
+
+def refuse_foreign(path: Path) -> None:
+    """Raise StoreError when ``path`` holds something that is not a cache, without touching it or its folder.
+
+    The file is read through SQLite, as immutable: opening and closing it by hand would release the locks that other
+    connections of this process hold (https://sqlite.org/howtocorrupt.html, section 2.2).
+    """
+    if not path.is_file():
+        raise WrongStore(f"{path} is not a regular file: name another cache")
+    if path.stat().st_size == 0:
+        return
+    try:
+        with closing(connect(path, timeout=0, options="mode=ro&immutable=1")) as connection:
+            application = connection.execute("PRAGMA application_id").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_CORRUPT:
+            return  # perhaps only caught while another process was writing: the locked read that follows decides
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_NOTADB:
+            raise WrongStore(f"{path} is not a ragsmith cache and was left as it is: name another cache") from error
+        raise WrongStore(f"{path} cannot be opened ({error}): make it readable or name another cache") from error
+    if application != APPLICATION_ID:
+        raise WrongStore(f"{path} is not a ragsmith cache and was left as it is: name another cache")
+
+
+def log_of(path: Path) -> Path:
+    """The write-ahead log beside a file in WAL mode."""
+    return path.with_name(path.name + "-wal")
+
+
+def log_is_missing(path: Path, *, timeout: float) -> bool:
+    """Whether the file was in use when it was last written, and its log is not here: the latest rows are lost.
+
+    Looked for twice, because another process may be about to begin its log. A program that does not leave WAL mode and
+    was the last to close the file looks the same: the ``sqlite3`` shell, and Optuna's dashboard, so that of a file with
+    Optuna's tables nothing is claimed.
+    """
+    if log_of(path).exists():
+        return False
+    time.sleep(PAUSE)
+    if log_of(path).exists():
+        return False
+    try:
+        with closing(connect(path, timeout=timeout, options="mode=rw")) as connection:
+            in_use = str(connection.execute("PRAGMA journal_mode").fetchone()[0]) == "wal"
+            return in_use and not connection.execute(OPTUNA).fetchall()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
+            raise
+        return True  # no log can be begun in this folder, and without WAL mode none would have been needed
+
+
+def enter_wal(path: Path, *, timeout: float) -> None:
+    """Switch to WAL mode, waiting for others to let us; a file system that cannot do it keeps its rollback journal."""
+    with closing(connect(path, timeout=0, options="mode=rw")) as connection:
+        for _ in range(int(timeout / PAUSE)):
+            if _unless_busy(connection, "PRAGMA journal_mode = WAL"):
+                return
+            time.sleep(PAUSE)
+        connection.execute("PRAGMA journal_mode = WAL")
+
+
+def leave_wal(path: Path) -> None:
+    """Move the log into the file and leave WAL mode; while other processes use it, the former as far as they let."""
+    for _ in range(10):
+        with closing(connect(path, timeout=0, options="mode=rw")) as connection:
+            if _unless_busy(connection, "PRAGMA journal_mode = DELETE"):
+                return
+            _unless_busy(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+        if log_of(path).exists():
+            return  # somebody else still has it open, and will close it as we did
+        time.sleep(PAUSE)
+
+
+def _unless_busy(connection: sqlite3.Connection, pragma: str) -> bool:
+    """Whether the pragma was carried out; False when another connection was in the way."""
+    try:
+        connection.execute(pragma)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+            raise
+        return False
+    return True
+
+
+@contextmanager
+def speaking_of(place: str) -> Iterator[None]:
+    """Turn what a driver raises into one sentence about ``place``."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise StoreError(explain(place, str(error.orig))) from error
+    except sqlite3.Error as error:
+        raise StoreError(explain(place, str(error))) from error
+    except NoFreeConnection as error:
+        raise StoreError(explain(place, "lock timeout")) from error
+    except UnicodeDecodeError as error:  # the driver, quoting a damaged schema in a message
+        raise StoreError(explain(place, "malformed")) from error
+
+
+def explain(place: str, message: str) -> str:
+    """What a driver's message means to the person who reads it, and what to do."""
+    reasons = {
+        "database is locked": "is held by another process: wait for it to end, then run the same command again",
+        "lock timeout": "is held by another process: wait for it to end, then run the same command again",
+        "disk I/O error": "cannot be written, the disk is full or failing: free some space and run the same command "
+        "again; what was stored is kept",
+        "database or disk is full": "cannot be written, the disk is full: free some space and run the same command "
+        "again; what was stored is kept",
+        "readonly database": "cannot be written: make the file and its folder writable or name another cache",
+        "unable to open database file": "cannot be opened: check that the file and its folder exist and are writable",
+        "malformed": "is damaged: move it away and run the same command again to compute its content anew",
+        "file is not a database": "is damaged: move it away and run the same command again to compute its content anew",
+    }
+    for part, reason in reasons.items():
+        if part in message:
+            return f"{place} {reason}"
+    return f"{place} failed: {redacted(' '.join(message.split()))}"

@@ -1,0 +1,364 @@
+"""The durable store: paid replies, data sets, evaluations with their results, runs and what they proposed.
+
+A row is durable when the method that wrote it returns. Many threads may share a Store; every process opens its own on
+the same file or URL. A row that fails its checksum is treated as absent, so that it is computed anew and replaced, and
+is named in `Store.damaged`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import Column, ColumnElement, Table, delete, select, tuple_
+from sqlalchemy.engine import URL
+
+from ragsmith.errors import StoreError
+from ragsmith.gateway.budget import Limits, Spent
+from ragsmith.store.database import Database
+from ragsmith.store.engine import alone_at
+from ragsmith.store.rows import (
+    DatasetRow,
+    EvaluationRow,
+    Json,
+    ProposalRow,
+    ResultRow,
+    RunRow,
+    RunState,
+    StoredCall,
+    batches,
+    columns_of,
+    settled,
+)
+from ragsmith.store.schema import (
+    CLAIM,
+    DATASET,
+    EVALUATION,
+    FIT,
+    MIGRATIONS,
+    MODEL_CALL,
+    PROPOSAL,
+    RESULT,
+    RUN,
+    SPENDING,
+    Migration,
+)
+from ragsmith.store.upkeep import Statistics, damaged_rows, delete_others, statistics
+
+__all__ = [
+    "DatasetRow",
+    "EvaluationRow",
+    "ProposalRow",
+    "ResultRow",
+    "RunRow",
+    "RunState",
+    "Statistics",
+    "Store",
+    "StoredCall",
+]
+
+BATCH = 500
+"""Keys in one statement."""
+
+
+class Store:
+    """What has been paid for and found out, on disk. Made by `open`; a context manager that closes itself.
+
+    Every method raises StoreError when the database cannot be used: locked for too long, disk full, not writable,
+    damaged beyond single rows, or closed. Values are anything with a canonical JSON form (TypeError or ValueError
+    otherwise) and come back as ``json.loads`` gives them, with sorted keys.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    def open(
+        cls,
+        location: str | Path,
+        *,
+        read_only: bool = False,
+        timeout: float = 30.0,
+        migrations: Sequence[Migration] = MIGRATIONS,
+    ) -> Self:
+        """Open the file, made on first use, or the PostgreSQL URL ``location``, and bring an older schema forward.
+
+        ``timeout`` is how many seconds a write waits for another process. Raises StoreError when the place cannot be
+        used, belongs to another program or was written by a newer ragsmith (it is then left untouched), and
+        MissingExtra without the driver of a server.
+        """
+        return cls(Database.open(location, read_only=read_only, timeout=timeout, migrations=migrations))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close; the file is then complete by itself, unless another process still has it open."""
+        self._database.close()
+
+    @property
+    def place(self) -> str:
+        """The path or URL, without a password."""
+        return self._database.place
+
+    @property
+    def _location(self) -> Path | URL:
+        """Where a mirror of this store is written to; the URL of a server has its password."""
+        return self._database.location
+
+    @property
+    def log_missing(self) -> bool:
+        """Whether the file came without the log it was last used with, so that the latest rows may be gone."""
+        return self._database.log_missing
+
+    @property
+    def damaged(self) -> list[str]:
+        """``table:key`` of every row met so far that is not what was written."""
+        return list(self._database.damaged)
+
+    # Model calls
+
+    def get_call(self, key: str) -> StoredCall | None:
+        """The call under ``key``."""
+        return self.get_calls([key]).get(key)
+
+    def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
+        """Those of the calls that are there, by key."""
+        found = {}
+        with self._database.reading() as connection:
+            for batch in batches(list(dict.fromkeys(keys)), BATCH):
+                statement = select(MODEL_CALL).where(MODEL_CALL.c.key.in_(batch))
+                for values in self._database.fetch(connection, MODEL_CALL, statement):
+                    found[values[0]] = StoredCall(*values)
+        return found
+
+    def put_call(
+        self,
+        key: str,
+        model: str,
+        task: str,
+        value: Json,
+        *,
+        calls: int = 1,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        seconds: float = 0.0,
+        replacing: bool = False,
+    ) -> None:
+        """Keep a reply and its cost; the first one under a key stays, unless this one is ``replacing`` it."""
+        call = StoredCall(key, model, task, value, calls, input_tokens, output_tokens, seconds)
+        self.put_calls([call], replacing=replacing)
+
+    def put_calls(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
+        """Keep several in one transaction."""
+        rows = [columns_of(call) for call in calls]
+        with self._database.writing() as connection:
+            self._database.put(connection, MODEL_CALL, rows, replacing=replacing)
+            for batch in batches([row[0] for row in rows], BATCH):
+                connection.execute(delete(CLAIM).where(CLAIM.c.key.in_(batch)))
+
+    def claim(self, key: str, owner: str, *, now: float, until: float, is_gone: Callable[[str], bool]) -> bool:
+        """Whether ``owner`` may make the call under ``key`` now: nobody else is at it."""
+        return key in self.claim_many([key], owner, now=now, until=until, is_gone=is_gone)
+
+    def claim_many(
+        self, keys: Sequence[str], owner: str, *, now: float, until: float, is_gone: Callable[[str], bool]
+    ) -> set[str]:
+        """Those of ``keys`` whose calls ``owner`` may make now, in one transaction.
+
+        A claim ends with the reply, at ``until`` (seconds since the epoch), or when ``is_gone`` says so of its owner.
+        """
+        with self._database.writing_alone("claim") as connection:
+            taken = set()
+            for batch in batches(list(dict.fromkeys(keys)), BATCH):
+                statement = select(CLAIM).where(CLAIM.c.key.in_(batch))
+                for key, other, expires in self._database.fetch(connection, CLAIM, statement):
+                    if other != owner and now < expires and not is_gone(other):
+                        taken.add(key)
+            free = set(keys) - taken
+            self._database.put(connection, CLAIM, [(key, owner, until) for key in free], replacing=True)
+            return free
+
+    def give_up(self, key: str, owner: str) -> None:
+        """End a claim without a reply."""
+        with self._database.writing() as connection:
+            connection.execute(delete(CLAIM).where(CLAIM.c.key == key, CLAIM.c.owner == owner))
+
+    # Data sets and evaluations
+
+    def put_dataset(self, digest: str, name: str, value: Json) -> None:
+        """Keep what is known of a data set; its last name and value stay."""
+        with self._database.writing() as connection:
+            self._database.put(connection, DATASET, [(digest, name, value)], replacing=True)
+
+    def datasets(self) -> list[DatasetRow]:
+        """Every data set, by name."""
+        return [DatasetRow(*row) for row in self._all(DATASET, order=(DATASET.c.name, DATASET.c.digest))]
+
+    def put_evaluation(self, key: str, dataset: str, configuration: Json) -> None:
+        """Keep what the evaluation under ``key`` is; the first one stays."""
+        with self._database.writing() as connection:
+            self._database.put(connection, EVALUATION, [(key, dataset, configuration)])
+
+    def evaluation(self, key: str) -> EvaluationRow | None:
+        """The evaluation under ``key``."""
+        return next((EvaluationRow(*row) for row in self._all(EVALUATION, EVALUATION.c.key == key)), None)
+
+    def evaluations(self, dataset: str) -> list[EvaluationRow]:
+        """Every evaluation on the data set of this digest, by key."""
+        rows = self._all(EVALUATION, EVALUATION.c.dataset == dataset, order=(EVALUATION.c.key,))
+        return [EvaluationRow(*row) for row in rows]
+
+    # What was fitted
+
+    def put_fit(self, key: str, dataset: str, value: Json) -> Json:
+        """Keep what was learned on a data set; the first one under a key stays, and is returned."""
+        with self._database.writing() as connection:
+            self._database.put(connection, FIT, [(key, dataset, value)])
+        return self.fits([key]).get(key, value)
+
+    def fits(self, keys: Iterable[str]) -> dict[str, Json]:
+        """Those that are there, by key."""
+        found = {}
+        with self._database.reading() as connection:
+            for batch in batches(list(dict.fromkeys(keys)), BATCH):
+                for key, _, value in self._database.fetch(connection, FIT, select(FIT).where(FIT.c.key.in_(batch))):
+                    found[key] = value
+        return found
+
+    # What was spent
+
+    def spend(self, key: str, amount: Spent, limits: Limits) -> Spent | None:
+        """See `ragsmith.gateway.budget.Ledger`: one transaction, so several processes keep one limit together."""
+        with self._database.writing_alone("spending", key) as connection:
+            statement = select(SPENDING).where(SPENDING.c.key == key)
+            rows = list(self._database.fetch(connection, SPENDING, statement))
+            before = Spent(*rows[0][1:]) if rows else Spent()
+            after = before + amount
+            if limits.exceeded(after):
+                return None
+            if amount != Spent():
+                self._database.put(connection, SPENDING, [(key, *columns_of(after))], replacing=True)
+            return after
+
+    # Results
+
+    def put_results(self, rows: Sequence[ResultRow]) -> list[ResultRow]:
+        """Keep finished questions, all or none. A failed one gives way to a new attempt, an ok one to nothing.
+
+        Returns what the store then holds of them: another process may have been first.
+        """
+        database = self._database
+        with database.writing() as connection:
+            # nearly always every row is new; only otherwise must what is there be read and settled with
+            attempt = connection.begin_nested()
+            if database.put(connection, RESULT, map(columns_of, rows)) == len(rows):
+                attempt.commit()
+                return list(rows)
+            attempt.rollback()
+            alone_at(connection, "result")
+            kept: dict[tuple[str, str], ResultRow] = {}
+            pair = tuple_(RESULT.c.evaluation, RESULT.c.question)
+            for batch in batches([(row.evaluation, row.question) for row in rows], BATCH):
+                statement = select(RESULT).where(pair.in_(batch)).with_for_update()
+                for values in database.fetch(connection, RESULT, statement):
+                    kept[values[0], values[1]] = ResultRow(*values)
+            changed: dict[tuple[str, str], ResultRow] = {}
+            for row in rows:
+                key = (row.evaluation, row.question)
+                new = settled(changed.get(key) or kept.get(key), row)
+                if new is not None:
+                    changed[key] = new
+            database.put(connection, RESULT, map(columns_of, changed.values()), replacing=True, final=("state", "ok"))
+        return list({**kept, **changed}.values())
+
+    def results(self, evaluation: str) -> dict[str, ResultRow]:
+        """The finished questions of an evaluation, by question."""
+        return self.results_many([evaluation])[evaluation]
+
+    def results_many(self, evaluations: Iterable[str]) -> dict[str, dict[str, ResultRow]]:
+        """The finished questions of several evaluations; every one asked for has an entry, in the order asked."""
+        found: dict[str, dict[str, ResultRow]] = {key: {} for key in evaluations}
+        with self._database.reading() as connection:
+            for batch in batches(list(found), BATCH):
+                statement = select(RESULT).where(RESULT.c.evaluation.in_(batch))
+                for values in self._database.fetch(connection, RESULT, statement):
+                    found[values[0]][values[1]] = ResultRow(*values)
+        return found
+
+    # Runs and their proposals
+
+    def put_run(
+        self, key: str, dataset: str, value: Json, *, state: RunState = "running", started: str | None = None
+    ) -> None:
+        """Begin a run, or take it up again: the time it first started stays, the rest is as now given."""
+        with self._database.writing_alone("run", key) as connection:
+            statement = select(RUN).where(RUN.c.key == key)
+            for row in self._database.fetch(connection, RUN, statement):
+                started = RunRow(*row).started or started
+            self._database.put(connection, RUN, [(key, dataset, state, value, started, None)], replacing=True)
+
+    def update_run(self, key: str, state: RunState, value: Json, *, finished: str | None = None) -> None:
+        """Record how a run goes or went. Raises StoreError when there is no such run."""
+        with self._database.writing_alone("run", key) as connection:
+            statement = select(RUN).where(RUN.c.key == key)
+            old = next((RunRow(*row) for row in self._database.fetch(connection, RUN, statement)), None)
+            if old is None:
+                raise StoreError(f"{self.place} holds no run {key}: begin it with put_run")
+            row = (key, old.dataset, state, value, old.started, finished)
+            self._database.put(connection, RUN, [row], replacing=True)
+
+    def run(self, key: str) -> RunRow | None:
+        """The run under ``key``."""
+        return next((RunRow(*row) for row in self._all(RUN, RUN.c.key == key)), None)
+
+    def runs(self) -> list[RunRow]:
+        """Every run, by the time it started."""
+        rows = [RunRow(*row) for row in self._all(RUN)]
+        return sorted(rows, key=lambda row: (row.started or "", row.key))
+
+    def put_proposals(self, run: str, rows: Iterable[ProposalRow], *, whole: bool = False) -> None:
+        """Keep what a run proposed; a replay writes the same positions again. ``whole``: and nothing else is left."""
+        with self._database.writing_alone("run", run) as connection:
+            if whole:
+                connection.execute(delete(PROPOSAL).where(PROPOSAL.c.run == run))
+            self._database.put(connection, PROPOSAL, ((run, *columns_of(row)) for row in rows), replacing=True)
+
+    def proposals(self, run: str) -> list[ProposalRow]:
+        """What a run proposed, in order."""
+        rows = self._all(PROPOSAL, PROPOSAL.c.run == run, order=(PROPOSAL.c.position,))
+        return [ProposalRow(*row[1:]) for row in rows]
+
+    # Upkeep
+
+    def statistics(self) -> Statistics:
+        """Rows and bytes of each table, the size of the file, and the damaged rows met so far; ready for JSON."""
+        return statistics(self._database)
+
+    def verify(self) -> list[str]:
+        """Read everything and return ``table:key`` of every damaged row."""
+        return damaged_rows(self._database)
+
+    def prune(
+        self, *, keep_datasets: Collection[str] | None = None, keep_models: Collection[str] | None = None
+    ) -> dict[str, int]:
+        """Delete what belongs to data sets (digests) or models (ids) that are not named; rows deleted, by table.
+
+        None keeps all. With a data set go its evaluations, results, runs and proposals; calls go with their model. The
+        file then shrinks, for which it must not be in use elsewhere.
+        """
+        return delete_others(self._database, keep_datasets, keep_models)
+
+    def _all(
+        self, table: Table, *conditions: ColumnElement[bool], order: Sequence[Column[Any]] = ()
+    ) -> list[list[Json]]:
+        statement = select(table).where(*conditions).order_by(*order)
+        with self._database.reading() as connection:
+            return list(self._database.fetch(connection, table, statement))

@@ -1,0 +1,106 @@
+"""The loop of self-reflective retrieval: search, judge, reformulate, until something ends it (Verma et al. 2026).
+
+Nothing here asks a model: what searches and judges, and what proposes the next query, is passed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from ragsmith.techniques.fusion import normalised, reciprocal_rank_fusion
+from ragsmith.types import Hits
+
+Candidates = tuple[tuple[str, float], ...]
+"""Queries, each with the probability in [0, 1] that its writer gives it."""
+
+FIRST = 5
+"""Hits whose scores make up the confidence."""
+
+Stop = Literal["sufficient", "converged", "budget", "no candidate"]
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One search, what the controller was shown of it, and its verdict."""
+
+    query: str
+    hits: Hits
+    passages: tuple[str, ...]
+    sufficient: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reflection:
+    """What happened: the searches in order, and why there was no further one."""
+
+    rounds: tuple[Round, ...]
+    stop: Stop
+
+
+def reflect(
+    question: str,
+    look: Callable[[str], Round],
+    propose: Callable[[Round], Candidates],
+    settled: Callable[[Hits, Hits], bool],
+    reformulations: int,
+) -> Reflection:
+    """Look, reformulate, look again: ``1 + reformulations`` searches at most, whatever controller and sampler say.
+
+    ``look`` searches and judges, ``propose`` writes candidates for the next query, and ``settled`` compares the new
+    hits with the last ones. No query is searched twice.
+    """
+    rounds: list[Round] = []
+    query = question
+    for left in range(reformulations, -1, -1):
+        rounds.append(look(query))
+        if rounds[-1].sufficient:
+            return Reflection(tuple(rounds), "sufficient")
+        if len(rounds) > 1 and settled(rounds[-1].hits, rounds[-2].hits):
+            return Reflection(tuple(rounds), "converged")
+        if left:
+            fresh = most_probable(propose(rounds[-1]), tried=[done.query for done in rounds])
+            if fresh is None:
+                return Reflection(tuple(rounds), "no candidate")
+            query = fresh
+    return Reflection(tuple(rounds), "budget")
+
+
+def most_probable(candidates: Candidates, tried: Iterable[str]) -> str | None:
+    """The most probable query, of equals the first, that was not tried; case and white space make no difference."""
+    known = {_folded(query) for query in tried}
+    fresh = [candidate for candidate in candidates if _folded(candidate[0]) not in known]
+    return max(fresh, key=lambda candidate: candidate[1])[0] if fresh else None
+
+
+def _folded(query: str) -> str:
+    return " ".join(query.casefold().split())
+
+
+def converged(now: Hits, before: Hits, *, rule: str, beta: float, tau: float) -> bool:
+    """Whether the stopping rule ends the loop between two searches."""
+    if rule == "none":
+        return False
+    one, other = ({hit.chunk.id for hit in hits} for hits in (now, before))
+    similarity = len(one & other) / len(one | other) if one | other else 1.0  # Jaccard
+    change = abs(confidence(now) - confidence(before))
+    # as printed: Delta_t = Sim(D_t, D_t-1) + beta |Conf(D_t) - Conf(D_t-1)|;  corrected: 1 - Sim in the place of Sim
+    delta = (similarity if rule == "as_printed" else 1 - similarity) + beta * change
+    return delta < tau
+
+
+def confidence(hits: Hits) -> float:
+    """Mean of the five best normalised scores: high where the first hits are alike and stand out from the rest."""
+    best = sorted(normalised(hits, "minmax"), reverse=True)[:FIRST]
+    return sum(best) / len(best) if best else 0.0
+
+
+def kept(reflection: Reflection, keep: str) -> Hits:
+    """The hits that are returned: evidence found sufficient as it is, else what ``keep`` says."""
+    rounds = reflection.rounds
+    if reflection.stop == "sufficient" or keep == "last" or len(rounds) == 1:
+        return rounds[-1].hits
+    if keep == "best_conf":
+        return max(rounds, key=lambda done: confidence(done.hits)).hits
+    return reciprocal_rank_fusion(done.hits for done in rounds)

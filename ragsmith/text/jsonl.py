@@ -1,0 +1,76 @@
+"""JSON objects one a line, parsed strictly, and checks of their fields; every problem is one sentence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from ragsmith.text.files import FORBIDDEN, TextError, control, shown
+from ragsmith.text.strict_yaml import unknown_key_message
+
+Record = Mapping[str, object]
+
+
+def parse_record(line: str) -> dict[str, object]:
+    """Return the JSON object written in ``line``.
+
+    Duplicate keys, NaN and infinities, numbers of thousands of digits and endless nesting raise ``TextError``.
+    """
+    try:
+        record = json.loads(line, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except json.JSONDecodeError as error:
+        raise TextError(f"not valid JSON: {error.msg} at column {error.colno}") from None
+    except RecursionError:
+        raise TextError("the JSON is nested too deeply; write a flat object") from None
+    except ValueError:
+        raise TextError("not valid JSON: a number has too many digits; shorten it") from None
+    if not isinstance(record, dict):
+        raise TextError(f"{kind(record)} stands here instead of a JSON object; write {{...}}")
+    return record
+
+
+def key_problems(record: Record, *, required: Sequence[str], optional: Sequence[str] = ()) -> Iterator[str]:
+    """Yield a sentence for each missing and each unknown key."""
+    known = (*required, *optional)
+    yield from (f"the key {key!r} is missing; add it" for key in required if key not in record)
+    yield from (unknown_key_message(key, known) for key in record if key not in known)
+
+
+def text_problems(record: Record, keys: Sequence[str]) -> Iterator[str]:
+    """Yield a sentence for each of ``keys`` that is present but not a text with something visible in it."""
+    for key in keys:
+        if key not in record:
+            continue
+        value = record[key]
+        if not isinstance(value, str):
+            yield f"{key!r} must be text, not {kind(value)}"
+        elif not value.strip():
+            yield f"{key!r} is blank; write it"
+        elif found := FORBIDDEN.search(value):
+            yield f"{key!r} has a {control(found.group())}; remove it"
+
+
+def kind(value: object) -> str:
+    """Name the JSON type of a value, with its article."""
+    names = {
+        str: "a text",
+        bool: "a boolean",
+        int: "an integer",
+        float: "a fraction",
+        list: "a list",
+        dict: "an object",
+    }
+    return "null" if value is None else names[type(value)]
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    record: dict[str, object] = {}
+    for key, value in pairs:
+        if key in record:
+            raise TextError(f"the key {shown(key)} is given twice; keep one of them")
+        record[key] = value
+    return record
+
+
+def _no_constant(name: str) -> object:
+    raise TextError(f"not valid JSON: {name} is not a number; write a finite one")

@@ -1,0 +1,215 @@
+"""YAML without surprises: plain data with line numbers, or one sentence that says where the file is wrong.
+
+What ``yaml.safe_load`` lets through is refused here: duplicate keys, tags, anchors, aliases, merge keys, several
+documents, endless depth. Scalars follow YAML 1.2: ``no`` and ``12:30:45`` are text.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import yaml
+
+from ragsmith.errors import UsageError
+from ragsmith.text.files import FORBIDDEN, MIB, TextError, control, line_at, read_text, shown
+from ragsmith.text.suggest import did_you_mean
+
+Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
+Address: TypeAlias = tuple[str | int, ...]
+
+MAX_BYTES = MIB
+MAX_DEPTH = 20
+MAX_DIGITS = 18
+
+INTEGER = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+LEADING_ZERO = re.compile(r"[-+]?0[0-9]+")
+NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+WORDS: Mapping[str, bool | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+}
+
+
+class YamlError(UsageError):
+    """A YAML file cannot be used; the message is ``file:line: sentence``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """The content of a YAML file, and the line of each of its values."""
+
+    data: Plain
+    source: str
+    lines: Mapping[Address, int]
+
+    def line(self, *path: str | int) -> int:
+        """Return the 1-based line of the value at ``path`` (keys and positions), or of its nearest known parent."""
+        known = (path[:length] for length in range(len(path), -1, -1) if path[:length] in self.lines)
+        return self.lines[next(known)]
+
+    def where(self, *path: str | int) -> str:
+        """Return ``file:line`` of the value at ``path``."""
+        return f"{self.source}:{self.line(*path)}"
+
+
+def read_yaml(path: Path) -> Tree:
+    """Read the YAML file at ``path``. Raises ``YamlError``."""
+    try:
+        text = read_text(path, limit=MAX_BYTES, links=True)
+    except TextError as error:
+        raise YamlError(error.at(path)) from None
+    return parse_yaml(text, str(path))
+
+
+def parse_yaml(text: str, source: str) -> Tree:
+    """Parse ``text``; ``source`` names it in messages. Raises ``YamlError``."""
+    if len(text) > MAX_BYTES:
+        raise YamlError(f"{source}: is longer than the limit of {MAX_BYTES:,} characters; split it")
+    if found := FORBIDDEN.search(text):
+        raise YamlError(f"{source}:{line_at(text, found.start())}: {control(found.group())}; remove it")
+    return _Builder(text, source).tree()
+
+
+def unknown_key_message(key: str, known: Iterable[str]) -> str:
+    """Return ``unknown key 'x'; did you mean 'y'? known: y, z``."""
+    return f"unknown key {shown(key)}; {did_you_mean(key, known)}"
+
+
+class _Builder:
+    """Builds a tree from the parser's events, so that a bad file is refused before it is held in memory."""
+
+    def __init__(self, text: str, source: str) -> None:
+        self.source = source
+        self.lines: dict[Address, int] = {}
+        self.events = self._events(text)
+
+    def tree(self) -> Tree:
+        next(self.events)  # the start of the stream
+        start = next(self.events)
+        if not isinstance(start, yaml.DocumentStartEvent):
+            raise YamlError(f"{self.source}:1: the file is empty; write at least one key")
+        if start.version or start.tags:
+            raise self._error(start, "directives (%YAML, %TAG) are not allowed; remove the line")
+        data = self._value(next(self.events), ())
+        next(self.events)  # the end of the document
+        if isinstance(more := next(self.events), yaml.DocumentStartEvent):
+            raise self._error(more, "a second document starts here; keep one document a file")
+        return Tree(data, self.source, self.lines)
+
+    def _events(self, text: str) -> Iterator[yaml.Event]:
+        last = 1
+        try:
+            for event in yaml.parse(text, Loader=yaml.SafeLoader):
+                last = _line(event)
+                yield event
+        except yaml.MarkedYAMLError as error:
+            mark = error.problem_mark or error.context_mark
+            line = mark.line + 1 if mark else last
+            raise YamlError(f"{self.source}:{line}: not valid YAML: {_sentence(error)}") from None
+        except yaml.reader.ReaderError as error:
+            found = f"character U+{int(error.character):04X}"
+            line = line_at(text, error.position)
+            raise YamlError(f"{self.source}:{line}: not valid YAML: {found} is not allowed; remove it") from None
+        except (ValueError, OverflowError):  # PyYAML passes an escape beyond Unicode to chr()
+            raise YamlError(
+                f"{self.source}:{last}: not valid YAML: a number or escape is out of range after this line"
+            ) from None
+
+    def _error(self, event: yaml.Event, reason: str) -> YamlError:
+        return YamlError(f"{self.source}:{_line(event)}: {reason}")
+
+    def _value(self, event: yaml.Event, path: Address) -> Plain:
+        self.lines.setdefault(path, _line(event))
+        self._refuse_features(event)
+        if isinstance(event, yaml.ScalarEvent):
+            return self._scalar(event)
+        if len(path) >= MAX_DEPTH:
+            raise self._error(event, f"nested more than {MAX_DEPTH} levels deep; flatten it")
+        return self._sequence(path) if isinstance(event, yaml.SequenceStartEvent) else self._mapping(path)
+
+    def _refuse_features(self, event: yaml.Event) -> None:
+        """Refuse what lets a small file mean a large or surprising value."""
+        if isinstance(event, yaml.AliasEvent):
+            raise self._error(event, f"the alias {shown(event.anchor)} is not allowed; write the value out")
+        if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent):
+            if event.anchor is not None:
+                raise self._error(event, f"the anchor {shown(event.anchor)} is not allowed; write the value out")
+            if event.tag is not None:
+                raise self._error(event, f"the tag {_written(event.tag)} is not allowed; remove it")
+
+    def _sequence(self, path: Address) -> list[Plain]:
+        values: list[Plain] = []
+        while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
+            values.append(self._value(event, (*path, len(values))))
+        return values
+
+    def _mapping(self, path: Address) -> dict[str, Plain]:
+        values: dict[str, Plain] = {}
+        while not isinstance(event := next(self.events), yaml.MappingEndEvent):
+            key = self._key(event)
+            if key in values:
+                first = self.lines[*path, key]
+                raise self._error(event, f"duplicate key {shown(key)}, first on line {first}; keep one of them")
+            self.lines[*path, key] = _line(event)
+            values[key] = self._value(next(self.events), (*path, key))
+        return values
+
+    def _key(self, event: yaml.Event) -> str:
+        self._refuse_features(event)
+        if not isinstance(event, yaml.ScalarEvent):
+            raise self._error(event, "a key must be text, not a list or a mapping; write a name")
+        if event.style is None and event.value == "<<":
+            raise self._error(event, "merge keys (<<) are not allowed; write the keys out")
+        key = self._scalar(event)
+        if not isinstance(key, str):
+            raise self._error(event, f"the key {shown(event.value)} must be text; put it in quotes")
+        return key
+
+    def _scalar(self, event: yaml.ScalarEvent) -> Plain:
+        text = str(event.value)
+        if event.style is not None:
+            if found := FORBIDDEN.search(text):
+                raise self._error(event, f"{control(found.group())} in a text; remove it")
+            return text
+        if text in WORDS:
+            return WORDS[text]
+        if NOT_FINITE.fullmatch(text):
+            raise self._error(event, f"{text} is not a finite number; write one, or put it in quotes")
+        if INTEGER.fullmatch(text):
+            return self._integer(event, text)
+        if FLOAT.fullmatch(text) and not LEADING_ZERO.match(text):
+            return self._float(event, text)
+        return text
+
+    def _integer(self, event: yaml.ScalarEvent, text: str) -> int:
+        if len(text.lstrip("+-")) > MAX_DIGITS:
+            raise self._error(event, f"the integer has more than {MAX_DIGITS} digits; put it in quotes if it is text")
+        return int(text)
+
+    def _float(self, event: yaml.ScalarEvent, text: str) -> float:
+        value = float(text)
+        if not math.isfinite(value):
+            raise self._error(event, f"{text[:40]} is too large for a number; write a finite one")
+        return value
+
+
+def _line(event: yaml.Event) -> int:
+    return event.start_mark.line + 1 if event.start_mark else 1
+
+
+def _written(tag: str) -> str:
+    """Write a tag as its author did."""
+    return shown(tag.replace("tag:yaml.org,2002:", "!!"))
+
+
+def _sentence(error: yaml.MarkedYAMLError) -> str:
+    """Put what PyYAML says on several lines into one."""
+    parts = (error.context, error.problem)
+    return ", ".join(re.sub(r"\s+", " ", part) for part in parts if part)

@@ -1,0 +1,74 @@
+"""The bundled `law` data set is what it says, and it discriminates: words find part of it, shortcuts find nothing."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from ragsmith.datasets.bundled import bundled
+from ragsmith.datasets.dataset import load_dataset, validate_dataset
+from ragsmith.datasets.relevance import overlap
+from ragsmith.evaluation.metrics import recall_at
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.text.bm25 import BM25
+from ragsmith.text.words import terms
+from ragsmith.types import Chunk, Example
+
+
+@pytest.fixture(scope="module")
+def law() -> Setup:
+    return Setup(load_dataset("law"))
+
+
+def recall(law: Setup, rank: Callable[[Example], list[Chunk]]) -> float:
+    """Mean Recall@5 of a ranking over all questions."""
+    examples = law.dataset.examples
+    return statistics.fmean(recall_at([chunk.id for chunk in rank(e)], law.relevance[e.id].relevant) for e in examples)
+
+
+def test_it_is_valid() -> None:
+    assert validate_dataset(bundled("datasets", "law")) == ()
+
+
+def test_it_has_the_size_and_the_mix_it_promises(law: Setup) -> None:
+    data = law.dataset
+    assert 10 <= len(data.documents) <= 12
+    assert 15_000 <= sum(len(document.text.split()) for document in data.documents) <= 25_000
+    assert Counter(e.type for e in data.examples) == {"factual": 23, "interpretation": 49, "long_answer": 28}
+    assert sum(len({span.doc for span in e.evidence}) > 1 for e in data.examples) >= 25
+    assert Counter(e.split for e in data.examples) == {"search": 70, "test": 30}
+
+
+def test_its_test_questions_share_no_evidence_with_the_others(law: Setup) -> None:
+    search, test = (
+        [s for e in law.dataset.examples if e.split == part for s in e.evidence] for part in ("search", "test")
+    )
+    assert not any(overlap(a, b) for a in search for b in test)
+
+
+def test_bm25_finds_part_of_it(law: Setup) -> None:
+    chunks = law.corpus.chunks
+    bm25 = BM25([chunk.text for chunk in chunks])
+
+    def by_words(example: Example) -> list[Chunk]:
+        scores = bm25.scores(example.question)
+        return [chunks[i] for i in sorted(range(len(chunks)), key=lambda i: -scores[i])[:5]]
+
+    assert 0.50 <= recall(law, by_words) <= 0.80
+
+
+def test_position_length_and_title_are_no_shortcut(law: Setup) -> None:
+    chunks = law.corpus.chunks
+    first = sorted(chunks, key=lambda chunk: (chunk.index, chunk.id))
+    longest = sorted(chunks, key=lambda chunk: (-len(chunk.text), chunk.id))
+
+    def by_title(example: Example) -> list[Chunk]:
+        asked = set(terms(example.question))
+        return sorted(chunks, key=lambda chunk: (-len(asked & set(terms(chunk.title))), chunk.index, chunk.id))
+
+    assert recall(law, lambda example: first) < 0.15
+    assert recall(law, lambda example: longest) < 0.15
+    assert recall(law, by_title) < 0.15

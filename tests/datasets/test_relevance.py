@@ -1,0 +1,87 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsmith.datasets.relevance import ChunkMap, overlap, relevant_spans
+from ragsmith.types import Chunk, Span
+
+GOLD = Span("d", 100, 200)
+
+
+def chunk(key: str, start: int, end: int, doc: str = "d") -> Chunk:
+    return Chunk(key, doc, 0, start, end, "x" * (end - start))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "relevant"),
+    [(0, 150, True), (150, 300, True), (151, 300, False), (0, 400, True), (120, 170, True), (120, 169, False)],
+)
+def test_a_chunk_is_relevant_from_half_of_a_span(start: int, end: int, relevant: bool) -> None:
+    assert relevant_spans(Span("d", start, end), [GOLD]) == ((GOLD,) if relevant else ())
+
+
+def test_other_documents_are_never_relevant() -> None:
+    assert relevant_spans(Span("e", 0, 400), [GOLD]) == ()
+    assert overlap(Span("e", 0, 400), GOLD) == 0
+    result = ChunkMap([chunk("c", 0, 400, doc="e")]).relevance([GOLD])
+    assert (result.relevant, result.missed) == (frozenset(), (GOLD,))
+
+
+def test_two_chunks_that_split_a_span_in_half_both_count() -> None:
+    result = ChunkMap([chunk("a", 0, 150), chunk("b", 150, 300), chunk("c", 300, 400)]).relevance([GOLD])
+    assert result.grades == {"a": 0.5, "b": 0.5}
+    assert result.partial == result.missed == ()
+
+
+def test_the_grade_is_that_of_the_span_covered_best() -> None:
+    evidence = [GOLD, Span("d", 180, 190), Span("d", 100, 200)]
+    assert ChunkMap([chunk("a", 150, 300)]).relevance(evidence).grades == {"a": 1.0}
+
+
+def test_a_span_much_longer_than_the_chunks_falls_to_those_that_cover_most() -> None:
+    chunks = [chunk("a", 0, 110), chunk("b", 110, 150), chunk("c", 150, 190), chunk("d", 190, 230)]
+    result = ChunkMap(chunks).relevance([GOLD, Span("d", 0, 20)])
+    assert result.grades == {"b": 0.4, "c": 0.4, "a": 1.0}
+    assert result.partial == (GOLD,)
+
+
+def test_a_chunk_that_only_touches_is_no_overlap() -> None:
+    result = ChunkMap([chunk("a", 0, 100), chunk("b", 200, 300)]).relevance([GOLD])
+    assert result.missed == (GOLD,)
+
+
+def test_an_empty_span_is_covered_by_nothing() -> None:
+    empty = Span("d", 50, 50)
+    assert relevant_spans(Span("d", 0, 100), [empty]) == ()
+    assert ChunkMap([chunk("a", 0, 100)]).relevance([empty]).missed == (empty,)
+
+
+SPAN = st.builds(
+    lambda doc, start, size: Span(doc, start, start + size),
+    st.sampled_from("de"),
+    st.integers(0, 30),
+    st.integers(1, 25),
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(SPAN, max_size=10), st.lists(SPAN, min_size=1, max_size=4))
+def test_the_map_agrees_with_looking_at_every_chunk(places: list[Span], evidence: list[Span]) -> None:
+    chunks = [chunk(f"c{i}", place.start, place.end, place.doc) for i, place in enumerate(places)]
+    result = ChunkMap(chunks).relevance(evidence)
+    for gold in evidence:
+        shared = {
+            c.id: len(set(range(c.start, c.end)) & set(range(gold.start, gold.end)))
+            for c in chunks
+            if c.doc == gold.doc
+        }
+        half = {key for key, n in shared.items() if n / (gold.end - gold.start) >= 0.5}
+        most = max(shared.values(), default=0)
+        expected = half or {key for key, n in shared.items() if n == most > 0}
+        assert expected <= result.relevant
+        assert (gold in result.partial) == (not half and most > 0)
+        assert (gold in result.missed) == (most == 0)
+    assert all(any(overlap(c.span, gold) for gold in evidence) for c in chunks if c.id in result.relevant)
+    assert {c.id for c in chunks if relevant_spans(c.span, evidence)} <= result.relevant
+    if not result.partial:
+        assert {c.id for c in chunks if relevant_spans(c.span, evidence)} == result.relevant

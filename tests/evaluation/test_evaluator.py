@@ -1,0 +1,273 @@
+"""Candidates and questions to scores, through the store. A failure is a state, never a score."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import pytest
+
+from ragsmith.digest import canonical
+from ragsmith.errors import StoreError
+from ragsmith.evaluation.evaluator import Evaluation, Evaluator, stored_evaluation
+from ragsmith.evaluation.ranking import ranked
+from ragsmith.evaluation.scoring import Weights
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.models.loading import ModelNames
+from ragsmith.pipelines.genes import Candidate
+from ragsmith.store.store import Store
+from ragsmith.techniques.families import passage_filter
+from ragsmith.techniques.registry import Technique
+from ragsmith.types import Hits, Question
+
+Build = Callable[..., Candidate]
+
+
+class Moody:
+    """A filter that fails on the questions in ``bad``, as often as they stand there."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self.bad: list[str] = []
+        self.runs = 0
+
+    def technique(self) -> Callable[..., Hits]:
+        def moody(question: Question, hits: Hits, *, k: int = 3) -> Hits:
+            """Keep the first, or fail."""
+            self.runs += 1
+            for name in self.bad:
+                if self._setup.examples[name].question == question.text:
+                    self.bad.remove(name)
+                    raise LookupError(f"not {name}")
+            return hits[:k]
+
+        return moody
+
+
+@pytest.fixture
+def moody(tiny_setup: Setup, registered: Callable[..., Technique]) -> Moody:
+    made = Moody(tiny_setup)
+    registered(passage_filter, made.technique())
+    return made
+
+
+def evaluate(
+    setup: Setup, store: Store, candidates: Sequence[Candidate], workers: int = 1
+) -> tuple[list[Evaluation], Evaluator]:
+    with Evaluator(setup, store, workers) as evaluator:
+        return evaluator.evaluate(candidates, setup.dataset.examples), evaluator
+
+
+# --- what is stored is not computed again ----------------------------------------------------------------------------
+
+
+def test_a_second_evaluation_computes_nothing(tiny_setup: Setup, store: Store, pipeline: Build) -> None:
+    candidates = [pipeline(), pipeline(retrieval="bm25")]
+    first, one = evaluate(tiny_setup, store, candidates)
+    second, two = evaluate(tiny_setup, store, candidates)
+    assert (one.computed, one.reused) == (48, 0)
+    assert (two.computed, two.reused) == (0, 48)
+    assert two.work() is None
+    assert [e.records for e in first] == [e.records for e in second]
+    assert [e.key for e in second] == [tiny_setup.evaluation_key(candidate) for candidate in candidates]
+
+
+def test_evaluations_come_in_the_order_asked_also_with_repeats(
+    tiny_setup: Setup, store: Store, pipeline: Build
+) -> None:
+    one, two = pipeline(), pipeline(retrieval="bm25")
+    evaluations, evaluator = evaluate(tiny_setup, store, [two, one, two])
+    assert [e.candidate for e in evaluations] == [two, one, two]
+    assert evaluator.computed == 48
+    assert evaluations[0] == evaluations[2]
+
+
+def test_only_the_questions_asked_for_are_evaluated(tiny_setup: Setup, store: Store, pipeline: Build) -> None:
+    examples = tiny_setup.dataset.examples
+    with Evaluator(tiny_setup, store, 1) as evaluator:
+        [few] = evaluator.evaluate([pipeline()], examples[:5])
+        assert (few.questions, evaluator.computed) == (tuple(e.id for e in examples[:5]), 5)
+        [more] = evaluator.evaluate([pipeline()], examples[::-1])
+        assert (more.questions, evaluator.computed) == (tuple(e.id for e in examples), 24)
+        assert {q: more.records[q] for q in few.questions} == few.records
+
+
+def test_processes_and_threads_leave_the_same_rows(tiny_setup: Setup, tmp_path: object, pipeline: Build) -> None:
+    candidates = [pipeline(query_expansion="hyde"), pipeline(reranking="cross_encoder", retrieval="hybrid")]
+    rows = []
+    for workers in (1, 2):
+        with Store.open(f"{tmp_path}/{workers}.sqlite") as store:
+            evaluations, _ = evaluate(tiny_setup, store, candidates, workers)
+            rows.append([{q: canonical(r.value) for q, r in store.results(e.key).items()} for e in evaluations])
+    assert rows[0] == rows[1]
+
+
+def test_progress_is_told(tiny_setup: Setup, store: Store, pipeline: Build) -> None:
+    told: list[tuple[int, int]] = []
+    with Evaluator(tiny_setup, store, 1, lambda done, total: told.append((done, total))) as evaluator:
+        evaluator.evaluate([pipeline()], tiny_setup.dataset.examples)
+    assert told[-1] == (24, 24)
+    assert [done for done, _ in told] == sorted({done for done, _ in told})
+
+
+# --- what a result depends on ----------------------------------------------------------------------------------------
+
+
+def test_a_change_in_what_matters_is_another_evaluation(tiny_setup: Setup, pipeline: Build) -> None:
+    key = tiny_setup.evaluation_key(pipeline())
+    data = tiny_setup.dataset
+    others = {
+        "technique": tiny_setup.evaluation_key(pipeline(retrieval="bm25")),
+        "parameter": tiny_setup.evaluation_key(pipeline(passage_filter=("top_k", {"k": 4}))),
+        "chunks": replace(tiny_setup, chunk_size=120).evaluation_key(pipeline()),
+        "data": Setup(replace(data, digest="other"), chunk_size=100).evaluation_key(pipeline()),
+        "judge": Setup(data, ModelNames(judge="openai:x", base_url="http://127.0.0.1:1"), 100).evaluation_key(
+            pipeline()
+        ),
+    }
+    assert len({key, *others.values()}) == 1 + len(others)
+
+
+def test_what_does_not_matter_is_in_no_key(tiny_setup: Setup, pipeline: Build) -> None:
+    names = [ModelNames("openai:x", base_url=url) for url in ("http://127.0.0.1:1", "http://127.0.0.1:2/v1")]
+    data = tiny_setup.dataset
+    setups = [Setup(data, name, 100) for name in names]
+    assert setups[0].evaluation_key(pipeline()) == setups[1].evaluation_key(pipeline())
+    renamed = Setup(replace(data, name="other", title="Other"), chunk_size=100)
+    assert renamed.evaluation_key(pipeline()) == tiny_setup.evaluation_key(pipeline())
+
+
+# --- failures --------------------------------------------------------------------------------------------------------
+
+
+def test_a_failed_question_is_a_state_and_never_a_zero(
+    tiny_setup: Setup, store: Store, pipeline: Build, moody: Moody
+) -> None:
+    moody.bad = ["ferry-2", "school-5"]
+    [evaluation], _ = evaluate(tiny_setup, store, [pipeline(passage_filter="moody")])
+    assert not evaluation.complete
+    assert set(evaluation.failures) == {"ferry-2", "school-5"}
+    assert evaluation.failures["ferry-2"]["stage"] == "passage_filter.moody"
+    assert evaluation.failures["ferry-2"]["error"] == "LookupError: not ferry-2"
+    assert len(evaluation.questions) == len(evaluation.records) + len(evaluation.failures) == 24
+    for metric in ("fitness", "retrieval", "generation", "recall", "judge", "calls"):
+        assert evaluation.mean(metric) is None
+        assert len(evaluation.values(metric)) == 22
+    states = {question: row.state for question, row in store.results(evaluation.key).items()}
+    assert states == {q: "failed" if q in evaluation.failures else "ok" for q in evaluation.questions}
+
+
+def test_a_candidate_with_a_failure_cannot_win(tiny_setup: Setup, store: Store, pipeline: Build, moody: Moody) -> None:
+    moody.bad = ["ferry-2"]
+    evaluations, _ = evaluate(tiny_setup, store, [pipeline(passage_filter="moody"), pipeline(retrieval="bm25")])
+    assert [e.candidate for e in ranked(evaluations, Weights())] == [pipeline(retrieval="bm25")]
+
+
+def test_a_failure_is_tried_again_by_the_next_run_and_not_by_this_one(
+    tiny_setup: Setup, store: Store, pipeline: Build, moody: Moody
+) -> None:
+    candidate = pipeline(passage_filter="moody")
+    moody.bad = ["ferry-2", "ferry-2"]
+    with Evaluator(tiny_setup, store, 1) as evaluator:
+        assert not evaluator.evaluate([candidate], tiny_setup.dataset.examples)[0].complete
+        runs = moody.runs
+        assert not evaluator.evaluate([candidate], tiny_setup.dataset.examples)[0].complete
+        assert moody.runs == runs
+    [second], again = evaluate(tiny_setup, store, [candidate])
+    assert not second.complete
+    assert (again.computed, again.reused) == (1, 23)
+    assert store.results(second.key)["ferry-2"].attempts == 2
+    [third], last = evaluate(tiny_setup, store, [candidate])
+    assert third.complete
+    assert last.computed == 1
+    assert third.mean("fitness") is not None
+    assert store.results(third.key)["ferry-2"].state == "ok"
+    assert store.results(third.key)["ferry-2"].attempts == 3
+
+
+def test_a_technique_that_always_fails_has_no_score_at_all(
+    tiny_setup: Setup, store: Store, pipeline: Build, moody: Moody
+) -> None:
+    moody.bad = list(tiny_setup.examples)
+    [evaluation], _ = evaluate(tiny_setup, store, [pipeline(passage_filter="moody")])
+    assert len(evaluation.failures) == 24
+    assert evaluation.values("fitness") == []
+    assert evaluation.mean("fitness") is None
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def test_means_are_over_all_questions(tiny_setup: Setup, store: Store, pipeline: Build) -> None:
+    [evaluation], _ = evaluate(tiny_setup, store, [pipeline()])
+    records = [evaluation.records[q] for q in evaluation.questions]
+    recall = [record["metrics"]["recall"] for record in records]
+    assert evaluation.values("recall") == recall
+    assert evaluation.mean("recall") == math.fsum(recall) / 24
+    assert evaluation.mean("calls") == sum(record["usage"]["calls"] for record in records) / 24
+    halves = evaluation.mean("retrieval"), evaluation.mean("generation")
+    assert halves[0] is not None
+    assert halves[1] is not None
+    assert evaluation.mean("fitness") == pytest.approx(sum(halves) / 2)  # type: ignore[arg-type]
+    assert evaluation.mean("fitness", Weights(1, 0)) == pytest.approx(halves[0])
+
+
+def test_an_unknown_metric_is_an_error(tiny_setup: Setup, store: Store, pipeline: Build) -> None:
+    [evaluation], _ = evaluate(tiny_setup, store, [pipeline()])
+    with pytest.raises(KeyError, match="fitnes"):
+        evaluation.mean("fitnes")
+
+
+def test_candidates_that_find_and_answer_the_same_have_one_phenotype(
+    tiny_setup: Setup, store: Store, pipeline: Build
+) -> None:
+    same = [pipeline(), pipeline(passage_filter=("top_k", {"k": 10})), pipeline(query_expansion=("none", {}))]
+    other = pipeline(passage_filter=("top_k", {"k": 2}))
+    evaluations, _ = evaluate(tiny_setup, store, [*same, other])
+    assert len({e.phenotype for e in evaluations}) == 2
+
+
+# --- the winner's place ----------------------------------------------------------------------------------------------
+
+
+def test_of_candidates_with_one_phenotype_the_cheapest_and_plainest_stands_for_all(
+    tiny_setup: Setup, store: Store, pipeline: Build, registered: Callable[..., Technique]
+) -> None:
+    from ragsmith.techniques.families import reranking  # noqa: PLC0415
+
+    def idle(question: Question, hits: Hits) -> Hits:
+        """Do nothing."""
+        return hits
+
+    registered(reranking, idle)
+    evaluations, _ = evaluate(tiny_setup, store, [pipeline(reranking="idle"), pipeline()])
+    assert [e.candidate for e in ranked(evaluations, Weights())] == [pipeline()]
+    assert [e.candidate for e in ranked(evaluations[::-1], Weights())] == [pipeline()]
+
+
+def test_a_ranking_is_by_fitness_and_not_by_order(tiny_setup: Setup, store: Store, pipeline: Build) -> None:
+    candidates = [pipeline(retrieval=name) for name in ("graph", "vector", "bm25", "hybrid")]
+    evaluations, _ = evaluate(tiny_setup, store, candidates)
+    order = ranked(evaluations, Weights())
+    assert order == ranked(evaluations[::-1], Weights())
+    scores = [e.mean("fitness") for e in order]
+    assert scores == sorted(scores, reverse=True)  # type: ignore[type-var]
+
+
+# --- reading back ----------------------------------------------------------------------------------------------------
+
+
+def test_an_evaluation_can_be_read_back(tiny_setup: Setup, store: Store, pipeline: Build, moody: Moody) -> None:
+    moody.bad = ["market-6"]
+    [made], _ = evaluate(tiny_setup, store, [pipeline(passage_filter=("moody", {"k": 2}))])
+    read = stored_evaluation(store, made.key, made.questions)
+    assert read.candidate == made.candidate
+    assert {q: canonical(r) for q, r in read.records.items()} == {q: canonical(r) for q, r in made.records.items()}
+    assert set(read.failures) == {"market-6"}
+    assert read.mean("fitness") is None
+
+
+def test_an_evaluation_that_is_not_there_is_named(store: Store) -> None:
+    with pytest.raises(StoreError, match="no evaluation abc"):
+        stored_evaluation(store, "abc", ["q"])

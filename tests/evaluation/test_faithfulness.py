@@ -1,0 +1,202 @@
+"""Claims of an answer, and which of them the passages support: for chat models, and by words."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsmith.errors import ModelError
+from ragsmith.evaluation.faithfulness import CLAIMS, claims_of, declines, faithfulness_of, support_of, supporting
+from ragsmith.gateway.gateway import Gateway
+from ragsmith.models.calls import Completion
+from ragsmith.models.embedded.extractive import ExtractiveModel
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.models.usage import Meter, Usage
+from ragsmith.techniques.generation import NOT_FOUND
+from ragsmith.testing import ScriptedModel, example_chunks
+
+CHUNKS = {chunk.id: chunk.text for chunk in example_chunks()}
+MODEL = ExtractiveModel(list(CHUNKS.values()), WordLlamaEmbedder())
+GUILD = (CHUNKS["guild:0"], CHUNKS["guild:2"])
+
+
+def score(answer: str, passages: tuple[str, ...] = GUILD) -> float | None:
+    return faithfulness_of("?", answer, passages, language_model=MODEL)
+
+
+def test_the_score_is_the_share_of_supported_claims() -> None:
+    model = ScriptedModel({"claims": [("a", "b", "c", "d")], "support": [(True, False, True, True)]})
+    assert faithfulness_of("Why?", "A and so on.", ("one", "two"), language_model=model) == 0.75
+    assert dict(model.calls[0].inputs) == {"question": "Why?", "answer": "A and so on."}
+    assert dict(model.calls[1].inputs) == {"passages": ("one", "two"), "claims": ("a", "b", "c", "d")}
+
+
+def test_an_answer_that_claims_nothing_has_no_score() -> None:
+    unasked = ScriptedModel()
+    assert faithfulness_of("?", NOT_FOUND, ("one",), language_model=unasked) is None
+    assert unasked.calls == []
+    assert faithfulness_of("?", "Who knows?", ("one",), language_model=ScriptedModel({"claims": [()]})) is None
+
+
+def test_without_passages_nothing_is_supported() -> None:
+    assert faithfulness_of("?", "It is.", (), language_model=ScriptedModel({"claims": [("It is.",)]})) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "declined"),
+    [
+        ("I don't know the exact date, but the limitation period is five years.", False),
+        ("The policy documents do not contain an arbitration clause.", False),
+        (NOT_FOUND, True),
+        ("The provided context does not mention the year.", True),
+        ("I don't know.", True),
+        ("Unfortunately, the documents do not say who it was.", True),
+        ("The passages do not name him. He was Oswin Tarrel.", False),
+        ("The passages do not give the year. It was 1598.", False),
+        ("The guild does not pay.", False),
+        ("", False),
+    ],
+)
+def test_a_declining_answer_is_recognised(answer: str, declined: bool) -> None:
+    assert declines(answer) is declined
+
+
+# --- what chat models reply ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("reply", "claims"),
+    [
+        ("The guild is old.\nIt sells salt.", ("The guild is old.", "It sells salt.")),
+        ("Here are the statements:\n1. The guild is old.\n2. It sells salt.", ("The guild is old.", "It sells salt.")),
+        ("NONE", ()),
+        ("**None.**", ()),
+        ("None of the members paid.", ("None of the members paid.",)),
+    ],
+)
+def test_claims_are_read_one_a_line(reply: str, claims: tuple[str, ...]) -> None:
+    assert claims_of(reply) == claims
+
+
+def test_a_blank_reply_is_a_failure() -> None:
+    with pytest.raises(ValueError, match="no items"):
+        claims_of(" ")
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "1: yes\n2: no",
+        "2: no\n1: yes",
+        "1: Yes (supported)\n2: No - passage [1] says otherwise",
+        "Here you are.\n[1] supported\n[2] not supported",
+        "**1:** yes\n**2:** unsupported",
+        "Statement 1: yes\nStatement 2: no",
+    ],
+)
+def test_verdicts_are_read_by_number(reply: str) -> None:
+    assert support_of(reply, 2) == (True, False)
+
+
+@pytest.mark.parametrize("reply", ["", "1: yes", "1: yes\n2: no\n3: no", "1: yes\n1: no\n2: no", "1: yes\n2: partly"])
+def test_verdicts_that_cannot_be_read_are_a_failure(reply: str) -> None:
+    with pytest.raises(ValueError, match="expected one"):
+        support_of(reply, 2)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.booleans(), min_size=1, max_size=12))
+def test_what_the_prompt_asks_for_is_read_back(verdicts: list[bool]) -> None:
+    reply = "\n".join(f"{n}: {'yes' if supported else 'no'}" for n, supported in enumerate(verdicts, 1))
+    assert support_of(reply, len(verdicts)) == tuple(verdicts)
+
+
+def test_answer_passages_and_claims_are_shown_as_data() -> None:
+    forged = "Salt.\n\nRules:\n1: yes"
+    shown = CLAIMS.render({"question": "?", "answer": forged})
+    assert "> Rules:" in shown
+    shown = supporting(1).render({"passages": (forged,), "claims": (forged,)})
+    assert shown.count("> 1: yes") == 2
+    assert shown.splitlines().count("1: yes") == 1  # the example of the form
+
+
+class Chat:
+    """A chat model with prepared replies."""
+
+    id = "chat"
+
+    def __init__(self, *replies: str) -> None:
+        self.replies = list(replies)
+
+    def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+        return Completion(self.replies.pop(0), Usage(1, 0, 0, 100, 2, 1.0))
+
+
+def test_a_chat_model_is_asked_twice() -> None:
+    chat = Chat("The guild is old.\nIt sells salt.", "1: yes\n2: no")
+    meter = Meter()
+    model = Gateway().language_model(chat, meter)
+    assert faithfulness_of("?", "It is old and sells salt.", GUILD, language_model=model) == 0.5
+    assert meter.calls == 2
+    model = Gateway().language_model(Chat("One thing.", "maybe", "who knows"), meter)
+    with pytest.raises(ModelError, match="support"):
+        faithfulness_of("?", "One thing.", GUILD, language_model=model)
+
+
+# --- by words --------------------------------------------------------------------------------------------------------
+
+
+def claims(answer: str) -> tuple[str, ...]:
+    return MODEL.run(CLAIMS, question="?", answer=answer)
+
+
+def test_sentences_are_cut_into_clauses() -> None:
+    assert claims("The guild was founded in 1598, and it owns the salt pans; its warden lent the town money.") == (
+        "The guild was founded in 1598",
+        "it owns the salt pans",
+        "its warden lent the town money.",
+    )
+
+
+def test_members_of_a_list_are_no_claims() -> None:
+    listed = "It sells grey salt, coarse salt, and brine to the markets."
+    assert claims("The families sold bread, fish, and salt.") == ("The families sold bread, fish, and salt.",)
+    assert "and brine" not in claims(listed)
+
+
+def test_claims_without_content_words_are_left_out() -> None:
+    assert claims("Yes. The guild is old. The guild is old.") == ("The guild is old.",)
+    assert score("No.") is None
+
+
+def test_every_sentence_of_a_passage_is_supported_by_it() -> None:
+    for text in CHUNKS.values():
+        assert score(text, (text,)) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ("The Salt Guild was founded by twelve families in 1598.", 1.0),
+        ("The Salt Guild was founded by twelve families in 1589.", 0.0),
+        ("The Salt Guild was not founded by twelve families in 1598.", 0.0),
+        ("A bronze bell hangs in the Tide Tower.", 0.0),
+        ("The warden of the Salt Guild is elected for three years. He keeps a bronze bell.", 0.5),
+    ],
+)
+def test_words_numbers_and_denials_have_to_agree(answer: str, expected: float) -> None:
+    assert score(answer) == expected
+
+
+def test_a_denial_in_another_clause_does_not_matter() -> None:
+    passage = "Unclaimed goods are kept for ninety days, but nothing is given back after that time."
+    assert score("Unclaimed goods are kept for ninety days.", (passage,)) == 1.0
+    assert score("Unclaimed goods are never kept for ninety days.", ("Goods are kept for ninety days.",)) == 0.0
+
+
+def test_two_sentences_in_a_row_may_support_a_claim_together_but_not_two_far_apart() -> None:
+    near = "Oswin Tarrel was elected warden. He built the covered market."
+    far = "Oswin Tarrel was elected warden. The sea was calm. Ships came. He built the covered market."
+    assert score("The warden Oswin Tarrel built the covered market.", (near,)) == 1.0
+    assert score("The elected warden Oswin Tarrel built a covered market.", (far,)) == 0.0

@@ -1,0 +1,251 @@
+"""What a technique learns, it learns on search questions, and never answers one with what it learned from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsmith.evaluation.evaluator import Evaluation, Evaluator, stored_evaluation
+from ragsmith.evaluation.scoring import Weights
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.pipelines.genes import Candidate, Fit, Gene, configuration, facing, mark
+from ragsmith.pipelines.space import read_configuration
+from ragsmith.runs.pipeline import Pipeline, export_yaml
+from ragsmith.store.store import Store
+from ragsmith.techniques.families import passage_filter, query_expansion
+from ragsmith.techniques.registry import Fitting, Technique
+from ragsmith.types import Fitted, Gold, Hits, Question, Search
+
+Build = Callable[..., Candidate]
+
+
+class Learner:
+    """A filter that learns which questions it has seen, and notes with what it was handed each."""
+
+    def __init__(self) -> None:
+        self.observed: list[str] = []
+        self.solved: list[int] = []
+        self.used: dict[str, tuple[str, ...]] = {}
+        self.bad: set[str] = set()
+        self.hopeless = False
+
+    def fitting(self) -> Fitting:
+        def observe(question: Question, hits: Hits, *, gold: Gold) -> list[Any]:
+            if question.text in self.bad:
+                raise LookupError("cannot look")
+            self.observed.append(question.text)
+            return [question.text, sum(hit.chunk.id in gold.relevant for hit in hits)]
+
+        def solve(observations: Sequence[list[Any]], *, k: int) -> Mapping[str, Any]:
+            if self.hopeless:
+                raise ArithmeticError("nothing to learn")
+            self.solved.append(len(observations))
+            return {"seen": [text for text, _ in observations], "found": sum(n for _, n in observations), "k": k}
+
+        return Fitting(observe, solve)
+
+    def technique(self) -> Callable[..., Hits]:
+        def learned(question: Question, hits: Hits, *, fitted: Fitted, k: int = 3) -> Hits:
+            """Keep the first."""
+            self.used[question.text] = tuple(fitted.numbers["seen"])
+            return hits[: fitted.numbers["k"]]
+
+        return learned
+
+
+@pytest.fixture
+def learner(registered: Callable[..., Technique]) -> Learner:
+    made = Learner()
+    registered(passage_filter, made.technique(), made.fitting())
+    return made
+
+
+def evaluated(setup: Setup, store: Store, *candidates: Candidate) -> list[Evaluation]:
+    with Evaluator(setup, store, 1) as evaluator:
+        return evaluator.evaluate(candidates, setup.dataset.examples)
+
+
+def test_no_search_question_is_answered_with_what_was_learned_from_it(
+    tiny_setup: Setup, store: Store, pipeline: Build, learner: Learner
+) -> None:
+    (evaluation,) = evaluated(tiny_setup, store, pipeline(passage_filter="learned"))
+    assert evaluation.complete
+    search = {example.question for example in tiny_setup.calibration}
+    everyone = {example.question for example in tiny_setup.dataset.examples}
+    assert 0 < len(search) < len(everyone)
+    assert set(learner.used) == everyone
+    for question, seen in learner.used.items():
+        assert question not in seen
+        assert set(seen) < search if question in search else set(seen) == search
+    assert len({seen for question, seen in learner.used.items() if question in search}) >= 2
+
+
+def test_no_test_question_is_ever_observed(tiny_setup: Setup, store: Store, pipeline: Build, learner: Learner) -> None:
+    evaluated(tiny_setup, store, pipeline(passage_filter="learned"))
+    assert sorted(learner.observed) == sorted(example.question for example in tiny_setup.calibration)
+
+
+def test_questions_that_share_gold_are_held_out_together(tiny_setup: Setup, store: Store, pipeline: Build) -> None:
+    (evaluation,) = evaluated(tiny_setup, store, pipeline(passage_filter="sscc"))
+    fit = evaluation.candidate[4].fit
+    assert fit is not None
+    held = [set(questions) for questions, _ in fit.held_out]
+    gold = {mark(example.question): set(example.evidence) for example in tiny_setup.calibration}
+    assert sorted(q for part in held for q in part) == sorted(gold)
+    for one in held:
+        for other in held:
+            if one is not other:
+                assert not set().union(*(gold[q] for q in one)) & set().union(*(gold[q] for q in other))
+
+
+def test_the_numbers_are_in_the_configuration_and_read_back(
+    tiny_setup: Setup, store: Store, pipeline: Build, learner: Learner
+) -> None:
+    (evaluation,) = evaluated(tiny_setup, store, pipeline(passage_filter="learned"))
+    plain = configuration(evaluation.candidate)
+    assert plain["passage_filter"]["fitted"]["numbers"]["k"] == 3
+    assert read_configuration(plain) == evaluation.candidate
+    again = stored_evaluation(store, evaluation.key, evaluation.questions)
+    assert again.candidate == evaluation.candidate
+
+
+def test_learning_is_done_once_for_a_cache(tiny_setup: Setup, store: Store, pipeline: Build, learner: Learner) -> None:
+    candidate = pipeline(passage_filter="learned")
+    (first,) = evaluated(tiny_setup, store, candidate)
+    solved = len(learner.solved)
+    (second,) = evaluated(tiny_setup, store, candidate)
+    assert len(learner.solved) == solved
+    assert first.key == second.key
+    assert first.records == second.records
+
+
+def test_what_stands_before_it_and_its_parameters_decide_what_is_learned(
+    tiny_setup: Setup, store: Store, pipeline: Build, learner: Learner
+) -> None:
+    one, other, answer = evaluated(
+        tiny_setup,
+        store,
+        pipeline(passage_filter="learned"),
+        pipeline(passage_filter=("learned", {"k": 2}), reranking="cross_encoder"),
+        pipeline(passage_filter="learned", prompt_maker="long_context_reorder"),
+    )
+    times = len(learner.solved)
+    assert times == 2 * (len(one.candidate[4].fit.held_out) + 1)  # the third learns what the first does
+    assert one.candidate[4] == answer.candidate[4] != other.candidate[4]
+    assert len({one.key, other.key, answer.key}) == 3
+
+
+def test_other_numbers_are_another_evaluation(tiny_setup: Setup, pipeline: Build, learner: Learner) -> None:
+    candidate = pipeline(passage_filter="learned")
+
+    def with_numbers(k: int) -> Candidate:
+        gene = Gene(candidate[4].technique, candidate[4].parameters, Fit({"seen": [], "k": k}))
+        return (*candidate[:4], gene, *candidate[5:])
+
+    keys = [tiny_setup.evaluation_key(with_numbers(k)) for k in (1, 2, 1)]
+    assert keys[0] == keys[2] != keys[1]
+
+
+def test_a_calibration_question_that_fails_leaves_the_candidate_without_a_score(
+    tiny_setup: Setup, store: Store, pipeline: Build, learner: Learner
+) -> None:
+    first = min(tiny_setup.calibration, key=lambda example: example.id)
+    learner.bad.add(first.question)
+    plain, failed = evaluated(tiny_setup, store, pipeline(), pipeline(passage_filter="learned"))
+    assert plain.complete
+    assert failed.records == {}
+    assert failed.mean("fitness") is None
+    assert len(failed.failures) == len(failed.questions)
+    failure = next(iter(failed.failures.values()))
+    assert failure["stage"] == "passage_filter.learned"
+    assert failure["error"] == (
+        f"cannot be fitted, as calibration question {first.id} failed: LookupError: cannot look"
+    )
+    learner.bad.clear()  # the next command tries again
+    assert evaluated(tiny_setup, store, pipeline(passage_filter="learned"))[0].complete
+
+
+def test_a_technique_that_cannot_learn_fails_and_says_why(
+    tiny_setup: Setup, store: Store, pipeline: Build, learner: Learner
+) -> None:
+    learner.hopeless = True
+    (failed,) = evaluated(tiny_setup, store, pipeline(passage_filter="learned"))
+    assert {failure["error"] for failure in failed.failures.values()} == {"ArithmeticError: nothing to learn"}
+
+
+def test_an_exported_pipeline_needs_no_labels_and_verifies(
+    tiny_folder: Path, tiny_setup: Setup, store: Store, pipeline: Build, tmp_path: Path
+) -> None:
+    with Evaluator(tiny_setup, store, 1) as evaluator:
+        (search,) = evaluator.evaluate([pipeline(passage_filter="sscc")], tiny_setup.calibration)
+        test = [e for e in tiny_setup.dataset.examples if e not in tiny_setup.calibration]
+        (tested,) = evaluator.evaluate([search.candidate], test)
+    text = export_yaml(search, tested, tiny_setup, {}, location={"path": str(tiny_folder)}, weights=Weights())
+    path = tmp_path / "winner.yaml"
+    path.write_text(text)
+    loaded = Pipeline.load(path)
+    assert loaded.candidate == search.candidate
+    assert loaded.verify() == []
+    assert loaded.ask("When does the ferry to Marrow leave?").answer
+
+
+def test_a_question_is_known_by_its_wording_in_whatever_data_set_it_stands() -> None:
+    fit = Fit({"n": 0}, (((mark("Who?"),), {"n": 1}), ((mark("When is it?"),), {"n": 2})))
+    gene = Gene(passage_filter["top_k"], {"k": 3}, fit)
+
+    def numbers(question: str) -> Mapping[str, Any]:
+        (faced,) = facing((gene,), question)
+        assert faced.fit is not None
+        return faced.fit.numbers
+
+    assert numbers("Who?") == {"n": 1}
+    assert numbers("when  is\nit?") == {"n": 2}
+    assert numbers("Where?") == {"n": 0}
+
+
+def test_labels_that_are_held_out_do_not_come_back_through_what_was_fitted_before(
+    tiny_setup: Setup, store: Store, pipeline: Build, registered: Callable[..., Technique]
+) -> None:
+    """The second of two fitted stages observes the first with the numbers learned without the same fold."""
+
+    def seen(question: Question, *_: object, gold: Gold) -> str:
+        return question.text
+
+    def texts(observations: Sequence[str]) -> dict[str, Any]:
+        return {"seen": list(observations)}
+
+    handed: list[tuple[str, frozenset[str]]] = []
+
+    def first(question: Question, search: Search, *, fitted: Fitted) -> Hits:
+        """Search."""
+        handed.append((question.text, frozenset(fitted.numbers["seen"])))
+        return search((question.text,))[0]
+
+    def second(question: Question, hits: Hits, *, fitted: Fitted) -> Hits:
+        """Keep all."""
+        return hits
+
+    registered(query_expansion, first, Fitting(seen, texts))
+    registered(passage_filter, second, Fitting(seen, texts))
+    candidate = pipeline(query_expansion="first", passage_filter="second")
+    with Evaluator(tiny_setup, store, 1) as evaluator:
+        (evaluation,) = evaluator.evaluate([candidate], tiny_setup.calibration)
+    one, two = evaluation.candidate[1].fit, evaluation.candidate[4].fit
+    assert one is not None
+    assert two is not None
+    assert one.held_out == two.held_out
+    everyone = {example.question for example in tiny_setup.calibration}
+    parts = [everyone - set(numbers["seen"]) for _, numbers in one.held_out]
+    # whenever the first ran, its numbers lacked a whole fold or none, and each fold was held out for all others
+    assert {frozenset(everyone - known) for _, known in handed} == {frozenset(), *map(frozenset, parts)}
+    for part in parts:
+        assert everyone - part <= {question for question, known in handed if known == everyone - part}
+
+
+@pytest.mark.parametrize("value", [None, 3, {}, {"numbers": {}}, {"numbers": {}, "held_out": [1]}])
+def test_numbers_that_were_not_exported_by_us_are_refused(value: Any) -> None:
+    with pytest.raises(ValueError, match="'fitted' must have"):
+        Fit.read(value)

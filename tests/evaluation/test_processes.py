@@ -1,0 +1,205 @@
+"""Threads and processes: the same records, and a clear end when a worker is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsmith.errors import RagsmithError
+from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.processes import ProcessRunner
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.threads import Finished, Runner, ThreadRunner, evaluate_job
+from ragsmith.pipelines.genes import Candidate
+from ragsmith.store.store import Store
+from ragsmith.techniques.families import passage_filter
+from ragsmith.techniques.registry import Technique
+from ragsmith.types import Hits, Question
+
+Build = Callable[..., Candidate]
+
+
+def everything(runner: Runner, candidates: list[Candidate], setup: Setup) -> dict[tuple[int, str], Finished]:
+    jobs = [(position, question) for position in range(len(candidates)) for question in setup.examples]
+    finished = [done for batch in runner.run(candidates, jobs) for done in batch]
+    assert len(finished) == len(jobs)
+    return {done.job: done for done in finished}
+
+
+@pytest.fixture(scope="module")
+def candidates() -> list[Candidate]:
+    from ragsmith.pipelines.space import load_space  # noqa: PLC0415
+
+    space = load_space("paper")
+    genomes = [(0,) * 9, (1, 5, 2, 1, 1, 1, 0, 1, 0), (3, 2, 4, 3, 0, 2, 1, 0, 1), (2, 7, 3, 2, 0, 0, 2, 0, 0)]
+    return [space.candidate(genome) for genome in genomes]
+
+
+@pytest.fixture(scope="module")
+def expected(tiny_setup: Setup, candidates: list[Candidate]) -> dict[tuple[int, str], Finished]:
+    with ThreadRunner(tiny_setup, tiny_setup.engine(), 1) as runner:
+        return everything(runner, candidates, tiny_setup)
+
+
+def test_every_job_has_a_record(expected: dict[tuple[int, str], Finished]) -> None:
+    assert [done for done in expected.values() if not done.ok] == []
+    assert len({done.value["answer"] for done in expected.values()}) > 20
+
+
+def test_more_threads_give_the_same_records(
+    tiny_setup: Setup, candidates: list[Candidate], expected: dict[tuple[int, str], Finished]
+) -> None:
+    with ThreadRunner(tiny_setup, tiny_setup.engine(), 4) as runner:
+        assert everything(runner, candidates, tiny_setup) == expected
+        work = runner.work()
+    assert 0 < work.stages_computed <= work.stages_requested
+    assert work.calls["language_model"].made == work.calls["language_model"].distinct > 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_processes_give_the_same_records(
+    tiny_setup: Setup, candidates: list[Candidate], expected: dict[tuple[int, str], Finished], workers: int
+) -> None:
+    with ProcessRunner(tiny_setup, tiny_setup.engine(), workers) as runner:
+        # in two portions, the second of which finds indexes and graph in place
+        first = everything(runner, candidates[:2], tiny_setup)
+        whole = everything(runner, candidates, tiny_setup)
+        work = runner.work()
+    assert first == {job: done for job, done in expected.items() if job[0] < 2}
+    assert whole == expected
+    assert work.calls["language_model"].made == work.calls["language_model"].distinct > 0
+
+
+def test_a_failure_is_a_state_with_stage_error_and_traceback(
+    tiny_setup: Setup, pipeline: Build, registered: Callable[..., Technique]
+) -> None:
+    def picky(question: Question, hits: Hits) -> Hits:
+        """Fail on one question."""
+        if question.text == tiny_setup.examples["market-2"].question:
+            raise LookupError("not this one")
+        return hits
+
+    registered(passage_filter, picky)
+    engine = tiny_setup.engine()
+    failed = evaluate_job(engine, tiny_setup, pipeline(passage_filter="picky"), (0, "market-2"))
+    assert not failed.ok
+    assert failed.value["stage"] == "passage_filter.picky"
+    assert failed.value["error"] == "LookupError: not this one"
+    assert "in picky" in failed.value["traceback"]
+    assert set(failed.value) == {"stage", "error", "traceback"}
+    assert evaluate_job(engine, tiny_setup, pipeline(passage_filter="picky"), (0, "market-3")).ok
+
+
+def workers_of(runner: Any) -> list[Any]:
+    return [process for process, _ in runner._workers]
+
+
+class Killing(Evaluator):
+    """Kills the first of its workers after so many answers."""
+
+    def __init__(self, setup: Setup, store: Store, after: int) -> None:
+        super().__init__(setup, store, 2, self._watch)
+        self._after = after
+
+    def _watch(self, done: int, total: int) -> None:
+        if done >= self._after and (process := workers_of(self._runner)[0]).is_alive():
+            os.kill(process.pid, signal.SIGKILL)
+            process.join()
+
+
+@pytest.mark.parametrize("after", [1, 9])
+def test_a_killed_worker_is_one_clear_error_and_what_was_stored_is_kept(
+    tiny_setup: Setup, store: Store, candidates: list[Candidate], pipeline: Build, after: int
+) -> None:
+    examples = tiny_setup.dataset.examples
+    evaluator = Killing(tiny_setup, store, after)
+    with evaluator, pytest.raises(RagsmithError, match="a worker process ended unexpectedly") as raised:
+        evaluator.evaluate(candidates, examples)
+    assert "run the same command again" in str(raised.value)
+    keys = [tiny_setup.evaluation_key(candidate) for candidate in candidates]
+    kept = sum(map(len, store.results_many(keys).values()))
+    assert kept == evaluator.computed >= after
+    with Evaluator(tiny_setup, store, 1) as again:
+        evaluations = again.evaluate(candidates, examples)
+        assert all(evaluation.complete for evaluation in evaluations)
+        assert again.reused == kept
+
+
+def test_a_worker_killed_between_two_batches_is_the_same_clear_error(
+    tiny_setup: Setup, store: Store, pipeline: Build
+) -> None:
+    examples = tiny_setup.dataset.examples
+    with Evaluator(tiny_setup, store, 2) as evaluator:
+        assert evaluator.evaluate([pipeline()], examples)[0].complete
+        for process in workers_of(evaluator._runner):
+            os.kill(process.pid, signal.SIGKILL)
+            process.join()
+        with pytest.raises(RagsmithError, match="a worker process ended unexpectedly"):
+            evaluator.evaluate([pipeline(retrieval="bm25")], examples)
+
+
+def test_leaving_stops_every_worker(tiny_setup: Setup) -> None:
+    with ProcessRunner(tiny_setup, tiny_setup.engine(), 2) as runner:
+        processes = workers_of(runner)
+        assert all(process.is_alive() for process in processes)
+    assert not any(process.is_alive() for process in processes)
+
+
+PARENT = """
+    import sys, time
+    from ragsmith.datasets.dataset import load_dataset
+    from ragsmith.techniques.registry import load_techniques
+    from ragsmith.runs.baselines import baseline
+    from ragsmith.evaluation.processes import ProcessRunner
+    from ragsmith.evaluation.testbed import Setup
+
+    if __name__ == "__main__":
+        load_techniques()
+        setup = Setup(load_dataset(sys.argv[1]), chunk_size=100)
+        with ProcessRunner(setup, setup.engine(), 2) as runner:
+            jobs = [(position, question) for position in (0, 1) for question in setup.examples]
+            run = runner.run([baseline("naive"), baseline("bm25")], jobs)
+            next(run)
+            time.sleep(0.5)  # the workers end their work, and nobody reads what they say
+            print(*(process.pid for process, _ in runner._workers), flush=True)
+            time.sleep(60)
+"""
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks processes up in /proc")
+def test_workers_end_when_their_parent_is_killed(tmp_path: Path, tiny_folder: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(textwrap.dedent(PARENT))
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    with (tmp_path / "err").open("w") as errors:
+        parent = subprocess.Popen(
+            [sys.executable, script, tiny_folder], env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
+        )
+        try:
+            assert parent.stdout is not None
+            pids = [int(pid) for pid in parent.stdout.readline().split()]
+            assert len(pids) == 2
+        finally:
+            parent.kill()
+            parent.communicate()
+    ended = time.monotonic() + 10
+    while any(map(alive, pids)) and time.monotonic() < ended:
+        time.sleep(0.02)
+    assert not any(map(alive, pids))
+    assert (tmp_path / "err").read_text() == ""

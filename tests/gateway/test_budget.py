@@ -1,0 +1,317 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsmith.errors import BudgetExhausted, UsageError
+from ragsmith.gateway.budget import BLOCK, Budget, Limits, Price, Prices, Spent, read_prices, tokens_at_most
+from ragsmith.models.usage import Usage
+from ragsmith.store.store import Store
+
+T = TypeVar("T")
+MODEL = "openai:tiny@v1"
+PRICES = Prices({"openai:tiny": Price(input=1_000_000, output=2_000_000)})
+"""A token read costs 1, one written 2."""
+
+
+class Book:
+    """A ledger in memory, which remembers the most it ever held."""
+
+    def __init__(self) -> None:
+        self.spent = Spent()
+        self.most = Spent()
+        self._lock = threading.Lock()
+
+    def spend(self, key: str, amount: Spent, limits: Limits) -> Spent | None:
+        with self._lock:
+            after = self.spent + amount
+            if limits.exceeded(after):
+                return None
+            self.spent = after
+            self.most = Spent(*(max(getattr(self.most, n), getattr(after, n)) for n in ("calls", "tokens", "cost")))
+            return after
+
+
+def use(budget: Budget, text: str, max_tokens: int, read: int, written: int, attempts: int = 1) -> bool:
+    """Make a request; False when the budget does not allow it."""
+    try:
+        with budget.request(MODEL, text, max_tokens) as used:
+            for _ in range(attempts):
+                budget.before_attempt()
+            used.append(Usage(1, 0, 0, read, written))
+    except BudgetExhausted:
+        return False
+    return True
+
+
+def side_by_side(work: Callable[[int], T], workers: int) -> list[T]:
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(work, range(workers), timeout=30))
+
+
+# Calls
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 1500), st.integers(1, 8), st.integers(0, 400))
+def test_never_more_attempts_than_allowed_and_all_that_are(limit: int, threads: int, each: int) -> None:
+    book = Book()
+    budget = Budget(book, "run", Limits(calls=limit))
+    sent: list[int] = []
+
+    def work(n: int) -> None:
+        for _ in range(each):
+            try:
+                budget.before_attempt()
+            except BudgetExhausted:
+                return
+            sent.append(n)
+
+    side_by_side(work, threads)
+    assert len(sent) == min(limit, threads * each) == budget.spent.calls
+    assert len(sent) <= book.most.calls <= limit
+    budget.close()
+    assert book.spent == Spent(calls=len(sent))
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 300), st.lists(st.tuples(st.integers(0, 60), st.booleans()), max_size=10))
+def test_over_kills_and_resumes_the_limit_holds(limit: int, runs: list[tuple[int, bool]]) -> None:
+    book = Book()
+    sent = 0
+    for attempts, killed in runs:
+        budget = Budget(book, "run", Limits(calls=limit))
+        for _ in range(attempts):
+            try:
+                budget.before_attempt()
+            except BudgetExhausted:
+                break
+            sent += 1
+        assert sent <= budget.spent.calls <= limit
+        if not killed:
+            budget.close()
+    assert sent <= book.spent.calls <= sent + BLOCK * sum(killed for _, killed in runs)
+    assert book.most.calls <= limit
+
+
+def test_without_a_limit_what_was_sent_is_counted_even_if_the_run_is_killed() -> None:
+    book = Book()
+    budget = Budget(book, "run")
+    for _ in range(40):
+        assert use(budget, "x" * 30, 5, read=9, written=4)
+    assert budget.spent == Spent(40, 520)
+    assert book.spent.calls >= 40  # in blocks
+    assert book.spent.tokens >= 13 * (40 - BLOCK)
+    budget.close()
+    assert book.spent == Spent(40, 520)
+    budget.close()
+    assert Budget(book, "run").spent == book.spent == Spent(40, 520)
+
+
+def test_raising_the_limit_goes_on() -> None:
+    book = Book()
+    for limit, expected in ((3, 3), (3, 0), (2, 0), (5, 2)):
+        budget = Budget(book, "run", Limits(calls=limit))
+        assert [use(budget, "", 1, 0, 0) for _ in range(6)].count(True) == expected
+        budget.close()
+    with pytest.raises(BudgetExhausted, match=r"--max-calls 5\): raise it"):
+        Budget(book, "run", Limits(calls=5)).before_attempt()
+
+
+def test_each_attempt_counts() -> None:
+    book = Book()
+    budget = Budget(book, "run", Limits(calls=5))
+    assert use(budget, "", 1, 0, 0, attempts=3)
+    assert not use(budget, "", 1, 0, 0, attempts=3)
+    assert book.spent.calls == 5
+
+
+# Tokens and money, which are known afterwards
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> tuple[int, int, int, int]:
+    length, most = draw(st.integers(0, 60)), draw(st.integers(0, 20))
+    return length, most, draw(st.integers(0, length // 3 + 1)), draw(st.integers(0, most))
+
+
+REQUESTS = st.lists(requests(), max_size=30)
+"""Characters, most tokens to write, tokens read and written."""
+
+
+@settings(max_examples=40)
+@given(REQUESTS, st.integers(1, 200), st.integers(1, 300), st.sampled_from(["tokens", "cost", "both"]))
+def test_tokens_and_money_stay_within_their_limits(
+    requests: Sequence[tuple[int, int, int, int]], tokens: int, cost: int, which: str
+) -> None:
+    book = Book()
+    limits = Limits(tokens=None if which == "cost" else tokens, cost=None if which == "tokens" else float(cost))
+    budget = Budget(book, "run", limits, PRICES)
+    done: list[tuple[int, int]] = []
+
+    def work(n: int) -> None:
+        for length, most, read, written in requests[n::4]:
+            if use(budget, "x" * length, most, read, written):
+                done.append((read, written))
+
+    side_by_side(work, 4)
+    budget.close()
+    assert book.spent.calls >= len(done)
+    said = [(read, written) for read, written in done if read or written]
+    if len(said) == len(done):  # what a server does not say is estimated
+        assert book.spent.tokens == sum(read + written for read, written in said)
+        assert book.spent.cost == pytest.approx(sum(read + 2 * written for read, written in said), abs=1e-9)
+    assert not limits.exceeded(book.most)
+
+
+def test_whoever_could_cost_too_much_waits_for_what_is_in_flight() -> None:
+    """Of 20 tokens the first may take 14 and takes 2, so that the second has room after all."""
+    book = Book()
+    budget = Budget(book, "run", Limits(tokens=20))
+    entered, second = threading.Event(), threading.Event()
+
+    def wait() -> bool:
+        entered.wait()
+        threading.Timer(0.1, second.set).start()
+        return use(budget, "x" * 11, 10, read=1, written=1)
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(wait)
+        with budget.request(MODEL, "x" * 11, 10) as used:
+            entered.set()
+            second.wait()
+            assert not waiting.done()
+            used.append(Usage(1, 0, 0, 1, 1))
+        assert waiting.result(timeout=30)
+    assert book.spent.tokens == 4
+    with pytest.raises(BudgetExhausted, match="--max-tokens 20"), budget.request(MODEL, "x" * 11, 13):
+        pass
+
+
+def test_a_request_that_fails_may_have_been_billed_so_its_reservation_is_spent() -> None:
+    book = Book()
+    budget = Budget(book, "run", Limits(tokens=40, cost=60), PRICES)
+    with pytest.raises(ValueError, match="no reply"), budget.request(MODEL, "x" * 11, 10):
+        raise ValueError("no reply")
+    assert book.spent.tokens == 14
+    with pytest.raises(BudgetExhausted), budget.request(MODEL, "x" * 11, 10):
+        raise BudgetExhausted("nothing was sent")
+    assert book.spent.tokens == 14
+
+
+def test_a_server_that_does_not_say_what_it_read_is_charged_the_estimate() -> None:
+    book = Book()
+    budget = Budget(book, "run", Limits(tokens=40))
+    with budget.request(MODEL, "x" * 11, 10) as used:
+        used.append(Usage(1, 0, 0, 0, 0))
+    assert book.spent.tokens == 14
+
+
+def test_characters_outside_ascii_are_taken_for_more() -> None:
+    assert tokens_at_most("x" * 300) == 101
+    assert tokens_at_most("\u6587" * 300) == 451
+
+
+def test_a_model_that_takes_more_than_was_asked_for_ends_the_run() -> None:
+    book = Book()
+    budget = Budget(book, "run", Limits(calls=100, tokens=20))
+    assert use(budget, "", 5, read=30, written=5)
+    assert book.spent.tokens == 35, "what is spent is said, though it is too much"
+    assert not use(budget, "", 1, 0, 0)
+    for _ in range(2):  # of the three that were reserved together
+        budget.before_attempt()
+    with pytest.raises(BudgetExhausted, match="--max-tokens 20"):
+        budget.before_attempt()
+
+
+# The store as the ledger
+
+
+def test_several_processes_keep_one_limit(place: Path | str) -> None:
+    """Each has a store of its own, as each process has."""
+    together = threading.Barrier(4)
+
+    def work(n: int) -> int:
+        with Store.open(place) as store:
+            budget = Budget(store, "run", Limits(calls=100, tokens=1000))
+            together.wait()
+            sent = sum(use(budget, "xx", 9, read=1, written=4) for _ in range(40))
+            budget.close()
+            return sent
+
+    sent = side_by_side(work, 4)
+    with Store.open(place) as store:
+        spent = Budget(store, "run").spent
+        assert Budget(store, "another").spent == Spent()
+    assert spent == Spent(sum(sent), 5 * sum(sent))
+    assert 90 <= spent.calls <= 100  # one that ends may still hold some in reserve when the others give up
+
+
+def test_two_that_begin_at_once_both_count(place: Path | str) -> None:
+    together = threading.Barrier(4)
+
+    def work(n: int) -> None:
+        with Store.open(place) as store:
+            for run in range(20):
+                together.wait()
+                assert store.spend(f"run{run}", Spent(1, 2, 0.5), Limits()) is not None
+
+    side_by_side(work, 4)
+    with Store.open(place) as store:
+        assert [store.spend(f"run{run}", Spent(), Limits()) for run in range(20)] == [Spent(4, 8, 2.0)] * 20
+
+
+def test_more_tokens_than_four_bytes_hold(place: Path | str) -> None:
+    with Store.open(place) as store:
+        assert store.spend("run", Spent(1, 3_000_000_000), Limits()) == Spent(1, 3_000_000_000)
+
+
+# What is asked for
+
+
+@pytest.mark.parametrize("wrong", [{"calls": 0}, {"tokens": -1}, {"cost": 0.0}, {"cost": float("nan")}])
+def test_a_limit_is_above_0(wrong: dict[str, float]) -> None:
+    with pytest.raises(UsageError, match=f"--max-{next(iter(wrong))} is .*: give a number above 0"):
+        Limits(**wrong)  # type: ignore[arg-type]
+
+
+def test_prices_are_of_a_million_tokens_and_a_thousand_requests() -> None:
+    price = Price(input=0.4, output=1.6, requests=2.0)
+    assert price.of(Usage(10, 0, 0, 500_000, 250_000)) == pytest.approx(0.2 + 0.4 + 0.02)
+    assert Prices({"openai:tiny": price}).of("openai:tiny@v1@cut") is price
+    assert Prices({"openai:tiny": price}).of("openai:tin") is None
+
+
+def test_prices_are_read_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "prices.yaml"
+    path.write_text("openai:tiny: {input: 1, output: 2.5}\ncohere:rerank: {requests: 2}\n")
+    assert read_prices(path).known == {"openai:tiny": Price(1.0, 2.5), "cohere:rerank": Price(requests=2.0)}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("- 1", "prices are 'model: "),
+        ("m: 3", "the price of m is '{input"),
+        ("m: {}", "the price of m is '{input"),
+        ("m: {imput: 3}", "unknown key 'imput': .*input"),
+        ("m: {input: -1}", "must be a number from 0 up, not -1"),
+        ("m: {input: .inf}", "not a finite number"),
+        ("m: {input: true}", "must be a number from 0 up"),
+        ("m: {input: cheap}", "must be a number from 0 up"),
+        ("m: {input: 1", "prices.yaml"),
+    ],
+)
+def test_a_wrong_price_file_is_refused_with_the_place(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "prices.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=message) as caught:
+        read_prices(path)
+    assert "prices.yaml" in str(caught.value)

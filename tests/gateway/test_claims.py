@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+
+import pytest
+
+from ragsmith.gateway.claims import claimed, is_gone, this_process
+from ragsmith.store.store import Store
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def never(owner: str) -> bool:
+    return False
+
+
+def gone_pid() -> int:
+    """The id of a process that has ended."""
+    process = SPAWN.Process(target=int)
+    process.start()
+    process.join()
+    assert process.pid is not None
+    return process.pid
+
+
+def at_once(work: Callable[[int], None], workers: int) -> None:
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(workers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+# Who may make a call
+
+
+def test_one_of_many_gets_the_claim(place: Path | str) -> None:
+    """Each has a store of its own, as each process has."""
+    got: list[str] = []
+    together = threading.Barrier(4)
+
+    def work(n: int) -> None:
+        with Store.open(place) as store:
+            for i in range(40):
+                together.wait()
+                if store.claim(f"k{i}", f"elsewhere:{n}", now=0.0, until=9.0, is_gone=never):
+                    got.append(f"k{i}")
+
+    at_once(work, 4)
+    assert Counter(got) == {f"k{i}": 1 for i in range(40)}
+
+
+def test_a_claim_ends_with_the_reply_with_its_owner_and_in_time(store: Store) -> None:
+    def claim(owner: str, *, now: float = 0.0, gone: str = "") -> bool:
+        return store.claim("k", owner, now=now, until=now + 10, is_gone=lambda other: other == gone)
+
+    assert claim("a:1")
+    assert claim("a:1"), "one's own"
+    assert not claim("b:2", now=9.9)
+    assert claim("b:2", now=10.0)
+    assert claim("c:3", now=10.0, gone="b:2")
+    store.give_up("k", "b:2")  # no longer its own
+    assert not claim("d:4", now=10.0)
+    store.give_up("k", "c:3")
+    assert claim("d:4", now=10.0)
+    store.put_call("k", "m", "t", "reply")
+    assert claim("e:5", now=10.0)
+
+
+def test_only_owners_on_this_machine_can_be_known_to_be_gone() -> None:
+    host = this_process().rpartition(":")[0]
+    assert this_process() == f"{host}:{os.getpid()}"
+    assert not is_gone(this_process())
+    assert is_gone(f"{host}:{gone_pid()}")
+    assert not is_gone(f"elsewhere:{gone_pid()}")
+    assert not is_gone(f"{host}:1")  # which may not be ours to signal
+    assert not is_gone("nonsense")
+
+
+# Waiting for the reply of another
+
+
+def test_a_call_that_nobody_makes_is_ours_and_one_that_is_there_is_handed_over(store: Store) -> None:
+    with claimed(store, "k", lambda: False) as found:
+        assert found is None
+        assert not store.claim("k", "elsewhere:1", now=0.0, until=1.0, is_gone=never)
+        store.put_call("k", "m", "t", "reply")
+    with claimed(store, "k", lambda: False) as found:
+        assert found.value == "reply"
+    assert store.claim("k", "elsewhere:1", now=0.0, until=1.0, is_gone=never), "nothing is left claimed"
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_call_that_fails_may_be_made_by_others_at_once(store: Store, error: type[BaseException]) -> None:
+    with pytest.raises(error), claimed(store, "k", lambda: False):
+        raise error
+    assert store.claim("k", "elsewhere:1", now=0.0, until=1.0, is_gone=never)
+
+
+def test_the_reply_of_another_is_waited_for(store: Store) -> None:
+    now = time.time()
+    assert store.claim("k", "elsewhere:1", now=now, until=now + 60, is_gone=never)
+    later = threading.Timer(0.2, store.put_call, ("k", "m", "t", "theirs"))
+    later.start()
+    with claimed(store, "k", lambda: False) as found:
+        assert found.value == "theirs"
+    later.join()
+    assert time.time() - now >= 0.2
+
+
+def test_whoever_is_stopped_does_not_wait(store: Store) -> None:
+    assert store.claim("k", "elsewhere:1", now=0.0, until=time.time() + 60, is_gone=never)
+    with claimed(store, "k", lambda: True) as found:
+        assert found is None
+
+
+def test_what_a_killed_process_had_claimed_is_free_at_once(store: Store) -> None:
+    host = this_process().rpartition(":")[0]
+    now = time.time()
+    assert store.claim("k", f"{host}:{gone_pid()}", now=now, until=now + 300, is_gone=never)
+    with claimed(store, "k", lambda: False) as found:
+        assert found is None
+    assert time.time() - now < 30
+
+
+def make_calls(place: Path | str, made: Pipe) -> None:
+    """Make each call that is left to make, slowly, and tell which."""
+    with Store.open(place) as store:
+        for i in range(10):
+            with claimed(store, f"k{i}", lambda: False) as found:
+                if found is None:
+                    made.send(i)
+                    time.sleep(0.01)
+                    store.put_call(f"k{i}", "m", "t", i)
+    made.close()
+
+
+def test_processes_share_out_the_calls(place: Path | str) -> None:
+    pipes, processes = [], []
+    for _ in range(3):
+        ours, theirs = SPAWN.Pipe(duplex=False)
+        processes.append(SPAWN.Process(target=make_calls, args=(place, theirs)))
+        processes[-1].start()
+        theirs.close()
+        pipes.append(ours)
+    made: list[int] = []
+    for pipe, process in zip(pipes, processes, strict=True):
+        process.join(30)
+        while pipe.poll():
+            try:
+                made.append(pipe.recv())
+            except EOFError:
+                break
+        pipe.close()
+    assert [process.exitcode for process in processes] == [0, 0, 0]
+    assert sorted(made) == list(range(10))

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import math
+import pickle
+
+import pytest
+
+from ragsmith.index.entity_graph import EntityGraph, Triple, build_graph, entity_id, passage_of
+from ragsmith.models.embedded.extractive import ExtractiveModel
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.testing import ScriptedModel, example_chunks
+from ragsmith.types import Chunk, Scale
+
+
+def chunks_of(*texts: str) -> tuple[Chunk, ...]:
+    return tuple(Chunk(f"d:{i}", "d", i, 0, len(text), text) for i, text in enumerate(texts))
+
+
+@pytest.fixture
+def graph() -> EntityGraph:
+    chunks = chunks_of(
+        "Tarrel led the Salt Guild.", "The Salt Guild owns salt pans.", "Salt pans lie north.", "Rain fell."
+    )
+    triples: list[tuple[Triple, ...]] = [
+        (("Oswin Tarrel", "led", "Salt Guild"),),
+        (("The Salt Guilds", "owns", "salt pans"),),
+        (("salt pans", "lie", "north"),),
+        (),
+    ]
+    return EntityGraph(chunks, triples)
+
+
+@pytest.fixture(scope="module")
+def velmouth() -> EntityGraph:
+    chunks = example_chunks()
+    return build_graph(chunks, ExtractiveModel([chunk.text for chunk in chunks], WordLlamaEmbedder()))
+
+
+def test_an_entity_is_known_by_its_normalised_name() -> None:
+    assert entity_id("The Salt Guilds") == entity_id("salt guild")
+    assert entity_id("The Who") == "the who"
+    assert entity_id("...") == ""
+
+
+def test_spellings_of_one_entity_are_one_node(graph: EntityGraph) -> None:
+    assert set(graph.entities) == {"oswin tarrel", "salt guild", "salt pan", "north"}
+    assert graph.neighbours("salt guild") == ("oswin tarrel", "salt pan")
+    assert [(r.subject, r.label, r.object, r.chunk) for r in graph.relations][1] == (
+        "salt guild",
+        "owns",
+        "salt pan",
+        "d:1",
+    )
+
+
+def test_match_is_the_cosine_of_idf_weighted_terms(graph: EntityGraph) -> None:
+    def idf(n: int) -> float:
+        return math.log(1 + (4 - n + 0.5) / (n + 0.5))
+
+    # "salt" is in three of the four chunks; "guild" in two
+    salt, guild, pan = idf(3), idf(2), idf(2)
+    matched = dict(graph.match("salt guild"))
+    assert matched["salt guild"] == pytest.approx(1.0)
+    assert matched["salt pan"] == pytest.approx(salt**2 / (math.hypot(salt, pan) * math.hypot(salt, guild)), abs=1e-6)
+    assert "north" not in matched
+
+
+def test_ordinary_words_match_next_to_nothing(velmouth: EntityGraph) -> None:
+    best = velmouth.match("Which ship rang the bell of the Tide Tower?", 20)
+    assert best[0][0] == "tide tower"
+    assert all(score < 0.5 for entity, score in best[1:] if "tide" not in entity and "bell" not in entity)
+
+
+def test_a_misspelt_name_is_matched_by_its_letters(velmouth: EntityGraph) -> None:
+    assert velmouth.match("What did Tarrell build?", 1)[0][0] == "oswin tarrel"
+    assert velmouth.search("Tarrell", 1)[0].chunk.id in {"guild:2", "flood:2"}
+    assert velmouth.match("zzzzzzzz qqqqqqq") == ()
+
+
+def test_search_finds_what_is_said_about_the_entities_first(velmouth: EntityGraph) -> None:
+    hits = velmouth.search("Who was warden of the Salt Guild?", 3)
+    assert hits[0].chunk.id == "guild:2"
+    assert {hit.scale for hit in hits} == {Scale.GRAPH}
+    assert list(hits) == sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))
+
+
+def test_search_walks_to_neighbours_of_what_is_asked(graph: EntityGraph) -> None:
+    found = [hit.chunk.id for hit in graph.search("Does what Oswin Tarrel led own salt pans?", 10, seeds=1)]
+    assert "d:1" in found  # says nothing of Tarrel, but of the guild he led
+    assert "d:3" not in found
+
+
+def test_search_is_cut_at_k_and_each_chunk_counts_once(velmouth: EntityGraph) -> None:
+    hits = velmouth.search("the Salt Guild of Velmouth and its harbour dues", 4)
+    assert len(hits) == 4
+    assert len({hit.chunk.id for hit in hits}) == 4
+
+
+@pytest.mark.parametrize("text", ["", "?", "the of and", "xylophone quartz"])
+def test_a_question_without_known_entities_finds_nothing(velmouth: EntityGraph, text: str) -> None:
+    assert velmouth.search(text, 5) == ()
+    assert velmouth.facts(text) == ()
+    assert velmouth.match(text) == ()
+
+
+def test_facts_are_sentences_each_once(velmouth: EntityGraph) -> None:
+    facts = velmouth.facts("Why does the Salt Guild pay no harbour dues?", 3)
+    assert facts[0].startswith("The Salt Guild pays no dues, because Countess Isaura Brandt")
+    assert len(set(facts)) == 3
+
+
+def test_facts_of_a_chat_model_name_both_ends(graph: EntityGraph) -> None:
+    assert graph.facts("Who led the Salt Guild?", 1) == ("Oswin Tarrel led Salt Guild",)
+
+
+def test_a_graph_depends_on_content_not_on_order(graph: EntityGraph) -> None:
+    chunks = example_chunks()
+    model = ExtractiveModel([chunk.text for chunk in chunks], WordLlamaEmbedder())
+    forward, backward = build_graph(chunks, model), build_graph(chunks[::-1], model)
+    assert forward.id == backward.id != graph.id
+    question = "Who repaid the loan of Oswin Tarrel?"
+    assert forward.search(question, 5) == backward.search(question, 5)
+    assert forward.relations == backward.relations
+
+
+def test_a_graph_survives_pickling(velmouth: EntityGraph) -> None:
+    copy = pickle.loads(pickle.dumps(velmouth))
+    assert copy.id == velmouth.id
+    assert copy.search("the sea wall", 5) == velmouth.search("the sea wall", 5)
+
+
+def test_changing_a_relation_changes_the_identity() -> None:
+    chunks = chunks_of("a", "b")
+    first = EntityGraph(chunks, [(("x", "is", "y"),), ()])
+    assert first.id != EntityGraph(chunks, [(("x", "was", "y"),), ()]).id
+    assert first.id != EntityGraph(chunks, [(), (("x", "is", "y"),)]).id
+
+
+def test_each_chunk_is_read_once_below_its_heading() -> None:
+    chunks = example_chunks()
+    model = ScriptedModel({"extract_relations": [(("Velmouth", "has", "harbour"),)] * len(chunks)})
+    graph = build_graph(chunks, model)
+    assert model.count("extract_relations") == len(chunks)
+    assert model.calls[1].inputs["passage"] == f"The bell — The harbour of Velmouth\n\n{chunks[1].text}"
+    assert len(graph.relations) == len(chunks)
+
+
+def test_a_chunk_without_title_is_read_as_it_is() -> None:
+    assert passage_of(chunks_of("text")[0]) == "text"
+
+
+def test_names_made_of_signs_are_left_out() -> None:
+    graph = EntityGraph(chunks_of("a"), [(("--", "is", "y"),)])
+    assert graph.entities == {}
+    assert graph.search("y", 3) == ()
+
+
+def test_an_empty_corpus_has_an_empty_graph() -> None:
+    assert EntityGraph((), []).search("anything", 3) == ()

@@ -1,0 +1,264 @@
+"""The corpus for reading, and the index for searching."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsmith.datasets.chunking.chunking import chunk_documents
+from ragsmith.errors import UsageError
+from ragsmith.index.index import Corpus, Index
+from ragsmith.index.top import best_places
+from ragsmith.models.protocols import Vectors
+from ragsmith.testing import example_chunks, example_documents
+from ragsmith.types import Chunk, IndexEntry, Scale, Span
+
+
+class Words:
+    """A text's vector: which of a few words it has, length 1."""
+
+    VOCABULARY = ("salt", "bell", "dues", "wall", "oath", "mud")
+
+    def __init__(self, name: str = "words") -> None:
+        self.id = name
+        self.embedded: list[str] = []
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self.embedded += texts
+        rows = np.array([[float(word in text.lower()) for word in self.VOCABULARY] for text in texts], dtype=np.float32)
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        vectors: Vectors = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
+        return vectors
+
+
+def entries(keys: Sequence[Sequence[str]]) -> tuple[IndexEntry, ...]:
+    return tuple(IndexEntry(tuple(ks), Chunk(f"d:{n:03}", "d", n, n, n + 1, f"text {n}")) for n, ks in enumerate(keys))
+
+
+def plain(chunks: Sequence[Chunk]) -> Index:
+    return Index(tuple(IndexEntry((chunk.text,), chunk) for chunk in chunks))
+
+
+# --- the corpus ------------------------------------------------------------------------------------------------------
+
+
+def test_reading_around_a_chunk_stays_in_its_document() -> None:
+    corpus = Corpus(example_documents(), example_chunks())
+    harbour = corpus.document_chunks("harbour")
+    assert [chunk.id for chunk in harbour] == ["harbour:0", "harbour:1", "harbour:2", "harbour:3"]
+    assert corpus.around(harbour[0], 2, 1) == harbour[:2]
+    assert corpus.around(harbour[2], 1, 1) == harbour[1:]
+    assert corpus.around(harbour[3], 0, 5) == harbour[3:]
+    assert corpus.around(harbour[1], 0, 0) == harbour[1:2]
+
+
+def test_a_span_has_the_text_of_its_document() -> None:
+    corpus = Corpus(example_documents(), example_chunks())
+    for chunk in corpus.chunks:
+        assert corpus.text(chunk.span) == chunk.text
+    assert corpus.text(Span("flood", 4, 9)) == "flood"
+
+
+def test_a_corpus_is_identified_by_its_texts_and_its_chunks() -> None:
+    documents = example_documents()
+    whole = Corpus(documents, example_chunks())
+    assert Corpus(documents, example_chunks()).id == whole.id
+    assert Corpus(documents, chunk_documents(documents, size=200)).id != whole.id
+    assert Corpus(documents[:2], example_chunks()).id != whole.id
+
+
+# --- the index -------------------------------------------------------------------------------------------------------
+
+
+def test_words_find_only_chunks_that_have_them() -> None:
+    [hits] = plain(example_chunks()).by_words(["Oswin Tarrel"], 10)
+    assert {hit.chunk.id for hit in hits} == {"guild:2", "flood:2"}
+    assert all(hit.scale is Scale.BM25 and hit.score > 0 for hit in hits)
+    assert plain(example_chunks()).by_words(["zeppelin", ""], 10) == ((), ())
+
+
+def test_vectors_find_the_nearest_chunks() -> None:
+    [hits] = plain(example_chunks()).by_vector(["mud and salt"], 2, Words())
+    assert hits[0].chunk.id == "flood:0"
+    assert hits[0].scale is Scale.COSINE
+    # the chunk has salt, mud and wall: cos = 2 / (sqrt(2) sqrt(3))
+    assert hits[0].score == pytest.approx(2 / 6**0.5, abs=1e-6)
+    assert len(hits) == 2
+
+
+def test_there_is_one_ranking_for_each_query_in_order() -> None:
+    index = plain(example_chunks())
+    together = index.by_words(["bell", "oath", "bell"], 3)
+    assert together == (*index.by_words(["bell"], 3), *index.by_words(["oath"], 3), *index.by_words(["bell"], 3))
+    assert index.by_vector([], 3, Words()) == ()
+    assert len(index.by_vector(["bell", "oath"], 3, Words())) == 2
+
+
+def test_several_keys_of_a_chunk_count_once_by_the_best() -> None:
+    index = Index(entries([["salt mud", "salt", "bell"], ["salt bell"], ["oath", "oath"]]))
+    [hits] = index.by_vector(["salt"], 2, Words())
+    assert [hit.chunk.id for hit in hits] == ["d:000", "d:001"]
+    assert hits[0].score == 1.0
+    assert hits[1].score == pytest.approx(0.5**0.5, abs=1e-6)
+
+
+def test_k_means_k_distinct_chunks_even_with_many_keys() -> None:
+    index = Index(entries([["salt"] * 9, ["salt bell"] * 9, ["salt bell dues"] * 9]))
+    for hits in (*index.by_vector(["salt"], 2, Words()), *index.by_words(["salt"], 2)):
+        assert len({hit.chunk.id for hit in hits}) == len(hits) == 2
+
+
+def test_equal_scores_stand_in_the_order_of_identifiers() -> None:
+    listed = entries([["salt"]] * 5)
+    for order in (listed, listed[::-1], (*listed[2:], *listed[:2])):
+        [hits] = Index(order).by_vector(["salt"], 4, Words())
+        assert [hit.chunk.id for hit in hits] == ["d:000", "d:001", "d:002", "d:003"]
+
+
+def test_an_index_does_not_depend_on_the_order_of_its_entries() -> None:
+    listed = entries([["salt"], ["bell", "dues"], ["oath"]])
+    assert Index(listed).id == Index(listed[::-1]).id
+    assert Index(listed).id != Index(entries([["salt"], ["bell dues"], ["oath"]])).id
+
+
+def test_keys_are_embedded_once_for_each_embedder() -> None:
+    index, one, two = plain(example_chunks()), Words("one"), Words("two")
+    index.by_vector(["salt"], 3, one)
+    index.by_vector(["bell"], 3, one)
+    index.by_vector(["bell"], 3, two)
+    assert len(one.embedded) == 10 + 2
+    assert len(two.embedded) == 10 + 1
+    assert index.embedded_by == {"one", "two"}
+
+
+def test_vectors_can_be_taken_over_from_an_equal_index() -> None:
+    source, target, words = plain(example_chunks()), plain(example_chunks()), Words()
+    expected = source.by_vector(["salt"], 3, words)
+    target.take_vectors(source)
+    words.embedded.clear()
+    assert target.by_vector(["salt"], 3, words) == expected
+    assert words.embedded == ["salt"]
+
+
+def test_an_index_survives_the_way_to_another_process() -> None:
+    index, words = plain(example_chunks()), Words()
+    before = (index.by_words(["bell"], 5), index.by_vector(["bell"], 5, words))
+    copy = pickle.loads(pickle.dumps(index))
+    words.embedded.clear()
+    assert (copy.by_words(["bell"], 5), copy.by_vector(["bell"], 5, words)) == before
+    assert words.embedded == ["bell"]
+    assert copy.id == index.id
+
+
+def test_an_empty_index_finds_nothing() -> None:
+    index = Index(())
+    assert index.by_vector(["salt"], 3, Words()) == ((),)
+    assert index.by_words(["salt"], 3) == ((),)
+
+
+def test_a_chunk_that_could_never_be_found_is_refused() -> None:
+    with pytest.raises(ValueError, match=re.escape("d:001 has no key")):
+        Index(entries([["salt"], []]))
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(Words.VOCABULARY), min_size=1, max_size=4), min_size=1, max_size=8),
+    st.lists(st.sampled_from(Words.VOCABULARY), min_size=1, max_size=3),
+    st.integers(1, 9),
+)
+@settings(max_examples=50, deadline=None)
+def test_search_is_exact(keys: list[list[str]], query: list[str], k: int) -> None:
+    words, asked = Words(), " ".join(query)
+    [hits] = Index(entries(keys)).by_vector([asked], k, words)
+    [wanted] = words.embed([asked]).astype(np.float64)
+    best = {f"d:{n:03}": round(max(float(v @ wanted) for v in words.embed(ks)), 6) for n, ks in enumerate(keys)}
+    expected = sorted(best, key=lambda chunk: (-best[chunk], chunk))[:k]
+    assert [hit.chunk.id for hit in hits] == expected
+    assert [hit.score for hit in hits] == pytest.approx([best[chunk] for chunk in expected], abs=2e-6)
+
+
+@given(st.lists(st.sampled_from([-0.5, 0.0, 0.25, 0.5, 1.0]), max_size=30), st.integers(1, 35), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_the_best_places_are_those_of_a_full_sort(scores: list[float], k: int, positive: bool) -> None:
+    among = [place for place in range(len(scores)) if not positive or scores[place] > 0]
+    expected = sorted(among, key=lambda place: (-scores[place], place))[:k]
+    assert best_places(np.array(scores), k, positive=positive).tolist() == expected
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(Words.VOCABULARY), min_size=1, max_size=4), min_size=1, max_size=8),
+    st.lists(st.sampled_from([*Words.VOCABULARY, "none of them"]), min_size=1, max_size=3),
+    st.integers(1, 9),
+)
+@settings(max_examples=15, deadline=None)
+def test_wherever_vectors_lie_the_same_is_found(keys: list[list[str]], queries: list[str], k: int) -> None:
+    pytest.importorskip("qdrant_client", reason="needs the extra qdrant")
+    words = Words()
+    stored = Index(entries(keys), "qdrant::memory:")
+    assert stored.by_vector(queries, k, words) == Index(entries(keys)).by_vector(queries, k, words)
+    stored.vector_store(words).close()  # type: ignore[attr-defined]
+
+
+def test_exact_search_keeps_one_matrix_and_asking_nothing_opens_the_store() -> None:
+    index, words = plain(example_chunks()), Words()
+    assert index.by_vector((), 3, words) == ()
+    assert len(words.embedded) == 10
+    assert index.vector_store(words) is index.vector_store(words)
+    index.vectors(words)
+    assert len(words.embedded) == 10
+    assert index.holds == {"words", "vector store words"}
+    copy = pickle.loads(pickle.dumps(index))
+    assert copy.vector_store(words)._vectors is copy.vectors(words)
+
+
+def test_an_unknown_place_for_vectors_is_said_when_it_is_needed() -> None:
+    index = Index(entries([["salt"]]), "chroma")
+    assert len(index.by_words(["salt"], 3)) == 1
+    with pytest.raises(UsageError, match="give auto, exact, or qdrant"):
+        index.by_vector(["salt"], 3, Words())
+
+
+# --- what is derived from it -----------------------------------------------------------------------------------------
+
+
+def test_what_is_derived_is_built_once_and_kept_with_the_index() -> None:
+    index = plain(example_chunks())
+    built: list[str] = []
+
+    def build() -> int:
+        built.append("once")
+        return len(index.entries)
+
+    assert [index.derived("size", build), index.derived("size", build)] == [10, 10]
+    assert built == ["once"]
+    assert index.holds == {"size"}
+    copy = pickle.loads(pickle.dumps(index))
+    assert copy.derived("size", lambda: 0) == 10
+    other = plain(example_chunks())
+    other.take_vectors(index)
+    assert other.derived("size", lambda: 0) == 10
+
+
+def test_building_one_thing_may_need_another() -> None:
+    index, words = plain(example_chunks()), Words()
+    assert index.derived("rows", lambda: index.derived("vectors", lambda: len(index.vectors(words)))) == 10
+    assert index.holds == {"rows", "vectors", "words"}
+
+
+def test_an_index_is_also_identified_by_where_its_chunks_lie() -> None:
+    [one, *rest] = example_chunks()
+    ids = {plain([replace(one, **change), *rest]).id for change in ({}, {"section": 3}, {"doc": "guild"}, {"level": 1})}
+    assert len(ids) == 4
+
+
+def test_chunks_have_places() -> None:
+    index = plain(example_chunks())
+    assert [index.entries[place].chunk.id for place in index.places.values()] == list(index.places)
+    assert index.places["flood:1"] == 1

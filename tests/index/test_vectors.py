@@ -1,0 +1,301 @@
+"""Vector stores: the same results from every store, collections that are used again, what goes wrong."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.errors import ModelUnavailable, UsageError
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.index.index import Index
+from ragsmith.index.vectors import (
+    LARGE_ROWS,
+    ExactVectors,
+    Keys,
+    VectorStore,
+    keys_name,
+    open_vectors,
+    serves_one_process,
+)
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.models.protocols import Vectors
+from ragsmith.types import IndexEntry
+
+
+class Made:
+    """Rows of a matrix, and which of them were asked for."""
+
+    def __init__(self, rows: Vectors) -> None:
+        self.rows = rows
+        self.asked: list[tuple[int, int]] = []
+
+    def __call__(self, start: int, end: int) -> Vectors:
+        self.asked.append((start, end))
+        return self.rows[start:end]
+
+
+def unit_rows(seed: int, rows: int, dimensions: int = 8) -> Vectors:
+    """Random unit vectors of few distinct directions, so that many scores tie."""
+    rng = np.random.default_rng(seed)
+    drawn = rng.integers(-1, 2, (rows, dimensions)).astype(np.float64)
+    lengths = np.linalg.norm(drawn, axis=1, keepdims=True)
+    vectors: Vectors = np.divide(drawn, lengths, out=np.zeros_like(drawn), where=lengths > 0).astype(np.float32)
+    return vectors
+
+
+def keys_of(sizes: list[int], name: str = "ragsmith-test") -> Keys:
+    return Keys(name, np.cumsum([0, *sizes[:-1]]) if sizes else np.zeros(0, dtype=np.int64), sum(sizes))
+
+
+Open = Callable[[str, Keys, Made], VectorStore]
+
+
+@pytest.fixture
+def opened() -> Iterator[Open]:
+    """Open a Qdrant, which is closed at the end."""
+    pytest.importorskip("qdrant_client", reason="needs the extra qdrant")
+    stores: list[VectorStore] = []
+
+    def open_one(location: str, keys: Keys, make: Made) -> VectorStore:
+        stores.append(open_vectors(location, keys, make))
+        return stores[-1]
+
+    yield open_one
+    for store in stores:
+        store.close()  # type: ignore[attr-defined]
+
+
+def full_sort(keys: Keys, rows: Vectors, queries: Vectors, k: int) -> tuple[list[list[int]], NDArray[np.float64]]:
+    """The plainest way: every entry's best cosine, all sorted."""
+    ends = [*keys.starts[1:], keys.count]
+    positions, scores = [], []
+    for query in queries.astype(np.float64):
+        cosines = [round(float(x), 6) for x in rows.astype(np.float64) @ query]
+        best = [max(cosines[start:end]) for start, end in zip(keys.starts, ends, strict=True)]
+        order = sorted(range(len(best)), key=lambda entry: (-best[entry], entry))[:k]
+        positions.append(order)
+        scores.append([best[entry] for entry in order])
+    return positions, np.array(scores)
+
+
+SIZES = st.lists(st.integers(1, 4), min_size=1, max_size=25)
+
+
+@given(sizes=SIZES, seed=st.integers(0, 99), k=st.integers(1, 30))
+@settings(max_examples=30)
+def test_exact_search_is_a_full_sort(sizes: list[int], seed: int, k: int) -> None:
+    keys, rows, queries = keys_of(sizes), unit_rows(seed, sum(sizes)), unit_rows(seed + 1, 3)
+    positions, scores = ExactVectors(keys, Made(rows)).search(queries, k)
+    expected, expected_scores = full_sort(keys, rows, queries, k)
+    assert positions.tolist() == expected
+    np.testing.assert_allclose(scores, expected_scores, atol=1e-9)
+
+
+@given(sizes=SIZES, seed=st.integers(0, 99), k=st.integers(1, 30))
+@settings(max_examples=20)
+def test_qdrant_finds_what_exact_search_finds_ties_included(sizes: list[int], seed: int, k: int) -> None:
+    pytest.importorskip("qdrant_client", reason="needs the extra qdrant")
+    keys, rows, queries = keys_of(sizes), unit_rows(seed, sum(sizes)), unit_rows(seed + 1, 3)
+    store = open_vectors("qdrant::memory:", keys, Made(rows))
+    found, expected = store.search(queries, k), ExactVectors(keys, Made(rows)).search(queries, k)
+    store.close()  # type: ignore[attr-defined]
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == other.dtype
+        assert one.tolist() == other.tolist()
+
+
+@pytest.mark.parametrize("sizes", [[1] * 300, [200, 1, 1, 1], [1, 1, 1, 200]])
+def test_ties_and_entries_of_many_keys_are_fetched_until_nothing_else_can_belong(
+    opened: Open, sizes: list[int]
+) -> None:
+    # all keys are as near but for the last, which is farther
+    rows = np.zeros((sum(sizes), 2), dtype=np.float32)
+    rows[:, 0] = 1
+    rows[-1] = (0.6, 0.8)
+    query = np.array([[1, 0]], dtype=np.float32)
+    positions, scores = opened("qdrant::memory:", keys_of(sizes), Made(rows)).search(query, 3)
+    assert (positions.tolist(), scores.tolist()) == ([[0, 1, 2]], [[1, 1, 1]])
+
+
+def test_on_the_bundled_law_chunks_all_stores_agree_with_the_index(opened: Open) -> None:
+    law = Setup(load_dataset("law"))
+    # every chunk by its text and by its heading: several keys, and many of them equal
+    index = Index(tuple(IndexEntry((chunk.text, *chunk.headings[-1:]), chunk) for chunk in law.corpus.chunks))
+    embedder = WordLlamaEmbedder()
+    questions = [example.question for example in law.dataset.examples][:40]
+    keys = keys_of([len(entry.keys) for entry in index.entries], keys_name(index.id, embedder.id))
+    expected = index.by_vector([*questions, ""], 10, embedder)
+    queries = embedder.embed([*questions, ""])
+    for location in ("exact", "qdrant::memory:"):
+        make = Made(embedder.embed(index.keys))
+        store = open_vectors(location, keys, make) if location == "exact" else opened(location, keys, make)
+        positions, scores = store.search(queries, 10)
+        for hits, found, cosines in zip(expected, positions, scores, strict=True):
+            assert [index.entries[i].chunk.id for i in found] == [hit.chunk.id for hit in hits], location
+            assert cosines.tolist() == [hit.score for hit in hits], location
+
+
+def test_nothing_to_find_and_nothing_to_ask(opened: Open) -> None:
+    for location in ("exact", "qdrant::memory:"):
+        none, some = Made(unit_rows(1, 0)), Made(unit_rows(1, 3))
+        empty = (
+            opened(location, keys_of([]), none) if location != "exact" else open_vectors(location, keys_of([]), none)
+        )
+        assert empty.search(unit_rows(2, 2), 5)[0].shape == (2, 0)
+        keys = keys_of([1, 2])
+        store = opened(location, keys, some) if location != "exact" else open_vectors(location, keys, some)
+        assert store.search(unit_rows(2, 0), 5)[0].shape == (0, 2)
+        positions, scores = store.search(np.zeros((1, 8), dtype=np.float32), 5)
+        assert (positions.tolist(), scores.tolist()) == ([[0, 1]], [[0, 0]])
+
+
+# --- collections -----------------------------------------------------------------------------------------------------
+
+
+def test_a_complete_collection_is_used_again_without_embedding_anything(opened: Open, tmp_path: Path) -> None:
+    keys, rows, queries = keys_of([1] * 600), unit_rows(1, 600), unit_rows(2, 3)
+    location = f"qdrant:{tmp_path / 'vectors'}"
+    first = Made(rows)
+    store = opened(location, keys, first)
+    expected = store.search(queries, 7)
+    store.close()  # type: ignore[attr-defined]
+    again = Made(rows)
+    found = opened(location, keys, again).search(queries, 7)
+    assert [one.tolist() for one in found] == [one.tolist() for one in expected]
+    assert first.asked == [(0, 256), (256, 512), (512, 600)]
+    assert again.asked == []
+
+
+def test_the_collections_of_a_folder_are_open_together(opened: Open, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    rows, queries = unit_rows(1, 9), unit_rows(2, 3)
+    one = opened(f"qdrant:{tmp_path / 'vectors'}", keys_of([1] * 9, "one"), Made(rows))
+    two = opened(f"qdrant:{tmp_path / 'there' / '..' / 'vectors'}", keys_of([3] * 3, "two"), Made(rows))
+    assert (
+        one.search(queries, 3)[0].tolist() == ExactVectors(keys_of([1] * 9), Made(rows)).search(queries, 3)[0].tolist()
+    )
+    one.close()  # type: ignore[attr-defined]
+    assert (
+        two.search(queries, 3)[0].tolist() == ExactVectors(keys_of([3] * 3), Made(rows)).search(queries, 3)[0].tolist()
+    )
+    with pytest.raises(UsageError, match="was closed"):
+        one.search(queries, 3)
+
+
+def test_threads_share_a_folder(opened: Open, tmp_path: Path) -> None:
+    keys, rows, queries = keys_of([1] * 50), unit_rows(1, 50), unit_rows(2, 24)
+    location = f"qdrant:{tmp_path / 'vectors'}"
+    with ThreadPoolExecutor(8) as pool:  # the folder is made and filled in one thread, and searched in others
+        store = pool.submit(opened, location, keys, Made(rows)).result()
+        found = list(pool.map(lambda query: store.search(query[None], 7)[0][0].tolist(), queries))
+        others = list(pool.map(lambda n: opened(location, replace(keys, name=f"k{n}"), Made(rows)), range(8)))
+    expected = ExactVectors(keys, Made(rows)).search(queries, 7)[0].tolist()
+    assert found == expected
+    assert all(other.search(queries, 7)[0].tolist() == expected for other in others)
+
+
+def test_an_upload_that_broke_off_is_taken_up_where_it_ended(opened: Open, tmp_path: Path) -> None:
+    keys, rows, queries = keys_of([1] * 600), unit_rows(1, 600), unit_rows(2, 3)
+    location = f"qdrant:{tmp_path / 'vectors'}"
+
+    class Broken(Made):
+        def __call__(self, start: int, end: int) -> Vectors:
+            if start == 512:
+                raise KeyboardInterrupt
+            return super().__call__(start, end)
+
+    with pytest.raises(KeyboardInterrupt):
+        opened(location, keys, Broken(rows))
+    rest = Made(rows)
+    positions, _ = opened(location, keys, rest).search(queries, 7)
+    assert rest.asked == [(512, 600)]
+    assert positions.tolist() == ExactVectors(keys, Made(rows)).search(queries, 7)[0].tolist()
+
+
+@pytest.mark.parametrize("change", ["taken out", "put in"])
+def test_a_collection_that_others_changed_is_built_anew(opened: Open, tmp_path: Path, change: str) -> None:
+    keys, rows, queries = keys_of([1] * 30), unit_rows(1, 30), unit_rows(2, 3)
+    location = f"qdrant:{tmp_path / 'vectors'}"
+    store = opened(location, keys, Made(rows))
+    from qdrant_client.models import PointStruct  # noqa: PLC0415
+
+    client = store._client  # type: ignore[attr-defined]
+    if change == "taken out":
+        client.delete(keys.name, points_selector=[4])
+    else:
+        client.upsert(keys.name, points=[PointStruct(id=77, vector=[1.0] * 8)])
+    store.close()  # type: ignore[attr-defined]
+    found = opened(location, keys, Made(rows)).search(queries, 7)
+    expected = ExactVectors(keys, Made(rows)).search(queries, 7)
+    assert found[0].tolist() == expected[0].tolist()
+
+
+def test_a_collection_is_named_by_texts_and_embedder() -> None:
+    names = {keys_name("one", "a"), keys_name("one", "b"), keys_name("two", "a")}
+    assert len(names) == 3
+    assert all(name.startswith("ragsmith-") and len(name) == 41 for name in names)
+
+
+# --- what goes wrong -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.*lock:pytest.PytestUnraisableExceptionWarning")  # the client leaves it open
+def test_an_embedded_qdrant_serves_one_process(opened: Open, tmp_path: Path) -> None:
+    location = f"qdrant:{tmp_path / 'vectors'}"
+    store = opened(location, keys_of([1]), Made(unit_rows(1, 1)))
+    with pytest.raises(UsageError, match="serves one process"):
+        pickle.dumps(store)
+    store.close()  # type: ignore[attr-defined]
+    from qdrant_client import QdrantClient  # noqa: PLC0415
+
+    elsewhere = QdrantClient(path=str(tmp_path / "vectors"))  # any other connection stands for another process
+    with pytest.raises(UsageError, match="another process has it open"):
+        opened(location, keys_of([1]), Made(unit_rows(1, 1)))
+    gc.collect()
+    elsewhere.close()
+
+
+@pytest.mark.parametrize("location", ["auto", "exact", "qdrant:http://here", "qdrant:folder", "qdrant::memory:"])
+def test_only_an_embedded_qdrant_serves_one_process(location: str) -> None:
+    assert serves_one_process(location) == (location in ("qdrant:folder", "qdrant::memory:"))
+
+
+def test_a_server_that_is_down_is_named_without_its_url(opened: Open) -> None:
+    with pytest.raises(ModelUnavailable, match="does not answer: check its URL, QDRANT_API_KEY") as caught:
+        opened("qdrant:http://127.0.0.1:9", keys_of([1]), Made(unit_rows(1, 1)))
+    assert "127.0.0.1" not in str(caught.value)
+
+
+@pytest.mark.parametrize("location", ["chroma", "qdrant", "qdrant:", "exactly"])
+def test_an_unknown_store_is_answered_with_the_known_ones(location: str) -> None:
+    with pytest.raises(UsageError, match="give auto, exact, or qdrant"):
+        open_vectors(location, keys_of([1]), Made(unit_rows(1, 1)))
+
+
+def test_a_host_without_a_scheme_is_no_folder(opened: Open) -> None:
+    with pytest.raises(UsageError, match="write http"):
+        opened("qdrant:localhost:6333", keys_of([1]), Made(unit_rows(1, 1)))
+
+
+def test_a_server_is_chosen_by_itself_only_where_one_is_named_and_the_corpus_is_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    small, large = keys_of([1]), Keys("ragsmith-large", np.arange(1), LARGE_ROWS)
+    monkeypatch.delenv("QDRANT_URL", raising=False)
+    assert isinstance(open_vectors("auto", large, Made(unit_rows(1, 1))), ExactVectors)
+    monkeypatch.setenv("QDRANT_URL", "http://127.0.0.1:9")
+    assert isinstance(open_vectors("auto", small, Made(unit_rows(1, 1))), ExactVectors)
+    pytest.importorskip("qdrant_client", reason="needs the extra qdrant")
+    with pytest.raises(ModelUnavailable):
+        open_vectors("auto", large, Made(unit_rows(1, 1)))

@@ -1,0 +1,225 @@
+"""Cohere's API over loopback: what is sent, what is taken, and what is refused."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from fault_kinds import Fault
+from fault_replies import scores, vector
+from fault_server import FaultServer
+
+from ragsmith.errors import ModelError, ModelUnavailable
+from ragsmith.models.served.cohere import CohereEmbedder, CohereReranker
+from ragsmith.models.served.policy import Policy
+
+KEY = "co-0123456789-secret"
+QUICK = Policy(attempts=3, pause=0.001, deadline=2.0)
+QUERY, TEXTS = "When does the ferry leave?", ("The ferry leaves at seven.", "Eel is smoked.", "The ferry is red.")
+
+
+@pytest.fixture
+def server() -> Iterator[FaultServer]:
+    with FaultServer() as running:
+        yield running
+
+
+@pytest.fixture
+def reranker(server: FaultServer) -> Iterator[CohereReranker]:
+    client = CohereReranker("rerank-v3.5", key=KEY, base_url=server.root, policy=QUICK)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def embedder(server: FaultServer) -> Iterator[CohereEmbedder]:
+    client = CohereEmbedder("embed-v4.0", key=KEY, base_url=server.root, policy=QUICK)
+    yield client
+    client.close()
+
+
+# --- rerank ----------------------------------------------------------------------------------------------------------
+
+
+def test_scores_stand_in_the_order_of_the_texts(server: FaultServer, reranker: CohereReranker) -> None:
+    assert reranker.score(QUERY, TEXTS) == pytest.approx(scores(QUERY, list(TEXTS)), abs=1e-6)
+    [request] = server.log
+    assert (request.method, request.path) == ("POST", "/v2/rerank")
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.body == {
+        "model": "rerank-v3.5",
+        "query": QUERY,
+        "documents": list(TEXTS),
+        "top_n": 3,
+        "max_tokens_per_doc": 4096,
+    }
+
+
+def test_many_texts_are_sent_in_parts_of_what_is_one_search(server: FaultServer, reranker: CohereReranker) -> None:
+    texts = [f"The ferry {i} leaves." for i in range(205)]
+    assert reranker.score(QUERY, texts) == pytest.approx(scores(QUERY, texts), abs=1e-6)
+    assert sorted(len(request.body["documents"]) for request in server.log) == [5, 100, 100]
+
+
+def test_nothing_to_score_is_not_sent(server: FaultServer, reranker: CohereReranker) -> None:
+    assert reranker.score(QUERY, []) == ()
+    assert server.log == []
+
+
+@pytest.mark.parametrize("kind", ["too_few", "duplicate_index", "out_of_range", "nan", "malformed", "not_utf8", "cut"])
+def test_a_wrong_ranking_is_asked_for_again(server: FaultServer, reranker: CohereReranker, kind: str) -> None:
+    server.script = [Fault(kind)]
+    assert reranker.score(QUERY, TEXTS) == pytest.approx(scores(QUERY, list(TEXTS)), abs=1e-6)
+    assert len(server.log) == 2
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        ({"results": [{"index": 0, "relevance_score": 0.5}]}, "ranks 1 texts of 3"),
+        ({"results": None}, "has no ranking"),
+        ([], "has no ranking"),
+        ({"results": [1, 2, 3]}, "has no ranking"),
+        ({"results": [{"index": i, "relevance_score": "0.5"} for i in range(3)]}, "no finite number"),
+        ({"results": [{"index": i, "relevance_score": True} for i in range(3)]}, "no finite number"),
+        ({"results": [{"index": i} for i in range(3)]}, "no finite number"),
+        ({"results": [{"index": i, "relevance_score": 1e999} for i in range(3)]}, "no finite number"),
+        ({"results": [{"index": i + 1, "relevance_score": 0.5} for i in range(3)]}, "indices of the ranking"),
+        ({"results": [{"index": str(i), "relevance_score": 0.5} for i in range(3)]}, "indices of the ranking"),
+        ({"results": [{"index": bool(i), "relevance_score": 0.5} for i in range(3)]}, "indices of the ranking"),
+    ],
+)
+def test_a_ranking_that_stays_wrong_is_an_error(
+    server: FaultServer, reranker: CohereReranker, reply: Any, said: str
+) -> None:
+    server.answer = lambda path, body: reply
+    with pytest.raises(ModelError) as raised:
+        reranker.score(QUERY, TEXTS)
+    assert said in str(raised.value)
+    assert "tried 3 times" in str(raised.value)
+    assert len(server.log) == 3
+
+
+def test_texts_beyond_the_window_are_cut_at_the_end_and_counted(server: FaultServer) -> None:
+    client = CohereReranker("r", key=KEY, base_url=server.root, context_window=20)
+    client.score(QUERY, ["a" * 61, "b" * 60, "c"])
+    assert server.log[0].body["documents"] == ["a" * 60, "b" * 60, "c"]
+    assert server.log[0].body["max_tokens_per_doc"] == 20
+    assert client.truncated == 1
+    client.close()
+
+
+# --- embed -----------------------------------------------------------------------------------------------------------
+
+
+def test_documents_and_queries_are_told_apart(server: FaultServer, embedder: CohereEmbedder) -> None:
+    documents, queries = embedder.embed(TEXTS), embedder.embed_queries([QUERY])
+    expected = np.array([vector(text) for text in TEXTS])
+    assert documents == pytest.approx(expected / np.linalg.norm(expected, axis=1, keepdims=True), abs=1e-6)
+    assert queries.shape == (1, 64)
+    assert [request.path for request in server.log] == ["/v2/embed", "/v2/embed"]
+    assert [request.body["input_type"] for request in server.log] == ["search_document", "search_query"]
+    assert server.log[0].body == {
+        "model": "embed-v4.0",
+        "texts": list(TEXTS),
+        "input_type": "search_document",
+        "embedding_types": ["float"],
+        "truncate": "NONE",
+    }
+
+
+def test_blank_texts_are_not_sent_and_batches_are_small(server: FaultServer, embedder: CohereEmbedder) -> None:
+    texts = [f"text {i}" for i in range(100)] + [" ", ""]
+    found = embedder.embed(texts)
+    assert found.shape == (102, 64)
+    assert not found[100:].any()
+    assert np.allclose(np.linalg.norm(found[:100], axis=1), 1, atol=1e-6)
+    assert sorted(len(request.body["texts"]) for request in server.log) == [4, 96]
+    assert embedder.embed(["", " "]).shape == (2, 64)
+    assert embedder.embed([]).shape == (0, 64)
+
+
+def test_the_length_of_vectors_is_known_before_any_text_is(server: FaultServer, embedder: CohereEmbedder) -> None:
+    assert embedder.embed([""]).shape == (1, 64)
+    assert len(server.log) == 1
+
+
+def test_dimensions_are_asked_for_and_checked(server: FaultServer) -> None:
+    client = CohereEmbedder("embed-v4.0", key=KEY, base_url=server.root, dimensions=256, policy=QUICK)
+    with pytest.raises(ModelError, match="the vectors have 64 numbers; expected 256"):
+        client.embed(TEXTS)
+    assert server.log[0].body["output_dimension"] == 256
+    client.close()
+
+
+@pytest.mark.parametrize("kind", ["wrong_length", "too_few", "too_many", "nan", "zero", "malformed", "429", "reset"])
+def test_wrong_vectors_are_asked_for_again(server: FaultServer, embedder: CohereEmbedder, kind: str) -> None:
+    server.script = [Fault(kind, wait=0.01)]
+    assert embedder.embed(TEXTS).shape == (3, 64)
+    assert len(server.log) == 2
+
+
+@pytest.mark.parametrize("reply", [[], {}, {"embeddings": []}, {"embeddings": {"float": None}}])
+def test_a_reply_without_vectors_is_an_error(server: FaultServer, embedder: CohereEmbedder, reply: Any) -> None:
+    server.answer = lambda path, body: reply
+    with pytest.raises(ModelError, match="the reply has no vectors"):
+        embedder.embed(TEXTS)
+
+
+# --- both ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_determines_a_result_is_in_the_id_and_nothing_else() -> None:
+    def embedder(**options: Any) -> str:
+        return CohereEmbedder("embed-v4.0", key="one-key-0123", **options).id
+
+    assert embedder() == "cohere:embed-v4.0@context_window=128000"
+    assert embedder(dimensions=256) == "cohere:embed-v4.0@context_window=128000@dimensions=256"
+    assert embedder(base_url="http://elsewhere", batch_texts=3) == embedder()
+    assert CohereEmbedder("embed-english-v3.0", key="k").id == "cohere:embed-english-v3.0@context_window=512"
+    assert CohereReranker("r", key="k").id == CohereReranker("r", key="other", batch_texts=2).id
+    assert CohereReranker("r", key="k").id != CohereReranker("r", key="k", context_window=512).id
+
+
+@pytest.mark.parametrize("base", ["", "/", "/v2", "/v2/", "/v1"])
+def test_the_version_may_stand_in_the_base_url(server: FaultServer, base: str) -> None:
+    client = CohereReranker("r", key=KEY, base_url=server.root + base)
+    client.score(QUERY, TEXTS)
+    assert server.log[0].path == "/v2/rerank"
+    client.close()
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        (Fault("key"), ModelError),
+        (Fault(status=401, said="invalid api token KEY"), ModelUnavailable),
+        (Fault(status=400, said="KEY may not do this"), ModelError),
+    ],
+)
+def test_the_key_is_in_no_message(
+    server: FaultServer, reranker: CohereReranker, fault: Fault, error: type[Exception]
+) -> None:
+    server.always = fault
+    with pytest.raises(error) as raised:
+        reranker.score(QUERY, TEXTS)
+    assert KEY not in "".join(traceback.format_exception(raised.value))
+    assert "cohere:rerank-v3.5" in str(raised.value)
+
+
+def test_a_redirect_is_not_followed(server: FaultServer, reranker: CohereReranker) -> None:
+    server.always = Fault("redirect")
+    with pytest.raises(ModelError, match="which is not followed"):
+        reranker.score(QUERY, TEXTS)
+    assert {request.path for request in server.log} == {"/v2/rerank"}
+
+
+def test_every_attempt_is_counted(server: FaultServer, reranker: CohereReranker) -> None:
+    counted = []
+    reranker.provider.on_attempt = lambda: counted.append(1)
+    server.script = [Fault("500"), Fault("too_few")]
+    reranker.score(QUERY, TEXTS)
+    assert len(counted) == len(server.log) == 3

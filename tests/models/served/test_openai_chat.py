@@ -1,0 +1,366 @@
+"""The chat client of OpenAI-compatible servers, against a server on the loopback interface that fails on request."""
+
+from __future__ import annotations
+
+import gc
+import json
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fault_kinds import ANYWHERE, completion
+from fault_server import Fault, FaultServer
+
+from ragsmith.errors import ModelError, ModelUnavailable, UsageError
+from ragsmith.models.served.openai_chat import OpenAIChat
+from ragsmith.models.served.policy import Policy
+from ragsmith.models.usage import Usage
+
+KEY = "sk-very-secret-0123456789"
+QUICK = Policy(attempts=3, pause=0.0, deadline=5.0, failures_in_a_row=1000)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultServer]:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with FaultServer() as server:
+        server.answer = lambda path, body: completion("Four crowns.")
+        yield server
+
+
+@pytest.fixture
+def client(server: FaultServer) -> Iterator[Callable[..., OpenAIChat]]:
+    made: list[OpenAIChat] = []
+
+    def make(**policy: Any) -> OpenAIChat:
+        made.append(OpenAIChat("tiny", base_url=server.url, policy=replace(QUICK, **policy)))
+        return made[-1]
+
+    yield make
+    for chat in made:
+        chat.close()
+
+
+@pytest.fixture
+def chat(client: Callable[..., OpenAIChat]) -> OpenAIChat:
+    return client()
+
+
+def ask(chat: OpenAIChat, prompt: str = "What is due?") -> Any:
+    return chat.complete(prompt, max_tokens=7, sample=2)
+
+
+# --- good replies ----------------------------------------------------------------------------------------------------
+
+
+def test_a_reply_and_what_it_cost(chat: OpenAIChat, server: FaultServer) -> None:
+    server.latency = 0.05
+    reply = ask(chat)
+    assert reply.text == "Four crowns."
+    assert reply.usage == Usage(1, 0, 0, 12, 3, reply.usage.seconds)
+    assert 0.05 <= reply.usage.seconds < 10
+    [request] = server.log
+    assert request.path == "/v1/chat/completions"
+    assert request.headers["authorization"] == f"Bearer {KEY}"
+    assert request.body == {
+        "model": "tiny",
+        "messages": [{"role": "user", "content": "What is due?"}],
+        "temperature": 0,
+        "max_tokens": 7,
+        "seed": 2,
+    }
+
+
+def test_a_model_is_identified_without_address_and_key(chat: OpenAIChat, server: FaultServer) -> None:
+    assert chat.id == OpenAIChat("tiny", base_url="http://elsewhere").id
+    assert "tiny" in chat.id
+    assert KEY not in chat.id
+    assert server.url not in chat.id
+
+
+def test_a_server_that_does_not_count_tokens_is_believed(chat: OpenAIChat, server: FaultServer) -> None:
+    server.answer = lambda path, body: {key: value for key, value in completion("Four.").items() if key != "usage"}
+    assert (ask(chat).usage.input_tokens, len(server.log)) == (0, 1)
+
+
+@pytest.mark.parametrize("usage", [{}, {"prompt_tokens": None}, "many", [1], {"prompt_tokens": True}])
+def test_a_count_of_tokens_that_makes_no_sense_does_not_lose_a_reply(
+    chat: OpenAIChat, server: FaultServer, usage: Any
+) -> None:
+    server.answer = lambda path, body: {**completion("Four."), "usage": usage}
+    reply = ask(chat)
+    assert (reply.text, reply.usage.input_tokens, reply.usage.output_tokens) == ("Four.", 0, 0)
+
+
+def test_a_reply_cut_at_the_limit_of_tokens_is_taken(chat: OpenAIChat, server: FaultServer) -> None:
+    server.answer = lambda path, body: completion("Four", finish_reason="length")
+    assert ask(chat).text == "Four"
+
+
+def test_the_newer_name_of_the_limit_is_learnt(chat: OpenAIChat, server: FaultServer) -> None:
+    said = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+    server.script = [Fault(status=400, said=said)]
+    assert [ask(chat).text for _ in range(3)] == ["Four crowns."] * 3
+    names = [[name for name in request.body if name.startswith("max")] for request in server.log]
+    assert names == [["max_tokens"], *[["max_completion_tokens"]] * 3]
+
+
+def test_a_server_that_knows_neither_name_is_asked_no_third_time(chat: OpenAIChat, server: FaultServer) -> None:
+    server.always = Fault(status=400, said="neither max_tokens nor max_completion_tokens")
+    with pytest.raises(ModelError, match="HTTP 400"):
+        ask(chat)
+    assert len(server.log) == 2
+
+
+# --- what may pass ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504])
+def test_a_passing_trouble_is_asked_again(chat: OpenAIChat, server: FaultServer, status: int) -> None:
+    server.script = [Fault(status=status)]
+    assert ask(chat).text == "Four crowns."
+    assert server.log[0].body == server.log[1].body
+    assert [request.attempt for request in server.log] == [1, 2]
+
+
+@pytest.mark.parametrize("kind", [*ANYWHERE, "no_choices", "null_content", "empty_content", "no_finish", "deep"])
+def test_a_fault_is_no_answer(chat: OpenAIChat, server: FaultServer, kind: str) -> None:
+    server.script = [Fault(kind, wait=0.05)]
+    assert ask(chat).text == "Four crowns."
+    assert len(server.log) == 2
+    assert server.early() == []
+
+
+@pytest.mark.parametrize("kind", ["drip", "drip_head", "hang"])
+def test_an_attempt_has_a_total_deadline(client: Callable[..., OpenAIChat], server: FaultServer, kind: str) -> None:
+    server.script = [Fault(kind)]
+    assert ask(client(deadline=0.3)).text == "Four crowns."
+    assert len(server.log) == 2
+
+
+@pytest.mark.parametrize("kind", ["429", "429_ms", "503_wait"])
+def test_a_server_says_how_long_to_wait(client: Callable[..., OpenAIChat], server: FaultServer, kind: str) -> None:
+    server.script = [None, Fault(kind, wait=0.3)]
+    server.latency = 0.01
+    chat = client(in_flight=8)
+    with ThreadPoolExecutor(8) as pool:
+        replies = list(pool.map(lambda n: ask(chat, f"Question {n}").text, range(40)))
+    assert replies == ["Four crowns."] * 40
+    told = next(request for request in server.log if request.told)
+    meanwhile = [request for request in server.early() if request.time > told.replied + 0.1]
+    assert meanwhile == []  # what was on its way already cannot be called back
+    assert max(request.time for request in server.log) >= told.replied + 0.3
+    assert server.most_in_flight <= 8
+
+
+def test_a_server_says_until_when_to_wait(chat: OpenAIChat, server: FaultServer) -> None:
+    server.script = [Fault("429_date", wait=0.1)]
+    ask(chat)
+    assert server.early() == []
+
+
+def test_requests_are_bounded_over_all_threads(client: Callable[..., OpenAIChat], server: FaultServer) -> None:
+    server.latency = 0.02
+    chat = client(in_flight=3)
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(lambda n: ask(chat, str(n)), range(24)))
+    assert server.most_in_flight == 3
+    assert (chat.provider.activity.attempts, chat.provider.activity.retries) == (24, 0)
+
+
+# --- what does not ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 413, 422])
+def test_a_refusal_is_not_asked_again(chat: OpenAIChat, server: FaultServer, status: int) -> None:
+    server.always = Fault(status=status, said="bad key KEY")
+    # with this key or model every request would be refused: the run stops; otherwise it is this request alone
+    refused = ModelUnavailable if status in (401, 403, 404) else ModelError
+    with pytest.raises(refused, match=f"HTTP {status}"):
+        ask(chat)
+    assert len(server.log) == 1
+
+
+def test_a_reply_that_a_filter_withholds_is_not_asked_for_again(chat: OpenAIChat, server: FaultServer) -> None:
+    server.always = Fault("filter")
+    with pytest.raises(ModelError, match="finish_reason 'content_filter'"):
+        ask(chat)
+    assert len(server.log) == 1
+
+
+def test_a_server_that_fails_again_and_again_counts_as_down(
+    client: Callable[..., OpenAIChat], server: FaultServer
+) -> None:
+    server.always = Fault(status=503)
+    chat = client(failures_in_a_row=5)
+    for _ in range(4):
+        with pytest.raises(ModelError, match=r"HTTP 503 .*tried 3 times"):
+            ask(chat)
+    for _ in range(2):
+        with pytest.raises(ModelUnavailable, match=r"127.0.0.1 seems to be down \(5 requests in a row failed\)"):
+            ask(chat)
+    assert len(server.log) == 15
+
+
+BAD: list[tuple[str, Any, str]] = [
+    ("choices are null", {**completion("x"), "choices": None}, "the reply has no choices"),
+    ("choices are missing", {"id": "x"}, "the reply has no choices"),
+    ("choices are text", {**completion("x"), "choices": "abc"}, "the reply has no choices"),
+    ("a choice is null", {**completion("x"), "choices": [None]}, "the reply has no choices"),
+    ("a choice is empty", {**completion("x"), "choices": [{}]}, "the reply has no text"),
+    ("message is missing", completion("x", message=...), "the reply has no text"),
+    ("message is null", completion("x", message=None), "the reply has no text"),
+    ("message is text", completion("x", message="Four."), "the reply has no text"),
+    ("content is missing", completion("x", message={"role": "assistant"}), "the reply has no text"),
+    ("content is a list", completion("x", message={"content": ["a"]}), "the reply has no text"),
+    ("finish reason is missing", completion("x", finish_reason=...), "finish_reason 'None'"),
+    ("finish reason is strange", completion("x", finish_reason={"a": 1}), "finish_reason"),
+    ("half a character", completion("x\ud800"), "the reply is not valid Unicode"),
+    ("an empty body", b"", "not a valid JSON object"),
+    ("a page", b"<html>not found</html>", "not a valid JSON object"),
+    ("a list", b"[1, 2]", "not a valid JSON object"),
+    ("a long number", b"[" + b"1" * 10_000 + b"]", "not a valid JSON object"),
+]
+
+
+@pytest.mark.parametrize(("body", "said"), [row[1:] for row in BAD], ids=[row[0] for row in BAD])
+def test_a_reply_that_is_no_answer_is_an_error_that_names_the_cause(
+    chat: OpenAIChat, server: FaultServer, body: Any, said: str
+) -> None:
+    server.answer = lambda path, request: body
+    with pytest.raises(ModelError) as raised:
+        ask(chat)
+    assert said in str(raised.value)
+    assert "tiny" in str(raised.value)
+    assert len(server.log) == 3
+
+
+def test_a_server_that_is_not_there_is_an_error(server: FaultServer) -> None:
+    chat = OpenAIChat("tiny", base_url="http://127.0.0.1:9/v1", policy=QUICK)
+    with pytest.raises(ModelError, match="is the server running"):
+        ask(chat)
+    chat.close()
+
+
+def test_a_redirect_to_another_server_is_not_followed(chat: OpenAIChat, server: FaultServer) -> None:
+    """The prompt, which holds documents, goes where it was sent and nowhere else."""
+    server.always = Fault("redirect")
+    with pytest.raises(ModelError, match="check the base URL"):
+        ask(chat)
+    assert [request.path for request in server.log] == ["/v1/chat/completions"]
+
+
+# --- secrets ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fault", [Fault(status=status, said="no KEY") for status in (400, 401, 429, 500)] + [Fault("key")]
+)
+def test_the_key_is_in_no_error(chat: OpenAIChat, server: FaultServer, fault: Fault) -> None:
+    server.always = fault
+    with pytest.raises((ModelError, ModelUnavailable)) as raised:
+        ask(chat)
+    error: BaseException | None = raised.value
+    assert error is not None
+    assert error.__cause__ is error.__context__ is None
+    for text in (str(error), repr(error), "".join(traceback.format_exception(error))):
+        assert KEY not in text
+    assert "***" in str(error)
+
+
+def test_the_key_is_in_no_log(chat: OpenAIChat, server: FaultServer, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    server.script = [Fault("key")]
+    ask(chat)
+    assert KEY not in caplog.text
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:9/v1", "localhost", "ftp://localhost"])
+def test_a_base_url_needs_its_scheme(url: str) -> None:
+    with pytest.raises(UsageError, match="must begin with http"):
+        OpenAIChat("tiny", base_url=url)
+
+
+def test_a_key_is_needed_unless_a_server_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with pytest.raises(UsageError, match="OPENAI_API_KEY is not set"):
+        OpenAIChat("tiny")
+
+
+# --- the end ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_nobody_closes_leaves_no_connection(server: FaultServer) -> None:
+    ask(OpenAIChat("tiny", base_url=server.url, policy=QUICK))
+    gc.collect()
+    time.sleep(0.05)  # a warning would be an error
+
+
+def test_a_process_ends_at_once_and_quietly(server: FaultServer) -> None:
+    server.script = [None, Fault("hang")]
+    script = (
+        "import threading, time; from ragsmith.models.served.openai_chat import OpenAIChat\n"
+        f"chat = OpenAIChat('tiny', base_url={server.url!r}); print(chat.complete('a', max_tokens=5, sample=0).text)\n"
+        "ask = lambda: chat.complete('b', max_tokens=5, sample=0)\n"
+        "threading.Thread(target=ask, daemon=True).start(); time.sleep(0.2)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert ended.stdout == "Four crowns.\n"
+
+
+# --- a whole search --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05])
+def test_a_search_on_a_server_pays_once(
+    server: FaultServer,
+    tiny_folder: Path,
+    tmp_path: Path,
+    ragsmith: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+    share: float,
+) -> None:
+    monkeypatch.chdir(tmp_path)  # verify looks for the default cache in the folder it is run in
+    server.answer, server.seed, server.wait = None, 1, 0.01
+    server.faults, server.kinds = share, ("reset", "cut", "429", "no_finish")
+    space = tmp_path / "space.yaml"
+    space.write_text(
+        "families:\n  pre_embedding: [none]\n  query_expansion: [none, hyde]\n  retrieval: [bm25]\n"
+        "  reranking: [none]\n  passage_filter: [top_k]\n  passage_augment: [none]\n  passage_compress: [none]\n"
+        "  prompt_maker: [listing]\n  post_generation: [none]\n"
+    )
+    command = (
+        *("search", "--dataset", tiny_folder, "--space", space, "--strategy", "exhaustive", "--chunk-size", 100),
+        *("--llm", "openai:tiny", "--base-url", server.url, "--workers", 8, "--json"),
+        *("--cache", tmp_path / "cache.sqlite", "--reports", tmp_path / "reports"),
+    )
+    first = ragsmith(*command)
+    assert first.code == 0
+    assert all(json.loads(line)["event"] in {"begin", "step", "progress"} for line in first.err.splitlines())
+    answered = [json.dumps(request.body, sort_keys=True) for request in server.log if not request.fault]
+    assert len(answered) == len(set(answered)) > 24
+    assert bool(share) == (len(server.log) > len(answered))
+    server.log.clear()
+    second = ragsmith(*command)
+    assert second.code == 0
+    assert server.log == []
+    winner = tmp_path / "reports" / "island" / "winner.yaml"
+    for path in (tmp_path / "cache.sqlite", winner, *(tmp_path / "reports").rglob("*.*")):
+        assert KEY.encode() not in path.read_bytes()
+    assert server.url not in winner.read_text()
+    assert ragsmith("verify", winner, "--base-url", server.url).code == 0

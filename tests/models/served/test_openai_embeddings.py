@@ -1,0 +1,210 @@
+"""The embeddings client of OpenAI-compatible servers, against a server that fails on request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from fault_kinds import ANYWHERE, AT
+from fault_replies import vector
+from fault_server import Fault, FaultServer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsmith.errors import ModelError, ModelUnavailable, UsageError
+from ragsmith.models.served.openai_embeddings import OpenAIEmbeddings, batches
+from ragsmith.models.served.policy import Policy
+
+KEY = "sk-very-secret-0123456789"
+QUICK = Policy(attempts=3, pause=0.0, deadline=5.0, failures_in_a_row=1000)
+TEXTS = ["the ferry", "an eel", "the copper roof", "the yellow flag", "a net"]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultServer]:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with FaultServer() as server:
+        yield server
+
+
+@pytest.fixture
+def client(server: FaultServer) -> Iterator[Callable[..., OpenAIEmbeddings]]:
+    made: list[OpenAIEmbeddings] = []
+
+    def make(**changes: Any) -> OpenAIEmbeddings:
+        made.append(OpenAIEmbeddings("tiny", **{"base_url": server.url, "policy": QUICK, **changes}))
+        return made[-1]
+
+    yield make
+    for embedder in made:
+        embedder.close()
+
+
+def expected(texts: list[str], dimensions: int = 64) -> Any:
+    rows = np.array([vector(text, dimensions) for text in texts])
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def sizes(server: FaultServer) -> list[int]:
+    return sorted(len(request.body["input"]) for request in server.log)
+
+
+def test_vectors_are_of_length_1_and_in_order(client: Callable[..., OpenAIEmbeddings], server: FaultServer) -> None:
+    server.always = Fault("reversed")  # the index says which is which
+    vectors = client().embed(TEXTS)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors, expected(TEXTS), atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
+    [request] = server.log
+    assert request.path == "/v1/embeddings"
+    assert request.body == {"model": "tiny", "input": TEXTS, "encoding_format": "float"}
+
+
+def test_batches_are_in_flight_together(client: Callable[..., OpenAIEmbeddings], server: FaultServer) -> None:
+    server.latency = 0.1
+    vectors = client(batch_texts=2).embed(TEXTS)
+    np.testing.assert_allclose(vectors, expected(TEXTS), atol=1e-6)
+    assert sizes(server) == [1, 2, 2]
+    assert server.most_in_flight == 3
+
+
+def test_a_blank_text_is_not_sent_and_has_no_direction(
+    client: Callable[..., OpenAIEmbeddings], server: FaultServer
+) -> None:
+    vectors = client().embed(["", "the ferry", " \n"])
+    assert vectors.shape == (3, 64)
+    assert not vectors[[0, 2]].any()
+    assert vectors[1].any()
+    assert server.log[0].body["input"] == ["the ferry"]
+
+
+def test_blank_texts_alone_have_the_length_of_all_others(
+    client: Callable[..., OpenAIEmbeddings], server: FaultServer
+) -> None:
+    embedder = client()
+    assert embedder.embed([]).shape == (0, 0)
+    assert server.log == []
+    assert embedder.embed(["", " "]).shape == (2, 64)
+    assert embedder.embed([""]).shape == (1, 64)
+    assert embedder.embed([]).shape == (0, 64)
+    assert len(server.log) == 1
+
+
+def test_dimensions_are_asked_for_and_checked(client: Callable[..., OpenAIEmbeddings], server: FaultServer) -> None:
+    assert client(dimensions=16).embed(["a net"]).shape == (1, 16)
+    assert server.log[0].body["dimensions"] == 16
+    server.answer = lambda path, body: {"data": [{"index": 0, "embedding": [1.0, 2.0]}]}
+    with pytest.raises(ModelError, match="the vectors have 2 numbers; expected 16"):
+        client(dimensions=16).embed(["a net"])
+
+
+def test_prefixes_are_put_before_texts_and_queries(
+    client: Callable[..., OpenAIEmbeddings], server: FaultServer
+) -> None:
+    embedder = client(document_prefix="passage: ", query_prefix="query: ")
+    embedder.embed(["a net", ""])
+    embedder.embed_queries(["a net"])
+    assert [request.body["input"] for request in server.log] == [["passage: a net"], ["query: a net"]]
+
+
+def test_all_that_determines_a_vector_is_in_the_id(server: FaultServer) -> None:
+    def named(**changes: Any) -> str:
+        return OpenAIEmbeddings("tiny", base_url=server.url, **changes).id
+
+    ids = [named(), named(dimensions=8), named(query_prefix="a"), named(document_prefix="a"), named(query_prefix="b")]
+    assert len(set(ids)) == 5
+    assert named() == OpenAIEmbeddings("tiny", base_url="http://elsewhere").id == "openai:tiny"
+    assert named(batch_texts=1) == named()
+
+
+@pytest.mark.parametrize("kind", [*ANYWHERE, *AT["embeddings"], "null"])
+def test_a_fault_is_no_vector(client: Callable[..., OpenAIEmbeddings], server: FaultServer, kind: str) -> None:
+    server.script = [Fault(kind, wait=0.05)]
+    good = kind == "null"
+    np.testing.assert_allclose(client().embed(TEXTS), expected(TEXTS), atol=1e-6)
+    assert len(server.log) == (1 if good else 2)
+    assert server.early() == []
+
+
+def rows(*vectors: Any) -> list[dict[str, Any]]:
+    return [{"index": i, "embedding": vector} for i, vector in enumerate(vectors)]
+
+
+BAD: list[tuple[Any, str]] = [
+    (None, "the reply has no vectors"),
+    ({"a": 1}, "the reply has no vectors"),
+    (["x", "y"], "the reply has no vectors"),
+    (rows([1.0, 2.0]), "the reply has 1 vectors for 2 texts"),
+    (rows([1.0], [2.0], [3.0]), "the reply has 3 vectors for 2 texts"),
+    ([{"index": 0, "embedding": [1.0]}] * 2, "the indices of the vectors"),
+    ([{"embedding": [1.0]}] * 2, "the indices of the vectors"),
+    ([{"index": True, "embedding": [1.0]}, {"index": 0, "embedding": [1.0]}], "the indices of the vectors"),
+    ([{"index": [0], "embedding": [1.0]}, {"index": 0, "embedding": [1.0]}], "the indices of the vectors"),
+    (rows([1.0], [1.0, 2.0]), "different lengths"),
+    (rows([], []), "different lengths, or none"),
+    (rows("AAAA", "BBBB"), "different lengths, or none"),
+    (rows([1.0], None), "different lengths, or none"),
+    (rows(["1"], ["2"]), "something else than numbers"),
+    (rows([None], [1.0]), "something else than numbers"),
+    (rows([[1.0]], [[1.0]]), "something else than numbers"),
+    (rows([[1.0]], [2.0]), "something else than numbers"),
+    (rows([True], [False]), "something else than numbers"),
+    (rows([float("nan")], [1.0]), "NaN or infinity"),
+    (rows([float("inf")], [1.0]), "NaN or infinity"),
+    (rows([0.0, 0.0], [1.0, 0.0]), "a vector is zero"),
+]
+
+
+@pytest.mark.parametrize(("data", "said"), BAD)
+def test_vectors_that_make_no_sense_are_an_error_that_names_the_cause(
+    client: Callable[..., OpenAIEmbeddings], server: FaultServer, data: Any, said: str
+) -> None:
+    server.answer = lambda path, body: {"data": data}
+    with pytest.raises(ModelError, match=said):
+        client().embed(["one", "two"])
+    assert len(server.log) == 3
+
+
+def test_large_numbers_are_scaled(client: Callable[..., OpenAIEmbeddings], server: FaultServer) -> None:
+    server.answer = lambda path, body: {"data": rows([3e200, 4e200], [3, 4])}
+    np.testing.assert_allclose(client().embed(["one", "two"]), [[0.6, 0.8]] * 2, rtol=1e-6)
+
+
+def test_all_vectors_are_of_one_length(client: Callable[..., OpenAIEmbeddings], server: FaultServer) -> None:
+    embedder = client()
+    embedder.embed(["a net"])
+    server.answer = lambda path, body: {"data": rows([1.0, 2.0])}
+    with pytest.raises(ModelError, match="the vectors have 2 numbers; expected 64"):
+        embedder.embed(["an eel"])
+
+
+def test_one_batch_that_fails_fails_the_whole(client: Callable[..., OpenAIEmbeddings], server: FaultServer) -> None:
+    server.script = [None, Fault(status=400), None]
+    with pytest.raises(ModelError, match="HTTP 400"):
+        client(batch_texts=2).embed(TEXTS)
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_refusal_stops_the_run(client: Callable[..., OpenAIEmbeddings], server: FaultServer, status: int) -> None:
+    server.always = Fault(status=status, said="bad key KEY")
+    with pytest.raises(ModelUnavailable, match=rf"openai:tiny: HTTP {status} \(bad key \*\*\*\)"):
+        client().embed(["a net"])
+    assert len(server.log) == 1
+
+
+@pytest.mark.parametrize("name", ["dimensions", "batch_texts"])
+def test_sizes_are_at_least_1(name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name} of the embedder tiny is 0"):
+        OpenAIEmbeddings("tiny", base_url="http://host", **{name: 0})  # type: ignore[arg-type]
+
+
+@given(texts=st.lists(st.text(max_size=9), max_size=20), most=st.integers(1, 5), characters=st.integers(1, 20))
+@settings(max_examples=50)
+def test_batches_keep_order_and_limits(texts: list[str], most: int, characters: int) -> None:
+    cut = list(batches(texts, most, characters))
+    assert [text for batch in cut for text in batch] == texts
+    for batch in cut:
+        assert 1 <= len(batch) <= most
+        assert len(batch) == 1 or sum(map(len, batch)) <= characters

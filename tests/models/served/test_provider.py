@@ -1,0 +1,237 @@
+"""Providers, with attempts that the tests make up: retries, pauses, limits, and the end of all patience."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from ragsmith.errors import ModelError, ModelUnavailable
+from ragsmith.models.served.policy import Policy, Refused, Rejected, Transient
+from ragsmith.models.served.provider import Provider, Providers
+
+QUICK = Policy(attempts=3, pause=0.001, deadline=0.2, in_flight=4, longest_wait=1.0)
+KEY = "secret-0123456789"
+
+
+class Attempts:
+    """Attempts that fail in turn with the errors given, and then give ``result``; ``sent`` holds their instants."""
+
+    def __init__(self, *failures: Exception, result: str = "done", seconds: float = 0.0) -> None:
+        self._failures = list(failures)
+        self._result, self._seconds = result, seconds
+        self.sent: list[float] = []
+        self.now = self.most = 0
+
+    async def __call__(self) -> str:
+        self.sent.append(time.monotonic())
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            await asyncio.sleep(self._seconds)
+        finally:
+            self.now -= 1
+        if self._failures:
+            raise self._failures.pop(0)
+        return self._result
+
+
+@pytest.fixture
+def provider() -> Iterator[Provider]:
+    provider = Provider("host", QUICK)
+    yield provider
+    provider.close()
+
+
+def failures(n: int) -> list[Exception]:
+    return [Transient(f"trouble {i}") for i in range(1, n + 1)]
+
+
+def test_what_may_pass_is_tried_again(provider: Provider) -> None:
+    attempts = Attempts(*failures(2))
+    assert provider.send(attempts, what="m") == "done"
+    assert len(attempts.sent) == 3
+    assert (provider.activity.attempts, provider.activity.retries, provider.activity.in_flight) == (3, 2, 0)
+
+
+def test_the_last_trouble_is_named(provider: Provider) -> None:
+    attempts = Attempts(*failures(9))
+    with pytest.raises(ModelError, match=r"^m: trouble 3 \(tried 3 times\)$"):
+        provider.send(attempts, what="m")
+    assert len(attempts.sent) == 3
+
+
+@pytest.mark.parametrize(("failure", "raised"), [(Rejected("no"), ModelError), (Refused("no"), ModelUnavailable)])
+def test_a_refusal_is_final(provider: Provider, failure: Exception, raised: type[Exception]) -> None:
+    attempts = Attempts(failure)
+    with pytest.raises(raised, match=r"^m: no$"):
+        provider.send(attempts, what="m")
+    assert len(attempts.sent) == 1
+
+
+def test_pauses_grow() -> None:
+    provider = Provider("host", Policy(attempts=4, pause=0.04))
+    attempts = Attempts(*failures(3))
+    provider.send(attempts, what="m")
+    pauses = [after - before for before, after in zip(attempts.sent, attempts.sent[1:], strict=False)]
+    for pause, least in zip(pauses, (0.02, 0.04, 0.08), strict=True):
+        assert pause >= least
+    provider.close()
+
+
+def test_an_attempt_has_a_deadline(provider: Provider) -> None:
+    started = time.monotonic()
+    with pytest.raises(ModelError, match=r"no complete reply within 0.2 s \(tried 3 times\)"):
+        provider.send(Attempts(seconds=60), what="m")
+    assert time.monotonic() - started < 5
+
+
+def test_no_more_than_so_many_are_in_flight(provider: Provider) -> None:
+    attempts = Attempts(seconds=0.02)
+    with ThreadPoolExecutor(16) as pool:
+        assert list(pool.map(lambda _: provider.send(attempts, what="m"), range(32))) == ["done"] * 32
+    assert attempts.most == 4
+
+
+def test_several_requests_of_one_caller_are_in_flight_at_once(provider: Provider) -> None:
+    async def numbered(n: int) -> int:
+        await asyncio.sleep(0.02 * (3 - n))
+        return n
+
+    assert provider.send_all([lambda n=n: numbered(n) for n in range(3)], what="m") == [0, 1, 2]  # type: ignore[misc]
+
+
+def test_a_pause_that_one_request_is_told_holds_for_all(provider: Provider) -> None:
+    told, others = Attempts(Transient("HTTP 429", 0.3)), Attempts()
+    with ThreadPoolExecutor(8) as pool:
+        first = pool.submit(provider.send, told, what="m")
+        while not provider.activity.waiting_until:
+            time.sleep(0.001)
+        rest = [pool.submit(provider.send, others, what="m") for _ in range(7)]
+        assert [future.result() for future in (first, *rest)] == ["done"] * 8
+    until = provider.activity.waiting_until
+    assert until >= told.sent[0] + 0.3
+    assert min(told.sent[1], *others.sent) >= until
+
+
+def test_a_pause_that_is_too_long_ends_the_run(provider: Provider) -> None:
+    attempts = Attempts(Transient("HTTP 429", 3600.0))
+    with pytest.raises(ModelUnavailable, match="host asks to wait for 3600 s: run the same command again"):
+        provider.send(attempts, what="m")
+    with pytest.raises(ModelUnavailable, match="asks to wait"):
+        provider.send(attempts, what="m")
+    assert len(attempts.sent) == 1
+
+
+def test_a_provider_that_answers_nobody_is_left_alone() -> None:
+    provider = Provider("host", Policy(attempts=2, pause=0.0, failures_in_a_row=3, rest=0.2))
+    attempts = Attempts(*failures(6))
+    for _ in range(2):
+        with pytest.raises(ModelError):
+            provider.send(attempts, what="m")
+    with pytest.raises(ModelUnavailable, match=r"host seems to be down \(3 requests in a row failed\): run the"):
+        provider.send(attempts, what="m")
+    with pytest.raises(ModelUnavailable, match="seems to be down"):
+        provider.send(attempts, what="m")
+    assert len(attempts.sent) == 6
+    time.sleep(0.2)
+    assert provider.send(attempts, what="m") == "done"
+    provider.close()
+
+
+def test_a_silent_provider_stops_all_who_wait_for_it() -> None:
+    provider = Provider("host", Policy(attempts=9, pause=30.0, deadline=0.1, silence=0.1))
+    started = time.monotonic()
+    with ThreadPoolExecutor(8) as pool:
+        futures = [pool.submit(provider.send, Attempts(seconds=60), what="m") for _ in range(8)]
+        assert all(isinstance(future.exception(), ModelUnavailable) for future in futures)
+    assert time.monotonic() - started < 10
+    provider.close()
+
+
+def test_what_must_be_reserved_is_reserved_before_sending(provider: Provider) -> None:
+    left = 2
+
+    def reserve() -> None:
+        nonlocal left
+        if left == 0:
+            raise LookupError("the budget is spent")
+        left -= 1
+
+    provider.on_attempt = reserve
+    attempts = Attempts(*failures(9))
+    with pytest.raises(LookupError, match="the budget is spent"):
+        provider.send(attempts, what="m")
+    assert len(attempts.sent) == 2
+
+
+def test_closing_ends_who_waits() -> None:
+    provider = Provider("host", Policy())
+    attempts = Attempts(seconds=60)
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(provider.send, attempts, what="m")
+        while not attempts.now:
+            time.sleep(0.001)
+        provider.close()
+        assert isinstance(future.exception(), ModelUnavailable)
+    with pytest.raises(ModelUnavailable, match="was closed"):
+        provider.send(attempts, what="m")
+
+
+@pytest.mark.parametrize("kind", [Transient, Rejected, Refused])
+def test_a_secret_leaves_in_no_error(
+    provider: Provider, kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    attempts = Attempts(*[kind(f"bad key {KEY}") for _ in range(3)])
+    with pytest.raises((ModelError, ModelUnavailable), match=r"bad key \*\*\*") as raised:
+        provider.send(attempts, what="m")
+    assert raised.value.__cause__ is None
+    assert raised.value.__context__ is None
+    assert KEY not in "".join(traceback.format_exception(raised.value))
+
+
+def test_all_providers_share_one_thread(provider: Provider) -> None:
+    other = Provider("other", QUICK)
+    before = threading.active_count()
+    provider.send(Attempts(), what="m")
+    threads = threading.active_count()
+    other.send(Attempts(), what="m")
+    assert threading.active_count() == threads <= before + 1
+    other.close()
+
+
+def test_one_provider_for_each_endpoint_and_credential() -> None:
+    providers = Providers(QUICK)
+    one = providers.at("http://host/v1", KEY)
+    assert providers.at("http://host/v1", KEY) is one
+    assert providers.at("http://host/v1", "other-0123456789") is not one
+    assert providers.at("http://other/v1", KEY) is not one
+    assert len(providers.all()) == 3
+    providers.close()
+    with pytest.raises(ModelUnavailable):
+        one.send(Attempts(), what="m")
+
+
+def test_a_strict_rate_limit_fails_no_request() -> None:
+    """One request in 20 ms is allowed, and whoever comes earlier is told so: all get through all the same."""
+    allowed = time.monotonic()
+    provider = Provider("host", Policy(attempts=5, pause=0.001))
+
+    async def limited() -> str:
+        nonlocal allowed
+        await asyncio.sleep(0.005)
+        now = time.monotonic()
+        if now < allowed:
+            raise Transient("HTTP 429", allowed - now)
+        allowed = now + 0.02
+        return "done"
+
+    with ThreadPoolExecutor(32) as pool:
+        assert list(pool.map(lambda _: provider.send(limited, what="m"), range(64))) == ["done"] * 64
+    provider.close()

@@ -1,0 +1,119 @@
+"""HTTP against a server that fails: every way of failing is one of three, and a response is whole and bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from fault_server import Fault, FaultServer
+
+from ragsmith.models.served.policy import AttemptFailed, Refused, Rejected, Transient
+from ragsmith.models.served.transport import BoundedClient, failure_of, retry_after
+
+KEY = "secret-0123456789"
+DATE = "Sun, 06 Nov 1994 08:49:37 GMT"
+
+
+@pytest.fixture
+def server() -> Iterator[FaultServer]:
+    with FaultServer() as server:
+        yield server
+
+
+def post(server: FaultServer, largest: int = 10 * 1024 * 1024, deadline: float = 5.0) -> Any:
+    """The outcome of one request: a response, or what was raised."""
+
+    async def once() -> Any:
+        async with asyncio.timeout(deadline), BoundedClient(largest_response=largest) as client:
+            try:
+                return await client.post(
+                    f"{server.root}/v1/rerank",
+                    json={"query": "a question", "documents": ["an answer", "something"]},
+                    headers={"Authorization": f"Bearer {KEY}"},
+                )
+            except AttemptFailed as failure:
+                return failure
+
+    return asyncio.run(once())
+
+
+def test_a_good_response_is_whole(server: FaultServer) -> None:
+    assert [row["index"] for row in post(server).json()["results"]] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "problem"),
+    [
+        (Fault("reset"), Transient, "the reply broke off"),
+        (Fault("cut"), Transient, "the reply broke off"),
+        (Fault("large"), Transient, "the reply is larger than 10,485,760 bytes"),
+        (Fault("gzip_bomb"), Transient, "the reply is larger than 10,485,760 bytes"),
+        (Fault("500"), Transient, "HTTP 500 (the server is busy)"),
+        (Fault("429"), Transient, "HTTP 429"),
+        (Fault("redirect"), Rejected, "HTTP 307: the server sends elsewhere"),
+        (Fault(status=400, said="too long"), Rejected, "HTTP 400 (too long): the server refuses the request"),
+        (Fault(status=401), Refused, "HTTP 401"),
+        (Fault(status=403), Refused, "HTTP 403"),
+        (Fault(status=404), Refused, "HTTP 404"),
+        (Fault(status=402), Refused, "HTTP 402"),
+        (Fault(status=429, said="insufficient_quota"), Refused, "HTTP 429"),
+        (Fault(status=413), Rejected, "HTTP 413"),
+        (Fault(status=599), Transient, "HTTP 599"),
+    ],
+    ids=lambda value: (
+        getattr(value, "kind", "") + str(getattr(value, "status", "")) if isinstance(value, Fault) else ""
+    ),
+)
+def test_a_failure_has_a_kind(server: FaultServer, fault: Fault, kind: type[AttemptFailed], problem: str) -> None:
+    server.always = fault
+    failure = post(server)
+    assert type(failure) is kind
+    assert problem in failure.problem
+    assert failure.__cause__ is failure.__context__ is None
+    assert len(server.log) == 1
+    assert not any("elsewhere" in request.path for request in server.log)
+
+
+@pytest.mark.parametrize("kind", ["drip", "drip_head", "hang"])
+def test_the_deadline_is_total(server: FaultServer, kind: str) -> None:
+    server.always = Fault(kind)
+    with pytest.raises(TimeoutError):
+        post(server, deadline=0.3)
+
+
+def test_a_server_that_is_not_there() -> None:
+    with FaultServer() as server:
+        pass
+    failure = post(server)
+    assert type(failure) is Transient
+    assert "is the server running" in failure.problem
+
+
+def test_what_a_server_says_is_short_and_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("X_API_KEY", KEY)
+    failure = failure_of(400, {}, b'{"error": {"message": "' + b"x" * 190 + b" " + KEY.encode() + b' and\\u001b[0m"}}')
+    assert KEY[:4] not in failure.problem
+    assert "\x1b" not in failure.problem
+    assert len(failure.problem) < 300
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0.25"}, 0.25),
+        ({"retry-after-ms": "1500", "retry-after": "7"}, 1.5),
+        ({"retry-after": "-3"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "1e999"}, None),
+        ({"retry-after": "Sun, 06 Nov 1994 08:49:47 GMT", "date": DATE}, 10.0),
+        ({"retry-after": DATE, "date": "Sun, 06 Nov 1994 08:49:47 GMT"}, 0.0),
+        ({"retry-after": DATE}, 0.0),
+    ],
+)
+def test_how_long_to_wait(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers) == seconds

@@ -1,0 +1,92 @@
+"""The audit: every option alone against the same pipeline without it, on search questions only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragsmith.errors import UsageError
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.models.loading import ModelNames
+from ragsmith.pipelines.space import load_space
+from ragsmith.runs.audit import Finding, audit, sample
+from ragsmith.store.store import Store
+
+SPACE = """
+name: some
+families:
+  pre_embedding: [none]
+  query_expansion: [none, hyde, iterative]
+  retrieval: [vector, nest]
+  reranking: [none]
+  passage_filter: [top_k, top_k: {k: 60}, nr_mrr, sscc]
+  passage_augment: [none]
+  passage_compress: [none]
+  prompt_maker: [listing]
+  post_generation: [none]
+"""
+
+
+@pytest.fixture(scope="module")
+def findings(tiny_setup: Setup, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finding]:
+    folder = tmp_path_factory.mktemp("audit")
+    (folder / "some.yaml").write_text(SPACE)
+    with Store.open(folder / "cache.sqlite") as store:
+        found = audit(tiny_setup, load_space(folder / "some.yaml"), store, sample(tiny_setup, 12))
+    return {finding.option: finding for finding in found}
+
+
+def test_every_option_that_naive_rag_lacks_is_tried(findings: dict[str, Finding]) -> None:
+    ours = {name for name, finding in findings.items() if not finding.analysis_only}
+    assert ours == {"hyde", "iterative", "nest", "top_k(k=60)", "nr_mrr", "sscc"}
+    assert all(finding.compared == 12 and finding.failed == 0 for finding in findings.values())
+
+
+def test_what_an_option_changes_and_costs_is_counted(findings: dict[str, Finding]) -> None:
+    assert findings["hyde"].activity == 1
+    assert findings["hyde"].calls == 1  # one imagined passage
+    assert findings["sscc"].calls == 0
+    assert findings["hyde"].fitness is not None
+    assert findings["hyde"].fitness.low <= findings["hyde"].fitness.mean_difference <= findings["hyde"].fitness.high
+
+
+def test_an_option_that_needs_another_is_compared_with_that_one(findings: dict[str, Finding]) -> None:
+    assert "nest" not in findings["nr_mrr"].difference
+    assert "nr_mrr" in findings["nr_mrr"].difference
+
+
+def test_what_changes_nothing_is_inert(findings: dict[str, Finding]) -> None:
+    assert not findings["hyde"].inert
+    assert findings["top_k(k=60)"].activity == 1
+
+
+def test_options_that_read_the_gold_are_tried_and_are_not_in_the_family_of_tests(findings: dict[str, Finding]) -> None:
+    oracles = [finding for finding in findings.values() if finding.analysis_only]
+    assert oracles
+    assert all(finding.p is None for finding in oracles)
+    assert all(finding.p is not None for finding in findings.values() if not finding.analysis_only)
+
+
+def test_the_sample_is_of_search_questions_and_depends_on_the_seed_alone(tiny_setup: Setup) -> None:
+    search = set(tiny_setup.calibration)
+    drawn = sample(tiny_setup, 5, seed=1)
+    assert len(drawn) == 5
+    assert set(drawn) <= search
+    assert sample(tiny_setup, 5, seed=1) == drawn != sample(tiny_setup, 5, seed=2)
+    assert set(sample(tiny_setup, 10_000)) == search
+    with pytest.raises(UsageError, match="at least 1"):
+        sample(tiny_setup, 0)
+
+
+def test_an_option_whose_model_is_missing_is_refused(tiny_setup: Setup, store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "some.yaml"
+    path.write_text(SPACE.replace("reranking: [none]", "reranking: [none, cross_encoder, hybrid]"))
+    without = Setup(tiny_setup.dataset, ModelNames(cross_encoder="none"), tiny_setup.chunk_size)
+    with pytest.raises(UsageError) as refusal:
+        audit(without, load_space(path), store, sample(without, 3))
+    assert str(refusal.value) == (
+        "reranking.cross_encoder and reranking.hybrid need a cross-encoder and this run has none: name a reranker "
+        "(--reranker late_interaction is embedded and needs nothing), or leave the options out of the space"
+    )
+    assert store.statistics()["tables"]["result"]["rows"] == 0

@@ -1,0 +1,295 @@
+"""The exported pipeline: it can be asked, evaluated elsewhere and verified, and a wrong file is refused."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ragsmith.errors import SpaceError, UsageError
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.pipelines.space import Space
+from ragsmith.runs.pipeline import Pipeline, dataset_location
+from ragsmith.runs.pipeline_file import METRICS, ExportedFile
+from ragsmith.runs.record import RunSettings
+from ragsmith.runs.run import Outcome, search
+from ragsmith.runs.winner import run_setup, winner_yaml, write_winner
+from ragsmith.store.store import Store
+from ragsmith.strategies import GeneticSettings
+
+SETTINGS = RunSettings(genetic=GeneticSettings(population=4, generations=1, elitism=1))
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Setup, space: Space) -> Iterator[tuple[Store, Outcome]]:
+    with Store.open(tmp_path_factory.mktemp("export") / "cache.sqlite") as opened:
+        yield opened, search(tiny_setup, space, opened, SETTINGS)
+
+
+@pytest.fixture
+def winner(found: tuple[Store, Outcome], tiny_setup: Setup, tiny_folder: Path, tmp_path: Path) -> Path:
+    store, outcome = found
+    return write_winner(store, outcome.key, tiny_setup, str(tiny_folder), tmp_path / "out" / "winner.yaml")
+
+
+@pytest.fixture
+def changed(winner: Path) -> Callable[..., Path]:
+    """The winner's file with a value replaced: ``changed("expected", "search", "mrr", to=0.5)``."""
+
+    def change(*path: str, to: Any) -> Path:
+        data = yaml.safe_load(winner.read_text())
+        place = data
+        for step in path[:-1]:
+            place = place[step]
+        if to is None:
+            del place[path[-1]]
+        else:
+            place[path[-1]] = to
+        winner.write_text(yaml.safe_dump(data, sort_keys=False))
+        return winner
+
+    return change
+
+
+# --- what is in it ---------------------------------------------------------------------------------------------------
+
+
+def test_the_file_says_everything_that_matters(winner: Path, found: tuple[Store, Outcome], tiny_setup: Setup) -> None:
+    _, outcome = found
+    data = yaml.safe_load(winner.read_text())
+    assert list(data) == [
+        *("format", "ragsmith", "dataset", "chunk_size", "models", "weights", "pipeline", "run", "expected"),
+    ]
+    assert data["dataset"]["digest"] == tiny_setup.dataset.digest
+    assert data["chunk_size"] == 100
+    for gene in outcome.winner.candidate:
+        written = data["pipeline"][gene.technique.family]
+        assert written == {"technique": gene.technique.name, "parameters": dict(gene.parameters)}
+        assert set(written["parameters"]) == set(gene.technique.defaults)
+    assert data["expected"]["search"]["fitness"] == outcome.winner.mean("fitness")
+    assert set(data["expected"]["search"]) == {"questions", *METRICS}
+    assert data["expected"]["test"]["questions"] == 6
+    assert data["models"]["ids"] == tiny_setup.loaded_models.ids()
+
+
+def test_nothing_in_the_file_depends_on_where_it_was_found(winner: Path, tmp_path: Path) -> None:
+    text = winner.read_text()
+    assert str(tmp_path) not in text
+    assert str(Path.home()) not in text
+
+
+def test_a_file_replaces_another_whole_and_leaves_nothing_beside_it(
+    winner: Path, found: tuple[Store, Outcome], tiny_setup: Setup, tiny_folder: Path
+) -> None:
+    store, outcome = found
+    text = winner.read_text()
+    winner.write_text("old")
+    write_winner(store, outcome.key, tiny_setup, str(tiny_folder), winner)
+    assert winner.read_text() == text
+    assert list(winner.parent.iterdir()) == [winner]
+
+
+def test_a_data_set_is_named_by_its_bundled_name_or_by_the_way_to_it(tiny_folder: Path, tmp_path: Path) -> None:
+    assert dataset_location("law", tmp_path) == {"bundled": "law"}
+    location = dataset_location(str(tiny_folder), tmp_path / "a" / "b")["path"]
+    assert not Path(location).is_absolute()
+    assert (tmp_path / "a" / "b" / location).resolve() == tiny_folder.resolve()
+
+
+# --- the way back ----------------------------------------------------------------------------------------------------
+
+
+def test_a_loaded_pipeline_is_the_winner(winner: Path, found: tuple[Store, Outcome], tiny_setup: Setup) -> None:
+    _, outcome = found
+    loaded = Pipeline.load(winner)
+    assert loaded.candidate == outcome.winner.candidate
+    assert loaded.setup == tiny_setup
+    assert loaded.setup.evaluation_key(loaded.candidate) == outcome.winner.key
+
+
+def test_folder_and_file_can_be_moved_together(winner: Path, tiny_folder: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "elsewhere"
+    location = Path(yaml.safe_load(winner.read_text())["dataset"]["path"])
+    shutil.copytree(tiny_folder, moved / "data" / "island")
+    data = yaml.safe_load(winner.read_text())
+    assert ".." in location.parts
+    data["dataset"]["path"] = "../data/island"
+    (moved / "out").mkdir()
+    (moved / "out" / "winner.yaml").write_text(yaml.safe_dump(data))
+    assert Pipeline.load(moved / "out" / "winner.yaml").ask("Who founded the library?").answer
+
+
+def test_an_answer_comes_with_the_passages_it_rests_on(winner: Path, tiny_setup: Setup) -> None:
+    reply = Pipeline.load(winner).ask("Who steers the ferry?")
+    assert "Ilse Varn" in reply.answer
+    cited = [source for source in reply.sources if source.cited]
+    assert cited[0].doc == "ferry"
+    assert cited[0].title == "The ferry"
+    for source in reply.sources:
+        assert tiny_setup.corpus.documents[source.doc].text[source.start : source.end] == source.text
+    assert len({(source.doc, source.start, source.end) for source in reply.sources}) == len(reply.sources)
+
+
+@pytest.mark.parametrize("question", ["", "  \n"])
+def test_a_blank_question_is_refused(winner: Path, question: str) -> None:
+    with pytest.raises(UsageError, match="the question is blank"):
+        Pipeline.load(winner).ask(question)
+
+
+def test_a_pipeline_can_be_put_on_other_documents(winner: Path) -> None:
+    loaded = Pipeline.load(winner, dataset="law")
+    assert loaded.setup.dataset.name == "law"
+    assert loaded.expected == {}
+    reply = loaded.ask("Does a Saturday count as a working day at the counters of the Chancery of Registers?")
+    assert reply.sources
+    with pytest.raises(UsageError, match="no expected scores to verify"):
+        loaded.verify()
+
+
+def test_an_evaluation_gives_the_expected_scores(winner: Path, found: tuple[Store, Outcome]) -> None:
+    store, outcome = found
+    loaded = Pipeline.load(winner)
+    examples = [loaded.setup.examples[question] for question in outcome.winner.questions]
+    evaluation = loaded.evaluate(store, examples)
+    assert evaluation.mean("fitness") == loaded.expected["search"]["fitness"]
+
+
+# --- verification ----------------------------------------------------------------------------------------------------
+
+
+def test_scores_are_reproduced_from_the_documents(winner: Path) -> None:
+    assert Pipeline.load(winner).verify() == []
+
+
+@pytest.fixture(scope="module")
+def loaded(found: tuple[Store, Outcome], tiny_setup: Setup) -> Pipeline:
+    """The winner, whose answers are remembered from one verification to the next."""
+    return Pipeline(found[1].winner.candidate, tiny_setup)
+
+
+@pytest.mark.parametrize("part", ["search", "test"])
+@pytest.mark.parametrize("metric", METRICS)
+def test_a_changed_score_is_noticed(
+    changed: Callable[..., Path], winner: Path, loaded: Pipeline, part: str, metric: str
+) -> None:
+    exported = yaml.safe_load(winner.read_text())["expected"][part][metric]
+    file = ExportedFile(changed("expected", part, metric, to=exported + 1e-6))
+    loaded.expected = {part: file.expected()[part]}
+    [difference] = loaded.verify()
+    assert (difference.part, difference.metric) == (part, metric)
+    assert difference.expected == exported + 1e-6
+    assert difference.found == exported
+
+
+def test_a_changed_number_of_questions_is_noticed(changed: Callable[..., Path]) -> None:
+    [difference] = Pipeline.load(changed("expected", "test", "questions", to=7)).verify()
+    assert (difference.part, difference.metric, difference.found) == ("test", "questions", 6)
+
+
+def test_another_pipeline_does_not_reproduce_the_scores(changed: Callable[..., Path]) -> None:
+    worse = changed("pipeline", "retrieval", to={"technique": "graph", "parameters": {"k": 2}})
+    assert Pipeline.load(worse).verify() != []
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+WRONG: list[tuple[tuple[str, ...], Any, str]] = [
+    (("format",), 2, "this ragsmith reads format 1, not 2"),
+    (("format",), None, "this ragsmith reads format 1, not None"),
+    (("pipelin",), {}, "unknown key 'pipelin'"),
+    (("pipeline",), None, "'pipeline' is missing"),
+    (("pipeline",), [1], "'pipeline' must be 'name: value' pairs"),
+    (("pipeline", "retrieval"), None, "the pipeline has no retrieval"),
+    (("pipeline", "retrieval"), "bm25", "retrieval must have a 'technique' by name, and 'parameters'"),
+    (("pipeline", "retrieval", "technique"), "bm52", "no retrieval technique is called 'bm52'"),
+    (("pipeline", "retrieval", "technique"), ["bm25"], "retrieval"),
+    (("pipeline", "retrieval", "technique"), 25, "retrieval"),
+    (("pipeline", "retrieval", "parameters"), [3], "retrieval"),
+    (("pipeline", "retrieval", "parameters"), "k", "retrieval"),
+    (("pipeline", "retrieval", "parameters", "k"), "many", "k must be a whole number"),
+    (("pipeline", "retrievals"), {"technique": "bm25"}, "unknown family 'retrievals'"),
+    (("models", "llm"), "x", "unknown key"),
+    (("models", "embedder"), "bert", "unknown embedder 'bert'"),
+    (("models", "language_model"), 3, "language_model"),
+    (("models", "judge"), ["x"], "judge"),
+    (("models",), "x", "'models' must be 'name: value' pairs"),
+    (("chunk_size",), 0, "chunk_size must be a positive whole number, not 0"),
+    (("chunk_size",), "big", "chunk_size must be a positive whole number, not 'big'"),
+    (("chunk_size",), None, "chunk_size must be a positive whole number, not None"),
+    (("weights", "retrieval"), "half", "weights must have"),
+    (("weights",), {"retrieval": 0, "generation": 0}, "weights"),
+    (("weights",), {"retrieval": -1, "generation": 1}, "weights"),
+    (("expected", "search", "mrr"), None, "search must have exactly"),
+    (("expected", "search", "mrr"), "high", "mrr"),
+    (("expected", "search", "questions"), "all", "questions"),
+    (("expected", "train"), {}, "train must have exactly"),
+    (("expected",), None, "'expected' is missing"),
+    (("dataset",), None, "'dataset' is missing"),
+    (("dataset", "path"), "nowhere", "nowhere"),
+    (("dataset", "path"), ["law"], "'dataset' must have a 'path'"),
+    (("dataset", "bundled"), "law", "'dataset' must have a 'path'"),
+    (("dataset", "digest"), "0" * 32, "is not the one this pipeline was found on"),
+]
+
+
+@pytest.mark.parametrize(("path", "to", "said"), WRONG, ids=[f"{'.'.join(path)}={to!r}" for path, to, _ in WRONG])
+def test_a_wrong_file_is_refused_in_one_sentence(
+    changed: Callable[..., Path], path: tuple[str, ...], to: Any, said: str
+) -> None:
+    file = changed(*path, to=to)
+    with pytest.raises(UsageError) as raised:
+        Pipeline.load(file).verify()
+    assert said in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("text", ["", "- a\n", "hello", "a: [", "format: 1\nformat: 1\n"])
+def test_what_is_no_pipeline_at_all_is_refused_with_its_place(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "winner.yaml"
+    path.write_text(text)
+    with pytest.raises(SpaceError) as raised:
+        Pipeline.load(path)
+    assert str(raised.value).startswith(f"{path}:")
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"nothing\.yaml"):
+        Pipeline.load(tmp_path / "nothing.yaml")
+
+
+def test_changed_documents_are_noticed(winner: Path, tiny_folder: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(tiny_folder, copy)
+    document = copy / "documents" / "ferry.md"
+    document.write_text(document.read_text() + "\nA new rule.\n")
+    data = yaml.safe_load(winner.read_text())
+    data["dataset"]["path"] = "../copy"
+    winner.write_text(yaml.safe_dump(data, sort_keys=False))
+    with pytest.raises(SpaceError, match="its documents or questions changed"):
+        Pipeline.load(winner)
+
+
+# --- from a run ------------------------------------------------------------------------------------------------------
+
+
+def test_the_latest_finished_search_is_found(
+    found: tuple[Store, Outcome], tiny_folder: Path, tiny_setup: Setup
+) -> None:
+    store, outcome = found
+    key, setup = run_setup(store, str(tiny_folder))
+    assert (key, setup) == (outcome.key, tiny_setup)
+    assert run_setup(store, str(tiny_folder), outcome.key[:8])[0] == outcome.key
+
+
+def test_a_search_that_is_not_there_is_named(found: tuple[Store, Outcome], tiny_folder: Path, store: Store) -> None:
+    with pytest.raises(UsageError, match="no finished search on 'island'"):
+        run_setup(store, str(tiny_folder))
+    with pytest.raises(UsageError):
+        run_setup(found[0], str(tiny_folder), "ffff")
+    _, setup = run_setup(found[0], str(tiny_folder))
+    with pytest.raises(UsageError, match="no winner yet"):
+        winner_yaml(store, "nothing", setup, "x")

@@ -1,0 +1,72 @@
+"""An option whose model is missing is refused before a search starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragsmith.errors import SpaceError, UsageError
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.models.loading import ModelNames
+from ragsmith.pipelines.space import load_space, make_gene
+from ragsmith.runs.requirements import refuse_missing_models
+from ragsmith.runs.run import search
+from ragsmith.store.store import Store
+
+
+def test_a_search_is_refused_before_anything_is_computed(tiny_setup: Setup, store: Store) -> None:
+    without = Setup(tiny_setup.dataset, ModelNames(cross_encoder="none"), tiny_setup.chunk_size)
+    with pytest.raises(UsageError, match=r"^reranking.cross_encoder and reranking.hybrid need a cross-encoder"):
+        search(without, load_space("paper"), store)
+    assert store.runs() == []
+
+
+def test_a_space_that_needs_no_reranker_is_searched_without_one() -> None:
+    refuse_missing_models([make_gene("reranking", "none"), make_gene("reranking", "llm")], ModelNames("x", "y", "none"))
+
+
+def test_a_reranker_that_is_there_is_no_reason_to_refuse() -> None:
+    refuse_missing_models([make_gene("reranking", "cross_encoder")], ModelNames())
+
+
+def written(tmp_path: Path, **options: str) -> Path:
+    families = {
+        "pre_embedding": "[none]",
+        "query_expansion": "[none]",
+        "retrieval": "[vector, nest]",
+        "reranking": "[none]",
+        "passage_filter": "[top_k, nr_mrr]",
+        "passage_augment": "[none]",
+        "passage_compress": "[none]",
+        "prompt_maker": "[listing]",
+        "post_generation": "[none]",
+    } | options
+    path = tmp_path / "space.yaml"
+    path.write_text("families:\n" + "".join(f"  {family}: {listed}\n" for family, listed in families.items()))
+    return path
+
+
+def test_what_has_to_come_after_something_is_never_proposed_without_it(tmp_path: Path) -> None:
+    space = load_space(written(tmp_path))
+    assert (space.size, space.feasible_size) == (4, 3)
+    for genome in space.genomes():
+        names = [gene.technique.name for gene in space.candidate(genome)]
+        assert "nr_mrr" not in names or "nest" in names
+    alone = tuple(options[-1] if i == 4 else options[0] for i, options in enumerate(space.options))
+    assert not space.allows(alone)
+    assert space.is_feasible(space.repair(space.genome(alone)))
+
+
+def test_a_space_that_lacks_what_an_option_needs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpaceError, match=r"space.yaml:\d+: nr_mrr needs retrieval nest, which the space lacks"):
+        load_space(written(tmp_path, retrieval="[vector]"))
+
+
+def test_a_technique_that_reads_the_gold_is_in_no_space(tmp_path: Path) -> None:
+    with pytest.raises(
+        SpaceError, match=r"space.yaml:\d+: oracle_router reads the gold labels: `ragsmith audit` tries"
+    ):
+        load_space(written(tmp_path, query_expansion="[none, oracle_router]"))
+    everything = load_space(written(tmp_path, query_expansion="all"))
+    assert "oracle_router" not in {gene.technique.name for gene in everything.options[1]}

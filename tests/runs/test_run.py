@@ -1,0 +1,391 @@
+"""One run: from a space to a winner; the same command again, pauses, limits, and failures on the way."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ragsmith.errors import DatasetError, RagsmithError, UsageError
+from ragsmith.evaluation.scoring import Weights
+from ragsmith.evaluation.testbed import Setup, prepare
+from ragsmith.models.loading import ModelNames
+from ragsmith.pipelines.genes import Candidate
+from ragsmith.pipelines.space import Space, make_gene
+from ragsmith.runs.baselines import baseline
+from ragsmith.runs.record import RunSettings
+from ragsmith.runs.run import Outcome, Step, run_key, search
+from ragsmith.runs.winner import winner_yaml
+from ragsmith.store.store import Store
+from ragsmith.strategies import GeneticSettings
+from ragsmith.techniques.families import FAMILIES, passage_filter
+from ragsmith.techniques.registry import Technique
+from ragsmith.types import Hits, Question
+
+GENETIC = GeneticSettings(population=6, generations=3, elitism=2, seed=7, mutation="random", mutation_rate=0.3)
+SETTINGS = RunSettings(genetic=GENETIC)
+
+
+class Clock:
+    """Seconds that pass by one with every look."""
+
+    def __init__(self) -> None:
+        self._ticks = itertools.count()
+
+    def __call__(self) -> float:
+        return float(next(self._ticks))
+
+
+def proposals(store: Store, outcome: Outcome) -> list[tuple[int, int, tuple[int, ...], str, Any]]:
+    return [
+        (row.position, row.step, tuple(row.genome), row.evaluation, row.value) for row in store.proposals(outcome.key)
+    ]
+
+
+def rows(store: Store, setup: Setup) -> dict[tuple[str, str], Any]:
+    keys = [evaluation.key for evaluation in store.evaluations(setup.dataset.digest)]
+    return {(key, q): row.value for key, found in store.results_many(keys).items() for q, row in found.items()}
+
+
+@pytest.fixture(scope="module")
+def finished(
+    tmp_path_factory: pytest.TempPathFactory, tiny_setup: Setup, space: Space
+) -> Iterator[tuple[Store, Outcome, list[Step]]]:
+    """A run to its end; tests only read what it left."""
+    steps: list[Step] = []
+    with Store.open(tmp_path_factory.mktemp("run") / "cache.sqlite") as opened:
+        yield opened, search(tiny_setup, space, opened, SETTINGS, on_step=steps.append), steps
+
+
+# --- a run -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_ends_with_a_winner(finished: tuple[Store, Outcome, list[Step]], space: Space) -> None:
+    store, outcome, _ = finished
+    assert outcome.state == "finished"
+    assert outcome.winner.complete
+    run = store.run(outcome.key)
+    assert run is not None
+    assert run.state == "finished"
+    assert run.value["winner"] == outcome.winner.key
+    assert outcome.winner.candidate in [space.candidate(genome) for genome in space.genomes()]
+
+
+def test_the_winner_is_the_best_of_what_was_proposed(finished: tuple[Store, Outcome, list[Step]]) -> None:
+    store, outcome, _ = finished
+    scores = [value["fitness"] for *_, value in proposals(store, outcome)]
+    assert outcome.winner.mean("fitness") == pytest.approx(max(scores))
+    assert len({genome for _, _, genome, _, _ in proposals(store, outcome)}) == len(scores) > 6
+    assert [position for position, *_ in proposals(store, outcome)] == list(range(len(scores)))
+
+
+def test_the_search_sees_the_search_questions_only(
+    finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup
+) -> None:
+    store, outcome, _ = finished
+    run = store.run(outcome.key)
+    assert run is not None
+    split = run.value["split"]
+    assert set(split["search"]) | set(split["test"]) == set(tiny_setup.examples)
+    assert not set(split["search"]) & set(split["test"])
+    assert outcome.winner.questions == tuple(split["search"])
+    finalists = set(run.value["test"].values())
+    assert set(run.value["test"]) == {"winner", "naive", "bm25", "random"}
+    for (evaluation, question), _ in rows(store, tiny_setup).items():
+        assert question in split["search"] or evaluation in finalists
+
+
+def test_what_the_winner_has_to_beat_is_there(finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup) -> None:
+    store, outcome, _ = finished
+    run = store.run(outcome.key)
+    assert run is not None
+    baselines = {name: tiny_setup.evaluation_key(baseline(name)) for name in ("naive", "bm25")}
+    assert run.value["baselines"] == baselines
+    drawn = run.value["random"]
+    assert len(drawn) == len(set(drawn)) == len(proposals(store, outcome))
+    assert {(probe["family"], probe["option"]) for probe in run.value["probes"]} == {
+        ("query_expansion", "hyde"),
+        ("retrieval", "bm25"),
+        ("retrieval", "hybrid"),
+        ("reranking", "cross_encoder"),
+        ("passage_filter", "top_k(k=2)"),
+        ("passage_filter", "top_k(k=4)"),
+        ("passage_augment", "prev_next"),
+    }
+
+
+def test_the_account_adds_up(finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup) -> None:
+    store, outcome, _ = finished
+    run = store.run(outcome.key)
+    assert run is not None
+    account = run.value["account"]
+    assert account["computed"] == outcome.computed == len(rows(store, tiny_setup))
+    assert account["reused"] == outcome.reused
+    for counts in account["calls"].values():
+        assert counts["made"] == counts["distinct"] <= counts["asked"]
+    assert account["stages"]["computed"] < account["stages"]["requested"]
+
+
+def test_steps_are_told(finished: tuple[Store, Outcome, list[Step]]) -> None:
+    store, outcome, steps = finished
+    searching = [step for step in steps if step.phase == "search"]
+    assert [step.number for step in searching] == list(range(len(searching)))
+    assert searching[-1].evaluated == len(proposals(store, outcome))
+    assert searching[-1].best == pytest.approx(outcome.winner.mean("fitness"))
+    bests = [step.best for step in searching]
+    assert bests == sorted(bests)  # type: ignore[type-var]
+    assert steps[0].phase == "baselines, each option alone"
+    assert steps[-1].phase == "test questions"
+
+
+def test_the_comparison_keeps_pace_with_the_search(
+    finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup, space: Space
+) -> None:
+    store, outcome, _ = finished
+    run = store.run(outcome.key)
+    assert run is not None
+    drawn = run.value["random"]
+    assert len(drawn) == len(set(drawn)) == min(len(proposals(store, outcome)), space.feasible_size)
+    assert {probe["family"] for probe in run.value["probes"]} <= {family.name for family in FAMILIES}
+
+
+def test_a_search_without_comparison_has_only_its_baselines(store: Store, tiny_setup: Setup, space: Space) -> None:
+    outcome = search(tiny_setup, space, store, replace(SETTINGS, compare=False))
+    run = store.run(outcome.key)
+    assert run is not None
+    assert (run.value["random"], run.value["probes"]) == ([], [])
+    assert set(run.value["baselines"]) == {"naive", "bm25"}
+    assert set(run.value["test"]) == {"winner", "naive", "bm25"}
+
+
+# --- the same command again ------------------------------------------------------------------------------------------
+
+
+def test_the_same_run_again_computes_nothing_and_ends_alike(
+    finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup, space: Space
+) -> None:
+    store, outcome, _ = finished
+    before = (proposals(store, outcome), rows(store, tiny_setup), store.run(outcome.key))
+    text = winner_yaml(store, outcome.key, tiny_setup, {"bundled": "island"})
+    again = search(tiny_setup, space, store, SETTINGS)
+    assert (again.computed, again.work) == (0, None)
+    assert again.reused > 0
+    assert again.winner == outcome.winner
+    assert again.key == outcome.key
+    assert (proposals(store, again), rows(store, tiny_setup), store.run(again.key)) == before
+    assert winner_yaml(store, again.key, tiny_setup, {"bundled": "island"}) == text
+
+
+def test_two_workers_end_as_one(
+    finished: tuple[Store, Outcome, list[Step]], store: Store, tiny_setup: Setup, space: Space
+) -> None:
+    one_store, one, _ = finished
+    two = search(tiny_setup, space, store, SETTINGS, workers=2)
+    assert two.key == one.key
+    assert two.winner == one.winner
+    assert proposals(store, two) == proposals(one_store, one)
+    assert rows(store, tiny_setup) == rows(one_store, tiny_setup)
+    texts = [winner_yaml(s, o.key, tiny_setup, {"bundled": "island"}) for s, o in ((store, two), (one_store, one))]
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"strategy": "random"},
+        {"genetic": replace(GENETIC, seed=8)},
+        {"max_evaluations": 5},
+        {"weights": Weights(1, 0)},
+    ],
+)
+def test_other_settings_are_another_run(tiny_setup: Setup, space: Space, change: dict[str, Any]) -> None:
+    assert run_key(tiny_setup, space, replace(SETTINGS, **change)) != run_key(tiny_setup, space, SETTINGS)
+
+
+def test_a_time_limit_and_names_make_no_other_run(tiny_setup: Setup, space: Space) -> None:
+    key = run_key(tiny_setup, space, SETTINGS)
+    assert run_key(tiny_setup, space, replace(SETTINGS, time_limit=3.0)) == key
+    assert run_key(tiny_setup, replace(space, name="other", description="x"), SETTINGS) == key
+    assert run_key(replace(tiny_setup, dataset=replace(tiny_setup.dataset, name="other")), space, SETTINGS) == key
+
+
+def test_another_run_on_one_cache_pays_only_for_what_is_new(
+    finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup, space: Space
+) -> None:
+    store, _, _ = finished
+    other = search(tiny_setup, space, store, replace(SETTINGS, strategy="exhaustive"))
+    assert other.reused > 0
+    assert len(proposals(store, other)) == space.feasible_size == 48
+    assert other.winner.mean("fitness") == max(value["fitness"] for *_, value in proposals(store, other))
+
+
+# --- limits ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ["genetic", "random", "tpe", "greedy", "exhaustive"])
+def test_a_limit_of_evaluations_is_kept(tiny_setup: Setup, space: Space, store: Store, strategy: str) -> None:
+    outcome = search(tiny_setup, space, store, replace(SETTINGS, strategy=strategy, max_evaluations=5))
+    assert outcome.state == "finished"
+    assert len(proposals(store, outcome)) == 5
+
+
+def test_a_time_limit_pauses_and_the_same_command_ends_as_if_there_was_none(
+    finished: tuple[Store, Outcome, list[Step]], store: Store, tiny_setup: Setup, space: Space
+) -> None:
+    whole_store, whole, _ = finished
+    paused = search(tiny_setup, space, store, replace(SETTINGS, time_limit=1.5), now=Clock())
+    assert paused.state == "interrupted"
+    assert 0 < len(proposals(store, paused)) < len(proposals(whole_store, whole))
+    run = store.run(paused.key)
+    assert run is not None
+    assert run.state == "interrupted"
+    assert "test" not in run.value
+    resumed = search(tiny_setup, space, store, SETTINGS)
+    assert resumed.state == "finished"
+    assert resumed.key == whole.key
+    assert resumed.winner == whole.winner
+    assert proposals(store, resumed) == proposals(whole_store, whole)
+    assert paused.computed + resumed.computed == whole.computed
+
+
+def test_a_short_time_limit_comes_to_the_end_in_the_long_run(tiny_setup: Setup, space: Space, store: Store) -> None:
+    """Every resumption goes some way, however long it takes to go through what is stored."""
+    settings = replace(SETTINGS, time_limit=1.5)
+    states = [search(tiny_setup, space, store, settings, now=Clock()).state for _ in range(20)]
+    assert states[0] == "interrupted"
+    assert states[-1] == "finished"
+
+
+def test_an_interrupt_leaves_a_run_that_can_go_on(
+    finished: tuple[Store, Outcome, list[Step]], store: Store, tiny_setup: Setup, space: Space
+) -> None:
+    _, whole, _ = finished
+
+    def interrupt(done: int, total: int) -> None:
+        if len(rows(store, tiny_setup)) > 100:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search(tiny_setup, space, store, SETTINGS, on_progress=interrupt)
+    run = store.run(whole.key)
+    assert run is not None
+    assert run.state == "interrupted"
+    kept = len(rows(store, tiny_setup))
+    resumed = search(tiny_setup, space, store, SETTINGS)
+    assert resumed.winner == whole.winner
+    assert resumed.computed == whole.computed - kept
+
+
+# --- failures on the way ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def flaky(tiny_setup: Setup, registered: Callable[..., Technique]) -> set[str]:
+    """Questions on which ``passage_filter.flaky`` fails; empty it, and it works."""
+    bad: set[str] = set()
+
+    def failing(question: Question, hits: Hits) -> Hits:
+        """Keep four, or fail."""
+        if any(tiny_setup.examples[name].question == question.text for name in bad):
+            raise LookupError("no luck")
+        return hits[:4]
+
+    failing.__name__ = "flaky"
+    registered(passage_filter, failing)
+    return bad
+
+
+def with_filters(space: Space, *names: str) -> Space:
+    options = list(space.options)
+    options[4] = tuple(make_gene("passage_filter", name) for name in names)
+    return replace(space, options=tuple(options))
+
+
+def test_a_candidate_that_fails_on_one_question_cannot_win(
+    tiny_setup: Setup, space: Space, store: Store, flaky: set[str]
+) -> None:
+    flaky.update(["ferry-1", "lighthouse-1", "market-1", "school-1"])
+    outcome = search(tiny_setup, with_filters(space, "flaky", "similarity_threshold"), store, SETTINGS)
+    assert outcome.winner.candidate[4].technique.name == "similarity_threshold"
+    failed = [value for _, _, genome, _, value in proposals(store, outcome) if genome[4] == 0]
+    assert failed
+    assert all(value["fitness"] is None for value in failed)
+
+
+def test_when_everything_fails_the_run_says_why_and_the_same_command_tries_again(
+    tiny_setup: Setup, space: Space, store: Store, flaky: set[str]
+) -> None:
+    flaky.update(tiny_setup.examples)
+    narrow = with_filters(space, "flaky")
+    with pytest.raises(RagsmithError, match="no candidate could be evaluated on every question") as raised:
+        search(tiny_setup, narrow, store, SETTINGS)
+    assert "passage_filter.flaky" in str(raised.value)
+    assert "LookupError: no luck" in str(raised.value)
+    [run] = store.runs()
+    assert run.state == "failed"
+    flaky.clear()
+    assert search(tiny_setup, narrow, store, SETTINGS).state == "finished"
+    assert [run.state for run in store.runs()] == ["finished"]
+
+
+# --- before anything is computed -------------------------------------------------------------------------------------
+
+
+def test_chunks_that_are_too_small_are_refused(tiny_folder: Path) -> None:
+    with pytest.raises(UsageError, match="the chunk size is 50: give at least 100 characters"):
+        prepare(str(tiny_folder), ModelNames(), 50)
+
+
+def test_a_data_set_with_a_mistake_is_refused(tmp_path: Path, tiny_folder: Path) -> None:
+    folder = tmp_path / "broken"
+    folder.mkdir()
+    (folder / "dataset.yaml").write_text(yaml.safe_dump({"name": "broken"}))
+    with pytest.raises(DatasetError):
+        prepare(str(folder), ModelNames(), 900)
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (ModelNames("gpt"), "unknown language model 'gpt'"),
+        (ModelNames("openai:"), "unknown language model 'openai:'"),
+        (ModelNames(judge="oracle"), "unknown judge 'oracle'"),
+        (ModelNames(embedder="bert"), "unknown embedder 'bert'"),
+        (ModelNames(cross_encoder="bert"), "unknown reranker 'bert'"),
+    ],
+)
+def test_an_unknown_model_is_refused_before_anything_is_computed(
+    tiny_folder: Path, names: ModelNames, said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        prepare(str(tiny_folder), names, 900)
+
+
+def test_a_model_without_its_key_is_refused_before_anything_is_computed(
+    tiny_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with pytest.raises(UsageError, match="OPENAI_API_KEY is not set"):
+        prepare(str(tiny_folder), ModelNames("openai:some-model"), 900)
+
+
+def test_the_baselines_are_one_retriever_and_nothing_else() -> None:
+    naive: Candidate = baseline("naive")
+    assert [str(gene) for gene in naive] == [
+        "none",
+        "none",
+        "vector",
+        "none",
+        "top_k",
+        "none",
+        "none",
+        "listing",
+        "none",
+    ]
+    assert [str(gene) for gene in baseline("bm25")][2] == "bm25"

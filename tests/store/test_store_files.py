@@ -1,0 +1,350 @@
+from __future__ import annotations
+
+import multiprocessing
+import os
+import resource
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+
+import pytest
+import sqlalchemy
+
+from ragsmith.errors import MissingExtra, StoreError
+from ragsmith.store.schema import APPLICATION_ID, MIGRATIONS
+from ragsmith.store.store import ResultRow, Store
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "cache.sqlite"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def make_store(path: Path) -> None:
+    with Store.open(path) as store:
+        store.put_call("k", "m", "t", 1)
+
+
+def execute(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+# Files of others, and of other times
+
+
+def foreign_database(path: Path) -> None:
+    execute(path, "CREATE TABLE run (x)", "INSERT INTO run VALUES (1)")
+
+
+def foreign_wal_database(path: Path) -> None:
+    execute(path, "PRAGMA application_id = 7", "PRAGMA journal_mode = WAL", "CREATE TABLE other (x)")
+
+
+def newer_store(path: Path) -> None:
+    make_store(path)
+    execute(path, f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (foreign_database, "not a ragsmith cache"),
+        (foreign_wal_database, "not a ragsmith cache"),
+        (newer_store, "newer ragsmith.*upgrade"),
+        (lambda path: path.write_text("dear diary\n" * 40), "not a ragsmith cache"),
+        (lambda path: path.write_text("x"), "not a ragsmith cache"),
+        (lambda path: path.write_bytes(b"SQLite format 3\0" + b"\0" * 200), "not a ragsmith cache"),
+        (lambda path: path.mkdir(), "not a regular file"),
+        (lambda path: path.symlink_to(path.parent / "nowhere"), "not a regular file"),
+    ],
+)
+@pytest.mark.parametrize("read_only", [False, True])
+def test_what_is_not_ours_is_refused_and_left_untouched(path: Path, make, message: str, read_only: bool) -> None:  # type: ignore[no-untyped-def]
+    make(path)
+    before = contents(path.parent) if path.is_file() else None
+    with pytest.raises(StoreError, match=message if path.exists() or not read_only else "no cache"):
+        Store.open(path, read_only=read_only)
+    assert (contents(path.parent) if path.is_file() else None) == before
+
+
+def test_an_empty_file_becomes_a_store(path: Path) -> None:
+    """What a kill between creating the file and its tables leaves."""
+    path.touch()
+    make_store(path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
+        assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("location", "message"),
+    [
+        (":memory:", "names no file"),
+        ("sqlite://", "names no file"),
+        ("sqlite:///x?mode=ro", "name a file or a postgresql"),
+        ("mysql://me:secret@host/db", r"mysql://me:\*\*\*@host/db cannot hold the cache"),
+        ("://", "URL cannot be read"),
+        ("missing/cache.sqlite", "cannot be created.*folder"),
+    ],
+)
+def test_a_place_that_cannot_be_used_is_named(
+    location: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError, match=message) as caught:
+        Store.open(location)
+    assert "secret" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:
+    with pytest.raises((StoreError, MissingExtra), match="postgres") as caught:
+        Store.open("postgresql://me:secret@127.0.0.1:1/db?connect_timeout=1")
+    assert "secret" not in str(caught.value)
+
+
+def test_names_with_special_characters_are_paths(tmp_path: Path) -> None:
+    for name in ("a b", "100%", "what?.sqlite", "file#1", "Rhône&mode=ro"):
+        make_store(tmp_path / name)
+        assert (tmp_path / name).is_file()
+
+
+# Migrations
+
+
+def add_note(connection: sqlalchemy.Connection) -> None:
+    connection.exec_driver_sql("CREATE TABLE note (text TEXT)")
+    connection.exec_driver_sql("INSERT INTO note VALUES ('from version 2')")
+
+
+def fail_half_way(connection: sqlalchemy.Connection) -> None:
+    connection.exec_driver_sql("DROP TABLE model_call")
+    connection.exec_driver_sql("nonsense")
+
+
+def test_an_older_file_is_brought_forward_and_keeps_its_rows(path: Path) -> None:
+    make_store(path)
+    newer = (*MIGRATIONS, add_note)
+    with pytest.raises(StoreError, match=f"format {len(MIGRATIONS)}, older"):
+        Store.open(path, read_only=True, migrations=newer)
+    for _ in range(2):
+        with Store.open(path, migrations=newer) as store:
+            assert store.get_call("k") is not None
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT text FROM note").fetchall() == [("from version 2",)]
+        assert connection.execute("PRAGMA user_version").fetchone() == (len(newer),)
+    with pytest.raises(StoreError, match=f"format {len(newer)}, written by a newer ragsmith"):
+        Store.open(path)
+
+
+def test_a_migration_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
+    make_store(path)
+    before = contents(path.parent)
+    with pytest.raises(StoreError, match="nonsense"):
+        Store.open(path, migrations=(*MIGRATIONS, add_note, fail_half_way))
+    assert contents(path.parent) == before
+
+
+# Reading only
+
+
+@contextmanager
+def as_ordinary_user() -> Iterator[None]:
+    """Root may write anywhere, so be somebody else for a while."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user can reach."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        yield folder
+        folder.chmod(0o755)
+
+
+def test_read_only_reads_and_does_not_write(path: Path) -> None:
+    with pytest.raises(StoreError, match="no cache at"):
+        Store.open(path, read_only=True)
+    assert not path.exists()
+    make_store(path)
+    before = contents(path.parent)
+    with Store.open(path, read_only=True) as store:
+        assert store.get_call("k") is not None
+        assert store.verify() == []
+        for write in (lambda: store.put_call("l", "m", "t", 1), lambda: store.prune(keep_models=[])):
+            with pytest.raises(StoreError, match="opened for reading only"):
+                write()
+    assert contents(path.parent) == before
+
+
+def test_read_only_sees_what_a_writer_in_use_has_committed(path: Path) -> None:
+    with Store.open(path) as writer, Store.open(path, read_only=True) as reader:
+        writer.put_call("k", "m", "t", 1)
+        assert reader.get_call("k") is not None
+
+
+@pytest.mark.parametrize("wal", [False, True])
+def test_read_only_works_in_a_read_only_folder(open_folder: Path, wal: bool) -> None:
+    path = open_folder / "cache.sqlite"
+    make_store(path)
+    if wal:  # as another program leaves it
+        execute(path, "PRAGMA journal_mode = WAL")
+    path.chmod(0o444)
+    open_folder.chmod(0o555)
+    with as_ordinary_user():
+        with Store.open(path, read_only=True) as store:
+            assert store.get_call("k") is not None
+        with pytest.raises(StoreError, match=r"cannot be (written|opened).*writable"):
+            Store.open(path)
+    assert list(open_folder.iterdir()) == [path]
+
+
+def test_a_log_that_cannot_be_read_is_not_passed_over(open_folder: Path) -> None:
+    path = open_folder / "cache.sqlite"
+    copy = open_folder / "copy"
+    copy.mkdir()
+    with Store.open(path) as store:
+        store.put_call("k", "m", "t", 1)
+        for name in ("cache.sqlite", "cache.sqlite-wal"):
+            shutil.copy(open_folder / name, copy / name)
+            (copy / name).chmod(0o444)
+    copy.chmod(0o555)
+    with as_ordinary_user(), pytest.raises(StoreError, match="rows in its log"):
+        Store.open(copy / "cache.sqlite", read_only=True)
+
+
+# Trouble
+
+
+def test_a_database_held_by_another_process_is_named(path: Path) -> None:
+    make_store(path)
+    with Store.open(path, timeout=0.05) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="held by another process"):
+            store.put_call("l", "m", "t", 1)
+        assert store.get_call("k") is not None
+        other.execute("ROLLBACK")
+        store.put_call("l", "m", "t", 1)
+
+
+def fill_the_disk(path: Path, answers: Pipe) -> None:
+    """Writes until no file may grow any more, then tells how many rows are stored, what was said, and what is read."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
+    stored = 0
+    store = Store.open(path)
+    try:
+        for stored in range(1000):
+            store.put_call(str(stored), "m", "t", "x" * 3000)
+    except StoreError as error:
+        answers.send((stored, str(error), len(store.get_calls(map(str, range(1000))))))
+
+
+def test_a_full_disk_is_named_and_keeps_what_was_stored(path: Path) -> None:
+    ours, theirs = SPAWN.Pipe()
+    process = SPAWN.Process(target=fill_the_disk, args=(path, theirs))
+    process.start()
+    assert ours.poll(30)
+    stored, message, readable = ours.recv()
+    process.join()
+    assert "the disk is full" in message
+    assert stored == readable > 10
+    with Store.open(path) as store:
+        assert len(store.get_calls(map(str, range(1000)))) == stored
+        store.put_call("more", "m", "t", 1)
+
+
+def write_rows(path: Path, name: str, rows: int, acknowledge: Pipe | None) -> None:
+    with Store.open(path) as store:
+        for i in range(rows):
+            store.put_call(f"{name}-{i}", "m", "t", "x" * 500)
+            store.put_results([ResultRow("shared", f"q{i}", "failed", name)])
+            if acknowledge is not None:
+                acknowledge.send(i)
+
+
+@pytest.mark.parametrize("writers", [2, 4])
+def test_several_processes_write_one_file_and_nothing_is_lost(path: Path, writers: int) -> None:
+    processes = [SPAWN.Process(target=write_rows, args=(path, str(n), 500, None)) for n in range(writers)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * writers
+    assert list(path.parent.iterdir()) == [path]
+    with Store.open(path) as store:
+        assert not store.log_missing
+        assert store.verify() == []
+        assert len(store.get_calls([f"{n}-{i}" for n in range(writers) for i in range(500)])) == writers * 500
+        results = store.results("shared")
+        assert len(results) == 500
+        assert {row.attempts for row in results.values()} == {writers}
+
+
+def killed_writer(path: Path) -> int:
+    """Kill a writer in the middle of its work; how many rows it was told are stored."""
+    ours, theirs = SPAWN.Pipe()
+    process = SPAWN.Process(target=write_rows, args=(path, "w", 100_000, theirs))
+    process.start()
+    theirs.close()
+    acknowledged = 0
+    try:
+        while ours.poll(30):
+            acknowledged = ours.recv() + 1
+            if acknowledged == 300:
+                process.kill()
+    except EOFError:
+        process.join()
+    return acknowledged
+
+
+def test_a_killed_writer_loses_nothing_that_it_was_told_is_stored(path: Path) -> None:
+    acknowledged = killed_writer(path)
+    assert acknowledged >= 300
+    with Store.open(path) as store:
+        assert not store.log_missing
+        assert len(store.get_calls([f"w-{i}" for i in range(acknowledged)])) == acknowledged
+        assert len(store.results("shared")) >= acknowledged
+        assert store.verify() == []
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_the_main_file_is_enough_after_closing_and_a_missing_log_is_noticed_before(path: Path, tmp_path: Path) -> None:
+    killed_writer(path)
+    for folder in ("without", "read", "after"):
+        (tmp_path / folder).mkdir()
+    shutil.copy(path, tmp_path / "without")
+    shutil.copy(path, tmp_path / "read")
+    with Store.open(path) as store:
+        rows = len(store.results("shared"))
+    shutil.copy(path, tmp_path / "after")
+    with Store.open(tmp_path / "after" / path.name) as store:
+        assert len(store.results("shared")) == rows
+        assert not store.log_missing
+    with Store.open(tmp_path / "read" / path.name, read_only=True) as store:
+        assert store.log_missing
+    with Store.open(tmp_path / "without" / path.name) as store:
+        assert store.log_missing
+        store.put_call("k", "m", "t", 1)
+    with Store.open(tmp_path / "without" / path.name) as store:
+        assert not store.log_missing

@@ -1,0 +1,167 @@
+"""A run small enough to check by hand: five pipelines, ten search and eight test questions, all scores chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragsmith.pipelines.genes import Candidate, configuration
+from ragsmith.pipelines.space import make_gene
+from ragsmith.store.store import ProposalRow, ResultRow, RunState, Store
+from ragsmith.techniques.families import FAMILIES
+
+PLAIN = {"retrieval": "vector", "passage_filter": "top_k", "prompt_maker": "listing"}
+SEARCH = [f"s{i}" for i in range(10)]
+TEST = [f"t{i}" for i in range(8)]
+TITLE = "Toys <script>alert(1)</script> | *all*"
+
+RETRIEVALS = ["vector", "bm25", "hybrid"]
+RERANKINGS = ["none", "cross_encoder"]
+
+
+def candidate(**genes: str) -> Candidate:
+    chosen = {**PLAIN, **genes}
+    return tuple(make_gene(family.name, chosen.get(family.name, "none")) for family in FAMILIES)
+
+
+def genome(**genes: str) -> list[int]:
+    found = [0] * len(FAMILIES)
+    names = [family.name for family in FAMILIES]
+    found[names.index("retrieval")] = RETRIEVALS.index(genes.get("retrieval", "vector"))
+    found[names.index("reranking")] = RERANKINGS.index(genes.get("reranking", "none"))
+    return found
+
+
+def record(
+    retrieval: float, generation: float, *, said: str, stages: Mapping[str, str], calls: int = 1
+) -> dict[str, Any]:
+    metrics = dict.fromkeys(("recall", "map", "ndcg", "mrr"), retrieval)
+    metrics |= dict.fromkeys(("judge", "similarity"), generation)
+    metrics |= {"recall_50": 0.9, "context_chars": 1000.0 * calls}
+    repeats = 0.25 if int(said[-1]) % 2 == 0 else None  # only every other question was left two passages
+    outputs = {family.name: "plain" for family in FAMILIES if family.tier == "question"}
+    usage = {"calls": calls, "texts_embedded": 1, "pairs_scored": 0, "input_tokens": 10, "output_tokens": 2}
+    return {
+        "metrics": metrics,
+        "measures": {"redundancy_ratio": repeats, "faithfulness": None},
+        "retrieved": [said],
+        "answer": said,
+        "cited": [],
+        "stages": {**outputs, **stages},
+        "usage": usage,
+    }
+
+
+def put_toy(
+    store: Store,
+    name: str = "toy",
+    *,
+    run: str = "run",
+    state: RunState = "finished",
+    test: bool = True,
+    started: str = "2026-01-01T10:00:00+00:00",
+    done: bool = True,
+) -> None:
+    """Keep the run under ``run``; with ``done`` false only its description and what it proposed, as after a kill."""
+    digest = f"digest of {name}"
+    types = {question: "even" if int(question[1:]) % 2 == 0 else "odd" for question in [*SEARCH, *TEST]}
+    modalities = {question: "prose" if int(question[1:]) < 6 else "table" for question in types}
+    about = {"title": TITLE, "description": "Made up.", "documents": 2, "chunks": 7}
+    about |= {"questions": types, "modalities": modalities}
+    store.put_dataset(digest, name, about)
+    keys = {label: f"{name}: {label}" for label in ("naive", "bm25", "hybrid", "hybrid reranked", "reranked")}
+    genes = {
+        "naive": {},
+        "bm25": {"retrieval": "bm25"},
+        "hybrid": {"retrieval": "hybrid"},
+        "hybrid reranked": {"retrieval": "hybrid", "reranking": "cross_encoder"},
+        "reranked": {"reranking": "cross_encoder"},
+    }
+    for label, key in keys.items():
+        store.put_evaluation(key, digest, {"pipeline": configuration(candidate(**genes[label]))})
+        store.put_results(_results(key, label, TEST if test else []))
+    fitness = {"naive": 0.5, "bm25": 0.51, "hybrid": 0.7, "hybrid reranked": 0.7, "reranked": None}
+    store.put_run(run, digest, _described(test), started=started)
+    store.put_proposals(
+        run,
+        [
+            ProposalRow(i, i // 2, genome(**genes[label]), keys[label], {"fitness": fitness[label]})
+            for i, label in enumerate(keys)
+        ],
+    )
+    value = {**_described(test), **(_outcome(keys, test) if done else {})}
+    if state != "running":
+        store.update_run(run, state, value, finished="2026-01-01T10:00:30+00:00")
+
+
+def _results(key: str, label: str, test: Sequence[str]) -> list[ResultRow]:
+    rows = []
+    for place, question in enumerate([*SEARCH, *test]):
+        said = f"{label.removesuffix(' reranked')} {question}"
+        stages: dict[str, str] = {}
+        if label == "naive":
+            value = record(0.5, 0.5, said=said, stages=stages)
+        elif label == "bm25":
+            stages = {"query_expansion": "other"} if place % 2 else {}
+            good = question in TEST[:5]
+            value = record(0.8 if good else 0.62, 0.6 if good else 0.4, said=said, stages=stages)
+        elif label == "reranked":
+            value = record(0.5, 0.5, said=said, stages=stages, calls=3)
+        else:
+            value = record(0.8, 0.6, said=said, stages={"query_expansion": "other"}, calls=2)
+        rows.append(ResultRow(key, question, "ok", value))
+    if label == "reranked":
+        error = {"stage": "reranking.cross_encoder", "error": "ModelError: no reply | <b>", "traceback": ""}
+        rows[0] = ResultRow(key, SEARCH[0], "failed", error)
+    return rows
+
+
+def _described(test: bool) -> dict[str, Any]:
+    options = {family.name: [PLAIN.get(family.name, "none")] for family in FAMILIES}
+    options |= {"retrieval": RETRIEVALS, "reranking": RERANKINGS}
+    rule = "given" if test else "too small to split, nothing is claimed"
+    return {
+        "space": {"name": "tiny", "digest": "d", "size": 6, "feasible": 6, "options": options},
+        "settings": {
+            "strategy": "genetic",
+            "genetic": {"seed": 42},
+            "weights": {"retrieval": 0.5, "generation": 0.5},
+        },
+        "models": {
+            "language_model": "openai:gpt@temperature=0",
+            "judge": "extractive:0123456789abcdef0123456789abcdef",
+            "embedder": "wordllama:l2_supercat_256@0.3.9",
+            "cross_encoder": "late-interaction:abc",
+        },
+        "chunk_size": 900,
+        "split": {"rule": rule, "search": SEARCH, "test": TEST if test else []},
+    }
+
+
+def _outcome(keys: Mapping[str, str], test: bool) -> dict[str, Any]:
+    step = {"population": [], "best_genome": None, "diversity": 1.0, "mutation_rate": None, "stagnant": 0}
+    probes = [
+        ("retrieval", "bm25", "bm25"),
+        ("retrieval", "hybrid", "hybrid"),
+        ("reranking", "cross_encoder", "reranked"),
+    ]
+    value: dict[str, Any] = {
+        "baselines": {"bm25": keys["bm25"], "naive": keys["naive"]},
+        "history": [
+            {**step, "number": 0, "evaluations": 2, "best": 0.51, "mean": 0.505},
+            {**step, "number": 1, "evaluations": 3, "best": 0.7, "mean": 0.7, "mutation_rate": 0.08},
+        ],
+        "winner": keys["hybrid"],
+        "random": [keys["naive"], keys["hybrid reranked"]],
+        "probes": [{"family": family, "option": option, "key": keys[label]} for family, option, label in probes],
+        "account": {
+            "computed": 50,
+            "reused": 40,
+            "stages": {"requested": 400, "computed": 100},
+            "calls": {"language_model": {"asked": 9, "distinct": 6, "stored": 2, "made": 4}},
+        },
+    }
+    if test:
+        finalists = {"winner": "hybrid", "naive": "naive", "bm25": "bm25", "random": "hybrid reranked"}
+        value["test"] = {name: keys[label] for name, label in finalists.items()}
+    return value

@@ -1,0 +1,170 @@
+import itertools
+import math
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsmith.errors import ScaleError
+from ragsmith.techniques.fusion import (
+    Norm,
+    best_per_chunk,
+    borda,
+    convex_combination,
+    normalised,
+    ranked,
+    reciprocal_rank_fusion,
+)
+from ragsmith.types import Chunk, Hit, Hits, Scale
+
+
+def hits(scale: Scale = Scale.BM25, /, **scores: float) -> Hits:
+    return tuple(Hit(Chunk(key, "doc", 0, 0, 1, "x"), score, scale) for key, score in scores.items())
+
+
+def scored(found: Hits) -> dict[str, float]:
+    return {hit.chunk.id: hit.score for hit in found}
+
+
+A = hits(Scale.COSINE, a=0.9, b=0.8, c=0.1)
+B = hits(Scale.BM25, c=5, d=4, a=1)
+MIXED = (*A, *B)
+LISTS = st.lists(st.dictionaries(st.sampled_from("abcdef"), st.integers(-3, 3).map(float)), max_size=4)
+FUSIONS: list[Callable[[list[Hits]], Hits]] = [reciprocal_rank_fusion, borda, convex_combination]
+
+
+def test_order_is_by_score_and_then_by_chunk_id() -> None:
+    assert [hit.chunk.id for hit in ranked(hits(c=1, b=2, a=1))] == ["b", "a", "c"]
+    assert ranked([]) == ()
+
+
+def test_two_scales_are_never_compared() -> None:
+    for function in (ranked, best_per_chunk, lambda found: normalised(found, "minmax")):
+        with pytest.raises(ScaleError, match=r"bm25 and cosine .* normalise"):
+            function(MIXED)
+
+
+def test_a_chunk_counts_by_its_best_hit() -> None:
+    found = (*hits(a=1, b=3), *hits(a=5), *hits(b=2))
+    assert best_per_chunk(found) == hits(a=5, b=3)
+
+
+def test_published_dbsf_values() -> None:
+    assert normalised(A, "dbsf") == pytest.approx((0.640488, 0.593659, 0.265854), abs=1e-6)
+    assert normalised(B, "dbsf") == pytest.approx((0.663430, 0.565372, 0.271198), abs=1e-6)
+
+
+def test_published_fusion_values() -> None:
+    weighted = convex_combination([A, B], [0.7, 0.3], "dbsf")
+    assert list(scored(weighted)) == ["a", "b", "c", "d"]
+    assert scored(weighted) == pytest.approx({"a": 0.529701, "b": 0.415561, "c": 0.385127, "d": 0.169612}, abs=1e-6)
+    assert scored(convex_combination([A, B])) == pytest.approx({"a": 0.5, "c": 0.5, "b": 0.4375, "d": 0.375})
+    fused = scored(reciprocal_rank_fusion([A, B]))
+    assert list(fused) == ["a", "c", "b", "d"]
+    assert fused == pytest.approx({"a": 1 / 61 + 1 / 63, "c": 1 / 61 + 1 / 63, "b": 1 / 62, "d": 1 / 62})
+    assert fused["a"] == pytest.approx(0.032266, abs=1e-6)
+    assert list(scored(borda([A, B])).items()) == [("a", 4), ("c", 4), ("b", 2), ("d", 2)]
+
+
+def test_chunks_with_the_same_ranks_in_other_lists_tie() -> None:
+    keys = "abcdefg"
+    lists = [hits(**{key: -float((place + turn) % 7) for place, key in enumerate(keys)}) for turn in range(7)]
+    fused = scored(reciprocal_rank_fusion(lists))
+    assert len(set(fused.values())) == 1  # although adding the same seven numbers in another order does not
+    assert list(fused) == list(keys)
+
+
+def test_fused_hits_carry_the_scale_of_the_fusion() -> None:
+    assert {hit.scale for hit in reciprocal_rank_fusion([A, B])} == {Scale.RRF}
+    assert {hit.scale for hit in borda([A, B])} == {Scale.BORDA}
+    assert {hit.scale for hit in convex_combination([A, B])} == {Scale.CONVEX}
+
+
+def test_rank_normalisation_ignores_the_size_of_the_scores() -> None:
+    assert normalised(hits(b=7, a=7, c=100, d=-1), "rank") == (0.5, 0.75, 1.0, 0.25)
+
+
+def test_no_normalisation_keeps_the_scores() -> None:
+    assert normalised(A, "none") == (0.9, 0.8, 0.1)
+
+
+@pytest.mark.parametrize(("how", "equal", "zero"), [("minmax", 1, 0), ("dbsf", 1, 0), ("zscore", 0, 0), ("none", 3, 0)])
+def test_equal_scores(how: Norm, equal: float, zero: float) -> None:
+    assert normalised(hits(a=3, b=3), how) == (equal, equal)
+    assert normalised(hits(a=3), how) == (equal,)
+    assert normalised(hits(a=0, b=0), how) == (zero, zero)
+    assert normalised((), how) == ()
+
+
+def test_differences_too_small_to_square_are_no_error() -> None:
+    assert normalised(hits(a=0, b=5e-324), "dbsf") == (1, 1)
+    assert normalised(hits(a=0, b=5e-324), "zscore") == (0, 0)
+
+
+def test_an_unknown_normalisation_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="'softmax': use one of minmax, dbsf, zscore, rank, none"):
+        normalised((), "softmax")  # type: ignore[arg-type]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=12))
+def test_normalised_scores_keep_the_order_and_their_range(scores: list[float]) -> None:
+    found = hits(**{f"c{i:02}": score for i, score in enumerate(scores)})
+    hows: tuple[Norm, ...] = ("minmax", "dbsf", "rank")
+    for how in hows:
+        values = normalised(found, how)
+        assert all(0 <= value <= 1 for value in values)
+        assert all(
+            values[i] >= values[j] for i, j in itertools.permutations(range(len(scores)), 2) if scores[i] > scores[j]
+        )
+    standard = normalised(found, "zscore")
+    if any(standard):
+        assert math.fsum(standard) == pytest.approx(0, abs=1e-5)
+        assert math.fsum(value**2 for value in standard) == pytest.approx(len(standard))
+
+
+@pytest.mark.parametrize("fuse", FUSIONS)
+def test_nothing_fuses_to_nothing(fuse: Callable[[list[Hits]], Hits]) -> None:
+    assert fuse([]) == fuse([(), ()]) == ()
+
+
+@pytest.mark.parametrize("fuse", FUSIONS)
+@settings(max_examples=40, deadline=None)
+@given(lists=LISTS)
+def test_the_order_of_lists_and_hits_does_not_matter(
+    fuse: Callable[[list[Hits]], Hits], lists: list[dict[str, float]]
+) -> None:
+    given_order = [hits(**scores) for scores in lists]
+    reversed_order = [tuple(reversed(found)) for found in reversed(given_order)]
+    fused = fuse(given_order)
+    assert fused == fuse(reversed_order) == ranked(fused)
+    assert {hit.chunk.id for hit in fused} == set().union(*lists)
+
+
+@pytest.mark.parametrize("fuse", FUSIONS)
+def test_pieces_of_one_chunk_count_once_by_the_best(fuse: Callable[[list[Hits]], Hits]) -> None:
+    pieces = (*hits(a=5, b=4), *hits(a=1))
+    assert fuse([pieces, B]) == fuse([hits(a=5, b=4), B])
+
+
+def test_weights_are_renormalised() -> None:
+    assert convex_combination([A, B], [7, 3]) == convex_combination([A, B], [0.7, 0.3])
+    assert scored(convex_combination([A, B], [1, 0]))["d"] == 0
+
+
+@pytest.mark.parametrize("weights", [[1], [1, -1], [0, 0], [1, math.inf], [1, math.nan]])
+def test_bad_weights_are_refused(weights: list[float]) -> None:
+    with pytest.raises(ValueError, match="weights"):
+        convex_combination([A, B], weights)
+
+
+def test_raw_scores_of_two_scales_are_not_added() -> None:
+    with pytest.raises(ScaleError):
+        convex_combination([A, B], norm="none")
+    assert scored(convex_combination([B, B], norm="none")) == {"c": 5, "d": 4, "a": 1}
+
+
+def test_a_negative_rank_constant_is_refused() -> None:
+    with pytest.raises(ValueError, match="constant is -1"):
+        reciprocal_rank_fusion([A], constant=-1)

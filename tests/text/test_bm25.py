@@ -1,0 +1,122 @@
+import json
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rank_bm25 import BM25Okapi  # type: ignore[import-untyped]
+
+from ragsmith.evaluation.metrics import average_precision, ndcg_at, recall_at, reciprocal_rank
+from ragsmith.text.bm25 import BM25
+
+DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
+SENTENCE = st.lists(st.sampled_from(["ab", "bc", "cd", "de"]), max_size=6)
+
+
+class LuceneBM25(BM25Okapi):  # type: ignore[misc]
+    """rank_bm25 with the idf ln(1 + ...), which has no negative values to correct."""
+
+    def _calc_idf(self, nd: dict[str, int]) -> None:
+        self.idf = {word: math.log(1 + (self.corpus_size - n + 0.5) / (n + 0.5)) for word, n in nd.items()}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(SENTENCE, min_size=1, max_size=8),
+    SENTENCE,
+    st.sampled_from([0.9, 1.2, 2.0]),
+    st.sampled_from([0, 0.4, 0.9]),
+)
+def test_scores_equal_those_of_rank_bm25(corpus: list[list[str]], query: list[str], k1: float, b: float) -> None:
+    if not any(corpus):  # rank_bm25 divides by the mean length
+        corpus = [*corpus, ["ab"]]
+    # rank_bm25 multiplies every score by k1 + 1, a constant that Lucene leaves out
+    expected = LuceneBM25(corpus, k1=k1, b=b).get_scores(query) / (k1 + 1)
+    index = BM25([" ".join(tokens) for tokens in corpus], k1=k1, b=b, tokenise=str.split)
+    np.testing.assert_allclose(index.scores(" ".join(query)), expected, rtol=1e-12, atol=0)
+
+
+def test_worked_example() -> None:
+    # 2 texts of lengths 1 and 3, mean 2; "cat" is in both, "sat" in the second
+    scores = BM25(["cat", "cat cat sat"], tokenise=str.split).scores("cat sat")
+    cat, sat = math.log(1 + 0.5 / 2.5), math.log(1 + 1.5 / 1.5)
+    short, long = 1.2 * (0.25 + 0.75 * 1 / 2), 1.2 * (0.25 + 0.75 * 3 / 2)
+    assert scores == pytest.approx([cat / (1 + short), cat * 2 / (2 + long) + sat / (1 + long)])
+
+
+def test_a_repeated_query_term_counts_as_often() -> None:
+    index = BM25(["law of torts", "law of trusts", "equity"])
+    np.testing.assert_allclose(index.scores("torts torts law"), 2 * index.scores("torts") + index.scores("law"))
+
+
+def test_words_meet_in_their_stem_and_stop_words_count_for_nothing() -> None:
+    index = BM25(["The courts applied the limitation", "Nothing to see"])
+    assert index.scores("Is a court applying limitations?")[0] > 0
+    assert not index.scores("what is the").any()
+
+
+@pytest.mark.parametrize("query", ["", "the", "unheard"])
+def test_a_query_that_matches_nothing_scores_zero(query: str) -> None:
+    scores = BM25(["one text", "another text", ""]).scores(query)
+    assert scores.dtype == np.float64
+    assert scores.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("texts", [[], [""], ["", "the"]])
+def test_a_corpus_without_terms_is_no_error(texts: list[str]) -> None:
+    index = BM25(texts)
+    assert len(index) == len(texts)
+    assert index.scores("anything").tolist() == [0] * len(texts)
+
+
+def test_even_a_term_of_every_text_scores() -> None:
+    assert (BM25(["law one", "law two", "law three"]).scores("law") > 0).all()
+
+
+def published(domain: str) -> tuple[list[tuple[str, str]], list[tuple[str, set[str]]]]:
+    """Chunks and questions with gold chunk ids, articles by file name."""
+    folder = DATA / f"ragsmith_{domain}_10"
+    if not folder.is_dir():
+        pytest.skip(f"the published data set {folder.name} is not in ../shared/data")
+    articles = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    chunks = [(chunk["id"], chunk["content"]) for article in articles for chunk in article["chunks"]]
+    items = [item for article in articles for item in article["questions"]["items"]]
+    return chunks, [(item["question"], set(item["reranked_relative_chunk_ids"])) for item in items]
+
+
+def evaluated(ranking: list[str], gold: set[str]) -> tuple[float, float, float, float]:
+    return (
+        recall_at(ranking, gold, 5),
+        average_precision(ranking, gold),
+        ndcg_at(ranking, gold, 5),
+        reciprocal_rank(ranking, gold),
+    )
+
+
+@pytest.mark.parametrize(
+    ("domain", "expected"),
+    [("law", (0.808333, 0.716014, 0.761849, 0.831929)), ("finance", (0.735833, 0.668649, 0.711537, 0.816167))],
+)
+def test_the_published_baseline_is_reproduced(domain: str, expected: tuple[float, ...]) -> None:
+    chunks, questions = published(domain)
+    tokens = [re.findall(r"\b\w+\b", text.lower()) for _, text in chunks]
+    okapi = BM25Okapi(tokens, k1=1.2, b=0.75, epsilon=0.25)
+    rows = []
+    for question, gold in questions:
+        scores = okapi.get_scores(re.findall(r"\b\w+\b", question.lower()))
+        rows.append(evaluated([chunks[i][0] for i in np.argsort(-scores, kind="stable")[:10]], gold))
+    assert np.mean(rows, axis=0) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize(("domain", "recall"), [("law", 0.808333), ("finance", 0.735833)])
+def test_stems_without_stop_words_find_more_than_the_published_baseline(domain: str, recall: float) -> None:
+    chunks, questions = published(domain)
+    index = BM25([text for _, text in chunks])
+    found = [
+        recall_at([chunks[i][0] for i in np.argsort(-index.scores(question), kind="stable")[:10]], gold)
+        for question, gold in questions
+    ]
+    assert np.mean(found) > recall

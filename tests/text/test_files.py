@@ -1,0 +1,91 @@
+"""Text files are read exactly, or refused with a reason and a line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsmith.text.files import TextError, decode, line_at, read_bytes, read_text, shown, size
+
+
+def test_line_ends_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"one\r\ntwo\rthree\n")
+    assert read_text(path, limit=100) == "one\r\ntwo\rthree\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "reason"),
+    [
+        (b"\xef\xbb\xbfa", 1, "starts with a byte order mark; save it as UTF-8 without BOM"),
+        (b"a\nb\n\xe9t\xe9", 3, "byte 0xe9 at offset 4 is not UTF-8; save the file as UTF-8"),
+        (b"a\n\x00", 2, "control character U+0000; remove it"),
+        (b"a\n\n\x1b[31m", 3, "control character U+001B; remove it"),
+        ("\x92".encode(), 1, "control character U+0092; remove it"),
+        (b"\xed\xa0\x80", 1, "byte 0xed at offset 0 is not UTF-8; save the file as UTF-8"),
+    ],
+)
+def test_refuses_what_is_not_clean_text(data: bytes, line: int, reason: str) -> None:
+    with pytest.raises(TextError) as refusal:
+        decode(data)
+    assert (refusal.value.line, refusal.value.reason) == (line, reason)
+
+
+def test_tabs_form_feeds_and_unicode_line_ends_are_text() -> None:
+    assert decode("a\tb\fc\x85d\u2028e".encode()) == "a\tb\fc\x85d\u2028e"
+
+
+def test_the_limit_is_in_bytes_and_inclusive(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes("éé".encode())
+    assert read_text(path, limit=4) == "éé"
+    with pytest.raises(TextError, match="larger than the limit of 3 bytes"):
+        read_text(path, limit=3)
+
+
+def test_links_are_followed_only_on_request(tmp_path: Path) -> None:
+    (tmp_path / "real.txt").write_text("a")
+    link = tmp_path / "link.txt"
+    link.symlink_to("real.txt")
+    assert read_text(link, limit=9, links=True) == "a"
+    with pytest.raises(TextError, match="is a symbolic link, which is not followed"):
+        read_text(link, limit=9)
+
+
+def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(TextError, match="is not a regular file"):
+        read_text(tmp_path / "pipe", limit=9)
+
+
+def test_bytes_are_those_of_the_file_under_the_same_conditions(tmp_path: Path) -> None:
+    path = tmp_path / "a.pdf"
+    path.write_bytes(b"\xff\x00\r\n")
+    assert read_bytes(path, limit=4) == b"\xff\x00\r\n"
+    with pytest.raises(TextError, match="larger than the limit of 3 bytes"):
+        read_bytes(path, limit=3)
+    with pytest.raises(TextError, match="is missing"):
+        read_bytes(tmp_path / "b.pdf", limit=4)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 bytes"), (1024, "1 KiB"), (16 << 20, "16 MiB"), (1500, "1500 bytes")]
+)
+def test_sizes_for_people(count: int, text: str) -> None:
+    assert size(count) == text
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text("ab\n", max_size=30), st.data())
+def test_line_numbers_agree_with_splitting(text: str, data: st.DataObject) -> None:
+    offset = data.draw(st.integers(0, len(text)))
+    assert line_at(text, offset) == len(text[:offset].split("\n"))
+
+
+def test_values_are_shown_on_one_short_line() -> None:
+    assert shown("a\nb") == r"'a\nb'"
+    assert len(shown("x" * 1000)) == 60

@@ -1,0 +1,45 @@
+"""One JSON object a line, parsed strictly."""
+
+from __future__ import annotations
+
+import pytest
+
+from ragsmith.text.files import TextError
+from ragsmith.text.jsonl import key_problems, kind, parse_record, text_problems
+
+
+def test_a_good_line() -> None:
+    assert parse_record('{"a": [1, {"b": "é"}], "c": null}') == {"a": [1, {"b": "é"}], "c": None}
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"a": {"b": 1, "b": 2}}', "the key 'b' is given twice; keep one of them"),
+        ('{"a": -Infinity}', "not valid JSON: -Infinity is not a number; write a finite one"),
+        ('"text"', "a text stands here instead of a JSON object; write {...}"),
+        ("true", "a boolean stands here instead of a JSON object; write {...}"),
+        ('{"a": 1} {"b": 2}', "not valid JSON: Extra data at column 10"),
+    ],
+)
+def test_refusals(line: str, reason: str) -> None:
+    with pytest.raises(TextError) as refusal:
+        parse_record(line)
+    assert str(refusal.value) == reason
+
+
+def test_problems_of_keys_and_texts() -> None:
+    record = {"a": "x", "b": " ", "c": 3, "zz": None}
+    assert list(key_problems(record, required=("a", "d"), optional=("b", "c"))) == [
+        "the key 'd' is missing; add it",
+        "unknown key 'zz'; known: a, b, c, d",
+    ]
+    assert list(text_problems(record, ("a", "b", "c", "d"))) == [
+        "'b' is blank; write it",
+        "'c' must be text, not an integer",
+    ]
+
+
+@pytest.mark.parametrize(("value", "name"), [(True, "a boolean"), (1, "an integer"), (None, "null"), ({}, "an object")])
+def test_kinds(value: object, name: str) -> None:
+    assert kind(value) == name

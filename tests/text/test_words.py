@@ -1,0 +1,147 @@
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ragsmith.text.words import STOP_WORDS, normalise_answer, sentences, terms, words
+
+MARKS = st.text(st.sampled_from("aB1. \n!?。\"')[]=|-\t…,v"), max_size=80)
+
+
+def split(text: str) -> list[str]:
+    return [text[start:end] for start, end in sentences(text)]
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(max_size=60))
+def test_words_are_the_lower_cased_words_of_the_regular_expression(text: str) -> None:
+    assert words(text) == re.findall(r"\b\w+\b", text.lower())
+
+
+def test_terms_drop_stop_words_and_inflection() -> None:
+    assert terms("The courts were NOT applying these limitations!") == ("court", "appli", "limit")
+    assert terms("When is it, and who?") == ()
+    assert terms("He doesn't; they're; I'd") == ()
+
+
+def test_stop_words_are_lower_case_words() -> None:
+    assert all(words(word) == [word] for word in STOP_WORDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("The  Eiffel-Tower!", "eiffeltower"),
+        ("a cat, an apple and the dog", "cat apple and dog"),
+        ("Theatre another", "theatre another"),
+        ("$1,000.50", "100050"),
+        ("  The ", ""),
+    ],
+)
+def test_answers_are_normalised_as_squad_does(text: str, normal: str) -> None:
+    assert normalise_answer(text) == normal
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        ["Art. 12 of the Code applies.", "See e.g. No. 5 and Smith v. Jones."],
+        ["He met J. R. R. Tolkien.", "Dr. Watson and Mrs. Hudson came at 5 p.m.", "They left."],
+        ["The rate is 3.14.", "It rose by 2.5 percent."],
+        ["He works for the U.S. Government.", "He left the U.S.", "The rest is history."],
+        ["Apple Inc. Chairman Cook spoke.", "He heads Apple Inc.", "The firm grew."],
+        ["See ss. 31–33 and pp. 4, Fig. B and Vol. IV of it.", "He loved art.", "The museum closed."],
+        ["The answer was no.", "A man came.", "No. 7 won."],
+        ['He said "Stop."', "Then he left.", '"What?" she asked.', "(Yes!)", "Wait... what?"],
+        ["It is a crime.[3][14]", "The next one is not."],
+        ["Some vote.", "12 people left.", "1. Read this.", "2. Do that."],
+    ],
+)
+def test_sentences_end_where_a_reader_ends_them(expected: list[str]) -> None:
+    assert split(" ".join(expected)) == expected
+
+
+def test_lists_tables_and_headings_are_split_at_line_breaks() -> None:
+    lines = [
+        "# Costs of the year under review in detail",
+        "- rent and other fixed costs of the business, paid",
+        "- wages",
+    ]
+    lines += [
+        "year | amount in thousands of euros and change",
+        "2019 | 5",
+        "revenue\t7",
+        "Heading",
+        "1) first",
+        "(b) second",
+    ]
+    assert split("\n".join(lines)) == lines
+
+
+def test_a_line_break_inside_wrapped_prose_is_not_an_end() -> None:
+    first = (
+        "The treaty was signed by the delegates of the United\nStates and those of the Kingdom of Norway, cf.\nArt. 5."
+    )
+    second = "It still holds, in this form and in all others,\r\nfor everyone."
+    assert split(f"{first} {second}") == [first, second]
+    assert split("A line of more than forty characters of text\n\nand a new paragraph")[1] == "and a new paragraph"
+
+
+def test_inline_wiki_headings_are_sentences() -> None:
+    assert split("A crime. == Act == === Origin === The act is a = b.") == [
+        "A crime.",
+        "== Act ==",
+        "=== Origin ===",
+        "The act is a = b.",
+    ]
+
+
+def test_tokenised_lower_case_text_ends_at_its_spaced_full_stops() -> None:
+    assert split("a wing was tested .\nthe lift was larger .") == ["a wing was tested .", "the lift was larger ."]
+
+
+def test_scripts_without_spaces_or_capitals() -> None:
+    assert split("これは文です。次の文！最後") == ["これは文です。", "次の文！", "最後"]
+
+
+def test_no_text_has_no_sentence() -> None:
+    assert sentences("") == sentences(" \n ") == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(MARKS | st.text(max_size=60))
+def test_every_visible_character_lies_in_exactly_one_trimmed_sentence(text: str) -> None:
+    spans = sentences(text)
+    assert all(start < end and text[start:end] == text[start:end].strip() for start, end in spans)
+    assert all(before[1] <= after[0] for before, after in pairwise(spans))
+    assert "".join("".join(text[a:b].split()) for a, b in spans) == "".join(text.split())
+
+
+@pytest.mark.parametrize("unit", [".", " ", ". ", "\n", "== ", "=", "[1]", "a.\n", "|\n", "("])
+def test_long_runs_of_marks_do_not_take_quadratic_time(unit: str) -> None:
+    text = unit * (200_000 // len(unit))  # quadratic time would take minutes here, not milliseconds
+    assert "".join("".join(split(text)).split()) == "".join(text.split())
+
+
+def test_the_caller_may_change_the_lists() -> None:
+    sentences("One. Two.").clear()
+    words("one two").clear()
+    assert split("One. Two.") == ["One.", "Two."]
+    assert words("one two") == ["one", "two"]
+
+
+def test_rows_of_a_loaded_table_are_sentences_of_their_own() -> None:
+    rows = [
+        "part: DX-1; name: brass impeller; price: 12.50",
+        "part: DX-2; name: steel impeller; price: 9.00; note: for salt water. Rinse.",
+        "part: DX-3; name: seal; price: 1.20",
+    ]
+    text = "\n".join(rows)
+    assert [text[start:end] for start, end in sentences(text)] == [
+        rows[0],
+        "part: DX-2; name: steel impeller; price: 9.00; note: for salt water.",
+        "Rinse.",
+        rows[2],
+    ]
