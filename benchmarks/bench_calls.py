@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ragsmith.evaluation.testbed import CHUNK_SIZE, prepare
 from ragsmith.models.loading import ModelNames
-from ragsmith.pipelines.space import load_space
+from ragsmith.pipelines.space_file import load_space
 from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import search
 from ragsmith.store.store import Store

@@ -3,9 +3,9 @@
 import statistics
 
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.evaluation.metrics import recall_at
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.index.index import Index
+from ragsmith.measures.metrics import recall_at
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.types import IndexEntry
 

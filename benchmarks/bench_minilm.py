@@ -7,8 +7,8 @@ import sys
 import time
 from pathlib import Path
 
-from ragsmith.evaluation.metrics import ndcg_at, recall_at, reciprocal_rank
 from ragsmith.index.index import Index
+from ragsmith.measures.metrics import ndcg_at, recall_at, reciprocal_rank
 from ragsmith.models.local.fixed_shapes import allowed_cores
 from ragsmith.models.local.sentence_transformers import SentenceTransformersEmbedder
 from ragsmith.types import Chunk, IndexEntry

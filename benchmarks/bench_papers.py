@@ -22,13 +22,12 @@ from ragsmith.datasets.importers import import_hotpotqa, import_tatqa
 from ragsmith.datasets.splits import split
 from ragsmith.errors import SpaceError
 from ragsmith.evaluation.evaluator import Evaluation, Evaluator
-from ragsmith.evaluation.metrics import recall_at
 from ragsmith.evaluation.statistics import Paired, holm, paired, verdict
 from ragsmith.evaluation.testbed import Setup, ordered
+from ragsmith.measures.metrics import recall_at
 from ragsmith.models.usage import Meter
 from ragsmith.pipelines.differences import difference
-from ragsmith.pipelines.genes import Candidate
-from ragsmith.pipelines.space import label, make_gene
+from ragsmith.pipelines.genes import Candidate, label, make_gene
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques

@@ -8,7 +8,7 @@ from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.scoring import fitness
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import evaluate_job
-from ragsmith.pipelines.space import load_space
+from ragsmith.pipelines.space_file import load_space
 from ragsmith.strategies import PRESETS, make_strategy
 
 BUDGET = 146

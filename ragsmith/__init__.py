@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.evaluation.scoring import Weights
     from ragsmith.models.names import ModelName, ModelNames
-    from ragsmith.pipelines.space import load_space
+    from ragsmith.pipelines.space_file import load_space
     from ragsmith.runs.pipeline import Pipeline
     from ragsmith.runs.record import RunSettings
     from ragsmith.strategies import GeneticSettings
@@ -44,7 +44,7 @@ _HOME = {
     "RunSettings": "ragsmith.runs.record",
     "Weights": "ragsmith.evaluation.scoring",
     "load_dataset": "ragsmith.datasets.dataset",
-    "load_space": "ragsmith.pipelines.space",
+    "load_space": "ragsmith.pipelines.space_file",
     "report": "ragsmith.api",
     "search": "ragsmith.api",
 }

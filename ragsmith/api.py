@@ -9,7 +9,7 @@ from typing import Any
 from ragsmith.evaluation.testbed import CHUNK_SIZE, prepare
 from ragsmith.models.given import apart
 from ragsmith.models.loading import ModelNames
-from ragsmith.pipelines.space import load_space
+from ragsmith.pipelines.space_file import load_space
 from ragsmith.reporting import write_report
 from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Outcome

@@ -29,8 +29,9 @@ os.environ["OPENBLAS_NUM_THREADS"] = os.environ.get("OPENBLAS_NUM_THREADS", "1")
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.testbed import Setup
-from ragsmith.pipelines.genes import Candidate
-from ragsmith.pipelines.space import Space, load_space, read_configuration
+from ragsmith.pipelines.genes import Candidate, read_configuration
+from ragsmith.pipelines.space import Space
+from ragsmith.pipelines.space_file import load_space
 from ragsmith.store.store import Store
 from ragsmith.techniques.registry import Family, Fitting, Technique, load_techniques
 

@@ -10,7 +10,7 @@ import pytest
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.genes import Gene
-from ragsmith.pipelines.space import load_space
+from ragsmith.pipelines.space_file import load_space
 from ragsmith.runs.baselines import baseline
 from ragsmith.techniques.families import FAMILIES, passage_filter
 from ragsmith.types import Chunk, Hit, Question, Scale

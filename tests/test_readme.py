@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from documentation import README, rendered
 
-from ragsmith.pipelines.space import load_space
+from ragsmith.pipelines.space_file import load_space
 
 ROOT = README.parent
 

@@ -10,7 +10,7 @@ import re
 import sys
 from pathlib import Path
 
-from ragsmith.pipelines.space import load_space
+from ragsmith.pipelines.space_file import load_space
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import Technique, load_techniques
 

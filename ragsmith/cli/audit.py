@@ -50,7 +50,7 @@ def audit(
     """Switch every option of a space on alone: what it changes, costs and gains; options that do nothing are named."""
     from ragsmith.errors import UsageError
     from ragsmith.evaluation.testbed import CHUNK_SIZE, prepare
-    from ragsmith.pipelines.space import load_space
+    from ragsmith.pipelines.space_file import load_space
     from ragsmith.runs.audit import audit as run_audit
     from ragsmith.runs.audit import sample as draw
     from ragsmith.store.store import Store

@@ -57,7 +57,7 @@ def plan(
     from ragsmith.errors import UsageError
     from ragsmith.evaluation.testbed import CHUNK_SIZE, prepare
     from ragsmith.gateway.budget import Prices, read_prices
-    from ragsmith.pipelines.space import load_space
+    from ragsmith.pipelines.space_file import load_space
     from ragsmith.runs.plan import plan as work_out
     from ragsmith.runs.record import RunSettings
     from ragsmith.store.store import Store

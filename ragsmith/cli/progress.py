@@ -65,7 +65,7 @@ class Progress:
 
     def step(self, step: Step) -> None:
         """Say how a step ended."""
-        from ragsmith.pipelines.space import label
+        from ragsmith.pipelines.genes import label
 
         said = ""
         if step.best is not None and step.best_candidate is not None:

@@ -89,7 +89,7 @@ def search(
     """Search for the best pipeline; the same command again goes on where it stopped."""
     from ragsmith.errors import BudgetExhausted
     from ragsmith.evaluation.testbed import CHUNK_SIZE, prepare
-    from ragsmith.pipelines.space import load_space
+    from ragsmith.pipelines.space_file import load_space
     from ragsmith.reporting.run_values import folder_of
     from ragsmith.runs.run import search as run_search
     from ragsmith.store.store import Store

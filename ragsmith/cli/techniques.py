@@ -58,7 +58,7 @@ def space(
     as_json: JsonOption = False,
 ) -> None:
     """Show a search space: its options and its size."""
-    from ragsmith.pipelines.space import load_space
+    from ragsmith.pipelines.space_file import load_space
     from ragsmith.techniques.families import FAMILIES
 
     found = load_space(name)

@@ -22,11 +22,10 @@ from ragsmith.evaluation.scoring import Weights, fitness, generation_score, retr
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.evaluation.threads import Finished, Job, Runner, ThreadRunner, Work
 from ragsmith.gateway.budget import Budget
-from ragsmith.index.vectors import serves_one_process
 from ragsmith.models.served.provider import Activity
+from ragsmith.models.vector_address import serves_one_process
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import Candidate, configuration
-from ragsmith.pipelines.space import read_configuration
+from ragsmith.pipelines.genes import Candidate, configuration, read_configuration
 from ragsmith.store.store import ResultRow, Store
 from ragsmith.types import Example
 

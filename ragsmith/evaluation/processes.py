@@ -23,8 +23,7 @@ from ragsmith.evaluation.threads import Finished, Job, Work, account, evaluate_j
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import Candidate, Fit
-from ragsmith.pipelines.space import make_gene
+from ragsmith.pipelines.genes import Candidate, Fit, make_gene
 
 PATIENCE_SECONDS = 1.0
 """How long a worker may take to end by itself; one in the middle of a question is stopped."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ragsmith.evaluation.evaluator import Evaluation
 from ragsmith.evaluation.scoring import Weights
-from ragsmith.pipelines.space import label
+from ragsmith.pipelines.genes import label
 
 
 def ranked(evaluations: Sequence[Evaluation], weights: Weights) -> list[Evaluation]:

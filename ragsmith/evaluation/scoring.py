@@ -16,7 +16,8 @@ from ragsmith.datasets.relevance import Relevance
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.faithfulness import faithfulness_of
 from ragsmith.evaluation.judge import judge, semantic_similarity
-from ragsmith.evaluation.metrics import (
+from ragsmith.gateway.gateway import Gateway
+from ragsmith.measures.metrics import (
     average_precision,
     exact_match,
     graded_ndcg_at,
@@ -28,7 +29,6 @@ from ragsmith.evaluation.metrics import (
     success_at,
     token_f1,
 )
-from ragsmith.gateway.gateway import Gateway
 from ragsmith.models.roles import Models
 from ragsmith.models.usage import Meter
 from ragsmith.pipelines.engine import Engine

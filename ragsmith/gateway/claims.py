@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Protocol
 
 from ragsmith.gateway.batching import Batcher
-from ragsmith.store.rows import StoredCall
+from ragsmith.models.calls import StoredCall
 
 PATIENCE_SECONDS = 1800.0
 """After so long a claim no longer counts; before that, one on this machine counts while its process lives.

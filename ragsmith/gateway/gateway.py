@@ -24,12 +24,11 @@ from ragsmith.gateway.budget import CHARACTERS_A_TOKEN, Budget, tokens_at_most
 from ragsmith.gateway.claims import PAUSE_SECONDS, CallStore, Grouped, claimed, claimed_many
 from ragsmith.gateway.memo import Memo
 from ragsmith.gateway.views import ChatView, CrossEncoderView, EmbedderView, TaskView
-from ragsmith.models.calls import ChatModel, Completion, completes, completion_key, keeps, result_key
+from ragsmith.models.calls import ChatModel, Completion, StoredCall, completes, completion_key, keeps, result_key
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel, Vectors
 from ragsmith.models.served.provider import Activity, Provider
 from ragsmith.models.tasks import Input, Task
 from ragsmith.models.usage import ONE_CALL, Meter, Usage
-from ragsmith.store.rows import StoredCall
 
 T = TypeVar("T")
 A = TypeVar("A")

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from ragsmith.digest import digest
 from ragsmith.index.top import best_places
-from ragsmith.index.vectors import EXACT, Keys, VectorStore, keys_name, open_vectors
+from ragsmith.index.vectors import Keys, VectorStore, keys_name, open_vectors
 from ragsmith.models.protocols import Embedder, Vectors
+from ragsmith.models.vector_address import EXACT
 from ragsmith.text.bm25 import BM25
 from ragsmith.types import Chunk, Chunks, Document, Entries, Hit, Hits, Rankings, Scale, Span
 

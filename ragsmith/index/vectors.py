@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ragsmith.digest import digest
 from ragsmith.errors import UsageError
 from ragsmith.index.top import best_places
+from ragsmith.models.vector_address import AUTO, EXACT, QDRANT
 
 Positions = NDArray[np.int64]
 Scores = NDArray[np.float64]
@@ -25,7 +26,6 @@ MakeVectors = Callable[[int, int], NDArray[np.floating]]
 LARGE_ROWS = 50_000
 """Below this, a product with all vectors is faster than asking a server (0.4 ms for 10,000 keys, 13 ms for 100,000)."""
 SERVER_VARIABLE = "QDRANT_URL"
-AUTO, EXACT, QDRANT = "auto", "exact", "qdrant"
 
 
 class VectorStore(Protocol):
@@ -101,14 +101,3 @@ def open_vectors(location: str, keys: Keys, make: MakeVectors) -> VectorStore:
 
         return QdrantVectors(where, keys, make)
     raise UsageError(f"unknown vector store {location!r}: give auto, exact, or qdrant: and a URL or folder")
-
-
-def is_url(where: str) -> bool:
-    """Whether ``where`` is a server, and not a folder."""
-    return where.startswith(("http://", "https://"))
-
-
-def serves_one_process(location: str) -> bool:
-    """Whether only the process that opened the store ``location`` can search it: an embedded Qdrant."""
-    kind, _, where = location.partition(":")
-    return kind == QDRANT and not is_url(where)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, TypeGuard
+from typing import Any, Protocol, TypeAlias, TypeGuard
 
 from ragsmith.digest import digest
 from ragsmith.models.usage import Usage
+
+Json: TypeAlias = Any
+"""What ``json.loads`` returns; whoever stored it knows its shape. Mappings come back with sorted keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +18,20 @@ class Completion:
 
     text: str
     usage: Usage
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCall:
+    """A model's reply, and what it cost when it was made (seconds of wall clock)."""
+
+    key: str
+    model: str
+    task: str
+    value: Json
+    calls: int = 1
+    input_tokens: int = 0
+    output_tokens: int = 0
+    seconds: float = 0.0
 
 
 class ChatModel(Protocol):

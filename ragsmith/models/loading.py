@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from ragsmith.errors import ModelUnavailable
-from ragsmith.index.vectors import QDRANT
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.late_interaction import LateInteractionScorer
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
@@ -16,6 +15,7 @@ from ragsmith.models.kinds import COHERE, EXTRACTIVE, GIVEN, LATE_INTERACTION, L
 from ragsmith.models.local.weights import installed_version
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.served.servers import Servers, server_of
+from ragsmith.models.vector_address import QDRANT
 
 if TYPE_CHECKING:
     from ragsmith.models.calls import ChatModel

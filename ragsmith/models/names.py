@@ -12,7 +12,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ragsmith.errors import UsageError
-from ragsmith.index.vectors import AUTO
 from ragsmith.models.kinds import (
     EXTRACTIVE,
     GIVEN,
@@ -27,6 +26,7 @@ from ragsmith.models.kinds import (
     problem_with_option,
 )
 from ragsmith.models.options import problem_with
+from ragsmith.models.vector_address import AUTO
 
 QUESTIONS_IN_FLIGHT = 64
 """More than a provider is asked at once: some questions compute, or wait for what another asks."""

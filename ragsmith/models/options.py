@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from ragsmith.index.vectors import AUTO, EXACT, QDRANT, is_url
+from ragsmith.models.vector_address import AUTO, EXACT, QDRANT, is_url
 from ragsmith.text.files import shown
 from ragsmith.text.redaction import redacted
 from ragsmith.text.suggest import did_you_mean

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ragsmith.index.vectors import EXACT
 from ragsmith.models.calls import ChatModel, completes, keeps
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
+from ragsmith.models.vector_address import EXACT
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,8 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from ragsmith.digest import digest
+from ragsmith.errors import SpaceError
+from ragsmith.techniques.families import FAMILIES, family_named
 from ragsmith.techniques.registry import Parameter, Technique
 
 
@@ -129,3 +131,62 @@ def configuration(candidate: Candidate) -> dict[str, Any]:
         }
         for gene in candidate
     }
+
+
+def label(candidate: Candidate) -> str:
+    """A pipeline in words: what differs from the plainest one (vector search, nothing else).
+
+    A name that techniques of several families have is said with the family: ``hybrid`` retrieval, ``hybrid`` reranking.
+    """
+    plain = {"none", "top_k", "listing"}
+    parts = []
+    for gene in candidate:
+        if str(gene) in plain:
+            continue
+        shared = sum(gene.technique.name in family.techniques for family in FAMILIES) > 1
+        parts.append(f"{gene.technique.family} {gene}" if shared else str(gene))
+    return " + ".join(parts)
+
+
+def make_gene(
+    family_name: str,
+    technique: str,
+    parameters: Mapping[str, Any] | None = None,
+    where: str = "",
+    fit: Fit | None = None,
+) -> Gene:
+    """A gene by name, parameters checked and defaults applied."""
+    family = family_named(family_name, where)
+    try:
+        found = family[technique]
+    except SpaceError as error:
+        raise SpaceError(f"{where}: {error}" if where else str(error)) from None
+    return Gene(found, found.resolved(parameters or {}, where), fit)
+
+
+def read_configuration(pipeline: Mapping[str, Mapping[str, Any]], where: str = "") -> Candidate:
+    """A pipeline from plain data: family to ``{"technique": name, "parameters": {...}}``, and ``fitted`` if it was.
+
+    Raises:
+        SpaceError: a family is missing or unknown, or a technique or parameter is not known.
+    """
+    for name in pipeline:
+        family_named(name, where)
+    missing = [family.name for family in FAMILIES if family.name not in pipeline]
+    if missing:
+        raise SpaceError(f"{where + ': ' if where else ''}the pipeline has no {', '.join(missing)}")
+    genes = ((family.name, pipeline[family.name]) for family in FAMILIES)
+    return tuple(_read_gene(name, gene, where) for name, gene in genes)
+
+
+def _read_gene(family: str, gene: Mapping[str, Any], where: str) -> Gene:
+    try:
+        fit = Fit.read(gene["fitted"]) if "fitted" in gene else None
+    except ValueError as error:
+        raise SpaceError(f"{where + ': ' if where else ''}{family}: {error}") from None
+    read = make_gene(family, gene["technique"], gene.get("parameters", {}), where, fit)
+    if read.technique.analysis_only:
+        raise SpaceError(f"{where + ': ' if where else ''}{read.technique.name} reads the gold labels: no pipeline may")
+    if fit and not read.technique.fitting:
+        raise SpaceError(f"{where + ': ' if where else ''}{family}.{read.technique.name} learns nothing: drop 'fitted'")
+    return read

@@ -7,22 +7,24 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ragsmith.datasets.bundled import bundled_path
 from ragsmith.errors import SpaceError
-from ragsmith.pipelines.genes import Gene
-from ragsmith.pipelines.space import Constraint, Space, family_named, make_gene
-from ragsmith.techniques.families import FAMILIES
+from ragsmith.pipelines.genes import Gene, make_gene
+from ragsmith.pipelines.space import Constraint, Space
+from ragsmith.techniques.families import FAMILIES, family_named
 from ragsmith.techniques.registry import Technique, load_techniques
 from ragsmith.text.strict_yaml import Tree, YamlError, read_yaml
 from ragsmith.text.suggest import did_you_mean
 
 
-def read_space(path: Path) -> Space:
-    """Read a space from a file.
+def load_space(name_or_path: str | Path) -> Space:
+    """Read a space by its bundled name or by path.
 
     Raises:
-        SpaceError: the file is missing or wrong.
+        SpaceError: the file is missing or wrong; the message has file and line.
     """
     load_techniques()
+    path = bundled_path("search_spaces", str(name_or_path))
     try:
         tree = read_yaml(path)
     except YamlError as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ragsmith.evaluation.evaluator import Evaluation
 from ragsmith.evaluation.scoring import Weights
-from ragsmith.pipelines.space import label
+from ragsmith.pipelines.genes import label
 from ragsmith.reporting.material import Material
 from ragsmith.reporting.rows import score
 from ragsmith.reporting.values import Effect, Option, Probe, Score

@@ -9,8 +9,7 @@ from typing import Any
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluator import Evaluation, evaluation_of
 from ragsmith.evaluation.scoring import Weights
-from ragsmith.pipelines.genes import Candidate
-from ragsmith.pipelines.space import read_configuration
+from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.store.store import DatasetRow, ProposalRow, ResultRow, RunRow, Store
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.suggest import did_you_mean

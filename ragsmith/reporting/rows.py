@@ -11,7 +11,7 @@ from ragsmith.evaluation.evaluator import Evaluation, Record
 from ragsmith.evaluation.ranking import ranked
 from ragsmith.evaluation.scoring import Weights, fitness, generation_score, retrieval_score
 from ragsmith.evaluation.statistics import bootstrap_interval
-from ragsmith.pipelines.space import label
+from ragsmith.pipelines.genes import label
 from ragsmith.reporting.values import HEADLINE, SHOWN, Coverage, GroupScores, Row, Score
 
 COSTS = ("calls", "input_tokens", "output_tokens", "texts_embedded", "pairs_scored", "context_chars")

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from ragsmith.evaluation.evaluator import Evaluation
 from ragsmith.evaluation.scoring import Weights
 from ragsmith.evaluation.statistics import Paired, holm, paired, verdict
-from ragsmith.pipelines.space import label
+from ragsmith.pipelines.genes import label
 from ragsmith.reporting.values import TITLES, Comparison
 
 

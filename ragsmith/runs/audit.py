@@ -17,7 +17,8 @@ from ragsmith.evaluation.scoring import Weights
 from ragsmith.evaluation.statistics import Paired, holm, paired
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.pipelines.differences import difference
-from ragsmith.pipelines.space import Space, make_gene
+from ragsmith.pipelines.genes import make_gene
+from ragsmith.pipelines.space import Space
 from ragsmith.runs.baselines import Probe, baseline, probes_of
 from ragsmith.runs.requirements import refuse_missing_models
 from ragsmith.store.store import Store

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ragsmith.pipelines.genes import Candidate, Gene
-from ragsmith.pipelines.space import Space, make_gene
+from ragsmith.pipelines.genes import Candidate, Gene, make_gene
+from ragsmith.pipelines.space import Space
 from ragsmith.techniques.families import FAMILIES
 
 BASELINES: dict[str, dict[str, str]] = {

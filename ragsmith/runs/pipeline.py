@@ -10,13 +10,13 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import yaml
 
-from ragsmith import __version__
 from ragsmith.datasets.bundled import names
 from ragsmith.datasets.splits import split
 from ragsmith.errors import RagsmithError, UsageError
@@ -240,7 +240,7 @@ def export_yaml(
     """
     content = {
         "format": FORMAT,
-        "ragsmith": __version__,
+        "ragsmith": version("ragsmith"),
         "dataset": {"name": setup.dataset.name, **location, "digest": setup.dataset.digest},
         "chunk_size": setup.chunk_size,
         "models": {**setup.models.plain(), "ids": dict(ids or setup.loaded_models.ids())},
@@ -253,7 +253,7 @@ def export_yaml(
             if e is not None and e.complete
         },
     }
-    head = f'# A pipeline found by ragsmith {__version__}.  Ask it:  ragsmith ask THIS_FILE "your question"\n'
+    head = f'# A pipeline found by ragsmith {version("ragsmith")}.  Ask it:  ragsmith ask THIS_FILE "your question"\n'
     return head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
 
 

@@ -11,8 +11,7 @@ from ragsmith.errors import SpaceError
 from ragsmith.evaluation.scoring import GENERATION_METRICS, RETRIEVAL_METRICS, Weights
 from ragsmith.models.file import models_in
 from ragsmith.models.names import SHAPING, ModelNames
-from ragsmith.pipelines.genes import Candidate
-from ragsmith.pipelines.space import read_configuration
+from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.text.strict_yaml import Tree, YamlError, read_yaml, unknown_key_message
 from ragsmith.types import Dataset
 

@@ -34,6 +34,7 @@ from ragsmith.pipelines.space import Space
 from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import search
 from ragsmith.store.store import Store
+from ragsmith.techniques.asked import tasks
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.types import Example
 
@@ -273,8 +274,6 @@ def _line(
 
 def _collection_tasks() -> frozenset[str]:
     """Names of the tasks that are asked once for a collection."""
-    from ragsmith.cli.explanation import tasks  # noqa: PLC0415
-
     asked = (
         task.name
         for family in FAMILIES

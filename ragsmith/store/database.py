@@ -13,6 +13,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import OperationalError
 
 from ragsmith.errors import StoreError, WrongStore
+from ragsmith.models.calls import Json
 from ragsmith.store.engine import (
     alone_at,
     connect,
@@ -28,7 +29,7 @@ from ragsmith.store.engine import (
     shown_url,
     speaking_of,
 )
-from ragsmith.store.rows import Json, Value, insertion, label, seal, unseal
+from ragsmith.store.rows import Value, insertion, label, seal, unseal
 from ragsmith.store.schema import APPLICATION_ID, Migration, migrate, refuse_newer, stored_version
 
 

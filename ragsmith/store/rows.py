@@ -20,12 +20,11 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from ragsmith.digest import canonical
 from ragsmith.errors import WrongStore
+from ragsmith.models.calls import Json
 
 FORMAT = 1
 """Part of every checksum. Raising it needs a migration that writes the checksums again."""
 
-Json: TypeAlias = Any
-"""What ``json.loads`` returns; whoever stored it knows its shape. Mappings come back with sorted keys."""
 
 Value: TypeAlias = str | int | float | None
 """What a column holds."""
@@ -33,20 +32,6 @@ Value: TypeAlias = str | int | float | None
 Insert: TypeAlias = sqlite.Insert | postgresql.Insert
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class StoredCall:
-    """A model's reply, and what it cost when it was made (seconds of wall clock)."""
-
-    key: str
-    model: str
-    task: str
-    value: Json
-    calls: int = 1
-    input_tokens: int = 0
-    output_tokens: int = 0
-    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

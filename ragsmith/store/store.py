@@ -17,17 +17,16 @@ from sqlalchemy.engine import URL
 
 from ragsmith.errors import StoreError
 from ragsmith.gateway.budget import Limits, Spent
+from ragsmith.models.calls import Json, StoredCall
 from ragsmith.store.database import Database
 from ragsmith.store.engine import alone_at
 from ragsmith.store.rows import (
     DatasetRow,
     EvaluationRow,
-    Json,
     ProposalRow,
     ResultRow,
     RunRow,
     RunState,
-    StoredCall,
     batches,
     columns_of,
     settled,

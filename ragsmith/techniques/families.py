@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Concatenate
 
+from ragsmith.errors import SpaceError
 from ragsmith.index.index import Corpus, Index
 from ragsmith.techniques.registry import Family
+from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Answer, Chunks, Entries, Hits, Passages, Prompt, Queries, Question, Rankings, Search
 
 pre_embedding: Family[Callable[Concatenate[Chunks, ...], Entries]] = Family(
@@ -48,3 +50,17 @@ FAMILIES: tuple[Family[Any], ...] = (
     prompt_maker,
     post_generation,
 )
+
+
+def family_named(name: str, where: str) -> Family[Any]:
+    """The family of that name.
+
+    Raises:
+        SpaceError: there is none; the message names those there are.
+    """
+    for family in FAMILIES:
+        if family.name == name:
+            return family
+    known = [family.name for family in FAMILIES]
+    place = f"{where}: " if where else ""
+    raise SpaceError(f"{place}unknown family {name!r}: {did_you_mean(name, known)}")

@@ -11,8 +11,7 @@ import pytest
 from ragsmith.evaluation.evaluator import Evaluation, Evaluator, stored_evaluation
 from ragsmith.evaluation.scoring import Weights
 from ragsmith.evaluation.testbed import Setup
-from ragsmith.pipelines.genes import Candidate, Fit, Gene, configuration, facing, mark
-from ragsmith.pipelines.space import read_configuration
+from ragsmith.pipelines.genes import Candidate, Fit, Gene, configuration, facing, mark, read_configuration
 from ragsmith.runs.pipeline import Pipeline, export_yaml
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import passage_filter, query_expansion

@@ -37,7 +37,7 @@ def everything(runner: Runner, candidates: list[Candidate], setup: Setup) -> dic
 
 @pytest.fixture(scope="module")
 def candidates() -> list[Candidate]:
-    from ragsmith.pipelines.space import load_space  # noqa: PLC0415
+    from ragsmith.pipelines.space_file import load_space  # noqa: PLC0415
 
     space = load_space("paper")
     genomes = [(0,) * 9, (1, 5, 2, 1, 1, 1, 0, 1, 0), (3, 2, 4, 3, 0, 2, 1, 0, 1), (2, 7, 3, 2, 0, 0, 2, 0, 0)]

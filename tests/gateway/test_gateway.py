@@ -17,11 +17,10 @@ from hypothesis import strategies as st
 
 from ragsmith.errors import ModelError
 from ragsmith.gateway.gateway import Counts, Gateway
-from ragsmith.models.calls import Completion, result_key
+from ragsmith.models.calls import Completion, StoredCall, result_key
 from ragsmith.models.protocols import LanguageModel, Vectors
 from ragsmith.models.tasks import Input, Task, text
 from ragsmith.models.usage import Meter, Usage
-from ragsmith.store.rows import StoredCall
 
 WAIT = 10
 

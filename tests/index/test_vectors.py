@@ -19,17 +19,10 @@ from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import ModelUnavailable, UsageError
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.index.index import Index
-from ragsmith.index.vectors import (
-    LARGE_ROWS,
-    ExactVectors,
-    Keys,
-    VectorStore,
-    keys_name,
-    open_vectors,
-    serves_one_process,
-)
+from ragsmith.index.vectors import LARGE_ROWS, ExactVectors, Keys, VectorStore, keys_name, open_vectors
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.protocols import Vectors
+from ragsmith.models.vector_address import serves_one_process
 from ragsmith.types import IndexEntry
 
 

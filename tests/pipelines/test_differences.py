@@ -12,8 +12,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from ragsmith.pipelines.differences import difference
-from ragsmith.pipelines.genes import Candidate, Fit
-from ragsmith.pipelines.space import make_gene
+from ragsmith.pipelines.genes import Candidate, Fit, make_gene
 from ragsmith.techniques.families import FAMILIES
 
 Build = Callable[..., Candidate]

@@ -17,8 +17,7 @@ from ragsmith.models.roles import Models
 from ragsmith.models.tasks import Task, text
 from ragsmith.models.usage import Usage
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import Candidate
-from ragsmith.pipelines.space import make_gene
+from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.techniques.families import passage_augment, passage_filter, query_expansion, reranking, retrieval
 from ragsmith.techniques.registry import Technique
 from ragsmith.testing import example_chunks, example_documents

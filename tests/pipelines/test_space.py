@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.errors import SpaceError, UsageError
-from ragsmith.pipelines.genes import Candidate, configuration
-from ragsmith.pipelines.space import Space, label, load_space, make_gene, read_configuration
+from ragsmith.pipelines.genes import Candidate, configuration, label, make_gene, read_configuration
+from ragsmith.pipelines.space import Space
+from ragsmith.pipelines.space_file import load_space
 from ragsmith.techniques.families import FAMILIES
 
 FAMILY_NAMES = [family.name for family in FAMILIES]

@@ -9,7 +9,7 @@ import pytest
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.loading import ModelNames
-from ragsmith.pipelines.space import load_space
+from ragsmith.pipelines.space_file import load_space
 from ragsmith.runs.audit import Finding, audit, sample
 from ragsmith.store.store import Store
 

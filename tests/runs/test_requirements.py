@@ -9,7 +9,8 @@ import pytest
 from ragsmith.errors import SpaceError, UsageError
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.loading import ModelNames
-from ragsmith.pipelines.space import load_space, make_gene
+from ragsmith.pipelines.genes import make_gene
+from ragsmith.pipelines.space_file import load_space
 from ragsmith.runs.requirements import refuse_missing_models
 from ragsmith.runs.run import search
 from ragsmith.store.store import Store

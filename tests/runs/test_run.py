@@ -15,8 +15,8 @@ from ragsmith.errors import DatasetError, RagsmithError, UsageError
 from ragsmith.evaluation.scoring import Weights
 from ragsmith.evaluation.testbed import Setup, prepare
 from ragsmith.models.loading import ModelNames
-from ragsmith.pipelines.genes import Candidate
-from ragsmith.pipelines.space import Space, make_gene
+from ragsmith.pipelines.genes import Candidate, make_gene
+from ragsmith.pipelines.space import Space
 from ragsmith.runs.baselines import baseline
 from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Outcome, Step, run_key, search

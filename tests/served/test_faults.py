@@ -24,7 +24,9 @@ from ragsmith.datasets.splits import split
 from ragsmith.errors import ModelUnavailable, RagsmithError
 from ragsmith.evaluation.evaluator import stored_evaluation
 from ragsmith.evaluation.testbed import Setup
-from ragsmith.pipelines.space import Space, label, load_space
+from ragsmith.pipelines.genes import label
+from ragsmith.pipelines.space import Space
+from ragsmith.pipelines.space_file import load_space
 from ragsmith.store.store import Store
 
 NOWHERE = "http://127.0.0.1:9/v1"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragsmith.pipelines.genes import Candidate, configuration
-from ragsmith.pipelines.space import make_gene
+from ragsmith.pipelines.genes import Candidate, configuration, make_gene
 from ragsmith.store.store import ProposalRow, ResultRow, RunState, Store
 from ragsmith.techniques.families import FAMILIES
 

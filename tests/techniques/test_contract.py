@@ -27,8 +27,9 @@ from ragsmith.models.loading import ModelNames, load_models
 from ragsmith.models.roles import Models
 from ragsmith.models.usage import Usage
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import Candidate, Fit, Gene
-from ragsmith.pipelines.space import Genome, load_space, make_gene
+from ragsmith.pipelines.genes import Candidate, Fit, Gene, make_gene
+from ragsmith.pipelines.space import Genome
+from ragsmith.pipelines.space_file import load_space
 from ragsmith.runs.baselines import baseline
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import TOOLS, Family, Technique, load_techniques
@@ -55,7 +56,7 @@ OF_RAGSMITH = frozenset(
         "techniques.generation",
         "index.entity_graph",
         "index.index",
-        "evaluation.metrics",
+        "measures.metrics",
         "models.protocols",
         "index.top",
         "techniques.reflection",

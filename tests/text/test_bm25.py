@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi  # type: ignore[import-untyped]
 
-from ragsmith.evaluation.metrics import average_precision, ndcg_at, recall_at, reciprocal_rank
+from ragsmith.measures.metrics import average_precision, ndcg_at, recall_at, reciprocal_rank
 from ragsmith.text.bm25 import BM25
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"

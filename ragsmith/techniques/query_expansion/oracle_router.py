@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from functools import partial
 
-from ragsmith.evaluation.metrics import average_precision, ndcg_at, recall_at, reciprocal_rank, success_at
+from ragsmith.measures.metrics import average_precision, ndcg_at, recall_at, reciprocal_rank, success_at
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.keyword_router import STRATEGIES, searched_by

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from ragsmith.evaluation.metrics import ndcg_at, recall_at, reciprocal_rank
 from ragsmith.index.index import Index
+from ragsmith.measures.metrics import ndcg_at, recall_at, reciprocal_rank
 from ragsmith.models.local.sentence_transformers import SentenceTransformersEmbedder
 from ragsmith.types import Chunk, IndexEntry, Rankings
 

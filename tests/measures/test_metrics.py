@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ir_measures import AP, RR, R, Success, nDCG
 from numpy.typing import ArrayLike, NDArray
 
-from ragsmith.evaluation.metrics import (
+from ragsmith.measures.metrics import (
     average_precision,
     exact_match,
     graded_ndcg_at,
