@@ -50,7 +50,10 @@ class Fitting:
 
 @dataclass(frozen=True)
 class Technique:
-    """A registered function, and what its signature says about it."""
+    """A registered function, and what its signature says about it.
+
+    ``paper`` links the paper itself (arXiv, DOI, ACL Anthology), or names authors and title where it has no identifier.
+    """
 
     family: str
     fn: Callable[..., Any]

@@ -21,7 +21,7 @@ DIVISORS = ("others", "all", "sum_abs")
 
 
 @passage_filter(
-    paper="https://aclanthology.org/search/?q=ReflectiveRAG",
+    paper="Verma et al., ReflectiveRAG, EACL 2026, industry track",
     choices={"mode": MODES, "share": (0.3, 0.5), "divisor": DIVISORS},
 )
 def nr(

@@ -12,7 +12,7 @@ from ragsmith.types import Hits, Question
 
 
 @passage_filter(
-    paper="https://aclanthology.org/search/?q=ReflectiveRAG",
+    paper="Verma et al., ReflectiveRAG, EACL 2026, industry track",
     choices={"mode": MODES, "share": (0.3, 0.5), "divisor": DIVISORS},
     after={"retrieval": ("nest",)},
 )

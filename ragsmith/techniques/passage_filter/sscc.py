@@ -42,7 +42,7 @@ def solve(observations: Sequence[Sequence[Sequence[Any]]], *, objective: str) ->
 
 
 @passage_filter(
-    paper="https://arxiv.org/search/?query=%22Beyond+the+Reranker%22&searchtype=title",
+    paper="Singh et al., Beyond the Reranker",
     choices={"objective": ("balanced_accuracy", "f_beta", "recall"), "per_scale": (True, False)},
     fitting=Fitting(observe, solve),
 )

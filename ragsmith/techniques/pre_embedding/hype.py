@@ -75,7 +75,7 @@ ASK_QUESTIONS = Task(
 
 
 @pre_embedding(
-    paper="https://papers.ssrn.com/sol3/papers.cfm?abstract_id=5139335",
+    paper="https://doi.org/10.2139/ssrn.5139335",
     choices={"n": (3, 5), "keep_text": (True, False)},
 )
 def hype(chunks: Chunks, *, language_model: LanguageModel, n: int = 3, keep_text: bool = True) -> Entries:

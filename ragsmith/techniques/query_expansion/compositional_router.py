@@ -85,7 +85,7 @@ def solve(observations: Sequence[Mapping[str, Any]], *, alpha: float) -> dict[st
 
 
 @query_expansion(
-    paper="https://arxiv.org/search/?query=%22Beyond+the+Reranker%22&searchtype=title",
+    paper="Singh et al., Beyond the Reranker",
     choices={"alpha": (1.0, 10.0)},
     fitting=Fitting(observe, solve),
 )

@@ -15,7 +15,7 @@ from ragsmith.types import Hits, Question, Search
 
 
 @query_expansion(
-    paper="https://arxiv.org/search/?query=%22Beyond+the+Reranker%22&searchtype=title",
+    paper="Singh et al., Beyond the Reranker",
     choices={"temperature": (0.05, 0.02, 1.0)},
 )
 def entropy_router(

@@ -39,7 +39,7 @@ _FACTS = frozenset(
 
 
 @query_expansion(
-    paper="https://arxiv.org/search/?query=%22Beyond+the+Reranker%22&searchtype=title",
+    paper="Singh et al., Beyond the Reranker",
     choices={"rule": ("corrected", "as_printed")},
 )
 def keyword_router(

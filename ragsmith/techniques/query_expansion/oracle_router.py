@@ -24,7 +24,7 @@ _METRICS: dict[str, Callable[[Iterable[str], AbstractSet[str]], float]] = {
 
 
 @query_expansion(
-    paper="https://arxiv.org/search/?query=%22Beyond+the+Reranker%22&searchtype=title",
+    paper="Singh et al., Beyond the Reranker",
     choices={"metric": tuple(_METRICS), "ties": STRATEGIES},
 )
 def oracle_router(

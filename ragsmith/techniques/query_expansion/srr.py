@@ -105,7 +105,7 @@ CONTROL = Task(
 )
 
 
-# --- verbalised sampling ---------------------------------------------------------------------------------------------
+# --- verbalised sampling (Zhang et al. 2025, https://arxiv.org/abs/2510.01171) ---------------------------------------
 
 _OPEN = re.compile(r"<query>", re.IGNORECASE)
 _BLOCK = re.compile(
@@ -201,7 +201,7 @@ SUB_QUERIES = Task(
 
 
 @query_expansion(
-    paper="https://arxiv.org/abs/2510.01171",
+    paper="Verma et al., ReflectiveRAG, EACL 2026, industry track",
     choices={
         "reformulations": (1, 3),
         "candidates": ("reformulate", "decompose"),

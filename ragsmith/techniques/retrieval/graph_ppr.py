@@ -19,7 +19,7 @@ BEHIND = 1e-9
 
 
 @retrieval(
-    paper="https://arxiv.org/search/?query=%22Beyond+the+Reranker%22&searchtype=title",
+    paper="Singh et al., Beyond the Reranker",
     choices={"budget": (5, 10, 20), "weight": (0.0, 0.3, 0.5), "restart": (0.15, 0.5), "threshold": (0.6, 0.7, 0.8)},
 )
 def graph_ppr(

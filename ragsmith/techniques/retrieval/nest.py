@@ -24,7 +24,7 @@ DEPTHS = {1: ("chunk",), 2: ("document", "chunk"), 3: ("document", "section", "c
 
 
 @retrieval(
-    paper="https://arxiv.org/search/?query=%22Nested+Evidence+Survival+for+Retrieval%22&searchtype=title",
+    paper="Verma et al., Nested Evidence Survival for Retrieval",
     choices={
         "projection": PROJECTIONS,
         "aggregate": AGGREGATES,
