@@ -12,19 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragsmith.cli.app import app
-from ragsmith.cli.model_options import (
-    BaseUrlOption,
-    ControllerOption,
-    EmbedderOption,
-    JudgeOption,
-    LlmOption,
-    ModelsOption,
-    RerankerOption,
-    VectorStoreOption,
-    named,
-    overrides,
-)
-from ragsmith.cli.output import CACHE, CacheOption, JsonOption, note, say, say_json, table
+from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, merged
+from ragsmith.cli.output import note, say, say_json, table
 
 if TYPE_CHECKING:
     from ragsmith.evaluation.evaluator import Evaluation
@@ -34,19 +23,16 @@ PipelineArgument = Annotated[Path, typer.Argument(help="An exported pipeline (wi
 OtherDataset = Annotated[str | None, typer.Option("--dataset", help="Other documents than the exported ones.")]
 
 
-def _load(
-    path: Path,
-    dataset: str | None,
-    models: Path | None,
-    flags: dict[str, str],
-    base_url: str | None,
-    vector_store: str | None,
-) -> Pipeline:
-    """An exported pipeline with the models it names, but for those of the file ``models`` and of ``flags``."""
+def _load(path: Path, dataset: str | None, models: ModelFlags) -> Pipeline:
+    """An exported pipeline with the models it names, but for those that flags name otherwise."""
     from ragsmith.runs.pipeline import Pipeline
 
     return Pipeline.load(
-        path, dataset=dataset, models=overrides(models, flags), base_url=base_url, vector_store=vector_store
+        path,
+        dataset=dataset,
+        models=models.by_role(),
+        base_url=models.base_url,
+        vector_store=models.vector_store,
     )
 
 
@@ -64,24 +50,18 @@ def _remembering(pipeline: Pipeline, cache: str) -> Iterator[Pipeline]:
 
 
 @app.command()
+@merged
 def ask(
+    *,
     pipeline: PipelineArgument,
     question: Annotated[str, typer.Argument(help="The question.")],
     dataset: OtherDataset = None,
     cache: CacheOption = str(CACHE),
-    models: ModelsOption = None,
-    llm: LlmOption = None,
-    controller: ControllerOption = None,
-    judge: JudgeOption = None,
-    embedder: EmbedderOption = None,
-    reranker: RerankerOption = None,
-    base_url: BaseUrlOption = None,
-    vector_store: VectorStoreOption = None,
+    models: ModelFlags,
     as_json: JsonOption = False,
 ) -> None:
     """Answer a question, with the passages the answer rests on."""
-    flags = named(llm, controller, judge, embedder, reranker)
-    with _remembering(_load(pipeline, dataset, models, flags, base_url, vector_store), cache) as loaded:
+    with _remembering(_load(pipeline, dataset, models), cache) as loaded:
         reply = loaded.ask(question)
     if as_json:
         say_json(asdict(reply))
@@ -99,19 +79,14 @@ def ask(
 
 
 @app.command()
+@merged
 def evaluate(
+    *,
     pipeline: PipelineArgument,
     dataset: OtherDataset = None,
     cache: CacheOption = str(CACHE),
-    models: ModelsOption = None,
-    llm: LlmOption = None,
-    controller: ControllerOption = None,
-    judge: JudgeOption = None,
-    embedder: EmbedderOption = None,
-    reranker: RerankerOption = None,
-    base_url: BaseUrlOption = None,
-    vector_store: VectorStoreOption = None,
-    workers: Annotated[int | None, typer.Option(help="Processes, or questions in flight.")] = None,
+    models: ModelFlags,
+    workers: WorkersOption = None,
     latency: Annotated[
         bool, typer.Option("--latency", help="Also time every question; models are asked anew.")
     ] = False,
@@ -121,8 +96,7 @@ def evaluate(
     from ragsmith.datasets.splits import split
     from ragsmith.store.store import Store
 
-    flags = named(llm, controller, judge, embedder, reranker)
-    loaded = _load(pipeline, dataset, models, flags, base_url, vector_store)
+    loaded = _load(pipeline, dataset, models)
     data = loaded.setup.dataset
     parts = {"all": data.examples}
     if dataset is None and split(data).test:  # at home, the search questions chose it and the test questions did not
@@ -195,24 +169,18 @@ def _say_scores(title: str, scores: dict[str, Any]) -> None:
 
 
 @app.command()
+@merged
 def verify(
+    *,
     pipeline: PipelineArgument,
     cache: CacheOption = str(CACHE),
-    models: ModelsOption = None,
-    llm: LlmOption = None,
-    controller: ControllerOption = None,
-    judge: JudgeOption = None,
-    embedder: EmbedderOption = None,
-    reranker: RerankerOption = None,
-    base_url: BaseUrlOption = None,
-    vector_store: VectorStoreOption = None,
+    models: ModelFlags,
     as_json: JsonOption = False,
 ) -> None:
     """Run a pipeline again and compare with the scores it was exported with."""
     from ragsmith.runs.pipeline import TOLERANCE
 
-    flags = named(llm, controller, judge, embedder, reranker)
-    with _remembering(_load(pipeline, None, models, flags, base_url, vector_store), cache) as loaded:
+    with _remembering(_load(pipeline, None, models), cache) as loaded:
         differences = loaded.verify()
     parts = ", ".join(f"{scores['questions']} {part} questions" for part, scores in loaded.expected.items())
     changed = loaded.changed_models()

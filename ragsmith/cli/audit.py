@@ -9,40 +9,33 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragsmith.cli.app import app
-from ragsmith.cli.model_options import (
-    BaseUrlOption,
-    ControllerOption,
-    EmbedderOption,
-    JudgeOption,
-    LlmOption,
-    ModelsOption,
-    RerankerOption,
-    VectorStoreOption,
-    choose,
-    named,
+from ragsmith.cli.options import (
+    CACHE,
+    CacheOption,
+    ChunkSizeOption,
+    DatasetOption,
+    JsonOption,
+    ModelFlags,
+    WorkersOption,
+    merged,
 )
-from ragsmith.cli.output import CACHE, CacheOption, JsonOption, note, say, say_json
+from ragsmith.cli.output import note, say, say_json
 
 if TYPE_CHECKING:
     from ragsmith.runs.audit import Finding
 
 
 @app.command()
+@merged
 def audit(
-    dataset: Annotated[str, typer.Option("--dataset", help="A bundled data set by name, or a folder.")],
+    *,
+    dataset: DatasetOption,
     space: Annotated[str, typer.Option(help="A bundled search space by name, or a YAML file.")] = "seeds",
     sample: Annotated[int, typer.Option(help="Search questions to try the options on, at most.")] = 50,
     seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
-    models: ModelsOption = None,
-    llm: LlmOption = None,
-    controller: ControllerOption = None,
-    judge: JudgeOption = None,
-    embedder: EmbedderOption = None,
-    reranker: RerankerOption = None,
-    base_url: BaseUrlOption = None,
-    vector_store: VectorStoreOption = None,
-    chunk_size: Annotated[int | None, typer.Option(help="Characters in a chunk, at most.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Processes, or questions in flight.")] = None,
+    models: ModelFlags,
+    chunk_size: ChunkSizeOption = None,
+    workers: WorkersOption = None,
     cache: CacheOption = str(CACHE),
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the table as Markdown, too.")] = None,
     as_json: JsonOption = False,
@@ -59,7 +52,7 @@ def audit(
         raise UsageError(f"--workers is {workers}: give at least 1")
     if output is not None and not output.parent.is_dir():
         raise UsageError(f"--output {output}: there is no folder {output.parent}: make it first")
-    names = choose(models, named(llm, controller, judge, embedder, reranker), base_url, vector_store)
+    names = models.chosen()
     found_space = load_space(space)
     setup = prepare(dataset, names, CHUNK_SIZE if chunk_size is None else chunk_size)
     questions = draw(setup, sample, seed)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragsmith.cli.app import app
-from ragsmith.cli.output import JsonOption, say, say_json, table
+from ragsmith.cli.options import JsonOption
+from ragsmith.cli.output import say, say_json, table
 
 if TYPE_CHECKING:
     pass

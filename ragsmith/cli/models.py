@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from ragsmith.cli.app import app
-from ragsmith.cli.model_options import (
-    BaseUrlOption,
-    ControllerOption,
-    EmbedderOption,
-    JudgeOption,
-    LlmOption,
-    ModelsOption,
-    RerankerOption,
-    choose,
-    named,
-)
-from ragsmith.cli.output import JsonOption, say, say_json, table
+from ragsmith.cli.options import JsonOption, RoleFlags, merged
+from ragsmith.cli.output import say, say_json, table
 
 if TYPE_CHECKING:
     from ragsmith.models.checking import Checked
@@ -36,20 +26,16 @@ def models() -> None:
 
 
 @commands.command()
+@merged
 def check(
-    models: ModelsOption = None,
-    llm: LlmOption = None,
-    controller: ControllerOption = None,
-    judge: JudgeOption = None,
-    embedder: EmbedderOption = None,
-    reranker: RerankerOption = None,
-    base_url: BaseUrlOption = None,
+    *,
+    models: RoleFlags,
     as_json: JsonOption = False,
 ) -> None:
     """Ask every model once, and say which answers, how fast, and what is wrong with the others."""
     from ragsmith.models.checking import check_models
 
-    found = check_models(choose(models, named(llm, controller, judge, embedder, reranker), base_url))
+    found = check_models(models.chosen())
     if as_json:
         say_json([{**asdict(checked), "ok": checked.ok} for checked in found])
     else:

@@ -1,22 +1,10 @@
-"""What the commands print with, and the options that several of them have."""
+"""What the commands print with."""
 
 from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
-from typing import Annotated, Any
-
-import typer
-
-CACHE = Path("cache.sqlite")
-REPORTS = Path("reports")
-
-CacheOption = Annotated[
-    str, typer.Option("--cache", help="Where results are kept: a file, or any SQLAlchemy URL.", show_default=True)
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-DatasetOption = Annotated[str | None, typer.Option("--dataset", help="A bundled data set by name, or a folder.")]
+from typing import Any
 
 
 def say(text: str = "") -> None:

@@ -8,42 +8,30 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragsmith.cli.app import app
-from ragsmith.cli.budget_options import PricesOption
-from ragsmith.cli.model_options import (
-    BaseUrlOption,
-    ControllerOption,
-    EmbedderOption,
-    JudgeOption,
-    LlmOption,
-    ModelsOption,
-    RerankerOption,
-    VectorStoreOption,
-    choose,
-    named,
+from ragsmith.cli.options import (
+    CACHE,
+    CacheOption,
+    DatasetOption,
+    JsonOption,
+    ModelFlags,
+    PricesOption,
+    RunFlags,
+    merged,
 )
-from ragsmith.cli.output import CACHE, CacheOption, JsonOption, say, say_json, table
+from ragsmith.cli.output import say, say_json, table
 
 if TYPE_CHECKING:
     from ragsmith.runs.plan import Plan
 
 
 @app.command()
+@merged
 def plan(
-    dataset: Annotated[str, typer.Option("--dataset", help="A bundled data set by name, or a folder.")],
+    *,
+    dataset: DatasetOption,
     space: Annotated[str, typer.Option("--space", help="A bundled search space by name, or a YAML file.")] = "default",
-    preset: Annotated[str, typer.Option(help="Numbers of the genetic algorithm: default, paper or quick.")] = "default",
-    max_evaluations: Annotated[int | None, typer.Option(help="Most candidates to evaluate.")] = None,
-    compare: Annotated[
-        bool, typer.Option(help="Also evaluate as many random candidates, and every option alone.")
-    ] = True,
-    models: ModelsOption = None,
-    llm: LlmOption = None,
-    controller: ControllerOption = None,
-    judge: JudgeOption = None,
-    embedder: EmbedderOption = None,
-    reranker: RerankerOption = None,
-    base_url: BaseUrlOption = None,
-    vector_store: VectorStoreOption = None,
+    run: RunFlags,
+    models: ModelFlags,
     prices: PricesOption = None,
     latency: Annotated[float, typer.Option(help="Seconds that a request is expected to take.")] = 1.0,
     in_flight: Annotated[int, typer.Option(help="Requests that are expected to be answered at once.")] = 32,
@@ -52,33 +40,25 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Say what a search would take: pipelines, calls, tokens, money, time, and how much of it is in the cache."""
-    from dataclasses import replace
-
     from ragsmith.errors import UsageError
     from ragsmith.evaluation.testbed import CHUNK_SIZE, prepare
     from ragsmith.gateway.budget import Prices, read_prices
     from ragsmith.pipelines.space_file import load_space
     from ragsmith.runs.plan import plan as work_out
-    from ragsmith.runs.record import RunSettings
     from ragsmith.store.store import Store
-    from ragsmith.strategies import PRESETS
-    from ragsmith.text.suggest import did_you_mean
 
-    if preset not in PRESETS:
-        raise UsageError(f"unknown preset {preset!r}: {did_you_mean(preset, PRESETS)}")
     for name, value in (("--latency", latency), ("--in-flight", in_flight), ("--sample", sample)):
         if not value > 0:
             raise UsageError(f"{name} is {value}: give a number above 0")
     known = Prices() if prices is None else read_prices(prices)
-    names = choose(models, named(llm, controller, judge, embedder, reranker), base_url, vector_store)
+    names = models.chosen()
     setup = prepare(dataset, names, CHUNK_SIZE)
-    settings = replace(RunSettings(genetic=PRESETS[preset], max_evaluations=max_evaluations), compare=compare)
     with Store.open(cache) as store:
         found = work_out(
             setup,
             load_space(space),
             store,
-            settings,
+            run.settings(),
             prices=known,
             latency=latency,
             in_flight=in_flight,

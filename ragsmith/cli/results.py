@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragsmith.cli.app import app
-from ragsmith.cli.output import CACHE, REPORTS, CacheOption, DatasetOption, JsonOption, say, say_json, table
+from ragsmith.cli.options import CACHE, REPORTS, CacheOption, JsonOption
+from ragsmith.cli.output import say, say_json, table
 
 HIDDEN = "***"
 """What stands for a password in the name of a cache."""
@@ -29,7 +30,7 @@ def _open(cache: str, *, read_only: bool = True) -> Store:
 
 @app.command()
 def report(
-    dataset: DatasetOption = None,
+    dataset: Annotated[str | None, typer.Option("--dataset", help="A bundled data set by name, or a folder.")] = None,
     cache: CacheOption = str(CACHE),
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")] = REPORTS,
     as_json: JsonOption = False,

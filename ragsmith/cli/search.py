@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ragsmith.cli.app import app
-from ragsmith.cli.budget_options import (
-    MaxCallsOption,
-    MaxCostOption,
-    MaxTokensOption,
-    PricesOption,
-    limits_of,
-    prices_of,
+from ragsmith.cli.options import (
+    CACHE,
+    REPORTS,
+    BudgetFlags,
+    CacheOption,
+    ChunkSizeOption,
+    DatasetOption,
+    ModelFlags,
+    RunFlags,
+    merged,
 )
-from ragsmith.cli.model_options import (
-    BaseUrlOption,
-    ControllerOption,
-    EmbedderOption,
-    JudgeOption,
-    LlmOption,
-    ModelsOption,
-    RerankerOption,
-    VectorStoreOption,
-    choose,
-    named,
-)
-from ragsmith.cli.output import CACHE, REPORTS, CacheOption, note, say, say_json
+from ragsmith.cli.output import note, say, say_json
 from ragsmith.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -41,43 +32,22 @@ if TYPE_CHECKING:
 
 
 @app.command()
+@merged
 def search(
-    dataset: Annotated[str, typer.Option("--dataset", help="A bundled data set by name, or a folder.")],
+    *,
+    dataset: DatasetOption,
     space: Annotated[
         str | None,
         typer.Option("--space", help="A bundled search space by name, or a YAML file. [default: the preset's]"),
     ] = None,
-    preset: Annotated[str, typer.Option(help="Numbers of the genetic algorithm: default, paper or quick.")] = "default",
-    strategy: Annotated[str, typer.Option(help="genetic, random, tpe, greedy or exhaustive.")] = "genetic",
-    population: Annotated[int | None, typer.Option(help="Candidates in a generation.")] = None,
-    generations: Annotated[int | None, typer.Option(help="Generations after the first.")] = None,
-    crossover: Annotated[str | None, typer.Option(help="single_point, multi_point, uniform, order or segment.")] = None,
-    mutation: Annotated[
-        str | None, typer.Option(help="random, adaptive, categorical, swap, inversion or composite.")
-    ] = None,
-    selection: Annotated[str | None, typer.Option(help="tournament, roulette, rank or elite.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of the search.")] = None,
-    max_evaluations: Annotated[int | None, typer.Option(help="Most candidates to evaluate.")] = None,
+    run: RunFlags,
     time_limit: Annotated[float | None, typer.Option(help="Pause after so many seconds; resumable.")] = None,
-    compare: Annotated[
-        bool, typer.Option(help="Also evaluate as many random candidates, and every option alone.")
-    ] = True,
-    models: ModelsOption = None,
-    llm: LlmOption = None,
-    controller: ControllerOption = None,
-    judge: JudgeOption = None,
-    embedder: EmbedderOption = None,
-    reranker: RerankerOption = None,
-    base_url: BaseUrlOption = None,
-    vector_store: VectorStoreOption = None,
-    max_calls: MaxCallsOption = None,
-    max_tokens: MaxTokensOption = None,
-    max_cost: MaxCostOption = None,
-    prices: PricesOption = None,
+    models: ModelFlags,
+    budget: BudgetFlags,
     faithfulness: Annotated[
         bool | None, typer.Option(help="Check answers claim by claim, two judge calls each. [default: if embedded]")
     ] = None,
-    chunk_size: Annotated[int | None, typer.Option(help="Characters in a chunk, at most.")] = None,
+    chunk_size: ChunkSizeOption = None,
     workers: Annotated[
         int | None, typer.Option(help="Processes (embedded models) or questions in flight. [default: cores, or 64]")
     ] = None,
@@ -94,31 +64,16 @@ def search(
     from ragsmith.runs.run import search as run_search
     from ragsmith.store.store import Store
 
-    settings = _settings(
-        preset,
-        {
-            "population": population,
-            "generations": generations,
-            "crossover": crossover,
-            "mutation": mutation,
-            "selection": selection,
-            "seed": seed,
-        },
-        strategy,
-        max_evaluations,
-        time_limit,
-    )
-    settings = replace(settings, compare=compare)
+    settings = run.settings(time_limit)
     if workers is not None and workers < 1:
         from ragsmith.errors import UsageError
 
         raise UsageError(f"--workers is {workers}: give at least 1")
-    names = choose(models, named(llm, controller, judge, embedder, reranker), base_url, vector_store)
-    found_space = load_space(space or ("paper" if preset == "paper" else "default"))
+    names = models.chosen()
+    found_space = load_space(space or ("paper" if run.preset == "paper" else "default"))
     size = CHUNK_SIZE if chunk_size is None else chunk_size
     setup = prepare(dataset, names, size, faithfulness=faithfulness)
-    limits = limits_of(max_calls, max_tokens, max_cost)
-    known_prices = prices_of(prices, limits, setup.loaded_models)
+    prices = budget.known_prices(setup.loaded_models)
     voice = Progress.suited(quiet=quiet, as_json=as_json, steps=_steps(settings))
     _check_writable(reports / folder_of(setup.dataset.name))
     with Store.open(cache) as store:
@@ -132,8 +87,8 @@ def search(
                 workers=workers or names.workers(),
                 on_step=voice.step,
                 on_progress=voice.progress,
-                limits=limits,
-                prices=known_prices,
+                limits=budget.limits(),
+                prices=prices,
                 on_start=voice.watch,
             )
         except KeyboardInterrupt:
@@ -160,26 +115,6 @@ def _check_writable(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=folder):
         pass
-
-
-def _settings(
-    preset: str, given: dict[str, Any], strategy: str, max_evaluations: int | None, time_limit: float | None
-) -> RunSettings:
-    from ragsmith.errors import UsageError
-    from ragsmith.runs.record import RunSettings
-    from ragsmith.strategies import PRESETS, STRATEGIES
-    from ragsmith.text.suggest import did_you_mean
-
-    if preset not in PRESETS:
-        raise UsageError(f"unknown preset {preset!r}: {did_you_mean(preset, PRESETS)}")
-    if strategy not in STRATEGIES:
-        raise UsageError(f"unknown strategy {strategy!r}: {did_you_mean(strategy, STRATEGIES)}")
-    if max_evaluations is not None and max_evaluations < 1:
-        raise UsageError(f"--max-evaluations is {max_evaluations}: give at least 1")
-    if time_limit is not None and not time_limit > 0:
-        raise UsageError(f"--time-limit is {time_limit}: give seconds above 0")
-    genetic = replace(PRESETS[preset], **{key: value for key, value in given.items() if value is not None})
-    return RunSettings(strategy, genetic, max_evaluations, time_limit)
 
 
 def _finish(

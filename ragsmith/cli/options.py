@@ -1,0 +1,254 @@
+"""The flags that several commands have, each declared once.
+
+A group of flags is a dataclass, whose fields are declared as the parameters of a command are. A command names the group
+as the type of one of its parameters; `merged` gives it the flags of the group instead, and hands it the object:
+
+    @app.command()
+    @merged
+    def ask(pipeline: PipelineArgument, *, models: ModelFlags, as_json: JsonOption = False) -> None: ...
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
+
+if TYPE_CHECKING:
+    from ragsmith.gateway.budget import Limits, Prices
+    from ragsmith.models.names import ModelName, ModelNames
+    from ragsmith.models.roles import Models
+    from ragsmith.runs.record import RunSettings
+
+CACHE = Path("cache.sqlite")
+REPORTS = Path("reports")
+
+CacheOption = Annotated[
+    str, typer.Option("--cache", help="Where results are kept: a file, or any SQLAlchemy URL.", show_default=True)
+]
+ChunkSizeOption = Annotated[int | None, typer.Option("--chunk-size", help="Characters in a chunk, at most.")]
+DatasetOption = Annotated[str, typer.Option("--dataset", help="A bundled data set by name, or a folder.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+PricesOption = Annotated[
+    Path | None, typer.Option("--prices", help="YAML: 'openai:MODEL: {input: ..., output: ...}' a million tokens.")
+]
+WorkersOption = Annotated[int | None, typer.Option("--workers", help="Processes, or questions in flight.")]
+
+
+def merged(command: Callable[..., None]) -> Callable[..., None]:
+    """``command`` for Typer: each parameter whose type is a group of flags is replaced by the flags of the group."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, type[Any]] = {
+        name: hint for name, hint in hints.items() if isinstance(hint, type) and is_dataclass(hint)
+    }
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name in groups:
+            parameters += inspect.signature(groups[name], eval_str=True).parameters.values()
+        else:
+            parameters.append(parameter.replace(annotation=hints[name]))
+
+    @functools.wraps(command)
+    def parsed(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        command(**values)
+
+    named = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
+    parsed.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+    return parsed
+
+
+@dataclass(frozen=True)
+class RoleFlags:
+    """Which model plays each role, and the server that ``openai:`` models are asked at."""
+
+    models: Annotated[
+        Path | None,
+        typer.Option(
+            "--models", help="A YAML file: models by role, and where and how they are asked. Flags go before it."
+        ),
+    ] = None
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            "--llm", help="What writes answers: extractive (embedded), or openai:MODEL. [default: extractive]"
+        ),
+    ] = None
+    controller: Annotated[
+        str | None,
+        typer.Option("--controller", help="What techniques ask for plans and rewrites. [default: the --llm]"),
+    ] = None
+    judge: Annotated[
+        str | None, typer.Option("--judge", help="The model that judges answers. [default: the --llm]")
+    ] = None
+    embedder: Annotated[
+        str | None,
+        typer.Option(
+            "--embedder",
+            help="wordllama (embedded), openai:MODEL, cohere:MODEL or sentence-transformers:MODEL. "
+            "[default: wordllama]",
+        ),
+    ] = None
+    reranker: Annotated[
+        str | None,
+        typer.Option(
+            "--reranker",
+            help="late_interaction (embedded), cohere:MODEL, jina:MODEL, rerank:MODEL, sentence-transformers:MODEL, or "
+            "none. [default: late_interaction]",
+        ),
+    ] = None
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", help="An OpenAI-compatible server, for openai: models.")
+    ] = None
+
+    def by_role(self) -> dict[str, str | ModelName]:
+        """The models of the file, if there is one, but for those that flags name otherwise.
+
+        Raises:
+            UsageError: the file is wrong.
+        """
+        from ragsmith.models.file import read_models
+
+        filed = {} if self.models is None else read_models(self.models)
+        flags = {
+            "language_model": self.llm,
+            "controller": self.controller,
+            "judge": self.judge,
+            "embedder": self.embedder,
+            "cross_encoder": self.reranker,
+        }
+        named = {role: name for role, name in flags.items() if name is not None}
+        return {
+            **filed,
+            **{role: name for role, name in named.items() if role not in filed or filed[role].name != name},
+        }
+
+    def chosen(self) -> ModelNames:
+        """The models of a run: the embedded ones, but for those that the file or the flags name.
+
+        Raises:
+            UsageError: a name is unknown, or the file wrong.
+        """
+        from ragsmith.models.names import ModelNames
+
+        chosen = ModelNames().overridden(self.by_role(), self.base_url, getattr(self, "vector_store", None))
+        chosen.check()
+        return chosen
+
+
+@dataclass(frozen=True)
+class ModelFlags(RoleFlags):
+    """Which model plays each role, how it is asked, and where vectors lie."""
+
+    vector_store: Annotated[
+        str | None,
+        typer.Option(
+            "--vector-store", help="Where vectors lie: auto, exact, qdrant:URL or qdrant:FOLDER. [default: auto]"
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class BudgetFlags:
+    """What a run may spend."""
+
+    max_calls: Annotated[
+        int | None,
+        typer.Option("--max-calls", help="Most requests to send to servers, over all resumes of the search."),
+    ] = None
+    max_tokens: Annotated[
+        int | None,
+        typer.Option("--max-tokens", help="Most tokens that servers may read and write, over all resumes."),
+    ] = None
+    max_cost: Annotated[
+        float | None, typer.Option("--max-cost", help="Most money to spend, in the currency of the price file.")
+    ] = None
+    prices: PricesOption = None
+
+    def limits(self) -> Limits:
+        """The limits that flags name.
+
+        Raises:
+            UsageError: one is not above 0.
+        """
+        from ragsmith.gateway.budget import Limits
+
+        return Limits(self.max_calls, self.max_tokens, self.max_cost)
+
+    def known_prices(self, models: Models) -> Prices:
+        """The prices of the models of a run.
+
+        Raises:
+            UsageError: the file is wrong, or a limit on cost stands beside a model whose price nobody said.
+        """
+        from ragsmith.errors import UsageError
+        from ragsmith.gateway.budget import Prices, read_prices
+
+        prices = Prices() if self.prices is None else read_prices(self.prices)
+        if self.max_cost is not None:
+            served = dict.fromkeys(
+                model.id.partition("@")[0] for model in models.all() if getattr(model, "provider", None) is not None
+            )
+            unknown = [name for name in served if prices.of(name) is None]
+            if unknown:
+                where = "name a file with --prices" if self.prices is None else f"add to {self.prices}"
+                raise UsageError(f"--max-cost needs the price of {', '.join(unknown)}: {where}")
+        return prices
+
+
+@dataclass(frozen=True)
+class RunFlags:
+    """How a search goes: the numbers of the genetic algorithm, other strategies, and what they are compared with."""
+
+    preset: Annotated[
+        str, typer.Option("--preset", help="Numbers of the genetic algorithm: default, paper or quick.")
+    ] = "default"
+    strategy: Annotated[str, typer.Option("--strategy", help="genetic, random, tpe, greedy or exhaustive.")] = "genetic"
+    population: Annotated[int | None, typer.Option("--population", help="Candidates in a generation.")] = None
+    generations: Annotated[int | None, typer.Option("--generations", help="Generations after the first.")] = None
+    crossover: Annotated[
+        str | None, typer.Option("--crossover", help="single_point, multi_point, uniform, order or segment.")
+    ] = None
+    mutation: Annotated[
+        str | None,
+        typer.Option("--mutation", help="random, adaptive, categorical, swap, inversion or composite."),
+    ] = None
+    selection: Annotated[str | None, typer.Option("--selection", help="tournament, roulette, rank or elite.")] = None
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of the search.")] = None
+    max_evaluations: Annotated[int | None, typer.Option("--max-evaluations", help="Most candidates to evaluate.")] = (
+        None
+    )
+    compare: Annotated[
+        bool,
+        typer.Option("--compare/--no-compare", help="Also evaluate as many random candidates, and every option alone."),
+    ] = True
+
+    def settings(self, time_limit: float | None = None) -> RunSettings:
+        """The settings of a run.
+
+        Raises:
+            UsageError: a name is unknown, or a number is not possible.
+        """
+        from ragsmith.errors import UsageError
+        from ragsmith.runs.record import RunSettings
+        from ragsmith.strategies import PRESETS, STRATEGIES
+        from ragsmith.text.suggest import did_you_mean
+
+        if self.preset not in PRESETS:
+            raise UsageError(f"unknown preset {self.preset!r}: {did_you_mean(self.preset, PRESETS)}")
+        if self.strategy not in STRATEGIES:
+            raise UsageError(f"unknown strategy {self.strategy!r}: {did_you_mean(self.strategy, STRATEGIES)}")
+        if self.max_evaluations is not None and self.max_evaluations < 1:
+            raise UsageError(f"--max-evaluations is {self.max_evaluations}: give at least 1")
+        if time_limit is not None and not time_limit > 0:
+            raise UsageError(f"--time-limit is {time_limit}: give seconds above 0")
+        names = ("population", "generations", "crossover", "mutation", "selection", "seed")
+        given = {name: value for name in names if (value := getattr(self, name)) is not None}
+        genetic = replace(PRESETS[self.preset], **given)
+        return RunSettings(self.strategy, genetic, self.max_evaluations, time_limit, compare=self.compare)
