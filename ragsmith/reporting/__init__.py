@@ -1,7 +1,7 @@
 """A report is what the store knows of a run, put so that it is plain what won, by how much, and if that is real.
 
-Rows become frozen values (`domain`), the values become tables and sentences (`tables`, `wording`), and these are
-shown as a page, as Markdown, as CSV and in the terminal; nothing is computed twice or said differently in two places.
+Rows become frozen values (`domain`), the values become tables and sentences (`tables`, `wording`), and `sections` says
+once in which order these are shown, as an HTML page and as Markdown. CSV and the terminal take the same values.
 """
 
 from __future__ import annotations

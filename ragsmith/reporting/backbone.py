@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragsmith.reporting import numbers
+from ragsmith.reporting.sections import Section
 from ragsmith.reporting.tables import Column, Table, columns
 from ragsmith.reporting.values import SHOWN, Domain, Row
-from ragsmith.reporting.wording import WORDS
+from ragsmith.reporting.wording import SELECTED, WORDS
 from ragsmith.techniques.families import FAMILIES
 
 OTHERS = ("naive", "bm25")
@@ -27,6 +28,16 @@ class Shared:
     option: str
     winners: tuple[str, ...]
     top: Mapping[str, int]
+
+
+def sections(domains: Sequence[Domain]) -> list[Section]:
+    """The sections of the report across data sets."""
+    verdicts = (verdicts_table(domains), scores_table(domains, "test"))
+    return [
+        Section("test", "Test", "Test", verdicts),
+        Section("ranking", "On the search questions", "Ranking", (SELECTED, scores_table(domains, "search"))),
+        Section("backbone", "Backbone", "Backbone", (EXPLAINED, backbone_table(domains))),
+    ]
 
 
 def backbone(domains: Sequence[Domain]) -> tuple[Shared, ...]:

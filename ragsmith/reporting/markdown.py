@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from ragsmith.reporting import backbone, group_tables, run_tables, tables, wording
+from ragsmith.reporting import backbone, wording
+from ragsmith.reporting.sections import Block, Folded, Plot, Section, sections
 from ragsmith.reporting.tables import Table
 from ragsmith.reporting.values import Domain
 
@@ -17,54 +18,30 @@ _BREAKS = re.compile(r"\s+")
 
 def domain_markdown(domain: Domain) -> str:
     """The report of one run."""
-    about = domain.about
-    parts = [f"# {_text(about.title)}", *(f"> {_text(note)}" for note in domain.notes)]
-    parts += ["## Summary", *_summary(domain)]
-    if domain.comparisons:
-        parts += ["## Test: is it real?", _table(tables.verdicts(domain)), _table(tables.finalists(domain))]
-    if domain.winner:
-        parts += ["## The winner", _table(tables.winner(domain))]
-    if domain.ranking or domain.baselines:
-        parts += ["## Ranking", wording.SELECTED, _table(tables.ranking(domain))]
-        parts += [_text(wording.metrics_explained(domain)), _table(tables.metrics(domain))]
-    if domain.options:
-        parts += [
-            "## Options",
-            wording.SWITCHED_ON,
-            wording.OBSERVATIONAL,
-            _inert(domain),
-            _table(tables.options(domain)),
-        ]
-    if domain.types:
-        parts += ["## By question type and by kind of document", group_tables.EXPLAINED]
-        parts += [_table(group_tables.types(domain))]
-        parts += [_table(group_tables.modalities(domain))] if domain.modalities else []
-    if domain.history:
-        parts += ["## Steps of the search", _table(run_tables.history(domain))]
-    if domain.failures:
-        parts += ["## Failures", _table(run_tables.failures(domain))]
-    parts += [
-        "## Run, models and work",
-        _text(about.description),
-        _table(run_tables.run(domain)),
-        _table(run_tables.models(domain)),
-    ]
-    parts.append(run_tables.work(domain))
-    if domain.account.calls:
-        parts.append(_table(run_tables.calls(domain)))
-    return _joined(parts)
+    parts = [f"# {_text(domain.about.title)}", *(f"> {_text(note)}" for note in domain.notes)]
+    return _joined([*parts, "## Summary", *_summary(domain), *_sections(sections(domain))])
 
 
 def index_markdown(domains: Sequence[Domain]) -> str:
     """The report across several data sets."""
-    parts = ["# Across data sets"]
-    parts += [f"> {_text(note)}" for note in backbone.notes(domains)]
-    parts += ["## Is it real?"]
+    parts = ["# Across data sets", *(f"> {_text(note)}" for note in backbone.notes(domains)), "## Is it real?"]
     parts += [_bullet(f"[{_text(d.about.title)}]({_link(d)}): {_text(wording.headline(d))}") for d in domains]
-    parts += [_table(backbone.verdicts_table(domains)), _table(backbone.scores_table(domains, "test"))]
-    parts += ["## On the search questions", wording.SELECTED, _table(backbone.scores_table(domains, "search"))]
-    parts += ["## Backbone", backbone.EXPLAINED, _table(backbone.backbone_table(domains))]
-    return _joined(parts)
+    return _joined([*parts, *_sections(backbone.sections(domains))])
+
+
+def _sections(listed: Sequence[Section]) -> Iterator[str]:
+    """Each section that has text or tables, below its heading."""
+    for section in listed:
+        shown = [part for block in section.blocks for part in _block(block)]
+        yield from [f"## {_text(section.title)}", *shown] if shown else []
+
+
+def _block(block: Block) -> list[str]:
+    if isinstance(block, Folded):
+        return [part for inner in block.blocks for part in _block(inner)]
+    if isinstance(block, Plot):
+        return []
+    return [_table(block) if isinstance(block, Table) else _text(block)]
 
 
 def _summary(domain: Domain) -> list[str]:
@@ -72,11 +49,6 @@ def _summary(domain: Domain) -> list[str]:
     if domain.winner:
         lines.append(f"Winner: **{_text(domain.winner.label)}**")
     return lines + [_bullet(_text(wording.sentence(comparison))) for comparison in domain.comparisons]
-
-
-def _inert(domain: Domain) -> str:
-    names = tables.inert(domain)
-    return f"Inert here: {_text(', '.join(names))}." if names else ""
 
 
 def _table(table: Table) -> str:

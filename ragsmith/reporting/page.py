@@ -18,7 +18,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from ragsmith.errors import RagsmithError
-from ragsmith.reporting import backbone, group_tables, numbers, plots, run_tables, tables, wording
+from ragsmith.reporting import backbone, numbers, wording
+from ragsmith.reporting.sections import Folded, Plot, sections
+from ragsmith.reporting.tables import Table
 from ragsmith.reporting.values import Domain
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
@@ -26,34 +28,16 @@ TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 def domain_page(domain: Domain) -> str:
     """The report of one run."""
-    figures = plots.figures(domain)
-    script = _source("page.js")
-    plotly = plotly_js() if figures else ""
-    return (
-        _environment()
-        .get_template("domain.html.j2")
-        .render(
-            domain=domain,
-            tables=tables,
-            group_tables=group_tables,
-            run_tables=run_tables,
-            wording=wording,
-            numbers=numbers,
-            figures={name: _embedded(figure) for name, figure in figures.items()},
-            plotly=Markup(plotly),
-            script=Markup(script) if figures else "",
-            scripts=[_digest(text) for text in (plotly, script)] if figures else [],
-        )
-    )
+    listed = sections(domain)
+    plotted = any(isinstance(block, Plot) for section in listed for block in section.blocks)
+    scripts = [Markup(plotly_js()), Markup(_source("page.js"))] if plotted else []
+    return _rendered("domain.html.j2", domain=domain, sections=listed, numbers=numbers, scripts=scripts)
 
 
 def index_page(domains: Sequence[Domain]) -> str:
     """The report across several data sets; it has no scripts at all."""
-    return (
-        _environment()
-        .get_template("index.html.j2")
-        .render(domains=domains, backbone=backbone, wording=wording, scripts=[])
-    )
+    notes, listed = backbone.notes(domains), backbone.sections(domains)
+    return _rendered("index.html.j2", domains=domains, notes=notes, sections=listed, scripts=[])
 
 
 @cache
@@ -87,6 +71,10 @@ def _digest(script: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
+def _rendered(template: str, **values: Any) -> str:
+    return _environment().get_template(template).render(wording=wording, **values)
+
+
 @cache
 def _environment() -> Environment:
     environment = Environment(
@@ -98,6 +86,10 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.globals["style"] = Markup(_source("page.css"))
+    environment.filters |= {"embedded": _embedded, "digest": _digest}
+    environment.tests |= {
+        kind.__name__.lower(): lambda block, kind=kind: isinstance(block, kind) for kind in (Table, Plot, Folded)
+    }
     return environment
 
 

@@ -24,18 +24,6 @@ METRICS: Mapping[str, str] = {"fitness": "Fitness F", "retrieval": "Retrieval R"
 LONGEST_NAME = 30
 
 
-def figures(domain: Domain) -> dict[str, Figure]:
-    """The figures that ``domain`` has the numbers for, by name."""
-    found = {}
-    if any(value is not None for value in domain.search_curve):
-        found["convergence"] = convergence(domain)
-    if probed := [option for option in domain.options if option.probe and option.probe.change]:
-        found["options"] = options(probed)
-    if domain.types:
-        found["types"] = types(domain)
-    return found
-
-
 def convergence(domain: Domain) -> Figure:
     """Best fitness against pipelines evaluated, with the baselines as lines."""
     traces = [_curve(f"search ({domain.about.strategy})", domain.search_curve, "winner", 3)]

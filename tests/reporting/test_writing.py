@@ -17,8 +17,9 @@ from ragsmith.reporting.backbone import backbone
 from ragsmith.reporting.markdown import domain_markdown
 from ragsmith.reporting.numbers import probability, share, signed
 from ragsmith.reporting.page import domain_page, plotly_js
-from ragsmith.reporting.plots import figures
+from ragsmith.reporting.sections import Plot, sections
 from ragsmith.reporting.spreadsheet import activity_csv, defused, groups_csv, questions_csv, ranking_csv
+from ragsmith.reporting.tables import Table
 from ragsmith.store.store import Store
 
 VOID = {"meta", "link", "br"}
@@ -111,12 +112,29 @@ def test_the_page_can_be_read_without_its_scripts(domain: Domain) -> None:
 
 
 def test_figures_are_json_of_finite_numbers(domain: Domain) -> None:
-    found = figures(domain)
-    assert list(found) == ["convergence", "options", "types"]
+    found = {s.anchor: b.figure for s in sections(domain) for b in s.blocks if isinstance(b, Plot)}
+    assert list(found) == ["options", "types", "search"]
     json.dumps(found, allow_nan=False)
-    names = [trace["name"] for trace in found["convergence"]["data"]]
+    names = [trace["name"] for trace in found["search"]["data"]]
     assert names == ["search (genetic)", "random search, same budget", "naive RAG", "BM25"]
-    assert found["convergence"]["data"][0]["y"] == [0.5, 0.51, 0.7, 0.7, 0.7]
+    assert found["search"]["data"][0]["y"] == [0.5, 0.51, 0.7, 0.7, 0.7]
+
+
+def test_page_and_markdown_show_the_same_sections_in_the_same_order(domain: Domain) -> None:
+    page, text = Page(domain_page(domain)), domain_markdown(domain)
+    listed = sections(domain)
+    anchors = [attributes["id"] for tag, attributes in page.elements if tag == "section" and "id" in attributes]
+    links = [attributes["href"] for tag, attributes in page.elements if str(attributes.get("href")).startswith("#")]
+    assert anchors == [section.anchor for section in listed]
+    assert links == [f"#{anchor}" for anchor in anchors]
+    assert [line for line in text.splitlines() if line.startswith("## ")] == [
+        *("## Summary", *(f"## {section.title}" for section in listed)),
+    ]
+    for section in listed:
+        for block in section.blocks:
+            if isinstance(block, Table):
+                assert block.caption in page.text
+                assert f"*{block.caption}*" in text
 
 
 def test_markdown_tables_have_as_many_cells_as_columns(domain: Domain) -> None:

@@ -23,7 +23,7 @@
   function draw(forPrint) {
     figures.forEach(function (figure) {
       var content = JSON.parse(figure.querySelector("script").textContent);
-      Plotly.react(figure.querySelector("div"), content.data, themed(content.layout, forPrint), {
+      Plotly.react(figure.querySelector("[role=img]"), content.data, themed(content.layout, forPrint), {
         responsive: true, displayModeBar: false, displaylogo: false
       });
     });

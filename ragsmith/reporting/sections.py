@@ -1,0 +1,151 @@
+"""The sections of a report. Each is declared here once; the HTML page and the Markdown file both walk the same list.
+
+A section is a function from what is known of a run to the blocks that it shows, in order. One that has nothing to show
+yields nothing and is left out, with its heading and its link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ragsmith.reporting import group_tables, plots, run_tables, tables, wording
+from ragsmith.reporting.tables import Table
+from ragsmith.reporting.values import Domain
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A figure of the page with its caption. Markdown leaves it out: a table has the same numbers."""
+
+    caption: str
+    figure: plots.Figure
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Blocks that the page shows when ``summary`` is clicked; Markdown shows them at once."""
+
+    summary: str
+    blocks: tuple[str | Table, ...]
+
+
+Block = str | Table | Plot | Folded
+"""What a section consists of; a string is a paragraph of plain text."""
+
+Writer = Callable[[Domain], Iterator[Block]]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading and what stands below it; ``link`` is its short name in the list of sections."""
+
+    anchor: str
+    title: str
+    link: str
+    blocks: tuple[Block, ...]
+
+
+_WRITERS: dict[str, tuple[str, str, Writer]] = {}
+"""Title, link and function of every section by its anchor, in the order of the report."""
+
+
+def section(title: str, link: str) -> Callable[[Writer], Writer]:
+    """Declare a section; the name of the function is its anchor."""
+
+    def declare(write: Writer) -> Writer:
+        _WRITERS[write.__name__] = (title, link, write)
+        return write
+
+    return declare
+
+
+def sections(domain: Domain) -> list[Section]:
+    """The sections that have something to show, in the order in which they are declared."""
+    found = [Section(name, title, link, tuple(write(domain))) for name, (title, link, write) in _WRITERS.items()]
+    return [one for one in found if one.blocks]
+
+
+@section("Test: is it real?", "Test")
+def test(domain: Domain) -> Iterator[Block]:
+    """The winner against what it has to beat, on questions that the search never saw."""
+    if domain.comparisons:
+        count = domain.about.test_questions
+        yield f"The winner and what it has to beat, on {count} questions that the search never saw."
+        yield tables.verdicts(domain)
+        yield tables.finalists(domain)
+
+
+@section("The winner", "Winner")
+def winner(domain: Domain) -> Iterator[Block]:
+    """The options of the best pipeline."""
+    if domain.winner:
+        yield tables.winner(domain)
+
+
+@section("Ranking", "Ranking")
+def ranking(domain: Domain) -> Iterator[Block]:
+    """The best pipelines on the search questions."""
+    if domain.ranking or domain.baselines:
+        yield wording.SELECTED
+        yield tables.ranking(domain)
+        yield Folded("Every metric", (wording.metrics_explained(domain), tables.metrics(domain)))
+
+
+@section("What each option does", "Options")
+def options(domain: Domain) -> Iterator[Block]:
+    """Each option switched on alone, and the pipelines that the search met it in."""
+    if domain.options:
+        yield wording.SWITCHED_ON
+        if inert := tables.inert(domain):
+            yield f"Inert here: {', '.join(inert)}."
+        if probed := [option for option in domain.options if option.probe and option.probe.change]:
+            yield Plot("Change in fitness of each option alone, with its 95 % interval.", plots.options(probed))
+        yield wording.OBSERVATIONAL
+        yield tables.options(domain)
+
+
+@section("By question type and by kind of document", "By question")
+def types(domain: Domain) -> Iterator[Block]:
+    """Scores and costs by group of questions."""
+    if domain.types:
+        yield group_tables.EXPLAINED
+        if domain.groups_split == "search":
+            yield "These are search questions, so the winner's scores are biased in its favour."
+        yield Plot("Fitness, retrieval and generation by question type.", plots.types(domain))
+        yield group_tables.types(domain)
+        if domain.modalities:
+            yield group_tables.modalities(domain)
+
+
+@section("The search", "Search")
+def search(domain: Domain) -> Iterator[Block]:
+    """How the best score grew, and the steps of the strategy."""
+    if any(value is not None for value in domain.search_curve):
+        rival = ", and what drawing as many pipelines at random comes to" if domain.random_curve else ""
+        caption = f"Best fitness on the search questions after each pipeline evaluated{rival}."
+        yield Plot(caption, plots.convergence(domain))
+    if domain.history:
+        yield Folded("Steps of the search", (run_tables.history(domain),))
+
+
+@section("Failures", "Failures")
+def failures(domain: Domain) -> Iterator[Block]:
+    """What failed, and what that means."""
+    if domain.failures:
+        yield (
+            "A failed question is no score: a pipeline that lacks one cannot win, and the same search command tries it "
+            "again."
+        )
+        yield run_tables.failures(domain)
+
+
+@section("Run, models and work", "Run")
+def run(domain: Domain) -> Iterator[Block]:
+    """How the run was asked for, what answered, and what it took."""
+    yield domain.about.description
+    yield run_tables.run(domain)
+    yield run_tables.models(domain)
+    yield run_tables.work(domain)
+    if domain.account.calls:
+        yield run_tables.calls(domain)
