@@ -101,7 +101,7 @@ def hold_out(setup: Setup, folder: Path, store: Store) -> None:
         examples = (replace(e, split="test" if e.id in held else "search") for e in setup.dataset.examples)
         data = replace(setup.dataset, examples=tuple(examples))  # the same digest, so that all share their results
         there = replace(setup, dataset=data)
-        settings = RunSettings(genetic=GeneticSettings(seed=number, generations=GENERATIONS), compare=False)
+        settings = RunSettings(genetic=GeneticSettings(generations=GENERATIONS), seed=number, compare=False)
         winner = search(there, space, store, settings, workers=2).winner.candidate
         print(f"fold {number + 1}, {len(held)} held out: {label(winner)}")
         for metric, (ours, naive) in values(there, store, winner, part).items():

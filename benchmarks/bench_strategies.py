@@ -2,7 +2,6 @@
 
 import statistics
 import sys
-from dataclasses import replace
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.scoring import fitness
@@ -33,8 +32,9 @@ print(f"space {space.name!r}, {BUDGET} candidates, {len(SEEDS)} seeds, {len(ques
 for name in ("genetic", "random", "tpe", "greedy"):
     best = []
     for seed in SEEDS if name != "greedy" else [1]:
-        settings = replace(PRESETS["paper"], seed=seed)
-        strategy = make_strategy(name, space.sizes, settings, repair=space.repair, max_evaluations=BUDGET)
+        strategy = make_strategy(
+            name, space.sizes, PRESETS["paper"], seed=seed, repair=space.repair, max_evaluations=BUDGET
+        )
         while batch := strategy.propose():
             strategy.tell({genome: value(genome) for genome in batch})
         found = strategy.best()

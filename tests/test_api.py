@@ -17,6 +17,7 @@ from ragsmith.models.calls import Completion
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.usage import Usage
+from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import Store
 
 SETTINGS = ragsmith.RunSettings(
@@ -72,8 +73,9 @@ def test_a_search_on_objects_asks_them_and_nothing_twice(here: dict[str, Any]) -
     assert (second.key, second.computed, again.asked, same.asked) == (first.key, 0, 0, 0)
     with Store.open(here["cache"]) as store:
         [run] = store.runs()
-        assert run.value["model_names"]["language_model"] == f"given:{Chat.id}"
-        assert run.value["models"]["embedder"] == Words.id
+        record = RunRecord.read(run.value)
+        assert record.model_names["language_model"] == f"given:{Chat.id}"
+        assert record.models["embedder"] == Words.id
 
 
 def test_objects_are_handed_over_again_to_the_pipeline(here: dict[str, Any], tmp_path: Path) -> None:

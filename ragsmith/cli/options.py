@@ -248,7 +248,14 @@ class RunFlags:
             raise UsageError(f"--max-evaluations is {self.max_evaluations}: give at least 1")
         if time_limit is not None and not time_limit > 0:
             raise UsageError(f"--time-limit is {time_limit}: give seconds above 0")
-        names = ("population", "generations", "crossover", "mutation", "selection", "seed")
+        names = ("population", "generations", "crossover", "mutation", "selection")
         given = {name: value for name in names if (value := getattr(self, name)) is not None}
         genetic = replace(PRESETS[self.preset], **given)
-        return RunSettings(self.strategy, genetic, self.max_evaluations, time_limit, compare=self.compare)
+        settings = RunSettings(
+            self.strategy,
+            genetic,
+            max_evaluations=self.max_evaluations,
+            time_limit=time_limit,
+            compare=self.compare,
+        )
+        return settings if self.seed is None else replace(settings, seed=self.seed)

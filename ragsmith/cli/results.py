@@ -114,14 +114,16 @@ def _say_dashboard(place: str, mirrors: list[Mirror]) -> None:
 
 
 def _run(row: RunRow, dataset: str, candidates: int) -> dict[str, Any]:
-    settings = row.value["settings"]
+    from ragsmith.runs.record import RunRecord
+
+    record = RunRecord.read(row.value)
     return {
         "key": row.key,
         "data set": dataset,
         "state": row.state,
-        "space": row.value["space"]["name"],
-        "strategy": settings["strategy"],
-        "seed": settings["genetic"]["seed"],
+        "space": record.space.name,
+        "strategy": record.settings.strategy,
+        "seed": record.settings.seed,
         "candidates": candidates,
     }
 

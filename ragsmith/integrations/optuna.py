@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,8 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluator import evaluation_of
-from ragsmith.evaluation.scoring import Weights
 from ragsmith.integrations.optuna_tables import StudyTables, agrees, study_tables
+from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import ProposalRow, RunRow, Store
 from ragsmith.strategies.tpe import quiet
 from ragsmith.techniques.families import FAMILIES
@@ -136,17 +136,17 @@ def _study(storage: RDBStorage, store: Store, run: RunRow) -> optuna.Study:
 
 def _about(run: RunRow, proposals: Sequence[ProposalRow]) -> dict[str, Any]:
     """What the study says of its run."""
-    value, settings = run.value, run.value["settings"]
-    winner = [row.position for row in proposals if row.evaluation == value.get("winner")]
+    record = RunRecord.read(run.value)
+    winner = [row.position for row in proposals if row.evaluation == record.winner]
     return {
         "state": run.state,
-        "space": value["space"]["name"],
-        "strategy": settings["strategy"],
-        "seed": settings["genetic"]["seed"],
-        "split": f"{len(value['split']['search'])} search and {len(value['split']['test'])} test questions",
-        "weights": settings["weights"],
-        "models": value["models"],
-        "chunk size": value["chunk_size"],
+        "space": record.space.name,
+        "strategy": record.settings.strategy,
+        "seed": record.settings.seed,
+        "split": f"{len(record.split.search)} search and {len(record.split.test)} test questions",
+        "weights": asdict(record.settings.weights),
+        "models": record.models,
+        "chunk size": record.chunk_size,
         "winner": winner[0] if winner else None,
     }
 
@@ -155,12 +155,13 @@ def _trials(
     store: Store, run: RunRow, proposals: Sequence[ProposalRow], known: Mapping[int, FrozenTrial]
 ) -> list[FrozenTrial]:
     """A trial for every proposal. The scores behind one that is ``known`` are not read again."""
-    labels = run.value["space"]["options"]
+    record = RunRecord.read(run.value)
+    labels = record.space.options
     distributions = {family.name: CategoricalDistribution(labels[family.name]) for family in FAMILIES}
     began = datetime.fromisoformat(run.started).astimezone().replace(tzinfo=None) if run.started else None
     trials = []
     for row in proposals:
-        fitness = row.value["fitness"]
+        fitness = row.fitness
         trial = FrozenTrial(
             number=row.position,
             state=TrialState.FAIL if fitness is None else TrialState.COMPLETE,
@@ -176,15 +177,14 @@ def _trials(
         )
         before = known.get(row.position)
         if fitness is None or before is None or not agrees(before, trial):
-            trial.user_attrs |= _measures(store, run, row.evaluation)
+            trial.user_attrs |= _measures(store, record, row.evaluation)
         trials.append(trial)
     return trials
 
 
-def _measures(store: Store, run: RunRow, key: str) -> dict[str, float]:
+def _measures(store: Store, record: RunRecord, key: str) -> dict[str, float]:
     """What an evaluation scored, as far as it is complete, and on how many of the search questions."""
-    evaluation = evaluation_of(key, (), tuple(run.value["split"]["search"]), store.results(key))
-    weights = Weights(**run.value["settings"]["weights"])
-    means = {name: evaluation.mean(metric, weights) for name, metric in MEASURES.items()}
+    evaluation = evaluation_of(key, (), record.split.search, store.results(key))
+    means = {name: evaluation.mean(metric, record.settings.weights) for name, metric in MEASURES.items()}
     found = {name: mean for name, mean in means.items() if mean is not None}
     return {**found, "questions scored": len(evaluation.records), "questions failed": len(evaluation.failures)}

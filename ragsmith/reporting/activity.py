@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import fsum
-from typing import Any
 
 from ragsmith.evaluation.evaluator import Evaluation
 from ragsmith.evaluation.scoring import Weights
@@ -13,6 +12,7 @@ from ragsmith.pipelines.genes import label
 from ragsmith.reporting.material import Material
 from ragsmith.reporting.rows import score
 from ragsmith.reporting.values import Effect, Option, Probe, Score
+from ragsmith.runs.record import OptionAlone
 from ragsmith.store.store import ProposalRow
 from ragsmith.techniques.families import FAMILIES
 
@@ -22,10 +22,9 @@ SHOWS_IN: Mapping[str, str] = {"pre_embedding": "query_expansion", "retrieval": 
 
 def options(material: Material) -> tuple[Option, ...]:
     """Every option of the space, family by family."""
-    value = material.run.value
-    probes = {(probe["family"], probe["option"]): probe for probe in value.get("probes", ())}
+    probes = {(probe.family, probe.option): probe for probe in material.record.probes}
     found = []
-    for place, (family, names) in enumerate(_in_order(value["space"]["options"])):
+    for place, (family, names) in enumerate(_in_order(material.record.space.options)):
         for position, name in enumerate(names):
             stored = probes.get((family, name))
             tried = _tried(material, stored) if stored else None
@@ -33,16 +32,14 @@ def options(material: Material) -> tuple[Option, ...]:
     return tuple(found)
 
 
-def _tried(material: Material, stored: Mapping[str, Any]) -> Probe | None:
+def _tried(material: Material, stored: OptionAlone) -> Probe | None:
     """An option against the pipeline without it, naive RAG unless the store names another; None if one is lost."""
-    naive = material.run.value.get("baselines", {}).get("naive")
-    key = stored.get("reference", naive)
-    alone, reference = material.on_search(stored["key"]), material.on_search(key) if key else None
+    alone, reference = material.on_search(stored.key), material.on_search(stored.reference)
     if alone is None or reference is None:
         return None
-    found = probe(stored["family"], alone, reference, material.weights)
-    against = "" if key == naive else label(reference.candidate)
-    return replace(found, against=against, difference=stored.get("difference", ""))
+    found = probe(stored.family, alone, reference, material.weights)
+    against = "" if stored.reference == material.record.baselines.get("naive") else label(reference.candidate)
+    return replace(found, against=against, difference=stored.difference)
 
 
 def probe(family: str, alone: Evaluation, reference: Evaluation, weights: Weights) -> Probe:
@@ -67,7 +64,7 @@ def _gain(metric: str, alone: Evaluation, reference: Evaluation, weights: Weight
 
 def effect(proposals: Sequence[ProposalRow], place: int, position: int) -> Effect:
     """Mean fitness of proposals whose gene at ``place`` is option ``position``, and of the others."""
-    scored = [(p.genome[place], p.value["fitness"]) for p in proposals if p.value["fitness"] is not None]
+    scored = [(p.genome[place], fitness) for p in proposals if (fitness := p.fitness) is not None]
     chosen = [fitness for gene, fitness in scored if gene == position]
     others = [fitness for gene, fitness in scored if gene != position]
     return Effect(_mean(chosen), len(chosen), _mean(others), len(others))
@@ -77,6 +74,6 @@ def _mean(values: Sequence[float]) -> float | None:
     return fsum(values) / len(values) if values else None
 
 
-def _in_order(listed: Mapping[str, list[str]]) -> list[tuple[str, list[str]]]:
+def _in_order(listed: Mapping[str, tuple[str, ...]]) -> list[tuple[str, tuple[str, ...]]]:
     """The store returns mappings sorted by key; a genome is in the order of the families."""
     return [(family.name, listed[family.name]) for family in FAMILIES]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from ragsmith.evaluation.evaluator import Evaluation
 from ragsmith.evaluation.scoring import Weights
@@ -13,6 +13,7 @@ from ragsmith.reporting.material import Chosen, Material, Rows, choose_runs
 from ragsmith.reporting.rows import best, best_so_far, by_group, ranking, row
 from ragsmith.reporting.values import HEADLINE, TITLES, Answered, Domain, Finalist, Row
 from ragsmith.reporting.verdicts import compare
+from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import Store
 
 
@@ -27,36 +28,35 @@ def load_domain(store: Store, dataset: str) -> Domain:
 
 def read_domain(store: Store, chosen: Chosen, known: Rows) -> Domain:
     """Everything a report says about a run; results that are ``known`` are not read again."""
-    material = Material(store, chosen.run, known)
-    value, weights = chosen.run.value, material.weights
+    material = Material(store, chosen, known)
+    record, weights = chosen.record, material.weights
     proposals = material.proposals
     found = ranking(material.all_on_search([proposal.evaluation for proposal in proposals]), weights)
-    drawn = material.all_on_search(value.get("random", []))
+    drawn = material.all_on_search(record.random)
     best_drawn = best(drawn, weights)
     tested = _tested(material)
     pipelines, split = _compared(material, tested, best_drawn)
-    types: Mapping[str, str] = chosen.dataset.value["questions"]
-    modalities: Mapping[str, str] = chosen.dataset.value.get("modalities", {})
+    types, modalities = chosen.data.questions, chosen.data.modalities
     return Domain(
         about=facts.about(chosen),
-        notes=facts.notes(material, found),
-        ranking=_winner_first(found, value.get("winner")),
+        notes=facts.notes(chosen.run.state, material, found),
+        ranking=_winner_first(found, record.winner),
         proposed=len(proposals),
         baselines=_baselines(material),
         random=row(best_drawn, weights) if best_drawn else None,
-        search_curve=best_so_far([proposal.value["fitness"] for proposal in proposals]),
+        search_curve=best_so_far([proposal.fitness for proposal in proposals]),
         random_curve=best_so_far([evaluation.mean("fitness", weights) for evaluation in drawn]),
-        history=facts.history(value.get("history", [])),
+        history=record.history,
         finalists=_finalists(material, tested),
         comparisons=compare(tested, weights, len(drawn)),
         options=options(material),
         types=by_group(pipelines, types, weights),
         modalities=by_group(pipelines, modalities, weights) if modalities else (),
         groups_split=split,
-        answered=_answered(material, _roles(value, best_drawn), types, modalities),
+        answered=_answered(material, _roles(record, best_drawn), types, modalities),
         failures=facts.failures(material.failed()),
-        account=facts.account(value.get("account", {})),
-        models=facts.models(value["models"]),
+        account=record.account,
+        models=facts.models(record.models),
     )
 
 
@@ -66,13 +66,13 @@ def _winner_first(found: tuple[Row, ...], winner: str | None) -> tuple[Row, ...]
 
 
 def _baselines(material: Material) -> dict[str, Row]:
-    stored = material.run.value.get("baselines", {})
+    stored = material.record.baselines
     found = {name: material.on_search(stored[name]) for name in TITLES if name in stored}
     return {name: row(evaluation, material.weights) for name, evaluation in found.items() if evaluation}
 
 
 def _tested(material: Material) -> dict[str, Evaluation]:
-    stored = material.run.value.get("test", {})
+    stored = material.record.test
     found = {name: material.on_test(stored[name]) for name in TITLES if name in stored}
     return {name: evaluation for name, evaluation in found.items() if evaluation}
 
@@ -92,11 +92,11 @@ def _finalists(material: Material, tested: Mapping[str, Evaluation]) -> tuple[Fi
     return tuple(rows)
 
 
-def _roles(value: Mapping[str, Any], best_drawn: Evaluation | None) -> dict[str, str]:
+def _roles(record: RunRecord, best_drawn: Evaluation | None) -> dict[str, str]:
     """Pipelines that are shown question by question: name to key."""
-    stored = {**value.get("baselines", {}), **value.get("test", {})}
-    if "winner" in value:
-        stored["winner"] = value["winner"]
+    stored = {**record.baselines, **record.test}
+    if record.winner:
+        stored["winner"] = record.winner
     if best_drawn and "random" not in stored:
         stored["random"] = best_drawn.key
     return {name: stored[name] for name in TITLES if name in stored}
@@ -108,7 +108,7 @@ def _compared(
     """Pipelines to compare by group of questions: on the test questions if there are any, for those are unbiased."""
     if tested:
         return dict(tested), "test"
-    roles = _roles(material.run.value, best_drawn)
+    roles = _roles(material.record, best_drawn)
     found = {name: material.on_search(key) for name, key in roles.items()}
     return {name: evaluation for name, evaluation in found.items() if evaluation}, "search"
 

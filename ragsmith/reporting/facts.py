@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 
 from ragsmith.reporting.material import Chosen, Material
-from ragsmith.reporting.run_values import About, Account, Calls, Failure, ModelUsed, Step
+from ragsmith.reporting.run_values import About, Failure, ModelUsed
 from ragsmith.reporting.values import Row
 from ragsmith.store.store import ResultRow
 
@@ -34,28 +35,28 @@ STATES: Mapping[str, str] = {
 
 def about(chosen: Chosen) -> About:
     """Data set and run as they were asked for."""
-    data, run, value = chosen.dataset.value, chosen.run, chosen.run.value
-    settings, space, split = value["settings"], value["space"], value["split"]
+    data, run, record = chosen.data, chosen.run, chosen.record
+    settings, space, split = record.settings, record.space, record.split
     return About(
-        dataset=chosen.dataset.name,
-        title=data["title"],
-        description=data["description"],
-        documents=data["documents"],
-        chunks=data["chunks"],
-        chunk_size=value["chunk_size"],
+        dataset=chosen.name,
+        title=data.title,
+        description=data.description,
+        documents=data.documents,
+        chunks=data.chunks,
+        chunk_size=record.chunk_size,
         run=run.key,
         state=run.state,
         started=run.started or "",
         finished=run.finished or "",
-        strategy=settings["strategy"],
-        seed=settings.get("genetic", {}).get("seed"),
-        space=space["name"],
-        size=space["size"],
-        feasible=space["feasible"],
-        weights=settings["weights"],
-        search_questions=len(split["search"]),
-        test_questions=len(split["test"]),
-        split_rule=split["rule"],
+        strategy=settings.strategy,
+        seed=settings.seed,
+        space=space.name,
+        size=space.size,
+        feasible=space.feasible,
+        weights=asdict(settings.weights),
+        search_questions=len(split.search),
+        test_questions=len(split.test),
+        split_rule=split.rule,
     )
 
 
@@ -72,12 +73,6 @@ def described(role: str, id_: str) -> str:
     return EMBEDDED.get((role, kind)) or local or "a model served elsewhere"
 
 
-def history(steps: Sequence[Mapping[str, object]]) -> tuple[Step, ...]:
-    """What each step of the strategy came to."""
-    names = Step.__dataclass_fields__
-    return tuple(Step(**{name: step[name] for name in names}) for step in steps)  # type: ignore[arg-type]
-
-
 def failures(rows: Sequence[ResultRow]) -> tuple[Failure, ...]:
     """Failed questions by stage and exception, the most frequent first."""
     groups: dict[tuple[str, str], list[str]] = {}
@@ -88,27 +83,12 @@ def failures(rows: Sequence[ResultRow]) -> tuple[Failure, ...]:
     return tuple(sorted(found, key=lambda failure: (-failure.count, failure.stage, failure.exception)))
 
 
-def account(stored: Mapping[str, object]) -> Account:
-    """What the last command of the run did; a command that needed nothing has neither stages nor calls."""
-    stages: Mapping[str, int] = stored.get("stages") or {}  # type: ignore[assignment]
-    calls: Mapping[str, Mapping[str, int]] = stored.get("calls") or {}  # type: ignore[assignment]
-    return Account(
-        int(stored.get("computed", 0)),  # type: ignore[call-overload]
-        int(stored.get("reused", 0)),  # type: ignore[call-overload]
-        stages.get("requested", 0),
-        stages.get("computed", 0),
-        tuple(Calls(kind, **counts) for kind, counts in sorted(calls.items())),
-        dict(stored.get("spent") or {}),  # type: ignore[call-overload]
-    )
-
-
-def notes(material: Material, ranking: Sequence[Row]) -> tuple[str, ...]:
+def notes(state: str, material: Material, ranking: Sequence[Row]) -> tuple[str, ...]:
     """What limits the report, one sentence each."""
-    run = material.run
     found = []
-    if run.state in STATES:
+    if state in STATES:
         found.append(
-            f"{STATES[run.state]}, so this report is partial: it shows what the cache has. "
+            f"{STATES[state]}, so this report is partial: it shows what the cache has. "
             "The same search command goes on where the run stopped."
         )
     if material.missing:
@@ -116,7 +96,7 @@ def notes(material: Material, ranking: Sequence[Row]) -> tuple[str, ...]:
             f"The cache has lost {material.missing:,} of the {len(material.keys):,} pipelines of this run: "
             "the same search command evaluates them again."
         )
-    if any(model.startswith("extractive:") for role, model in run.value["models"].items() if role == "judge"):
+    if any(model.startswith("extractive:") for role, model in material.record.models.items() if role == "judge"):
         found.append(
             "Answers were judged by the embedded extractive judge: generation and fitness compare pipelines here, "
             "and are not comparable with scores by an LLM judge."
@@ -126,7 +106,7 @@ def notes(material: Material, ranking: Sequence[Row]) -> tuple[str, ...]:
             f"The test questions have been used by {material.tests:,} runs in this cache. Whoever reports the best of "
             "several verdicts reports luck: decide which search counts before it runs."
         )
-    if ranking and ranking[0].key != run.value.get("winner", ranking[0].key):
+    if ranking and material.record.winner not in (None, ranking[0].key):
         found.append(
             "Pipelines were completed after this run chose its winner; the winner shown first is the run's own."
         )

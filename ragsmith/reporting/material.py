@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluator import Evaluation, evaluation_of
-from ragsmith.evaluation.scoring import Weights
 from ragsmith.pipelines.genes import Candidate, read_configuration
+from ragsmith.runs.record import DatasetRecord, RunRecord
 from ragsmith.store.store import DatasetRow, ProposalRow, ResultRow, RunRow, Store
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.suggest import did_you_mean
@@ -22,8 +21,10 @@ Rows = Mapping[str, Mapping[str, ResultRow]]
 class Chosen:
     """The run that is reported for a data set."""
 
-    dataset: DatasetRow
+    name: str
+    data: DatasetRecord
     run: RunRow
+    record: RunRecord
 
 
 def choose_runs(store: Store, dataset: str | None = None, key: str | None = None) -> list[Chosen]:
@@ -33,18 +34,20 @@ def choose_runs(store: Store, dataset: str | None = None, key: str | None = None
         UsageError: there is no run, or none on ``dataset``.
     """
     described = {row.digest: row for row in store.datasets()}
-    latest: dict[str, Chosen] = {}
+    latest: dict[str, tuple[DatasetRow, RunRow]] = {}
     for run in sorted(store.runs(), key=_recency):
         if run.dataset in described and key in (None, run.key):
             data = described[run.dataset]
-            latest[data.name] = Chosen(data, run)
+            latest[data.name] = data, run
     if not latest:
         raise UsageError(f"the cache {store.place} has no run yet: start one with  ragsmith search --dataset NAME")
-    if dataset is None:
-        return [latest[name] for name in sorted(latest)]
-    if dataset not in latest:
+    if dataset is not None and dataset not in latest:
         raise UsageError(f"the cache {store.place} has no run on data set {dataset!r}: {did_you_mean(dataset, latest)}")
-    return [latest[dataset]]
+    wanted = sorted(latest) if dataset is None else [dataset]
+    return [
+        Chosen(name, DatasetRecord.read(data.value), run, RunRecord.read(run.value))
+        for name, (data, run) in ((name, latest[name]) for name in wanted)
+    ]
 
 
 def _recency(run: RunRow) -> tuple[bool, str, str]:
@@ -52,33 +55,31 @@ def _recency(run: RunRow) -> tuple[bool, str, str]:
     return run.state == "finished", run.started or "", run.key
 
 
-def _proposals(store: Store, run: RunRow) -> tuple[ProposalRow, ...]:
+def _proposals(store: Store, chosen: Chosen) -> tuple[ProposalRow, ...]:
     """What the run proposed; a longer list of an earlier attempt at it may stand behind that."""
-    stored = store.proposals(run.key)
-    history = run.value.get("history")
-    count = sum(step["evaluations"] for step in history) if history else len(stored)
-    return tuple(stored[:count])
+    stored = store.proposals(chosen.run.key)
+    history = chosen.record.history
+    return tuple(stored[: sum(step.evaluations for step in history)] if history else stored)
 
 
 class Material:
     """The pipelines and answers that a run refers to."""
 
-    def __init__(self, store: Store, run: RunRow, known: Rows) -> None:
+    def __init__(self, store: Store, chosen: Chosen, known: Rows) -> None:
         load_techniques()
-        value = run.value
-        self.run = run
-        self.search: tuple[str, ...] = tuple(value["split"]["search"])
-        self.test: tuple[str, ...] = tuple(value["split"]["test"])
-        given = value["settings"]["weights"]
-        self.weights = Weights(given["retrieval"], given["generation"])
-        self.proposals = _proposals(store, run)
-        self.keys = _keys(value, self.proposals)
+        self.record = record = chosen.record
+        self.search = record.split.search
+        self.test = record.split.test
+        self.weights = record.settings.weights
+        self.proposals = _proposals(store, chosen)
+        self.keys = _keys(record, self.proposals)
         wanted = set(self.keys)
-        self.tests = sum("test" in other.value for other in store.runs() if other.dataset == run.dataset)
-        self._tested = set(value.get("test", {}).values())
+        runs = (other for other in store.runs() if other.dataset == chosen.run.dataset)
+        self.tests = sum(bool(RunRecord.read(other.value).test) for other in runs)
+        self._tested = set(record.test.values())
         self._candidates: dict[str, Candidate] = {
             row.key: read_configuration(row.configuration["pipeline"])
-            for row in store.evaluations(run.dataset)
+            for row in store.evaluations(chosen.run.dataset)
             if row.key in wanted
         }
         unknown = store.results_many(key for key in self._candidates if not self._covers(known, key))
@@ -123,14 +124,14 @@ class Material:
         return evaluation_of(key, self._candidates[key], questions, self._rows[key])
 
 
-def _keys(value: Mapping[str, Any], proposals: Sequence[ProposalRow]) -> tuple[str, ...]:
+def _keys(record: RunRecord, proposals: Sequence[ProposalRow]) -> tuple[str, ...]:
     """Every evaluation a run names, once."""
     named = [
-        *value.get("baselines", {}).values(),
+        *record.baselines.values(),
         *(proposal.evaluation for proposal in proposals),
-        *value.get("random", ()),
-        *(probe["key"] for probe in value.get("probes", ())),
-        *(probe["reference"] for probe in value.get("probes", ()) if "reference" in probe),
-        *value.get("test", {}).values(),
+        *record.random,
+        *(probe.key for probe in record.probes),
+        *(probe.reference for probe in record.probes),
+        *record.test.values(),
     ]
     return tuple(dict.fromkeys(named))

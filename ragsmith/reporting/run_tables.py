@@ -38,10 +38,10 @@ def calls(domain: Domain) -> Table:
     """Model calls of the last command."""
     rows = tuple(
         (
-            call.kind.replace("_", " "),
-            *(f"{n:,}" for n in (call.asked, call.distinct, call.stored, call.made, call.cut)),
+            kind.replace("_", " "),
+            *(f"{n:,}" for n in (counts.asked, counts.distinct, counts.stored, counts.made, counts.cut)),
         )
-        for call in domain.account.calls
+        for kind, counts in sorted(domain.account.calls.items())
     )
     heads = ["Asked for", "Distinct", "From the cache", "Made", "Prompts cut"]
     return Table("Model calls", columns(["Kind"], heads), rows)
@@ -67,7 +67,7 @@ def run(domain: Domain) -> Table:
             "Space",
             f"{about.space}: {about.size:,} pipelines, {about.feasible:,} feasible, {domain.proposed:,} evaluated",
         ),
-        ("Strategy", about.strategy if about.seed is None else f"{about.strategy}, seed {about.seed}"),
+        ("Strategy", f"{about.strategy}, seed {about.seed}"),
         (
             "Fitness F",
             f"mean of R and G, weights {weights}; R: mean of Recall@5, mAP, nDCG@5, MRR; G: of judge, similarity",
@@ -81,9 +81,9 @@ def work(domain: Domain) -> str:
     """What the last command computed and found in the cache."""
     account = domain.account
     text = f"This run's last command computed {account.computed:,} answers and took {account.reused:,} from the cache."
-    if account.spent.get("calls"):
-        text += f" All its commands sent {account.spent['calls']:,} requests, of {account.spent['tokens']:,} tokens"
-        text += f", for {account.spent['cost']:.4f} in money." if account.spent.get("cost") else "."
+    if account.spent.calls:
+        text += f" All its commands sent {account.spent.calls:,} requests, of {account.spent.tokens:,} tokens"
+        text += f", for {account.spent.cost:.4f} in money." if account.spent.cost else "."
     if not account.stages_requested:
         return f"{text} No stage ran and no model was called."
     ratio = account.stages_computed / account.stages_requested

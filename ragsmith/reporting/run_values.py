@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 _FOLDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
@@ -16,19 +16,6 @@ def folder_of(dataset: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """A step of the strategy; see `ragsmith.strategies.strategy.Generation`."""
-
-    number: int
-    evaluations: int
-    best: float | None
-    mean: float | None
-    diversity: float
-    mutation_rate: float | None
-    stagnant: int
-
-
-@dataclass(frozen=True, slots=True)
 class Failure:
     """Questions that failed in one stage with one kind of exception; ``example`` is the first message."""
 
@@ -36,33 +23,6 @@ class Failure:
     exception: str
     count: int
     example: str
-
-
-@dataclass(frozen=True, slots=True)
-class Calls:
-    """Calls to one kind of model: asked for, distinct among them, answered from the cache, and made; prompts cut."""
-
-    kind: str
-    asked: int
-    distinct: int
-    stored: int
-    made: int
-    cut: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """What the last command of the run did; ``computed`` and ``reused`` count answers (pipelines × questions).
-
-    ``spent`` is what all its commands sent to servers: requests, tokens and money.
-    """
-
-    computed: int
-    reused: int
-    stages_requested: int
-    stages_computed: int
-    calls: tuple[Calls, ...]
-    spent: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +49,7 @@ class About:
     started: str
     finished: str
     strategy: str
-    seed: int | None
+    seed: int
     space: str
     size: int
     feasible: int

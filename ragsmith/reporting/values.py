@@ -10,7 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ragsmith.evaluation.statistics import Paired, Verdict
-from ragsmith.reporting.run_values import About, Account, Failure, ModelUsed, Step
+from ragsmith.reporting.run_values import About, Failure, ModelUsed
+from ragsmith.runs.record import Account
+from ragsmith.strategies import Generation
 
 HEADLINE = ("fitness", "retrieval", "generation")
 """F, R and G: the scores that are shown everywhere, with intervals."""
@@ -183,7 +185,7 @@ class Domain:
     random: Row | None
     search_curve: tuple[float | None, ...]
     random_curve: tuple[float | None, ...]
-    history: tuple[Step, ...]
+    history: tuple[Generation, ...]
     finalists: tuple[Finalist, ...]
     comparisons: tuple[Comparison, ...]
     options: tuple[Option, ...]

@@ -1,20 +1,30 @@
-"""What is asked of a run, and what is kept of it besides results: plain data that the report reads."""
+"""What is asked of a run, and what is kept of it besides results.
+
+`RunRecord` is what the store has of a run, and `DatasetRecord` what it has of a data set. Both are written by ``plain``
+and read by ``read``, here and nowhere else; everybody else uses their fields.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ragsmith.datasets.splits import Split
+from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.scoring import Weights
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Work
-from ragsmith.gateway.budget import Spent
-from ragsmith.gateway.gateway import KINDS
+from ragsmith.gateway.budget import NOTHING_SPENT, Spent
+from ragsmith.gateway.gateway import Counts
 from ragsmith.pipelines.space import Space
-from ragsmith.strategies import GeneticSettings
+from ragsmith.strategies import Generation, GeneticSettings
+from ragsmith.strategies.genetic import check_least
 from ragsmith.techniques.families import FAMILIES
+
+VERSION = 2
+"""Of the stored form of a run. The first form names no version; it is brought forward when it is read."""
 
 
 @dataclass(frozen=True)
@@ -23,54 +33,235 @@ class RunSettings:
 
     strategy: str = "genetic"
     genetic: GeneticSettings = field(default_factory=GeneticSettings)
+    seed: int = 42
+    """Of every random choice of the search, whatever the strategy."""
     max_evaluations: int | None = None
     time_limit: float | None = None
+    """Seconds after which the run pauses; it decides when a run pauses, not where it goes, and is not recorded."""
     weights: Weights = field(default_factory=Weights)
     compare: bool = True
     """Whether to evaluate, too, as many random candidates, and every option alone in naive RAG."""
 
+    def __post_init__(self) -> None:
+        check_least("seed", self.seed, 0)
 
-def describe_run(setup: Setup, space: Space, settings: RunSettings, split: Split) -> dict[str, Any]:
-    """Everything that a run was asked to do."""
+
+@dataclass(frozen=True, slots=True)
+class SearchedSpace:
+    """The space of a run: how many pipelines it has, how many of them are feasible, and the options by family."""
+
+    name: str
+    digest: str
+    size: int
+    feasible: int
+    options: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """The ids of the questions that a run searched on and tested on, and the rule that told them apart."""
+
+    rule: str
+    search: tuple[str, ...]
+    test: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OptionAlone:
+    """An option that was switched on alone: the keys of that evaluation and of the one it is compared with."""
+
+    family: str
+    option: str
+    key: str
+    reference: str
+    difference: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What the last command of a run did; ``computed`` and ``reused`` count answers (pipelines × questions).
+
+    ``calls`` are those of each kind of model. ``spent`` is what all commands of the run sent to servers.
+    """
+
+    computed: int = 0
+    reused: int = 0
+    stages_requested: int = 0
+    stages_computed: int = 0
+    calls: Mapping[str, Counts] = field(default_factory=dict)
+    spent: Spent = NOTHING_SPENT
+
+    @classmethod
+    def of(cls, evaluator: Evaluator, work: Work | None, spent: Spent) -> Account:
+        """The account of what ``evaluator`` did; ``work`` is None if no stage had to run."""
+        stages = (work.stages_requested, work.stages_computed, work.calls) if work else ()
+        return replace(cls(evaluator.computed, evaluator.reused, *stages), spent=spent)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """What a run was asked to do and, as far as it got, what it found. Evaluations are named by their keys.
+
+    ``models`` has the id of each role's model, ``model_names`` what was asked for. ``random`` are the random candidates
+    in the order drawn; ``test`` has what was evaluated on the test questions, by its part in the comparison.
+    """
+
+    space: SearchedSpace
+    settings: RunSettings
+    models: Mapping[str, str]
+    model_names: Mapping[str, Any]
+    chunk_size: int
+    split: Division
+    baselines: Mapping[str, str] = field(default_factory=dict)
+    probes: tuple[OptionAlone, ...] = ()
+    history: tuple[Generation, ...] = ()
+    random: tuple[str, ...] = ()
+    winner: str | None = None
+    test: Mapping[str, str] = field(default_factory=dict)
+    account: Account = Account()
+
+    @classmethod
+    def begun(cls, setup: Setup, space: Space, settings: RunSettings, split: Split) -> RunRecord:
+        """The record of a run that has been asked for and has done nothing yet."""
+        options = zip(FAMILIES, space.options, strict=True)
+        return cls(
+            SearchedSpace(
+                space.name,
+                space.digest,
+                space.size,
+                space.feasible_size,
+                {family.name: tuple(str(gene) for gene in genes) for family, genes in options},
+            ),
+            replace(settings, time_limit=None),
+            setup.loaded_models.ids(),
+            setup.models.plain(),
+            setup.chunk_size,
+            Division(
+                split.rule,
+                tuple(sorted(example.id for example in split.search)),
+                tuple(sorted(example.id for example in split.test)),
+            ),
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """The record as the store keeps it."""
+        return {"version": VERSION, **asdict(self)}
+
+    @classmethod
+    def read(cls, stored: Any) -> RunRecord:
+        """The record that ``plain`` gave, of this version or an earlier one.
+
+        Raises:
+            UsageError: a newer ragsmith wrote it, or it is no record of a run.
+        """
+        version = stored.get("version", 1) if isinstance(stored, dict) else None
+        if isinstance(version, int) and version > VERSION:
+            raise UsageError(
+                f"a search in this cache was recorded by a newer ragsmith (record version {version}; this one reads up "
+                f"to {VERSION}): update ragsmith, or give another cache with --cache"
+            )
+        try:
+            return cls._read(_from_version_1(stored) if version == 1 else stored)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise UsageError(
+                f"a search in this cache has a record that cannot be read ({error}): give another cache with --cache"
+            ) from error
+
+    @classmethod
+    def _read(cls, stored: Mapping[str, Any]) -> RunRecord:
+        space, settings, split, account = (stored[name] for name in ("space", "settings", "split", "account"))
+        return cls(
+            SearchedSpace(**{**space, "options": {name: tuple(all_) for name, all_ in space["options"].items()}}),
+            RunSettings(
+                **{
+                    **settings,
+                    "genetic": GeneticSettings(**settings["genetic"]),
+                    "weights": Weights(**settings["weights"]),
+                }
+            ),
+            stored["models"],
+            stored["model_names"],
+            stored["chunk_size"],
+            Division(split["rule"], tuple(split["search"]), tuple(split["test"])),
+            stored["baselines"],
+            tuple(OptionAlone(**probe) for probe in stored["probes"]),
+            tuple(_generation(step) for step in stored["history"]),
+            tuple(stored["random"]),
+            stored["winner"],
+            stored["test"],
+            Account(
+                **{
+                    **account,
+                    "calls": {kind: Counts(**counts) for kind, counts in account["calls"].items()},
+                    "spent": Spent(**account["spent"]),
+                }
+            ),
+        )
+
+
+def _generation(stored: Mapping[str, Any]) -> Generation:
+    best = stored["best_genome"]
+    population = tuple(tuple(genome) for genome in stored["population"])
+    return Generation(**{**stored, "population": population, "best_genome": None if best is None else tuple(best)})
+
+
+def _from_version_1(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """A record of the first form in that of the second.
+
+    The seed was a setting of the genetic algorithm, and whatever a run had not come to was left out.
+    """
+    settings, account = stored["settings"], stored.get("account", {})
+    genetic = {name: value for name, value in settings["genetic"].items() if name != "seed"}
+    stages = account.get("stages", {"requested": 0, "computed": 0})
+    naive = stored.get("baselines", {}).get("naive", "")  # what options were compared with before each said so itself
     return {
-        "space": {
-            "name": space.name,
-            "digest": space.digest,
-            "size": space.size,
-            "feasible": space.feasible_size,
-            "options": {f.name: [str(g) for g in genes] for f, genes in zip(FAMILIES, space.options, strict=True)},
-        },
-        "settings": asdict(replace(settings, time_limit=None)),
-        "models": setup.loaded_models.ids(),
-        "model_names": setup.models.plain(),
-        "chunk_size": setup.chunk_size,
-        "split": {
-            "rule": split.rule,
-            "search": sorted(example.id for example in split.search),
-            "test": sorted(example.id for example in split.test),
+        **{"baselines": {}, "history": (), "random": (), "winner": None, "test": {}},
+        **stored,
+        "probes": [{"reference": naive, **probe} for probe in stored.get("probes", ())],
+        "settings": {**settings, "genetic": genetic, "seed": settings["genetic"]["seed"]},
+        "account": {
+            "computed": account.get("computed", 0),
+            "reused": account.get("reused", 0),
+            "stages_requested": stages["requested"],
+            "stages_computed": stages["computed"],
+            "calls": account.get("calls", {}),
+            "spent": account.get("spent", {}),
         },
     }
 
 
-def describe_dataset(setup: Setup) -> dict[str, Any]:
-    """What the report says of a data set."""
-    data = setup.dataset
-    return {
-        "title": data.title,
-        "description": data.description,
-        "documents": len(data.documents),
-        "chunks": len(setup.corpus.chunks),
-        "questions": {example.id: example.type for example in data.examples},
-        "modalities": {example.id: setup.modality(example) for example in data.examples},
-    }
+@dataclass(frozen=True, slots=True)
+class DatasetRecord:
+    """What the report says of a data set. ``questions`` has the type of each question, by its id.
 
+    ``modalities`` has the kind of text that holds its evidence; a cache written long ago has none.
+    """
 
-def describe_work(evaluator: Evaluator, work: Work | None, spent: Spent) -> dict[str, Any]:
-    """What the last command of a run computed, and found in the store; what all its commands spent."""
-    described: dict[str, Any] = {"computed": evaluator.computed, "reused": evaluator.reused}
-    if spent != Spent():
-        described["spent"] = asdict(spent)
-    if work:
-        described["stages"] = {"requested": work.stages_requested, "computed": work.stages_computed}
-        described["calls"] = {kind: asdict(work.calls[kind]) for kind in KINDS}
-    return described
+    title: str
+    description: str
+    documents: int
+    chunks: int
+    questions: Mapping[str, str]
+    modalities: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, setup: Setup) -> DatasetRecord:
+        """The record of the data set that ``setup`` searches on."""
+        data = setup.dataset
+        return cls(
+            data.title,
+            data.description,
+            len(data.documents),
+            len(setup.corpus.chunks),
+            {example.id: example.type for example in data.examples},
+            {example.id: setup.modality(example) for example in data.examples},
+        )
+
+    @classmethod
+    def read(cls, stored: Any) -> DatasetRecord:
+        """The record that ``plain`` gave."""
+        return cls(**stored)
+
+    def plain(self) -> dict[str, Any]:
+        """The record as the store keeps it."""
+        return asdict(self)

@@ -12,12 +12,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import chain, islice
 from random import Random
-from typing import Any
 
 from ragsmith.code import fingerprint
 from ragsmith.datasets.splits import Split, split
@@ -33,7 +32,7 @@ from ragsmith.pipelines.differences import difference
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.baselines import BASELINES, baseline, probes_of
-from ragsmith.runs.record import RunSettings, describe_dataset, describe_run, describe_work
+from ragsmith.runs.record import Account, DatasetRecord, OptionAlone, RunRecord, RunSettings
 from ragsmith.runs.requirements import refuse_missing_models
 from ragsmith.store.store import ProposalRow, ResultRow, RunState, Store
 from ragsmith.strategies import make_strategy
@@ -81,8 +80,7 @@ class Outcome:
 
 def run_key(setup: Setup, space: Space, settings: RunSettings) -> str:
     """Identifies a run: the same command on the same data, models, space and code is the same run."""
-    plain = asdict(settings)
-    del plain["time_limit"]  # it decides when a run pauses, not where it goes
+    plain = asdict(replace(settings, time_limit=None))  # which decides when a run pauses, not where it goes
     code = fingerprint(__name__), version("optuna") if settings.strategy == "tpe" else ""
     asked = setup.chunk_size, setup.loaded_models.ids(), setup.checks_claims
     return digest("run", setup.dataset.digest, *asked, space.digest, plain, code)
@@ -148,6 +146,7 @@ class _Run:
         self._budget = budget
         self._started = now()
         self._split: Split = split(setup.dataset)
+        self._record = RunRecord.begun(setup, space, settings, self._split)
         self._stopped = False
         self.why = "the time limit is reached: the same command goes on"
         self._incremental = True
@@ -155,18 +154,17 @@ class _Run:
 
     def go(self) -> Outcome:
         """Run to the end, or to the time limit; leave the state of the run in the store whatever happens."""
-        value = describe_run(self._setup, self._space, self._settings, self._split)
         before = self._store.run(self._key)
         finished_before = before is not None and before.state == "finished"
         data = self._setup.dataset
-        self._store.put_dataset(data.digest, data.name, describe_dataset(self._setup))
+        self._store.put_dataset(data.digest, data.name, DatasetRecord.of(self._setup).plain())
         self._incremental = not finished_before
         if not finished_before:  # else it stays as it is until there is another end to put in its place
-            self._store.put_run(self._key, data.digest, value, started=_stamp(self._started))
+            self._store.put_run(self._key, data.digest, self._record.plain(), started=_stamp(self._started))
         state: RunState = "failed"
         work = None
         try:
-            winner = self._search(value)
+            winner = self._search()
             work = self._evaluator.work()
             state = "interrupted" if self._stopped else "finished"
         except (KeyboardInterrupt, BudgetExhausted):
@@ -174,41 +172,46 @@ class _Run:
             raise
         finally:
             if not finished_before or (state == "finished" and self._evaluator.computed):
-                value["account"] = describe_work(self._evaluator, work, self._budget.spent)
+                account = Account.of(self._evaluator, work, self._budget.spent)
+                self._record = replace(self._record, account=account)
                 if state == "finished":
                     self._store.put_proposals(self._key, self._proposals, whole=True)
-                self._store.update_run(self._key, state, value, finished=_stamp(self._now()))
+                self._store.update_run(self._key, state, self._record.plain(), finished=_stamp(self._now()))
         evaluator = self._evaluator
         why = self.why if state == "interrupted" else ""
         counts = evaluator.computed, evaluator.reused
         return Outcome(self._key, state, winner, *counts, work, evaluator.rows, self._budget.spent, why)
 
-    def _search(self, value: dict[str, Any]) -> Evaluation:
+    def _search(self) -> Evaluation:
         settings = self._settings
-        self._prelude(value)
+        self._prelude()
         strategy = make_strategy(
             settings.strategy,
             self._space.sizes,
             settings.genetic,
+            seed=settings.seed,
             repair=self._space.repair,
             max_evaluations=settings.max_evaluations,
         )
         proposed, drawn = self._follow(strategy)
-        value["history"] = [asdict(generation) for generation in strategy.history]
-        value["random"] = [evaluation.key for evaluation in drawn]
+        self._record = replace(
+            self._record,
+            history=tuple(strategy.history),
+            random=tuple(evaluation.key for evaluation in drawn),
+        )
         ranking = ranked(proposed, settings.weights)
         if not ranking:
             raise RagsmithError(_nothing_complete(proposed))
         winner = ranking[0]
-        value["winner"] = winner.key
+        self._record = replace(self._record, winner=winner.key)
         if not self._stopped:
             try:
-                self._test(value, winner, ranked(drawn, settings.weights))
+                self._test(winner, ranked(drawn, settings.weights))
             except BudgetExhausted as stop:
                 self._stopped, self.why = True, str(stop)
         return winner
 
-    def _prelude(self, value: dict[str, Any]) -> None:
+    def _prelude(self) -> None:
         """Evaluate the baselines and, to compare, every option of the space switched on alone in naive RAG."""
         probes = probes_of(self._space) if self._settings.compare else []
         candidates = [
@@ -216,18 +219,21 @@ class _Run:
             *(candidate for probe in probes for candidate in (probe.candidate, probe.reference)),
         ]
         evaluations = self._evaluator.evaluate(candidates, self._split.search)
-        value["baselines"] = {name: e.key for name, e in zip(BASELINES, evaluations, strict=False)}
         rest = evaluations[len(BASELINES) :]
-        value["probes"] = [
-            {
-                "family": probe.gene.technique.family,
-                "option": str(probe.gene),
-                "key": alone.key,
-                "reference": without.key,
-                "difference": difference(probe.candidate, probe.reference),
-            }
-            for probe, alone, without in zip(probes, rest[::2], rest[1::2], strict=True)
-        ]
+        self._record = replace(
+            self._record,
+            baselines={name: e.key for name, e in zip(BASELINES, evaluations, strict=False)},
+            probes=tuple(
+                OptionAlone(
+                    probe.gene.technique.family,
+                    str(probe.gene),
+                    alone.key,
+                    without.key,
+                    difference(probe.candidate, probe.reference),
+                )
+                for probe, alone, without in zip(probes, rest[::2], rest[1::2], strict=True)
+            ),
+        )
         distinct = len({evaluation.key for evaluation in evaluations})
         self._on_step(Step("baselines, each option alone", 0, distinct, None, None))
 
@@ -267,7 +273,7 @@ class _Run:
         settings = self._settings
         if not settings.compare or settings.strategy == "random":
             return iter(())
-        return shuffled_space(self._space.sizes, self._space.repair, Random(settings.genetic.seed))
+        return shuffled_space(self._space.sizes, self._space.repair, Random(settings.seed))
 
     def _say(self, strategy: Strategy, step: int, evaluated: int) -> None:
         score, candidate = None, None
@@ -285,14 +291,15 @@ class _Run:
         if self._incremental:
             self._store.put_proposals(self._key, rows)
 
-    def _test(self, value: dict[str, Any], winner: Evaluation, drawn: Sequence[Evaluation]) -> None:
+    def _test(self, winner: Evaluation, drawn: Sequence[Evaluation]) -> None:
         if not self._split.test:
             return
         finalists = {"winner": winner.candidate, **{name: baseline(name) for name in BASELINES}}
         if drawn:
             finalists["random"] = drawn[0].candidate
         evaluations = self._evaluator.evaluate(list(finalists.values()), self._split.test)
-        value["test"] = {name: e.key for name, e in zip(finalists, evaluations, strict=True)}
+        tested = {name: e.key for name, e in zip(finalists, evaluations, strict=True)}
+        self._record = replace(self._record, test=tested)
         self._on_step(Step("test questions", 0, len(finalists), None, None))
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluator import stored_evaluation
-from ragsmith.evaluation.scoring import Weights
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import ModelNames
 from ragsmith.runs.pipeline import dataset_location, export_yaml
+from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import Store
 from ragsmith.techniques.registry import load_techniques
 
@@ -26,16 +26,17 @@ def run_setup(store: Store, dataset: str, run_key: str | None = None) -> tuple[s
     """
     load_techniques()
     data = load_dataset(dataset)
-    rows = [row for row in store.runs() if row.dataset == data.digest and "winner" in row.value]
+    recorded = [(row, RunRecord.read(row.value)) for row in store.runs() if row.dataset == data.digest]
+    rows = [(row, record) for row, record in recorded if record.winner]
     if run_key is not None:
-        named = [row for row in rows if row.key.startswith(run_key)]
+        named = [(row, record) for row, record in rows if row.key.startswith(run_key)]
         if rows and not named:
             raise UsageError(f"no finished search {run_key!r} on {data.name!r} is in the cache: see `ragsmith runs`")
         rows = named
     if not rows:
         raise UsageError(f"the cache has no finished search on {data.name!r} as it is now: run one first")
-    row = max(rows, key=lambda row: row.finished or "")
-    return row.key, Setup(data, ModelNames.recorded(row.value["model_names"]), row.value["chunk_size"])
+    row, record = max(rows, key=lambda pair: pair[0].finished or "")
+    return row.key, Setup(data, ModelNames.recorded(record.model_names), record.chunk_size)
 
 
 def winner_yaml(store: Store, run_key: str, setup: Setup, location: Mapping[str, str]) -> str:
@@ -45,20 +46,20 @@ def winner_yaml(store: Store, run_key: str, setup: Setup, location: Mapping[str,
         UsageError: the run is unknown, or has no winner yet.
     """
     run = store.run(run_key)
-    if run is None or "winner" not in run.value:
+    record = RunRecord.read(run.value) if run else None
+    if record is None or record.winner is None:
         raise UsageError("this run has no winner yet: let the search finish first")
-    value = run.value
-    weights = Weights(**value["settings"]["weights"])
-    winner = stored_evaluation(store, value["winner"], value["split"]["search"])
-    test = stored_evaluation(store, value["winner"], value["split"]["test"]) if value["split"]["test"] else None
+    split, settings = record.split, record.settings
+    winner = stored_evaluation(store, record.winner, split.search)
+    test = stored_evaluation(store, record.winner, split.test) if split.test else None
     about = {
         "key": run_key,
-        "space": value["space"]["name"],
-        "strategy": value["settings"]["strategy"],
-        "seed": value["settings"]["genetic"]["seed"],
+        "space": record.space.name,
+        "strategy": settings.strategy,
+        "seed": settings.seed,
         "evaluations": len(store.proposals(run_key)),
     }
-    return export_yaml(winner, test, setup, about, location=location, weights=weights, ids=value["models"])
+    return export_yaml(winner, test, setup, about, location=location, weights=settings.weights, ids=record.models)
 
 
 def write_winner(store: Store, run_key: str, setup: Setup, given: str, path: Path) -> Path:

@@ -89,6 +89,12 @@ class ProposalRow:
     evaluation: str
     value: Json
 
+    @property
+    def fitness(self) -> float | None:
+        """The mean fitness on the search questions; None where one of them failed."""
+        found: float | None = self.value["fitness"]
+        return found
+
 
 def settled(old: ResultRow | None, new: ResultRow) -> ResultRow | None:
     """What to store when ``new`` meets ``old``; None keeps the old row: a result that is there is never undone."""

@@ -29,28 +29,28 @@ __all__ = [
     "make_strategy",
 ]
 
-Make = Callable[[Sizes, GeneticSettings, Repair, int | None], Strategy]
+Make = Callable[[Sizes, GeneticSettings, int, Repair, int | None], Strategy]
 
 
-def _genetic(sizes: Sizes, settings: GeneticSettings, repair: Repair, limit: int | None) -> Strategy:
-    return GeneticSearch(sizes, settings, repair=repair, max_evaluations=limit)
+def _genetic(sizes: Sizes, settings: GeneticSettings, seed: int, repair: Repair, limit: int | None) -> Strategy:
+    return GeneticSearch(sizes, settings, seed=seed, repair=repair, max_evaluations=limit)
 
 
-def _random(sizes: Sizes, settings: GeneticSettings, repair: Repair, limit: int | None) -> Strategy:
+def _random(sizes: Sizes, settings: GeneticSettings, seed: int, repair: Repair, limit: int | None) -> Strategy:
     limit = settings.evaluations if limit is None else limit
-    return RandomSearch(sizes, seed=settings.seed, batch=settings.population, repair=repair, max_evaluations=limit)
+    return RandomSearch(sizes, seed=seed, batch=settings.population, repair=repair, max_evaluations=limit)
 
 
-def _tpe(sizes: Sizes, settings: GeneticSettings, repair: Repair, limit: int | None) -> Strategy:
+def _tpe(sizes: Sizes, settings: GeneticSettings, seed: int, repair: Repair, limit: int | None) -> Strategy:
     limit = settings.evaluations if limit is None else limit
-    return TPESearch(sizes, seed=settings.seed, repair=repair, max_evaluations=limit)
+    return TPESearch(sizes, seed=seed, repair=repair, max_evaluations=limit)
 
 
-def _greedy(sizes: Sizes, settings: GeneticSettings, repair: Repair, limit: int | None) -> Strategy:
+def _greedy(sizes: Sizes, settings: GeneticSettings, seed: int, repair: Repair, limit: int | None) -> Strategy:
     return GreedySearch(sizes, repair=repair, max_evaluations=limit)
 
 
-def _exhaustive(sizes: Sizes, settings: GeneticSettings, repair: Repair, limit: int | None) -> Strategy:
+def _exhaustive(sizes: Sizes, settings: GeneticSettings, seed: int, repair: Repair, limit: int | None) -> Strategy:
     return ExhaustiveSearch(sizes, repair=repair, max_evaluations=limit)
 
 
@@ -64,13 +64,14 @@ def make_strategy(
     sizes: Sizes,
     settings: GeneticSettings = PRESETS["default"],
     *,
+    seed: int = 42,
     repair: Repair = identity,
     max_evaluations: int | None = None,
 ) -> Strategy:
     """The strategy called ``name`` for a space of these ``sizes``.
 
-    The others take the seed from ``settings``, and those without an end of their own (random, tpe) also their limit:
+    Those without an end of their own (random, tpe) take their limit from ``settings``:
     as many genomes as the genetic search could score. Raises `UsageError` for an unknown name, listing the known.
     """
     check_choice("strategy", name, STRATEGIES)
-    return STRATEGIES[name](sizes, settings, repair, max_evaluations)
+    return STRATEGIES[name](sizes, settings, seed, repair, max_evaluations)

@@ -43,7 +43,6 @@ class GeneticSettings:
     elitism: int = 5
     convergence: int | None = 100
     target: float | None = 1.0
-    seed: int = 42
     tournament: int = 3
 
     def __post_init__(self) -> None:
@@ -53,7 +52,6 @@ class GeneticSettings:
         check_least("population", self.population, 2)
         check_least("generations", self.generations, 1)
         check_least("tournament", self.tournament, 1)
-        check_least("seed", self.seed, 0)
         if self.convergence is not None:
             check_least("convergence", self.convergence, 1)
         for name in ("crossover_rate", "mutation_rate", "mutation_min", "mutation_max"):
@@ -102,12 +100,13 @@ class GeneticSearch(SteppedSearch):
         sizes: Sizes,
         settings: GeneticSettings = PRESETS["paper"],
         *,
+        seed: int = 42,
         repair: Repair = identity,
         max_evaluations: int | None = None,
     ) -> None:
         super().__init__(sizes, repair=repair, max_evaluations=max_evaluations)
         self.settings = settings
-        self._rng = Random(settings.seed)
+        self._rng = Random(seed)
         self._operators = self._toolbox()
 
     def steps(self) -> Iterator[Step]:

@@ -31,15 +31,15 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.integrations.optuna import Mirror, mirror_all, mirror_run
 from ragsmith.integrations.optuna_tables import study_tables
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.record import RunSettings
+from ragsmith.runs.record import RunRecord, RunSettings
 from ragsmith.runs.run import search
 from ragsmith.store.schema import APPLICATION_ID, MIGRATIONS
 from ragsmith.store.store import ProposalRow, Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.techniques.families import FAMILIES
 
-GENETIC = GeneticSettings(population=6, generations=3, elitism=2, seed=7, mutation="random", mutation_rate=0.3)
-SETTINGS = RunSettings(genetic=GENETIC)
+GENETIC = GeneticSettings(population=6, generations=3, elitism=2, mutation="random", mutation_rate=0.3)
+SETTINGS = RunSettings(genetic=GENETIC, seed=7)
 DASHBOARD = Path(sysconfig.get_path("scripts"), "optuna-dashboard")
 
 
@@ -108,8 +108,8 @@ def test_every_proposal_is_a_trial_with_its_options_and_scores(cache: Path, key:
         candidate = space.candidate(tuple(row.genome))
         assert trial.params == {family.name: str(gene) for family, gene in zip(FAMILIES, candidate, strict=True)}
         assert list(trial.params) == [family.name for family in FAMILIES]
-        assert (trial.state, trial.value) == (TrialState.COMPLETE, row.value["fitness"])
-        records = [results[row.evaluation][question].value for question in run.value["split"]["search"]]
+        assert (trial.state, trial.value) == (TrialState.COMPLETE, row.fitness)
+        records = [results[row.evaluation][question].value for question in RunRecord.read(run.value).split.search]
         metrics = [record["metrics"] for record in records]
         retrieval = fmean(fmean(m[name] for name in ("recall", "map", "ndcg", "mrr")) for m in metrics)
         assert trial.user_attrs["R"] == pytest.approx(retrieval)
@@ -131,8 +131,8 @@ def test_a_study_says_which_run_it_shows(cache: Path, key: str, space: Space) ->
     told = study.user_attrs
     assert (told["run"], told["dataset"], told["state"]) == (key, "island", "finished")
     assert (told["space"], told["strategy"], told["seed"]) == (space.name, "genetic", 7)
-    split = run.value["split"]
-    assert told["split"] == f"{len(split['search'])} search and {len(split['test'])} test questions"
+    split = RunRecord.read(run.value).split
+    assert told["split"] == f"{len(split.search)} search and {len(split.test)} test questions"
     assert study.best_trial is not None
     assert study.best_trial.value == trials(cache, name)[told["winner"]].value
 
@@ -203,7 +203,7 @@ def test_what_changed_is_replaced_and_what_is_gone_goes(cache: Path, key: str) -
         store.put_proposals(key, rows[:3], whole=True)
         assert mirror_run(store) == Mirror(key, mirror.study, 3, 1)
     after = trials(cache, mirror.study)
-    assert [(t.number, t.value) for t in after] == [(row.position, row.value["fitness"]) for row in rows[:3]]
+    assert [(t.number, t.value) for t in after] == [(row.position, row.fitness) for row in rows[:3]]
     assert after[0]._trial_id == found[0]._trial_id
     assert after[1]._trial_id > max(trial._trial_id for trial in found)  # a dashboard that knows the old one sees it
 
@@ -239,7 +239,7 @@ def test_a_number_that_is_there_twice_is_there_once_again(cache: Path) -> None:
 
 
 def test_every_run_is_mirrored(cache: Path, tiny_setup: Setup, space: Space) -> None:
-    settings = RunSettings(strategy="random", genetic=GENETIC, max_evaluations=5)
+    settings = RunSettings(strategy="random", genetic=GENETIC, seed=7, max_evaluations=5)
     with Store.open(cache) as store:
         other = search(tiny_setup, space, store, settings).key
         mirrors = mirror_all(store)
@@ -452,5 +452,5 @@ def test_the_dashboard_shows_the_study(dashboard: str, tmp_path: Path, key: str)
         store.put_call("call", "model", "task", "reply")
     detail = get(f"{dashboard}/api/studies/{study['study_id']}")
     assert detail["objective_names" if "objective_names" in detail else "metric_names"] == ["fitness"]
-    assert [trial["values"] for trial in detail["trials"]] == [[row.value["fitness"]] for row in rows]
+    assert [trial["values"] for trial in detail["trials"]] == [[row.fitness] for row in rows]
     assert {item["name"] for item in detail["union_search_space"]} == {family.name for family in FAMILIES}

@@ -7,6 +7,7 @@ import re
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +60,13 @@ def forget_results(cache: Path) -> None:
 
 def account(ragsmith: Command) -> dict[str, Any]:
     """What the last run made, by kind of model."""
+    from ragsmith.runs.record import RunRecord  # noqa: PLC0415
     from ragsmith.store.store import Store  # noqa: PLC0415
 
     with Store.open("cache.sqlite", read_only=True) as store:
         [run] = store.runs()
-        calls: dict[str, Any] = run.value["account"]["calls"]
-    return calls
+        calls = RunRecord.read(run.value).account.calls
+    return {kind: asdict(counts) for kind, counts in calls.items()}
 
 
 def test_a_search_is_resumed_from_what_is_kept(searched: Callable[..., dict[str, Any]], ragsmith: Command) -> None:

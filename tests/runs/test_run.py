@@ -18,7 +18,7 @@ from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.baselines import baseline
-from ragsmith.runs.record import RunSettings
+from ragsmith.runs.record import RunRecord, RunSettings
 from ragsmith.runs.run import Outcome, Step, run_key, search
 from ragsmith.runs.winner import winner_yaml
 from ragsmith.store.store import Store
@@ -27,8 +27,8 @@ from ragsmith.techniques.families import FAMILIES, passage_filter
 from ragsmith.techniques.registry import Technique
 from ragsmith.types import Hits, Question
 
-GENETIC = GeneticSettings(population=6, generations=3, elitism=2, seed=7, mutation="random", mutation_rate=0.3)
-SETTINGS = RunSettings(genetic=GENETIC)
+GENETIC = GeneticSettings(population=6, generations=3, elitism=2, mutation="random", mutation_rate=0.3)
+SETTINGS = RunSettings(genetic=GENETIC, seed=7)
 
 
 class Clock:
@@ -45,6 +45,12 @@ def proposals(store: Store, outcome: Outcome) -> list[tuple[int, int, tuple[int,
     return [
         (row.position, row.step, tuple(row.genome), row.evaluation, row.value) for row in store.proposals(outcome.key)
     ]
+
+
+def recorded(store: Store, outcome: Outcome) -> RunRecord:
+    run = store.run(outcome.key)
+    assert run is not None
+    return RunRecord.read(run.value)
 
 
 def rows(store: Store, setup: Setup) -> dict[tuple[str, str], Any]:
@@ -72,7 +78,7 @@ def test_a_run_ends_with_a_winner(finished: tuple[Store, Outcome, list[Step]], s
     run = store.run(outcome.key)
     assert run is not None
     assert run.state == "finished"
-    assert run.value["winner"] == outcome.winner.key
+    assert recorded(store, outcome).winner == outcome.winner.key
     assert outcome.winner.candidate in [space.candidate(genome) for genome in space.genomes()]
 
 
@@ -88,27 +94,25 @@ def test_the_search_sees_the_search_questions_only(
     finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup
 ) -> None:
     store, outcome, _ = finished
-    run = store.run(outcome.key)
-    assert run is not None
-    split = run.value["split"]
-    assert set(split["search"]) | set(split["test"]) == set(tiny_setup.examples)
-    assert not set(split["search"]) & set(split["test"])
-    assert outcome.winner.questions == tuple(split["search"])
-    finalists = set(run.value["test"].values())
-    assert set(run.value["test"]) == {"winner", "naive", "bm25", "random"}
+    run = recorded(store, outcome)
+    split = run.split
+    assert set(split.search) | set(split.test) == set(tiny_setup.examples)
+    assert not set(split.search) & set(split.test)
+    assert outcome.winner.questions == tuple(split.search)
+    finalists = set(run.test.values())
+    assert set(run.test) == {"winner", "naive", "bm25", "random"}
     for (evaluation, question), _ in rows(store, tiny_setup).items():
-        assert question in split["search"] or evaluation in finalists
+        assert question in split.search or evaluation in finalists
 
 
 def test_what_the_winner_has_to_beat_is_there(finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup) -> None:
     store, outcome, _ = finished
-    run = store.run(outcome.key)
-    assert run is not None
+    run = recorded(store, outcome)
     baselines = {name: tiny_setup.evaluation_key(baseline(name)) for name in ("naive", "bm25")}
-    assert run.value["baselines"] == baselines
-    drawn = run.value["random"]
+    assert run.baselines == baselines
+    drawn = run.random
     assert len(drawn) == len(set(drawn)) == len(proposals(store, outcome))
-    assert {(probe["family"], probe["option"]) for probe in run.value["probes"]} == {
+    assert {(probe.family, probe.option) for probe in run.probes} == {
         ("query_expansion", "hyde"),
         ("retrieval", "bm25"),
         ("retrieval", "hybrid"),
@@ -121,14 +125,12 @@ def test_what_the_winner_has_to_beat_is_there(finished: tuple[Store, Outcome, li
 
 def test_the_account_adds_up(finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup) -> None:
     store, outcome, _ = finished
-    run = store.run(outcome.key)
-    assert run is not None
-    account = run.value["account"]
-    assert account["computed"] == outcome.computed == len(rows(store, tiny_setup))
-    assert account["reused"] == outcome.reused
-    for counts in account["calls"].values():
-        assert counts["made"] == counts["distinct"] <= counts["asked"]
-    assert account["stages"]["computed"] < account["stages"]["requested"]
+    account = recorded(store, outcome).account
+    assert account.computed == outcome.computed == len(rows(store, tiny_setup))
+    assert account.reused == outcome.reused
+    for counts in account.calls.values():
+        assert counts.made == counts.distinct <= counts.asked
+    assert account.stages_computed < account.stages_requested
 
 
 def test_steps_are_told(finished: tuple[Store, Outcome, list[Step]]) -> None:
@@ -147,20 +149,18 @@ def test_the_comparison_keeps_pace_with_the_search(
     finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup, space: Space
 ) -> None:
     store, outcome, _ = finished
-    run = store.run(outcome.key)
-    assert run is not None
-    drawn = run.value["random"]
+    run = recorded(store, outcome)
+    drawn = run.random
     assert len(drawn) == len(set(drawn)) == min(len(proposals(store, outcome)), space.feasible_size)
-    assert {probe["family"] for probe in run.value["probes"]} <= {family.name for family in FAMILIES}
+    assert {probe.family for probe in run.probes} <= {family.name for family in FAMILIES}
 
 
 def test_a_search_without_comparison_has_only_its_baselines(store: Store, tiny_setup: Setup, space: Space) -> None:
     outcome = search(tiny_setup, space, store, replace(SETTINGS, compare=False))
-    run = store.run(outcome.key)
-    assert run is not None
-    assert (run.value["random"], run.value["probes"]) == ([], [])
-    assert set(run.value["baselines"]) == {"naive", "bm25"}
-    assert set(run.value["test"]) == {"winner", "naive", "bm25"}
+    run = recorded(store, outcome)
+    assert (run.random, run.probes) == ((), ())
+    assert set(run.baselines) == {"naive", "bm25"}
+    assert set(run.test) == {"winner", "naive", "bm25"}
 
 
 # --- the same command again ------------------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ def test_two_workers_end_as_one(
     "change",
     [
         {"strategy": "random"},
-        {"genetic": replace(GENETIC, seed=8)},
+        {"seed": 8},
         {"max_evaluations": 5},
         {"weights": Weights(1, 0)},
     ],
@@ -244,7 +244,7 @@ def test_a_time_limit_pauses_and_the_same_command_ends_as_if_there_was_none(
     run = store.run(paused.key)
     assert run is not None
     assert run.state == "interrupted"
-    assert "test" not in run.value
+    assert not RunRecord.read(run.value).test
     resumed = search(tiny_setup, space, store, SETTINGS)
     assert resumed.state == "finished"
     assert resumed.key == whole.key

@@ -19,7 +19,7 @@ from ragsmith.strategies import STRATEGIES, GeneticSettings, Genome, make_strate
 
 NAMES = sorted(STRATEGIES)
 SIZES = (3, 1, 4, 2)
-SMALL = GeneticSettings(population=6, generations=6, elitism=2, seed=3)
+SMALL = GeneticSettings(population=6, generations=6, elitism=2)
 
 every = pytest.mark.parametrize("name", NAMES)
 
@@ -43,8 +43,8 @@ def test_it_proposes_distinct_feasible_genomes_and_finds_the_best_of_them(
         told[genome] = None if rng.random() < failing else score(genome)
         return told[genome]
 
-    space = GeneticSettings(population=4, generations=4, elitism=1, seed=seed)
-    strategy = make_strategy(name, sizes, space, max_evaluations=limit)
+    space = GeneticSettings(population=4, generations=4, elitism=1)
+    strategy = make_strategy(name, sizes, space, seed=seed, max_evaluations=limit)
     proposed = run(strategy, evaluate)
 
     assert len(set(proposed)) == len(proposed) >= 1
@@ -110,10 +110,7 @@ def test_same_seed_same_run_whatever_the_global_generator_and_the_order_of_answe
 @pytest.mark.parametrize("name", ["genetic", "random", "tpe"])
 def test_another_seed_is_another_run(name: str) -> None:
     sizes = (4, 4, 4, 4)
-    runs = [
-        run(make_strategy(name, sizes, GeneticSettings(seed=seed), max_evaluations=20), additive(sizes, 1))
-        for seed in (1, 2)
-    ]
+    runs = [run(make_strategy(name, sizes, seed=seed, max_evaluations=20), additive(sizes, 1)) for seed in (1, 2)]
     assert runs[0] != runs[1]
 
 

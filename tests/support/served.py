@@ -21,7 +21,7 @@ from ragsmith.models.kinds import LATE_INTERACTION, WORDLLAMA
 from ragsmith.models.loading import Loader, ModelName, ModelNames
 from ragsmith.models.roles import Models
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.record import RunSettings
+from ragsmith.runs.record import RunRecord, RunSettings
 from ragsmith.runs.run import Outcome, search
 from ragsmith.store.store import Store
 from ragsmith.strategies.genetic import GeneticSettings
@@ -157,8 +157,8 @@ def left(store: Store) -> Left:
     keys = [row.key for row in store.evaluations(run.dataset)]
     return Left(
         run.state,
-        run.value.get("winner"),
-        tuple((row.position, row.evaluation, row.value["fitness"]) for row in store.proposals(run.key)),
+        RunRecord.read(run.value).winner,
+        tuple((row.position, row.evaluation, row.fitness) for row in store.proposals(run.key)),
         {
             (key, question): (row.state, canonical(row.value))
             for key, rows in store.results_many(keys).items()

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from ragsmith.gateway.gateway import Counts
 from ragsmith.pipelines.genes import Candidate, configuration, make_gene
+from ragsmith.runs.record import (
+    Account,
+    DatasetRecord,
+    Division,
+    OptionAlone,
+    RunRecord,
+    RunSettings,
+    SearchedSpace,
+)
 from ragsmith.store.store import ProposalRow, ResultRow, RunState, Store
+from ragsmith.strategies import Generation
 from ragsmith.techniques.families import FAMILIES
 
 PLAIN = {"retrieval": "vector", "passage_filter": "top_k", "prompt_maker": "listing"}
@@ -31,7 +43,7 @@ def genome(**genes: str) -> list[int]:
     return found
 
 
-def record(
+def result(
     retrieval: float, generation: float, *, said: str, stages: Mapping[str, str], calls: int = 1
 ) -> dict[str, Any]:
     metrics = dict.fromkeys(("recall", "map", "ndcg", "mrr"), retrieval)
@@ -65,9 +77,8 @@ def put_toy(
     digest = f"digest of {name}"
     types = {question: "even" if int(question[1:]) % 2 == 0 else "odd" for question in [*SEARCH, *TEST]}
     modalities = {question: "prose" if int(question[1:]) < 6 else "table" for question in types}
-    about = {"title": TITLE, "description": "Made up.", "documents": 2, "chunks": 7}
-    about |= {"questions": types, "modalities": modalities}
-    store.put_dataset(digest, name, about)
+    about = DatasetRecord(TITLE, "Made up.", 2, 7, types, modalities)
+    store.put_dataset(digest, name, about.plain())
     keys = {label: f"{name}: {label}" for label in ("naive", "bm25", "hybrid", "hybrid reranked", "reranked")}
     genes = {
         "naive": {},
@@ -80,7 +91,8 @@ def put_toy(
         store.put_evaluation(key, digest, {"pipeline": configuration(candidate(**genes[label]))})
         store.put_results(_results(key, label, TEST if test else []))
     fitness = {"naive": 0.5, "bm25": 0.51, "hybrid": 0.7, "hybrid reranked": 0.7, "reranked": None}
-    store.put_run(run, digest, _described(test), started=started)
+    record = _described(test)
+    store.put_run(run, digest, record.plain(), started=started)
     store.put_proposals(
         run,
         [
@@ -88,9 +100,9 @@ def put_toy(
             for i, label in enumerate(keys)
         ],
     )
-    value = {**_described(test), **(_outcome(keys, test) if done else {})}
     if state != "running":
-        store.update_run(run, state, value, finished="2026-01-01T10:00:30+00:00")
+        record = _ended(record, keys, test) if done else record
+        store.update_run(run, state, record.plain(), finished="2026-01-01T10:00:30+00:00")
 
 
 def _results(key: str, label: str, test: Sequence[str]) -> list[ResultRow]:
@@ -99,15 +111,15 @@ def _results(key: str, label: str, test: Sequence[str]) -> list[ResultRow]:
         said = f"{label.removesuffix(' reranked')} {question}"
         stages: dict[str, str] = {}
         if label == "naive":
-            value = record(0.5, 0.5, said=said, stages=stages)
+            value = result(0.5, 0.5, said=said, stages=stages)
         elif label == "bm25":
             stages = {"query_expansion": "other"} if place % 2 else {}
             good = question in TEST[:5]
-            value = record(0.8 if good else 0.62, 0.6 if good else 0.4, said=said, stages=stages)
+            value = result(0.8 if good else 0.62, 0.6 if good else 0.4, said=said, stages=stages)
         elif label == "reranked":
-            value = record(0.5, 0.5, said=said, stages=stages, calls=3)
+            value = result(0.5, 0.5, said=said, stages=stages, calls=3)
         else:
-            value = record(0.8, 0.6, said=said, stages={"query_expansion": "other"}, calls=2)
+            value = result(0.8, 0.6, said=said, stages={"query_expansion": "other"}, calls=2)
         rows.append(ResultRow(key, question, "ok", value))
     if label == "reranked":
         error = {"stage": "reranking.cross_encoder", "error": "ModelError: no reply | <b>", "traceback": ""}
@@ -115,52 +127,42 @@ def _results(key: str, label: str, test: Sequence[str]) -> list[ResultRow]:
     return rows
 
 
-def _described(test: bool) -> dict[str, Any]:
-    options = {family.name: [PLAIN.get(family.name, "none")] for family in FAMILIES}
-    options |= {"retrieval": RETRIEVALS, "reranking": RERANKINGS}
+def _described(test: bool) -> RunRecord:
+    options = {family.name: (PLAIN.get(family.name, "none"),) for family in FAMILIES}
+    options |= {"retrieval": tuple(RETRIEVALS), "reranking": tuple(RERANKINGS)}
     rule = "given" if test else "too small to split, nothing is claimed"
-    return {
-        "space": {"name": "tiny", "digest": "d", "size": 6, "feasible": 6, "options": options},
-        "settings": {
-            "strategy": "genetic",
-            "genetic": {"seed": 42},
-            "weights": {"retrieval": 0.5, "generation": 0.5},
-        },
-        "models": {
+    return RunRecord(
+        SearchedSpace("tiny", "d", 6, 6, options),
+        RunSettings(),
+        {
             "language_model": "openai:gpt@temperature=0",
             "judge": "extractive:0123456789abcdef0123456789abcdef",
             "embedder": "wordllama:l2_supercat_256@0.3.9",
             "cross_encoder": "late-interaction:abc",
         },
-        "chunk_size": 900,
-        "split": {"rule": rule, "search": SEARCH, "test": TEST if test else []},
-    }
+        {},
+        900,
+        Division(rule, tuple(SEARCH), tuple(TEST if test else ())),
+    )
 
 
-def _outcome(keys: Mapping[str, str], test: bool) -> dict[str, Any]:
-    step = {"population": [], "best_genome": None, "diversity": 1.0, "mutation_rate": None, "stagnant": 0}
+def _ended(begun: RunRecord, keys: Mapping[str, str], test: bool) -> RunRecord:
     probes = [
         ("retrieval", "bm25", "bm25"),
         ("retrieval", "hybrid", "hybrid"),
         ("reranking", "cross_encoder", "reranked"),
     ]
-    value: dict[str, Any] = {
-        "baselines": {"bm25": keys["bm25"], "naive": keys["naive"]},
-        "history": [
-            {**step, "number": 0, "evaluations": 2, "best": 0.51, "mean": 0.505},
-            {**step, "number": 1, "evaluations": 3, "best": 0.7, "mean": 0.7, "mutation_rate": 0.08},
-        ],
-        "winner": keys["hybrid"],
-        "random": [keys["naive"], keys["hybrid reranked"]],
-        "probes": [{"family": family, "option": option, "key": keys[label]} for family, option, label in probes],
-        "account": {
-            "computed": 50,
-            "reused": 40,
-            "stages": {"requested": 400, "computed": 100},
-            "calls": {"language_model": {"asked": 9, "distinct": 6, "stored": 2, "made": 4}},
-        },
-    }
-    if test:
-        finalists = {"winner": "hybrid", "naive": "naive", "bm25": "bm25", "random": "hybrid reranked"}
-        value["test"] = {name: keys[label] for name, label in finalists.items()}
-    return value
+    finalists = {"winner": "hybrid", "naive": "naive", "bm25": "bm25", "random": "hybrid reranked"}
+    return replace(
+        begun,
+        baselines={"bm25": keys["bm25"], "naive": keys["naive"]},
+        history=(
+            Generation(0, (), 0.51, None, 0.505, 1.0, None, 2, 0),
+            Generation(1, (), 0.7, None, 0.7, 1.0, 0.08, 3, 0),
+        ),
+        winner=keys["hybrid"],
+        random=(keys["naive"], keys["hybrid reranked"]),
+        probes=tuple(OptionAlone(family, option, keys[label], keys["naive"], "") for family, option, label in probes),
+        account=Account(50, 40, 400, 100, {"language_model": Counts(9, 6, 2, 4)}),
+        test={name: keys[label] for name, label in finalists.items()} if test else {},
+    )
