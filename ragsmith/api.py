@@ -12,8 +12,7 @@ from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.reporting import write_report
 from ragsmith.runs.record import RunSettings
-from ragsmith.runs.run import Outcome
-from ragsmith.runs.run import search as run_search
+from ragsmith.runs.run import Outcome, Run
 from ragsmith.runs.winner import write_winner
 from ragsmith.store.store import Store
 
@@ -52,7 +51,7 @@ def search(
     found = load_space(space)
     setup = prepare(str(dataset), names, chunk_size, given=given)
     with Store.open(str(cache)) as store:
-        outcome = run_search(setup, found, store, settings, workers=workers or names.workers())
+        outcome = Run(setup, found, store, settings, workers=workers or names.workers()).go()
         if winner is not None:
             write_winner(store, outcome.key, setup, str(dataset), Path(winner))
     return outcome

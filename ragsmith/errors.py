@@ -4,6 +4,7 @@ RagsmithError
 ├── UsageError              the request was wrong: exit code 2, one sentence
 │   ├── DatasetError        a data set cannot be used; lists all mistakes with file, line and id
 │   ├── SpaceError          a search space cannot be used
+│   ├── WrongOption         a parameter has a value that it cannot have
 │   └── MissingExtra        an optional package is not installed; names the command that installs it
 ├── ModelError              a model could not give a valid reply: the question fails, and is tried again on resume
 ├── ModelUnavailable        a provider refuses the key or is down: the run stops, and goes on with the same command
@@ -24,6 +25,15 @@ class RagsmithError(Exception):
 
 class UsageError(RagsmithError):
     """The request was wrong; the message says what, where, and what to do."""
+
+
+class WrongOption(UsageError):
+    """A parameter has a value that it cannot have; ``flag`` is its name on the command line."""
+
+    def __init__(self, parameter: str, problem: str) -> None:
+        self.flag = f"--{parameter.replace('_', '-')}"
+        self.problem = problem
+        super().__init__(f"{parameter} {problem}")
 
 
 class SpaceError(UsageError):

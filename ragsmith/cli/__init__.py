@@ -20,7 +20,7 @@ from ragsmith.cli import (  # noqa: F401  # isort: skip  each adds its commands 
     ask,
 )
 from ragsmith.cli.app import app
-from ragsmith.errors import RagsmithError, UsageError
+from ragsmith.errors import RagsmithError, UsageError, WrongOption
 
 DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
 """Exit codes: done; the run failed; the request was wrong; interrupted and resumable."""
@@ -76,6 +76,7 @@ def _is_full(error: OSError) -> bool:
 def _complain(error: RagsmithError, code: int) -> int:
     from ragsmith.text.redaction import redacted
 
-    for line in redacted(str(error)).splitlines():
+    said = f"{error.flag} {error.problem}" if isinstance(error, WrongOption) else str(error)
+    for line in redacted(said).splitlines():
         print(f"error: {line}", file=sys.stderr)
     return code

@@ -22,7 +22,6 @@ import typer
 if TYPE_CHECKING:
     from ragsmith.gateway.budget import Limits, Prices
     from ragsmith.models.names import ModelName, ModelNames
-    from ragsmith.models.roles import Models
     from ragsmith.runs.record import RunSettings
 
 CACHE = Path("cache.sqlite")
@@ -181,25 +180,15 @@ class BudgetFlags:
 
         return Limits(self.max_calls, self.max_tokens, self.max_cost)
 
-    def known_prices(self, models: Models) -> Prices:
-        """The prices of the models of a run.
+    def known_prices(self) -> Prices:
+        """The prices of the file that a flag names.
 
         Raises:
-            UsageError: the file is wrong, or a limit on cost stands beside a model whose price nobody said.
+            UsageError: the file is wrong.
         """
-        from ragsmith.errors import UsageError
         from ragsmith.gateway.budget import Prices, read_prices
 
-        prices = Prices() if self.prices is None else read_prices(self.prices)
-        if self.max_cost is not None:
-            served = dict.fromkeys(
-                model.id.partition("@")[0] for model in models.all() if getattr(model, "provider", None) is not None
-            )
-            unknown = [name for name in served if prices.of(name) is None]
-            if unknown:
-                where = "name a file with --prices" if self.prices is None else f"add to {self.prices}"
-                raise UsageError(f"--max-cost needs the price of {', '.join(unknown)}: {where}")
-        return prices
+        return Prices() if self.prices is None else read_prices(self.prices)
 
 
 @dataclass(frozen=True)
@@ -235,19 +224,10 @@ class RunFlags:
         Raises:
             UsageError: a name is unknown, or a number is not possible.
         """
-        from ragsmith.errors import UsageError
         from ragsmith.runs.record import RunSettings
-        from ragsmith.strategies import PRESETS, STRATEGIES
-        from ragsmith.text.suggest import did_you_mean
+        from ragsmith.strategies.genetic import PRESETS, check_choice
 
-        if self.preset not in PRESETS:
-            raise UsageError(f"unknown preset {self.preset!r}: {did_you_mean(self.preset, PRESETS)}")
-        if self.strategy not in STRATEGIES:
-            raise UsageError(f"unknown strategy {self.strategy!r}: {did_you_mean(self.strategy, STRATEGIES)}")
-        if self.max_evaluations is not None and self.max_evaluations < 1:
-            raise UsageError(f"--max-evaluations is {self.max_evaluations}: give at least 1")
-        if time_limit is not None and not time_limit > 0:
-            raise UsageError(f"--time-limit is {time_limit}: give seconds above 0")
+        check_choice("preset", self.preset, PRESETS)
         names = ("population", "generations", "crossover", "mutation", "selection")
         given = {name: value for name in names if (value := getattr(self, name)) is not None}
         genetic = replace(PRESETS[self.preset], **given)

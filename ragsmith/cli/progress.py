@@ -13,19 +13,18 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.table import Table
 
-    from ragsmith.evaluation.testbed import Setup
-    from ragsmith.runs.run import Pulse, Step
+    from ragsmith.runs.run import Pulse, Start, Step
 
 EVERY_SECONDS = 10.0
 """How often a JSON line tells how far a batch is."""
 
 
 class Progress:
-    """What is shown while a search runs; ``steps`` is how many the strategy takes at most, where that is known."""
+    """What is shown while a search runs."""
 
-    def __init__(self, mode: str, *, steps: int | None = None) -> None:
+    def __init__(self, mode: str) -> None:
         self._mode = mode
-        self._steps = steps
+        self._steps: int | None = None
         self._started = time.perf_counter()
         self._told = self._started
         self._best: tuple[str, float] | None = None
@@ -37,19 +36,21 @@ class Progress:
         self._live: Live | None = None
 
     @classmethod
-    def suited(cls, *, quiet: bool, as_json: bool, steps: int | None) -> Progress:
+    def suited(cls, *, quiet: bool, as_json: bool) -> Progress:
         """For a terminal, for a file, for a program, or for nobody."""
         mode = "none" if quiet else "json" if as_json else "live" if sys.stderr.isatty() else "lines"
-        return cls(mode, steps=steps)
+        return cls(mode)
 
     def seconds(self) -> float:
         """Seconds since the command began."""
         return time.perf_counter() - self._started
 
-    def begin(self, setup: Setup, space: str, size: int) -> None:
-        """Say what is searched."""
-        data = setup.dataset
-        counts = {"documents": len(data.documents), "chunks": len(setup.corpus.chunks), "questions": len(data.examples)}
+    def begin(self, start: Start) -> None:
+        """Say what is searched, and remember where to ask what providers do and what was spent."""
+        self._pulse, self._steps = start.pulse, start.steps
+        data, space, size = start.setup.dataset, start.space.name, start.space.feasible_size
+        chunks = len(start.setup.corpus.chunks)
+        counts = {"documents": len(data.documents), "chunks": chunks, "questions": len(data.examples)}
         if self._mode == "json":
             self._tell("begin", dataset=data.name, **counts, space=space, pipelines=size)
             return
@@ -58,10 +59,6 @@ class Progress:
             note(f"{data.name}: {listed}; space {space!r}: {size:,} pipelines")
         if self._mode == "live":
             self._go_live()
-
-    def watch(self, pulse: Pulse) -> None:
-        """Be told where to ask what providers do and what was spent."""
-        self._pulse = pulse
 
     def step(self, step: Step) -> None:
         """Say how a step ended."""

@@ -26,7 +26,6 @@ from ragsmith.cli.progress import Progress
 
 if TYPE_CHECKING:
     from ragsmith.evaluation.testbed import Setup
-    from ragsmith.runs.record import RunSettings
     from ragsmith.runs.run import Outcome
     from ragsmith.store.store import Store
 
@@ -61,7 +60,7 @@ def search(
     from ragsmith.evaluation.testbed import CHUNK_SIZE, prepare
     from ragsmith.pipelines.space_file import load_space
     from ragsmith.reporting.run_values import folder_of
-    from ragsmith.runs.run import search as run_search
+    from ragsmith.runs.run import Run
     from ragsmith.store.store import Store
 
     settings = run.settings(time_limit)
@@ -73,13 +72,11 @@ def search(
     found_space = load_space(space or ("paper" if run.preset == "paper" else "default"))
     size = CHUNK_SIZE if chunk_size is None else chunk_size
     setup = prepare(dataset, names, size, faithfulness=faithfulness)
-    prices = budget.known_prices(setup.loaded_models)
-    voice = Progress.suited(quiet=quiet, as_json=as_json, steps=_steps(settings))
+    voice = Progress.suited(quiet=quiet, as_json=as_json)
     _check_writable(reports / folder_of(setup.dataset.name))
     with Store.open(cache) as store:
-        voice.begin(setup, found_space.name, found_space.feasible_size)
         try:
-            outcome = run_search(
+            outcome = Run(
                 setup,
                 found_space,
                 store,
@@ -87,10 +84,10 @@ def search(
                 workers=workers or names.workers(),
                 on_step=voice.step,
                 on_progress=voice.progress,
+                on_start=voice.begin,
                 limits=budget.limits(),
-                prices=prices,
-                on_start=voice.watch,
-            )
+                prices=budget.known_prices(),
+            ).go()
         except KeyboardInterrupt:
             voice.clear()
             note("interrupted; everything computed is kept. Go on with the same command.")
@@ -102,12 +99,6 @@ def search(
         finally:
             voice.clear()
         _finish(store, setup, outcome, dataset, reports, as_json=as_json, seconds=voice.seconds())
-
-
-def _steps(settings: RunSettings) -> int | None:
-    """How many steps a search takes; None where nobody knows before."""
-    bounded = settings.strategy == "genetic" and settings.max_evaluations is None
-    return settings.genetic.generations + 1 if bounded else None
 
 
 def _check_writable(folder: Path) -> None:

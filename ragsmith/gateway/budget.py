@@ -7,7 +7,7 @@ not used, and never forget a request that was sent.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,7 +56,7 @@ class Limits:
         for name in ("calls", "tokens", "cost"):
             value = getattr(self, name)
             if value is not None and not value > 0:
-                raise UsageError(f"--max-{name} is {value}: give a number above 0")
+                raise UsageError(f"the limit on {name} (--max-{name}) is {value}: give a number above 0")
 
     @property
     def any(self) -> bool:
@@ -153,6 +153,18 @@ class Budget:
         self._open = 0
         self._unwritten = Spent()
         self._spent = ledger.spend(key, Spent(), Limits()) or Spent()
+
+    def refuse_unpriced(self, models: Iterable[str]) -> None:
+        """Refuse a limit on cost where the price of one of ``models`` is not known.
+
+        Raises:
+            UsageError: there is such a model.
+        """
+        unknown = [name for name in models if self.prices.of(name) is None]
+        if self.limits.cost is not None and unknown:
+            raise UsageError(
+                f"a limit on cost (--max-cost) needs the price of {', '.join(unknown)}: add it to the prices (--prices)"
+            )
 
     @property
     def spent(self) -> Spent:

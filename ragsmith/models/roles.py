@@ -42,6 +42,11 @@ class Models:
         models = (self.language_model, self.asked, self.judge, self.embedder, self.cross_encoder)
         return tuple({id(model): model for model in models}.values())
 
+    def served(self) -> tuple[str, ...]:
+        """The names of the models that are asked over a network, which may cost money."""
+        served = [model.id.partition("@")[0] for model in self.all() if getattr(model, "provider", None) is not None]
+        return tuple(dict.fromkeys(served))
+
     def ids(self) -> dict[str, str]:
         """Role to model id."""
         roles = ("language_model", "embedder", "cross_encoder", "judge")

@@ -32,7 +32,7 @@ from ragsmith.models.tasks import Input, Task
 from ragsmith.models.usage import Usage
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.record import RunSettings
-from ragsmith.runs.run import search
+from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 from ragsmith.techniques.asked import tasks
 from ragsmith.techniques.families import FAMILIES
@@ -205,7 +205,7 @@ def plan(
         dataset, setup.models, setup.chunk_size, setup.checks_claims, _stand_ins(setup, store, tallies)
     )
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "plan.sqlite") as scratch:
-        outcome = search(rehearsal, space, scratch, settings)
+        outcome = Run(rehearsal, space, scratch, settings).go()
         genomes = len(outcome.rows)
     share = len(questions) / len(setup.dataset.examples)
     lines = [

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ragsmith.datasets.splits import Split
-from ragsmith.errors import UsageError
+from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.scoring import Weights
 from ragsmith.evaluation.testbed import Setup
@@ -19,8 +19,8 @@ from ragsmith.evaluation.threads import Work
 from ragsmith.gateway.budget import NOTHING_SPENT, Spent
 from ragsmith.gateway.gateway import Counts
 from ragsmith.pipelines.space import Space
-from ragsmith.strategies import Generation, GeneticSettings
-from ragsmith.strategies.genetic import check_least
+from ragsmith.strategies import STRATEGIES, Generation, GeneticSettings
+from ragsmith.strategies.genetic import check_choice, check_least
 from ragsmith.techniques.families import FAMILIES
 
 VERSION = 2
@@ -44,6 +44,17 @@ class RunSettings:
 
     def __post_init__(self) -> None:
         check_least("seed", self.seed, 0)
+        check_choice("strategy", self.strategy, STRATEGIES)
+        if self.max_evaluations is not None:
+            check_least("max_evaluations", self.max_evaluations, 1)
+        if self.time_limit is not None and not self.time_limit > 0:
+            raise WrongOption("time_limit", f"is {self.time_limit}: give seconds above 0")
+
+    @property
+    def steps(self) -> int | None:
+        """How many steps the strategy takes at most; None where nobody knows before."""
+        bounded = self.strategy == "genetic" and self.max_evaluations is None
+        return self.genetic.generations + 1 if bounded else None
 
 
 @dataclass(frozen=True, slots=True)

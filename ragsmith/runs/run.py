@@ -55,6 +55,16 @@ Pulse = Callable[[], tuple[Activity, Spent]]
 """What providers do at the moment, and what was spent so far."""
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a run tells whoever watches it before it begins; ``steps`` is how many there are at most, where known."""
+
+    setup: Setup
+    space: Space
+    steps: int | None
+    pulse: Pulse
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a run ended: ``state`` is ``finished``, or ``interrupted`` at a limit, and ``why`` says at which.
@@ -86,74 +96,67 @@ def run_key(setup: Setup, space: Space, settings: RunSettings) -> str:
     return digest("run", setup.dataset.digest, *asked, space.digest, plain, code)
 
 
-def search(
-    setup: Setup,
-    space: Space,
-    store: Store,
-    settings: RunSettings | None = None,
-    *,
-    workers: int = 1,
-    on_step: Callable[[Step], None] | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
-    now: Callable[[], float] = time.time,
-    limits: Limits | None = None,
-    prices: Prices | None = None,
-    on_start: Callable[[Pulse], None] | None = None,
-) -> Outcome:
-    """Search ``space`` for the best pipeline on ``setup``'s data set, going on from whatever ``store`` holds.
-
-    Raises:
-        BudgetExhausted: the budget was spent before any pipeline of the search was evaluated; the same command goes on.
-        UsageError: an option of the space needs a model that this run has not; nothing was computed.
-        RagsmithError: no candidate could be evaluated on every question; what was computed is kept.
-    """
-    settings = settings or RunSettings()
-    if len(setup.folds) < 2:  # nothing can be held out, so nothing can be learned
-        space = space.without(lambda gene: gene.technique.fitting is not None)
-    refuse_missing_models(chain.from_iterable(space.options), setup.models)
-    key = run_key(setup, space, settings)
-    budget = Budget(store, key, limits, prices)
-    with closing(budget), Evaluator(setup, store, workers, on_progress, budget) as evaluator:
-        if on_start:
-            on_start(lambda: (evaluator.activity(), budget.spent))
-        run = _Run(setup, space, store, settings, evaluator, key, on_step or (lambda step: None), now, budget)
-        return run.go()
-
-
-class _Run:
-    """One run in progress."""
+class Run:
+    """One run, on what is loaded already: `ragsmith.search` loads it, and hands out what was found."""
 
     def __init__(
         self,
         setup: Setup,
         space: Space,
         store: Store,
-        settings: RunSettings,
-        evaluator: Evaluator,
-        key: str,
-        on_step: Callable[[Step], None],
-        now: Callable[[], float],
-        budget: Budget,
+        settings: RunSettings | None = None,
+        *,
+        workers: int = 1,
+        on_step: Callable[[Step], None] | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
+        on_start: Callable[[Start], None] | None = None,
+        limits: Limits | None = None,
+        prices: Prices | None = None,
+        now: Callable[[], float] = time.time,
     ) -> None:
+        """Prepare a search of ``space`` for the best pipeline on the data set of ``setup``; nothing is computed yet.
+
+        Raises:
+            UsageError: an option of the space needs a model that this run has not, or a limit on cost a price.
+        """
+        if len(setup.folds) < 2:  # nothing can be held out, so nothing can be learned
+            space = space.without(lambda gene: gene.technique.fitting is not None)
+        refuse_missing_models(chain.from_iterable(space.options), setup.models)
         self._setup = setup
         self._space = space
         self._store = store
-        self._settings = settings
-        self._evaluator = evaluator
-        self._key = key
-        self._on_step = on_step
+        self._settings = settings or RunSettings()
+        self._key = run_key(setup, space, self._settings)
+        self._budget = Budget(store, self._key, limits, prices)
+        self._budget.refuse_unpriced(setup.loaded_models.served())
+        self._evaluator = Evaluator(setup, store, workers, on_progress, self._budget)
+        self._on_step = on_step or (lambda step: None)
+        self._on_start = on_start or (lambda start: None)
         self._now = now
-        self._budget = budget
         self._started = now()
         self._split: Split = split(setup.dataset)
-        self._record = RunRecord.begun(setup, space, settings, self._split)
+        self._record = RunRecord.begun(setup, space, self._settings, self._split)
         self._stopped = False
         self.why = "the time limit is reached: the same command goes on"
         self._incremental = True
         self._proposals: list[ProposalRow] = []
 
     def go(self) -> Outcome:
-        """Run to the end, or to the time limit; leave the state of the run in the store whatever happens."""
+        """Run to the end or to a limit, going on from whatever the store holds.
+
+        Raises:
+            BudgetExhausted: the budget was spent before any pipeline of the search was evaluated; another call goes on.
+            RagsmithError: no candidate could be evaluated on every question; what was computed is kept.
+        """
+        with closing(self._budget), self._evaluator:
+            steps = self._settings.steps
+            self._on_start(
+                Start(self._setup, self._space, steps, lambda: (self._evaluator.activity(), self._budget.spent))
+            )
+            return self._finished()
+
+    def _finished(self) -> Outcome:
+        """Run to the end or to a limit; leave the state of the run in the store whatever happens."""
         before = self._store.run(self._key)
         finished_before = before is not None and before.state == "finished"
         data = self._setup.dataset

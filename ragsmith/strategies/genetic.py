@@ -14,11 +14,12 @@ from types import MappingProxyType
 
 from deap import base
 
-from ragsmith.errors import UsageError
+from ragsmith.errors import UsageError, WrongOption
 from ragsmith.strategies.crossover import CROSSOVERS
 from ragsmith.strategies.mutation import MUTATIONS, adaptive_rate
 from ragsmith.strategies.selection import SELECTIONS, Individual, elite
 from ragsmith.strategies.strategy import Genome, Repair, Sizes, Step, SteppedSearch, identity, random_genome
+from ragsmith.text.suggest import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +73,13 @@ class GeneticSettings:
 def check_choice(name: str, value: str, known: Mapping[str, object]) -> None:
     """Raise `UsageError` unless ``value`` is a known name."""
     if value not in known:
-        raise UsageError(f"{name} {value!r} is unknown: choose one of {', '.join(known)}")
+        raise UsageError(f"unknown {name} {value!r}: {did_you_mean(value, known)}")
 
 
 def check_least(name: str, value: int, least: int) -> None:
     """Raise `UsageError` when ``value`` is too small."""
     if value < least:
-        raise UsageError(f"{name} is {value}: give at least {least}")
+        raise WrongOption(name, f"is {value}: give at least {least}")
 
 
 PRESETS: Mapping[str, GeneticSettings] = MappingProxyType(

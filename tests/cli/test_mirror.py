@@ -15,7 +15,7 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.integrations.optuna import mirror_run
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.record import RunSettings
-from ragsmith.runs.run import search
+from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 
@@ -30,7 +30,7 @@ def test_runs_are_mirrored_and_the_dashboard_is_named(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with Store.open("my cache.sqlite") as store:
-        key = search(tiny_setup, space, store, SETTINGS).key
+        key = Run(tiny_setup, space, store, SETTINGS).go().key
     plain = ragsmith("runs", "--cache", "my cache.sqlite")
     shown = ragsmith("runs", "--mirror", "--cache", "my cache.sqlite")
     assert (shown.code, shown.err) == (0, "")
@@ -52,7 +52,7 @@ def test_a_password_is_used_and_not_said(
 ) -> None:
     url = postgres_server.database().replace("@", ":Dw3-data-Gv65xKa19@")
     with Store.open(url) as store:
-        search(tiny_setup, space, store, SETTINGS)
+        Run(tiny_setup, space, store, SETTINGS).go()
         assert mirror_run(store).written == 4
     shown = ragsmith("runs", "--mirror", "--cache", url)
     assert (shown.code, shown.err) == (0, "")

@@ -10,14 +10,15 @@ from ragsmith.cli.progress import Progress
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Spent
 from ragsmith.models.served.provider import Activity
+from ragsmith.pipelines.space_file import load_space
 from ragsmith.runs.baselines import baseline
-from ragsmith.runs.run import Step
+from ragsmith.runs.run import Start, Step
 
 
 def told(mode: str, setup: Setup, capsys: pytest.CaptureFixture[str]) -> list[str]:
-    progress = Progress(mode, steps=21)
-    progress.begin(setup, "tiny", 48)
-    progress.watch(lambda: (Activity(attempts=12, retries=2, in_flight=3), Spent(12, 3400, 0.5)))
+    progress = Progress(mode)
+    pulse = Activity(attempts=12, retries=2, in_flight=3), Spent(12, 3400, 0.5)
+    progress.begin(Start(setup, load_space("quick"), 21, lambda: pulse))
     progress.step(Step("baselines, each option alone", 0, 9, None, None))
     progress.progress(5, 20)
     progress.step(Step("search", 1, 4, 0.5, baseline("naive")))
@@ -32,7 +33,7 @@ def test_a_file_gets_a_line_a_step_and_a_pipeline_only_when_it_is_new(
     tiny_setup: Setup, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, prelude, one, two = told("lines", tiny_setup, capsys)
-    assert first == "island: 4 documents, 24 chunks, 24 questions; space 'tiny': 48 pipelines"
+    assert first == "island: 4 documents, 24 chunks, 24 questions; space 'quick': 48 pipelines"
     assert prelude.endswith("baselines, each option alone     9 evaluated")
     assert one.endswith("search  1     4 evaluated  best 0.5000  vector")
     assert two.endswith("search  2     8 evaluated  best 0.5000")

@@ -278,7 +278,7 @@ def test_more_tokens_than_four_bytes_hold(place: Path | str) -> None:
 
 @pytest.mark.parametrize("wrong", [{"calls": 0}, {"tokens": -1}, {"cost": 0.0}, {"cost": float("nan")}])
 def test_a_limit_is_above_0(wrong: dict[str, float]) -> None:
-    with pytest.raises(UsageError, match=f"--max-{next(iter(wrong))} is .*: give a number above 0"):
+    with pytest.raises(UsageError, match=rf"\(--max-{next(iter(wrong))}\) is .*: give a number above 0"):
         Limits(**wrong)  # type: ignore[arg-type]
 
 

@@ -32,7 +32,7 @@ from ragsmith.integrations.optuna import Mirror, mirror_all, mirror_run
 from ragsmith.integrations.optuna_tables import study_tables
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.record import RunRecord, RunSettings
-from ragsmith.runs.run import search
+from ragsmith.runs.run import Run
 from ragsmith.store.schema import APPLICATION_ID, MIGRATIONS
 from ragsmith.store.store import ProposalRow, Store
 from ragsmith.strategies import GeneticSettings
@@ -48,7 +48,7 @@ def searched(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Setup, space:
     """A cache with a finished run, and the run's key; tests work on copies."""
     path = tmp_path_factory.mktemp("searched") / "cache.sqlite"
     with Store.open(path) as store:
-        return path, search(tiny_setup, space, store, SETTINGS).key
+        return path, Run(tiny_setup, space, store, SETTINGS).go().key
 
 
 @pytest.fixture
@@ -172,13 +172,13 @@ def test_a_run_that_goes_on_adds_to_its_study(tmp_path: Path, tiny_setup: Setup,
     path = tmp_path / "cache.sqlite"
     clock = itertools.count()
     with Store.open(path) as store:
-        begun = search(tiny_setup, space, store, replace(SETTINGS, time_limit=2), now=lambda: float(next(clock)))
+        begun = Run(tiny_setup, space, store, replace(SETTINGS, time_limit=2), now=lambda: float(next(clock))).go()
         assert begun.state == "interrupted"
         first = mirror_run(store)
         assert 0 < first.written == first.trials
         assert studies(path)[first.study].user_attrs["state"] == "interrupted"
         before = trials(path, first.study)
-        assert search(tiny_setup, space, store, SETTINGS).state == "finished"
+        assert Run(tiny_setup, space, store, SETTINGS).go().state == "finished"
         second = mirror_run(store)
     assert second.study == first.study
     assert second.written == second.trials - first.trials > 0
@@ -241,7 +241,7 @@ def test_a_number_that_is_there_twice_is_there_once_again(cache: Path) -> None:
 def test_every_run_is_mirrored(cache: Path, tiny_setup: Setup, space: Space) -> None:
     settings = RunSettings(strategy="random", genetic=GENETIC, seed=7, max_evaluations=5)
     with Store.open(cache) as store:
-        other = search(tiny_setup, space, store, settings).key
+        other = Run(tiny_setup, space, store, settings).go().key
         mirrors = mirror_all(store)
         assert [mirror.run for mirror in mirrors] == [run.key for run in store.runs()]
     assert set(studies(cache)) == {mirror.study for mirror in mirrors}
@@ -311,7 +311,7 @@ def test_the_cache_is_what_it_was(cache: Path, key: str, tiny_setup: Setup, spac
     with Store.open(cache) as store:
         assert not store.log_missing
         assert store.verify() == []
-        again = search(tiny_setup, space, store, SETTINGS)
+        again = Run(tiny_setup, space, store, SETTINGS).go()
         assert (again.key, again.computed) == (key, 0)
         assert store.prune(keep_datasets=[])["run"] == 1
         assert (store.runs(), store.verify()) == ([], [])

@@ -16,7 +16,7 @@ from ragsmith.pipelines.space import Space
 from ragsmith.runs.pipeline import Pipeline, dataset_location
 from ragsmith.runs.pipeline_file import METRICS, ExportedFile
 from ragsmith.runs.record import RunSettings
-from ragsmith.runs.run import Outcome, search
+from ragsmith.runs.run import Outcome, Run
 from ragsmith.runs.winner import run_setup, winner_yaml, write_winner
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
@@ -27,7 +27,7 @@ SETTINGS = RunSettings(genetic=GeneticSettings(population=4, generations=1, elit
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Setup, space: Space) -> Iterator[tuple[Store, Outcome]]:
     with Store.open(tmp_path_factory.mktemp("export") / "cache.sqlite") as opened:
-        yield opened, search(tiny_setup, space, opened, SETTINGS)
+        yield opened, Run(tiny_setup, space, opened, SETTINGS).go()
 
 
 @pytest.fixture

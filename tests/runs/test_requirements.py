@@ -12,14 +12,14 @@ from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import make_gene
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.runs.requirements import refuse_missing_models
-from ragsmith.runs.run import search
+from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 
 
 def test_a_search_is_refused_before_anything_is_computed(tiny_setup: Setup, store: Store) -> None:
     without = Setup(tiny_setup.dataset, ModelNames(cross_encoder="none"), tiny_setup.chunk_size)
     with pytest.raises(UsageError, match=r"^reranking.cross_encoder and reranking.hybrid need a cross-encoder"):
-        search(without, load_space("paper"), store)
+        Run(without, load_space("paper"), store).go()
     assert store.runs() == []
 
 

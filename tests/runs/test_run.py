@@ -19,7 +19,7 @@ from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.baselines import baseline
 from ragsmith.runs.record import RunRecord, RunSettings
-from ragsmith.runs.run import Outcome, Step, run_key, search
+from ragsmith.runs.run import Outcome, Run, Step, run_key
 from ragsmith.runs.winner import winner_yaml
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
@@ -65,7 +65,7 @@ def finished(
     """A run to its end; tests only read what it left."""
     steps: list[Step] = []
     with Store.open(tmp_path_factory.mktemp("run") / "cache.sqlite") as opened:
-        yield opened, search(tiny_setup, space, opened, SETTINGS, on_step=steps.append), steps
+        yield opened, Run(tiny_setup, space, opened, SETTINGS, on_step=steps.append).go(), steps
 
 
 # --- a run -----------------------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def test_the_comparison_keeps_pace_with_the_search(
 
 
 def test_a_search_without_comparison_has_only_its_baselines(store: Store, tiny_setup: Setup, space: Space) -> None:
-    outcome = search(tiny_setup, space, store, replace(SETTINGS, compare=False))
+    outcome = Run(tiny_setup, space, store, replace(SETTINGS, compare=False)).go()
     run = recorded(store, outcome)
     assert (run.random, run.probes) == ((), ())
     assert set(run.baselines) == {"naive", "bm25"}
@@ -172,7 +172,7 @@ def test_the_same_run_again_computes_nothing_and_ends_alike(
     store, outcome, _ = finished
     before = (proposals(store, outcome), rows(store, tiny_setup), store.run(outcome.key))
     text = winner_yaml(store, outcome.key, tiny_setup, {"bundled": "island"})
-    again = search(tiny_setup, space, store, SETTINGS)
+    again = Run(tiny_setup, space, store, SETTINGS).go()
     assert (again.computed, again.work) == (0, None)
     assert again.reused > 0
     assert again.winner == outcome.winner
@@ -185,7 +185,7 @@ def test_two_workers_end_as_one(
     finished: tuple[Store, Outcome, list[Step]], store: Store, tiny_setup: Setup, space: Space
 ) -> None:
     one_store, one, _ = finished
-    two = search(tiny_setup, space, store, SETTINGS, workers=2)
+    two = Run(tiny_setup, space, store, SETTINGS, workers=2).go()
     assert two.key == one.key
     assert two.winner == one.winner
     assert proposals(store, two) == proposals(one_store, one)
@@ -218,7 +218,7 @@ def test_another_run_on_one_cache_pays_only_for_what_is_new(
     finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup, space: Space
 ) -> None:
     store, _, _ = finished
-    other = search(tiny_setup, space, store, replace(SETTINGS, strategy="exhaustive"))
+    other = Run(tiny_setup, space, store, replace(SETTINGS, strategy="exhaustive")).go()
     assert other.reused > 0
     assert len(proposals(store, other)) == space.feasible_size == 48
     assert other.winner.mean("fitness") == max(value["fitness"] for *_, value in proposals(store, other))
@@ -229,7 +229,7 @@ def test_another_run_on_one_cache_pays_only_for_what_is_new(
 
 @pytest.mark.parametrize("strategy", ["genetic", "random", "tpe", "greedy", "exhaustive"])
 def test_a_limit_of_evaluations_is_kept(tiny_setup: Setup, space: Space, store: Store, strategy: str) -> None:
-    outcome = search(tiny_setup, space, store, replace(SETTINGS, strategy=strategy, max_evaluations=5))
+    outcome = Run(tiny_setup, space, store, replace(SETTINGS, strategy=strategy, max_evaluations=5)).go()
     assert outcome.state == "finished"
     assert len(proposals(store, outcome)) == 5
 
@@ -238,14 +238,14 @@ def test_a_time_limit_pauses_and_the_same_command_ends_as_if_there_was_none(
     finished: tuple[Store, Outcome, list[Step]], store: Store, tiny_setup: Setup, space: Space
 ) -> None:
     whole_store, whole, _ = finished
-    paused = search(tiny_setup, space, store, replace(SETTINGS, time_limit=1.5), now=Clock())
+    paused = Run(tiny_setup, space, store, replace(SETTINGS, time_limit=1.5), now=Clock()).go()
     assert paused.state == "interrupted"
     assert 0 < len(proposals(store, paused)) < len(proposals(whole_store, whole))
     run = store.run(paused.key)
     assert run is not None
     assert run.state == "interrupted"
     assert not RunRecord.read(run.value).test
-    resumed = search(tiny_setup, space, store, SETTINGS)
+    resumed = Run(tiny_setup, space, store, SETTINGS).go()
     assert resumed.state == "finished"
     assert resumed.key == whole.key
     assert resumed.winner == whole.winner
@@ -256,7 +256,7 @@ def test_a_time_limit_pauses_and_the_same_command_ends_as_if_there_was_none(
 def test_a_short_time_limit_comes_to_the_end_in_the_long_run(tiny_setup: Setup, space: Space, store: Store) -> None:
     """Every resumption goes some way, however long it takes to go through what is stored."""
     settings = replace(SETTINGS, time_limit=1.5)
-    states = [search(tiny_setup, space, store, settings, now=Clock()).state for _ in range(20)]
+    states = [Run(tiny_setup, space, store, settings, now=Clock()).go().state for _ in range(20)]
     assert states[0] == "interrupted"
     assert states[-1] == "finished"
 
@@ -271,12 +271,12 @@ def test_an_interrupt_leaves_a_run_that_can_go_on(
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        search(tiny_setup, space, store, SETTINGS, on_progress=interrupt)
+        Run(tiny_setup, space, store, SETTINGS, on_progress=interrupt).go()
     run = store.run(whole.key)
     assert run is not None
     assert run.state == "interrupted"
     kept = len(rows(store, tiny_setup))
-    resumed = search(tiny_setup, space, store, SETTINGS)
+    resumed = Run(tiny_setup, space, store, SETTINGS).go()
     assert resumed.winner == whole.winner
     assert resumed.computed == whole.computed - kept
 
@@ -310,7 +310,7 @@ def test_a_candidate_that_fails_on_one_question_cannot_win(
     tiny_setup: Setup, space: Space, store: Store, flaky: set[str]
 ) -> None:
     flaky.update(["ferry-1", "lighthouse-1", "market-1", "school-1"])
-    outcome = search(tiny_setup, with_filters(space, "flaky", "similarity_threshold"), store, SETTINGS)
+    outcome = Run(tiny_setup, with_filters(space, "flaky", "similarity_threshold"), store, SETTINGS).go()
     assert outcome.winner.candidate[4].technique.name == "similarity_threshold"
     failed = [value for _, _, genome, _, value in proposals(store, outcome) if genome[4] == 0]
     assert failed
@@ -323,13 +323,13 @@ def test_when_everything_fails_the_run_says_why_and_the_same_command_tries_again
     flaky.update(tiny_setup.examples)
     narrow = with_filters(space, "flaky")
     with pytest.raises(RagsmithError, match="no candidate could be evaluated on every question") as raised:
-        search(tiny_setup, narrow, store, SETTINGS)
+        Run(tiny_setup, narrow, store, SETTINGS).go()
     assert "passage_filter.flaky" in str(raised.value)
     assert "LookupError: no luck" in str(raised.value)
     [run] = store.runs()
     assert run.state == "failed"
     flaky.clear()
-    assert search(tiny_setup, narrow, store, SETTINGS).state == "finished"
+    assert Run(tiny_setup, narrow, store, SETTINGS).go().state == "finished"
     assert [run.state for run in store.runs()] == ["finished"]
 
 

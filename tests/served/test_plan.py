@@ -13,7 +13,7 @@ from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.plan import plan
 from ragsmith.runs.record import RunSettings
-from ragsmith.runs.run import search
+from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 
 SETTINGS = RunSettings(max_evaluations=4, compare=False)
@@ -41,7 +41,7 @@ def test_the_plan_of_all_questions_comes_near_what_the_search_then_asks(
     with FaultServer() as server:
         setup = asked(server, tiny_setup)
         found = plan(setup, space, store, SETTINGS, sample=1000)
-        search(setup, space, store, SETTINGS, workers=8)
+        Run(setup, space, store, SETTINGS, workers=8).go()
         made = len(server.log)
     assert found.sampled == found.questions
     assert found.totals["calls"] == pytest.approx(made, rel=0.35)
@@ -51,7 +51,7 @@ def test_what_the_cache_has_is_not_asked_for_again(tiny_setup: Setup, space: Spa
     with FaultServer() as server:
         setup = asked(server, tiny_setup)
         before = plan(setup, space, store, SETTINGS, sample=1000)
-        search(setup, space, store, SETTINGS, workers=8)
+        Run(setup, space, store, SETTINGS, workers=8).go()
         after = plan(setup, space, store, SETTINGS, sample=1000)
     assert after.totals["cached"]
     assert after.totals["calls"] < before.totals["calls"] / 4  # type: ignore[operator]

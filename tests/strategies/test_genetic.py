@@ -197,9 +197,9 @@ def test_a_cut_generation_ends_the_search() -> None:
 @pytest.mark.parametrize(
     ("knobs", "message"),
     [
-        ({"crossover": "blend"}, "crossover 'blend' is unknown: choose one of single_point, multi_point, uniform"),
-        ({"mutation": "gauss"}, "mutation 'gauss' is unknown: choose one of random, adaptive"),
-        ({"selection": "best"}, "selection 'best' is unknown: choose one of elite, tournament, roulette, rank"),
+        ({"crossover": "blend"}, "unknown crossover 'blend': known: multi_point, order, segment"),
+        ({"mutation": "gauss"}, "unknown mutation 'gauss': known: adaptive, categorical"),
+        ({"selection": "best"}, "unknown selection 'best': known: elite, rank, roulette, tournament"),
         ({"population": 1, "elitism": 0}, "population is 1: give at least 2"),
         ({"generations": 0}, "generations is 0: give at least 1"),
         ({"tournament": 0}, "tournament is 0"),

@@ -219,7 +219,7 @@ def test_a_limit_below_one_is_refused() -> None:
 
 def test_an_unknown_strategy_is_answered_with_the_known_ones() -> None:
     with pytest.raises(
-        UsageError, match=r"strategy 'annealing' is unknown: choose one of genetic, random, tpe, greedy"
+        UsageError, match=r"unknown strategy 'annealing': known: exhaustive, genetic, greedy, random, tpe"
     ):
         make_strategy("annealing", (2, 2))
 

@@ -22,7 +22,7 @@ from ragsmith.models.loading import Loader, ModelName, ModelNames
 from ragsmith.models.roles import Models
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.record import RunRecord, RunSettings
-from ragsmith.runs.run import Outcome, search
+from ragsmith.runs.run import Outcome, Run
 from ragsmith.store.store import Store
 from ragsmith.strategies.genetic import GeneticSettings
 
@@ -135,7 +135,7 @@ def small(evaluations: int = 8, strategy: str = "genetic") -> RunSettings:
 
 
 def searched(setup: Setup, space: Space, store: Store, **options: Any) -> Outcome:
-    return search(setup, space, store, options.pop("settings", small()), workers=options.pop("workers", 8), **options)
+    return Run(setup, space, store, options.pop("settings", small()), workers=options.pop("workers", 8), **options).go()
 
 
 # --- what a search leaves --------------------------------------------------------------------------------------------
