@@ -16,7 +16,14 @@ from pathlib import Path
 from ragsmith.errors import UsageError
 
 DECLARATIVE = frozenset(
-    {"ragsmith", "ragsmith.errors", "ragsmith.techniques.families", "ragsmith.techniques.registry", "ragsmith.code"}
+    {
+        "ragsmith",
+        "ragsmith.errors",
+        "ragsmith.techniques.families",
+        "ragsmith.techniques.registry",
+        "ragsmith.models.registry",
+        "ragsmith.code",
+    }
 )
 """Modules that declare, and cannot change what a technique returns."""
 

@@ -5,6 +5,7 @@ Offsets are code points in the text of a document as it was loaded; every interv
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -211,3 +212,20 @@ class Dataset:
     digest: str
     merged: tuple[tuple[str, str], ...] = field(default=())
     """Identical documents: (dropped id, kept id)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The numbers that a parameter of a technique, or an option of a model, may be: both ends are included.
+
+    It stands beside the type, as in ``n: Annotated[int, Range(1, 10)] = 3``.
+    """
+
+    least: float
+    most: float = math.inf
+
+    def __contains__(self, number: float) -> bool:
+        return math.isfinite(number) and self.least <= number <= self.most
+
+    def __str__(self) -> str:
+        return f"from {self.least:g} on" if self.most == math.inf else f"from {self.least:g} to {self.most:g}"

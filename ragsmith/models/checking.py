@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragsmith.errors import RagsmithError
-from ragsmith.models.kinds import NONE
 from ragsmith.models.loading import Loader
-from ragsmith.models.names import ModelName, ModelNames
+from ragsmith.models.names import NONE, ModelName, ModelNames
 from ragsmith.text.redaction import redacted
 
 WORD = "ready"
@@ -55,7 +54,7 @@ def _checked(role: str, chosen: ModelName, clock: Callable[[], float]) -> Checke
     name, loader = "", None
     try:
         loader = Loader({role: chosen}, (), attempts=1)
-        model: Any = _MAKE[role](loader, role)
+        model: Any = loader.model(role)
         name = redacted(model.id)
         started = clock()
         dimensions = _ask(role, model)
@@ -65,15 +64,6 @@ def _checked(role: str, chosen: ModelName, clock: Callable[[], float]) -> Checke
     finally:
         if loader is not None:
             loader.servers.close()
-
-
-_MAKE: dict[str, Callable[[Loader, str], Any]] = {
-    "language_model": Loader.language_model,
-    "judge": Loader.language_model,
-    "controller": Loader.language_model,
-    "embedder": Loader.embedder,
-    "cross_encoder": Loader.cross_encoder,
-}
 
 
 def _ask(role: str, model: Any) -> int | None:

@@ -17,13 +17,11 @@ cross_encoder: cohere:rerank-v3.5
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from ragsmith.models.kinds import ROLES, problem_with_name, problem_with_option
-from ragsmith.models.names import OPTIONS, ModelName
-from ragsmith.models.options import problem_with
+from ragsmith.models.names import ModelName
+from ragsmith.models.registry import ROLES, option_names, problem_with_name, problem_with_option
 from ragsmith.text.files import shown
 from ragsmith.text.redaction import redacted
 from ragsmith.text.strict_yaml import Plain, Tree, YamlError, read_yaml, unknown_key_message
@@ -41,36 +39,30 @@ def read_models(path: Path) -> dict[str, ModelName]:
     return models_in(tree, tree.data)
 
 
-def models_in(
-    tree: Tree, section: Mapping[str, Plain], *at: str, options: Collection[str] = OPTIONS
-) -> dict[str, ModelName]:
-    """The models that ``section`` of a file, which stands ``at``, names by role, with none but ``options``."""
+def models_in(tree: Tree, section: Mapping[str, Plain], *at: str, shaping: bool = False) -> dict[str, ModelName]:
+    """The models that ``section`` of a file, which stands ``at``, names by role; ``shaping``: with no other options."""
     found = {}
     for role, value in section.items():
         if role not in ROLES:
             raise YamlError(f"{tree.where(*at, role)}: {unknown_key_message(role, ROLES)}")
-        found[role] = _model(tree, (*at, role), role, value, options)
+        found[role] = _model(tree, (*at, role), role, value, option_names(shaping=shaping))
     return found
 
 
-def _model(tree: Tree, at: tuple[str, ...], role: str, value: Plain, options: Collection[str]) -> ModelName:
-    given = value if isinstance(value, dict) else {"model": value}
-    name = given.get("model")
-    place = (*at, "model") if "model" in given and isinstance(value, dict) else at
+def _model(tree: Tree, at: tuple[str, ...], role: str, value: Plain, known: tuple[str, ...]) -> ModelName:
+    given = dict(value) if isinstance(value, dict) else {"model": value}
+    path = (*at, "model") if isinstance(value, dict) and "model" in value else at
+    name = given.pop("model", None)
     if not isinstance(name, str):
         said = "must be the name of a model, or have one as 'model'"
-        raise YamlError(f"{tree.where(*place)}: {role} {said}, not {redacted(shown(name))}")
+        raise YamlError(f"{tree.where(*path)}: {role} {said}, not {redacted(shown(name))}")
     if problem := problem_with_name(role, name):
-        raise YamlError(f"{tree.where(*place)}: {problem}")
-    chosen: dict[str, Any] = {}
+        raise YamlError(f"{tree.where(*path)}: {problem}")
     for option, setting in given.items():
-        if option == "model":
-            continue
-        if option not in options:
-            problem = unknown_key_message(option, ("model", *options))
+        if option not in known:
+            problem = unknown_key_message(option, ("model", *known))
         else:
-            problem = problem_with_option(role, name, option) or problem_with(option, setting)
+            problem = problem_with_option(role, name, option, setting)
         if problem:
             raise YamlError(f"{tree.where(*at, option)}: {problem}")
-        chosen[option] = setting
-    return ModelName(name, **chosen)
+    return ModelName(name, **given)

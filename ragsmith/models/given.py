@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ragsmith.errors import UsageError
-from ragsmith.models.kinds import GIVEN, ROLES, SPOKEN
 from ragsmith.models.names import ModelName
+from ragsmith.models.registry import GIVEN, ROLES, SPOKEN
 from ragsmith.text.suggest import did_you_mean
 
 _PERFORMS: Mapping[str, tuple[tuple[str, ...], ...]] = {
@@ -69,7 +69,7 @@ def _wrapped(model: Any) -> Any:
 
 
 def _refuse_unfit(role: str, model: Any) -> None:
-    ways = _PERFORMS.get(role, _PERFORMS["language_model"])
+    ways = _PERFORMS[ROLES[role]]
     if not any(all(callable(getattr(model, name, None)) for name in names) for names in ways):
         wanted = " or ".join(" and ".join(f"{name}()" for name in names) for names in ways)
         raise UsageError(

@@ -2,55 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from ragsmith.errors import ModelUnavailable
-from ragsmith.models.embedded.extractive import ExtractiveModel
-from ragsmith.models.embedded.late_interaction import LateInteractionScorer
-from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.given import refuse_absent
-from ragsmith.models.kinds import COHERE, EXTRACTIVE, GIVEN, LATE_INTERACTION, LOCAL, NONE, OPENAI, WORDLLAMA
 from ragsmith.models.local.weights import installed_version
-from ragsmith.models.names import ModelName, ModelNames
+from ragsmith.models.names import WORDLLAMA, ModelName, ModelNames
+from ragsmith.models.registry import GIVEN, ROLES, providers
+from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.servers import Servers, server_of
 from ragsmith.models.vector_address import QDRANT
 
 if TYPE_CHECKING:
-    from ragsmith.models.calls import ChatModel
-    from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
     from ragsmith.models.roles import Models
 
 __all__ = ["Loader", "ModelName", "ModelNames", "load_models"]
-
-_SERVED_OPTIONS: Mapping[str, str] = {
-    "dimensions": "dimensions",
-    "query_prefix": "query_prefix",
-    "document_prefix": "document_prefix",
-    "batch_size": "batch_texts",
-    "context_window": "context_window",
-}
-_LOCAL_OPTIONS: Mapping[str, str] = {
-    "query_prefix": "query_prefix",
-    "document_prefix": "document_prefix",
-    "device": "device",
-    "dtype": "dtype",
-    "batch_size": "batch_size",
-    "revision": "revision",
-    "context_window": "max_length",
-}
-"""Option to what the client of a model calls it."""
-
-
-class NoReranker:
-    """Stands where a reranker would; `requirements` sees to it that nothing asks it."""
-
-    id = NONE
-
-    def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
-        """Raise: there is none."""
-        raise ModelUnavailable("this run has no reranker: name one with --reranker")
 
 
 def load_models(names: ModelNames, texts: Sequence[str], given: Mapping[str, Any] | None = None) -> Models:
@@ -71,11 +37,11 @@ def load_models(names: ModelNames, texts: Sequence[str], given: Mapping[str, Any
         installed_version("qdrant-client", QDRANT)
     loader = Loader({role: names.of(role) for role in names.named}, texts, given)
     return Models(
-        language_model=loader.language_model("language_model"),
-        embedder=loader.embedder("embedder"),
-        cross_encoder=loader.cross_encoder("cross_encoder"),
-        judge=loader.language_model("judge" if names.judge else "language_model"),
-        controller=loader.language_model("controller") if names.controller else None,
+        language_model=loader.model("language_model"),
+        embedder=loader.model("embedder"),
+        cross_encoder=loader.model("cross_encoder"),
+        judge=loader.model("judge" if names.judge else "language_model"),
+        controller=loader.model("controller") if names.controller else None,
         vectors_at=names.vectors_at,
     )
 
@@ -95,87 +61,40 @@ class Loader:
         refuse_absent(chosen, self._given)
         self._chosen = chosen
         self._texts = texts
-        self._chats: dict[ModelName, ChatModel] = {}
+        self._made: dict[tuple[str, ModelName], Any] = {}
         self.servers = Servers(chosen, **limits)
 
-    def language_model(self, role: str) -> LanguageModel | ChatModel:
-        """The model of ``role`` that performs tasks, or completes prompts."""
+    def model(self, role: str) -> Any:
+        """The model of ``role``, with the protocol of the role.
+
+        Raises:
+            UsageError: its address or its key is missing.
+            MissingExtra: the package that it needs is not installed.
+        """
         chosen = self._chosen[role]
-        if chosen.kind == GIVEN:
-            return cast("LanguageModel | ChatModel", self._given[role])
-        if chosen.kind == EXTRACTIVE:
-            return self._extractive
-        from ragsmith.models.served.openai_chat import OpenAIChat  # noqa: PLC0415
+        return self._given[role] if chosen.kind == GIVEN else self._model(role, chosen)
 
-        if chosen not in self._chats:
-            self._chats[chosen] = OpenAIChat(chosen.model, **self._openai(role))
-        return self._chats[chosen]
+    def _model(self, role: str, chosen: ModelName) -> Any:
+        known = ROLES[role], chosen
+        if known not in self._made:
+            declared = providers(role)[chosen.kind]
+            if declared.extra:
+                installed_version(declared.extra, declared.extra)
+            handed_over: dict[str, Callable[[], Any]] = {
+                "model": lambda: chosen.model,
+                "kind": lambda: chosen.kind,
+                "endpoint": lambda: self._endpoint(role, chosen),
+                "texts": lambda: self._texts,
+                "word_vectors": lambda: self._model("embedder", ModelName(WORDLLAMA)),
+            }
+            options = {option: value for option, value in chosen.given if option in declared.own_options}
+            self._made[known] = declared.factory(
+                **{name: handed_over[name]() for name in declared.handed_over}, **options
+            )
+        return self._made[known]
 
-    def embedder(self, role: str) -> Embedder:
-        """The model that embeds."""
-        chosen = self._chosen[role]
-        if chosen.kind == GIVEN:
-            return cast("Embedder", self._given[role])
-        if chosen.kind == WORDLLAMA:
-            return self._word_vectors
-        if chosen.kind == OPENAI:
-            from ragsmith.models.served.openai_embeddings import OpenAIEmbeddings  # noqa: PLC0415
-
-            return OpenAIEmbeddings(chosen.model, **self._openai(role))
-        if chosen.kind == COHERE:
-            from ragsmith.models.served.cohere import CohereEmbedder  # noqa: PLC0415
-
-            return CohereEmbedder(chosen.model, **self._served(role))
-        from ragsmith.models.local.sentence_transformers import SentenceTransformersEmbedder  # noqa: PLC0415
-
-        return SentenceTransformersEmbedder(chosen.model, **self._local(chosen))
-
-    def cross_encoder(self, role: str) -> CrossEncoder:
-        """The model that scores texts against a query."""
-        chosen = self._chosen[role]
-        if chosen.kind == GIVEN:
-            return cast("CrossEncoder", self._given[role])
-        if chosen.kind == LATE_INTERACTION:
-            return LateInteractionScorer(self._word_vectors, self._texts)
-        if chosen.kind == NONE:
-            return NoReranker()
-        if chosen.kind == LOCAL:
-            from ragsmith.models.local.sentence_transformers import SentenceTransformersCrossEncoder  # noqa: PLC0415
-
-            return SentenceTransformersCrossEncoder(chosen.model, **self._local(chosen))
-        if chosen.kind == COHERE:
-            from ragsmith.models.served.cohere import CohereReranker  # noqa: PLC0415
-
-            return CohereReranker(chosen.model, **self._served(role))
-        from ragsmith.models.served.rerank_endpoint import RerankEndpoint  # noqa: PLC0415
-
-        return RerankEndpoint(chosen.model, kind=chosen.kind, **self._served(role))
-
-    @cached_property
-    def _word_vectors(self) -> WordLlamaEmbedder:
-        return WordLlamaEmbedder()
-
-    @cached_property
-    def _extractive(self) -> ExtractiveModel:
-        return ExtractiveModel(self._texts, self._word_vectors)
-
-    def _served(self, role: str) -> dict[str, Any]:
-        """How the client of a served model is made."""
-        chosen = self._chosen[role]
+    def _endpoint(self, role: str, chosen: ModelName) -> JsonEndpoint:
         server = server_of(chosen, role)
-        given = {_SERVED_OPTIONS[o]: value for o, value in chosen.options.items() if o in _SERVED_OPTIONS}
-        return given | {"base_url": server.base_url, "key": server.key, "provider": self.servers.provider(server)}
-
-    def _openai(self, role: str) -> dict[str, Any]:
-        """How the client of an OpenAI-compatible server is made, which looks its key up by itself."""
-        made = self._served(role)
-        del made["key"]
-        variable = self._chosen[role].api_key_env
-        return made | ({"api_key_env": variable} if variable else {})
-
-    def _local(self, chosen: ModelName) -> dict[str, Any]:
-        """How a model in this process is made. Raises MissingExtra: its library is not installed."""
-        from ragsmith.models.local.sentence_transformers import EXTRA, PACKAGE  # noqa: PLC0415
-
-        installed_version(PACKAGE, EXTRA)
-        return {_LOCAL_OPTIONS[o]: value for o, value in chosen.options.items() if o in _LOCAL_OPTIONS}
+        return JsonEndpoint(
+            server.base_url, key=server.key, headers=dict(server.headers), provider=self.servers.provider(server)
+        )

@@ -8,65 +8,60 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ragsmith.errors import UsageError
-from ragsmith.models.kinds import (
-    EXTRACTIVE,
-    GIVEN,
-    LATE_INTERACTION,
-    LOCAL,
-    OPENAI,
-    RERANK,
+from ragsmith.models.options import OF_EMBEDDERS, OF_SERVED
+from ragsmith.models.registry import (
     ROLES,
-    SERVED,
-    WORDLLAMA,
+    ModelProvider,
+    option_named,
     problem_with_name,
     problem_with_option,
+    providers,
 )
-from ragsmith.models.options import problem_with
 from ragsmith.models.vector_address import AUTO
 
+EXTRACTIVE, WORDLLAMA, LATE_INTERACTION = "extractive", "wordllama", "late_interaction"
+"""The embedded models, which are used where no other is named."""
+NONE = "none"
+"""The name of a model that a run does without."""
 QUESTIONS_IN_FLIGHT = 64
 """More than a provider is asked at once: some questions compute, or wait for what another asks."""
-SHAPING = ("dimensions", "query_prefix", "document_prefix", "dtype", "revision", "context_window")
-"""The options that determine results."""
 FOLLOWING = ("judge", "controller")
 """Roles that the language model plays where no other is named."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class ModelName:
-    """A model by name, and its options; None leaves one to the model.
+    """A model by name, and its options by keyword; None leaves one to the model.
 
-    ``deadline`` is in seconds, for one attempt; ``context_window`` in tokens; ``api_key_env`` names an environment
-    variable, and no key is ever here. ``vector_store`` is where an embedder's vectors lie (`open_vectors`).
+    Which options a model has, its provider says (``ragsmith models list``). Every served one has ``base_url``,
+    ``api_key_env`` (the name of an environment variable: no key is ever here), ``in_flight``, ``attempts`` and
+    ``deadline`` (seconds, for one attempt); every embedder ``vector_store``, where its vectors lie (`open_vectors`).
 
     Raises:
         UsageError: an option has a value that it cannot have.
     """
 
     name: str
-    base_url: str | None = None
-    api_key_env: str | None = None
-    in_flight: int | None = None
-    attempts: int | None = None
-    deadline: float | None = None
-    dimensions: int | None = None
-    query_prefix: str | None = None
-    document_prefix: str | None = None
-    device: str | None = None
-    dtype: str | None = None
-    batch_size: int | None = None
-    revision: str | None = None
-    context_window: int | None = None
-    vector_store: str | None = None
+    given: tuple[tuple[str, Any], ...]
 
-    def __post_init__(self) -> None:
-        for option, value in self.options.items():
-            if problem := problem_with(option, value):
+    def __init__(self, name: str, **options: Any) -> None:
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "given", tuple(sorted((o, v) for o, v in options.items() if v is not None)))
+        for option, value in self.given:
+            known = option_named(option, self.kind)
+            if known is not None and (problem := known.problem(option, value)):
                 raise UsageError(problem)
+
+    def __repr__(self) -> str:
+        return f"ModelName({', '.join([repr(self.name), *(f'{option}={value!r}' for option, value in self.given)])})"
+
+    def changed(self, **options: Any) -> ModelName:
+        """The same model with other options; None takes one away."""
+        return ModelName(self.name, **self.options | options)
 
     @property
     def kind(self) -> str:
@@ -79,27 +74,19 @@ class ModelName:
         return self.name.partition(":")[2]
 
     @property
-    def served(self) -> bool:
-        """Whether it is asked over a network."""
-        return self.kind in SERVED
-
-    @property
     def options(self) -> dict[str, Any]:
         """The options that are given."""
-        values = {option: getattr(self, option) for option in OPTIONS}
-        return {option: value for option, value in values.items() if value is not None}
+        return dict(self.given)
 
     @property
     def shaping(self) -> dict[str, Any]:
         """The options that are given and determine results."""
-        return {option: value for option, value in self.options.items() if option in SHAPING}
+        known = {option: option_named(option, self.kind) for option, _ in self.given}
+        return {option: value for option, value in self.given if (its := known[option]) is None or its.shapes}
 
     def plain(self) -> str | dict[str, Any]:
         """What a record or an exported file says: the name, with the options that determine results."""
         return {"model": self.name, **self.shaping} if self.shaping else self.name
-
-
-OPTIONS = tuple(field.name for field in fields(ModelName) if field.name != "name")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +112,8 @@ class ModelNames:
             chosen = getattr(self, role)
             if isinstance(chosen, ModelName) and not chosen.options:
                 object.__setattr__(self, role, chosen.name)
-        for option in ("base_url", "vector_store"):
-            value = getattr(self, option)
-            if value is not None and (problem := problem_with(option, value)):
+        for option, value in (("base_url", self.base_url), ("vector_store", self.vector_store)):
+            if value is not None and (problem := {**OF_SERVED, **OF_EMBEDDERS}[option].problem(option, value)):
                 raise UsageError(problem)
 
     def of(self, role: str) -> ModelName:
@@ -136,14 +122,20 @@ class ModelNames:
         if chosen is None and role in FOLLOWING:
             chosen = self.language_model
         found = chosen if isinstance(chosen, ModelName) else ModelName(chosen)
-        if self.base_url is not None and found.base_url is None and found.kind in (OPENAI, RERANK):
-            found = replace(found, base_url=self.base_url)
+        if self.base_url is not None and "base_url" not in found.options:
+            declared = providers(role).get(found.kind)
+            if declared is not None and declared.service.self_hosted:
+                found = found.changed(base_url=self.base_url)
         return found
+
+    def _declared(self, role: str) -> ModelProvider | None:
+        """Who makes the model of a role; nobody knows of an object that was handed over."""
+        return providers(role).get(self.of(role).kind)
 
     @property
     def vectors_at(self) -> str:
         """Where the vectors of the embedder lie; see `open_vectors`."""
-        return self.vector_store or self.of("embedder").vector_store or AUTO
+        return self.vector_store or self.of("embedder").options.get("vector_store") or AUTO
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -153,12 +145,13 @@ class ModelNames:
     @property
     def embedded(self) -> bool:
         """Whether every model runs in this process; of objects that were handed over nobody knows."""
-        return not any(self.of(role).served or self.of(role).kind == GIVEN for role in self.named)
+        declared = [self._declared(role) for role in self.named]
+        return not any(its is None or its.served for its in declared)
 
     @property
     def heavy(self) -> bool:
         """Whether a model takes memory and cores of its own, so that one process with threads suits it."""
-        return any(self.of(role).kind == LOCAL for role in self.named)
+        return any(its.heavy for its in map(self._declared, self.named) if its is not None)
 
     @property
     def waits(self) -> bool:
@@ -178,7 +171,7 @@ class ModelNames:
         for role in self.named:
             chosen = self.of(role)
             problem = problem_with_name(role, chosen.name)
-            problems = (problem_with_option(role, chosen.name, option) for option in chosen.options)
+            problems = (problem_with_option(role, chosen.name, option, value) for option, value in chosen.given)
             if problem := problem or next(filter(None, problems), None):
                 raise UsageError(problem)
 
@@ -188,7 +181,7 @@ class ModelNames:
         base_url: str | None = None,
         vector_store: str | None = None,
     ) -> ModelNames:
-        """These with ``models`` in their roles, ``base_url`` for every ``openai:`` model, and ``vector_store``.
+        """These with ``models`` in their roles, ``base_url`` for every OpenAI-compatible one, and ``vector_store``.
 
         A model named again keeps the options it had where no other is given; another model takes none over.
         """
@@ -198,9 +191,11 @@ class ModelNames:
         changed = replace(self, **over)
         if base_url is None:
             return changed
-        own = {role: getattr(changed, role) for role in ROLES}
-        openai = [(role, m) for role, m in own.items() if isinstance(m, ModelName) and m.kind == OPENAI]
-        moved: dict[str, Any] = {role: replace(model, base_url=None) for role, model in openai}
+        moved: dict[str, Any] = {}
+        for role in changed.named:
+            declared, own = changed._declared(role), getattr(changed, role)
+            if declared is not None and declared.service.openai_compatible and isinstance(own, ModelName):
+                moved[role] = own.changed(base_url=None)
         return replace(changed, base_url=base_url, **moved)
 
     def plain(self) -> dict[str, str | dict[str, Any]]:
@@ -217,11 +212,11 @@ class ModelNames:
 def _read(plain: str | Mapping[str, Any]) -> str | ModelName:
     if isinstance(plain, str):
         return plain
-    return ModelName(plain["model"], **{option: plain[option] for option in OPTIONS if option in plain})
+    return ModelName(plain["model"], **{option: value for option, value in plain.items() if option != "model"})
 
 
 def _over(old: str | ModelName | None, new: str | ModelName) -> str | ModelName:
     before, after = (ModelName(m) if isinstance(m, str) else m for m in (old, new))
     if before is None or after is None or before.name != after.name:
         return new
-    return replace(before, **after.options)
+    return before.changed(**after.options)

@@ -1,53 +1,76 @@
-"""The options of a model: what each may be, and no secret among them."""
+"""The options of a model: their types, what each may be, and no secret among them.
+
+A provider states an option as a keyword-only argument with one of the types below or with a plain one: ``str``,
+``int``, ``float``, ``bool`` or a ``Literal``, numbers with a `Range` beside them.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import urlsplit
 
 from ragsmith.models.vector_address import AUTO, EXACT, QDRANT, is_url
 from ragsmith.text.files import shown
 from ragsmith.text.redaction import redacted
 from ragsmith.text.suggest import did_you_mean
+from ragsmith.types import Range
 
-DTYPES = ("float32", "float16", "bfloat16")
-LEAST: Mapping[str, int] = {
-    "in_flight": 1,
-    "attempts": 1,
-    "dimensions": 1,
-    "batch_size": 1,
-    "context_window": 16,
-}
-"""The smallest value of an option that counts."""
+NOT_SHAPING = "does not shape results"
+"""Stands beside the type of an option that says only where or how a model is asked: it is in no id and no record."""
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _LIKE_A_KEY = re.compile(r"[A-Z0-9]{16,}")
+_KINDS: Mapping[type, str] = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
-def problem_with(option: str, value: object) -> str | None:
-    """Why ``value`` cannot be that of ``option``, in a sentence that quotes no secret; None if it can."""
-    if option in ("base_url", "vector_store"):
-        return _problem_with_url(value) if option == "base_url" else _problem_with_store(value)
-    if option == "api_key_env":
-        return None if isinstance(value, str) and _is_variable(value) else NO_VARIABLE
-    if option in LEAST or option == "deadline":
-        return _problem_with_number(option, value)
-    if not isinstance(value, str):
-        return f"{option} must be text, not {shown(value)}"
-    if option == "dtype" and value not in DTYPES:
-        return f"unknown dtype {shown(value)}; {did_you_mean(value, DTYPES)}"
-    return None
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What an option may be, and whether it ``shapes`` results."""
+
+    kind: type = str
+    within: Range | None = None
+    known: tuple[str, ...] = ()
+    check: Callable[[Any], str | None] | None = None
+    shapes: bool = True
+
+    def problem(self, name: str, value: object) -> str | None:
+        """Why ``value`` cannot be that of the option ``name``, in a sentence that quotes no secret; None if it can."""
+        if self.check is not None:
+            return self.check(value)
+        kinds = (int, float) if self.kind is float else self.kind
+        fits = isinstance(value, kinds) and isinstance(value, bool) == (self.kind is bool)
+        if not fits or (self.within is not None and value not in self.within):  # type: ignore[operator]
+            within = "" if self.within is None else f" {self.within}"
+            return f"{name} must be {_KINDS[self.kind]}{within}, not {redacted(shown(value))}"
+        if self.known and value not in self.known:
+            return f"unknown {name} {shown(value)}; {did_you_mean(str(value), self.known)}"
+        return None
 
 
-def _problem_with_number(option: str, value: object) -> str | None:
+def option_of(hint: Any) -> Option:
+    """What the type of an argument says about the option; None in it leaves the option to the model.
+
+    Raises:
+        TypeError: it is not a type that an option can have.
+    """
+    [hint] = [part for part in get_args(hint) if part is not type(None)] if type(None) in get_args(hint) else [hint]
+    kind, *beside = get_args(hint) if get_origin(hint) is Annotated else [hint]
+    known = get_args(kind) if get_origin(kind) is Literal else ()
+    if (kind := str if known else kind) not in _KINDS:
+        raise TypeError(f"an option cannot be of type {kind}: use {', '.join(k.__name__ for k in _KINDS)}, or Literal")
+    within = next((part for part in beside if isinstance(part, Range)), None)
+    check: Any = next(filter(callable, beside), None)
+    return Option(kind, within, known, check, NOT_SHAPING not in beside)
+
+
+def _problem_with_deadline(value: object) -> str | None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if option == "deadline":
-        fits = number and 0 < value < math.inf  # type: ignore[operator]
-        return None if fits else f"deadline must be seconds above 0, not {shown(value)}"
-    fits = number and isinstance(value, int) and value >= LEAST[option]
-    return None if fits else f"{option} must be a whole number from {LEAST[option]} on, not {shown(value)}"
+    fits = number and 0 < value < math.inf  # type: ignore[operator]
+    return None if fits else f"deadline must be seconds above 0, not {shown(value)}"
 
 
 NO_VARIABLE = (
@@ -56,18 +79,19 @@ NO_VARIABLE = (
 )
 
 
-def _is_variable(text: str) -> bool:
-    """Whether ``text`` is the name of a variable, and could not well be a key."""
-    return bool(_VARIABLE.fullmatch(text)) and not _LIKE_A_KEY.search(text)
+def _problem_with_variable(value: object) -> str | None:
+    """A key that is given in the place of a variable's name is refused without being repeated."""
+    fits = isinstance(value, str) and _VARIABLE.fullmatch(value) and not _LIKE_A_KEY.search(value)
+    return None if fits else NO_VARIABLE
 
 
 def _problem_with_store(value: object) -> str | None:
-    kind, _, where = value.partition(":") if isinstance(value, str) else ("", "", "")
-    if value in (AUTO, EXACT) or (kind == QDRANT and where and not is_url(where)):
+    kind, _, path = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if value in (AUTO, EXACT) or (kind == QDRANT and path and not is_url(path)):
         return None
-    if kind != QDRANT or not where:
+    if kind != QDRANT or not path:
         return f"unknown vector store {redacted(shown(value))}: give auto, exact, or qdrant: and a URL or folder"
-    if _problem_with_url(where):
+    if _problem_with_url(path):
         return (
             "the URL of the Qdrant server is not a valid one: give one such as http://localhost:6333, with no user, "
             "password or query, and export its key as QDRANT_API_KEY"
@@ -90,3 +114,26 @@ def _problem_with_url(value: object) -> str | None:
             "the base URL must hold no user, password or query: export the key, and name its variable with api_key_env"
         )
     return None
+
+
+BatchSize = Annotated[int, Range(1), NOT_SHAPING]
+"""Texts in a request, or in a pass through a network."""
+ContextWindow = Annotated[int, Range(16)]
+"""Tokens that a model reads; longer texts are cut."""
+Dimensions = Annotated[int, Range(1)]
+"""Numbers in a vector."""
+Device = Annotated[str, NOT_SHAPING]
+"""Where a network computes, such as ``cpu`` or ``cuda``."""
+Dtype = Literal["float32", "float16", "bfloat16"]
+"""The format of a network's numbers."""
+
+OF_SERVED: Mapping[str, Option] = {
+    "base_url": option_of(Annotated[str, _problem_with_url, NOT_SHAPING]),
+    "api_key_env": option_of(Annotated[str, _problem_with_variable, NOT_SHAPING]),
+    "in_flight": option_of(Annotated[int, Range(1), NOT_SHAPING]),
+    "attempts": option_of(Annotated[int, Range(1), NOT_SHAPING]),
+    "deadline": option_of(Annotated[float, _problem_with_deadline, NOT_SHAPING]),
+}
+"""What every model has that is asked at an endpoint: the last three are limits of its server (`Policy`)."""
+OF_EMBEDDERS: Mapping[str, Option] = {"vector_store": option_of(Annotated[str, _problem_with_store, NOT_SHAPING])}
+"""What every embedder has: where its vectors lie."""

@@ -10,7 +10,7 @@ from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import SpaceError
 from ragsmith.evaluation.scoring import GENERATION_METRICS, RETRIEVAL_METRICS, Weights
 from ragsmith.models.file import models_in
-from ragsmith.models.names import SHAPING, ModelNames
+from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.text.strict_yaml import Tree, YamlError, read_yaml, unknown_key_message
 from ragsmith.types import Dataset
@@ -54,7 +54,7 @@ class ExportedFile:
         """The models by name, with what determines results; where a server is, the file does not say."""
         given = {key: value for key, value in self._section("models").items() if key != "ids"}
         try:
-            return ModelNames().overridden(models_in(self._tree, given, "models", options=SHAPING))
+            return ModelNames().overridden(models_in(self._tree, given, "models", shaping=True))
         except YamlError as error:
             raise SpaceError(str(error)) from error
 

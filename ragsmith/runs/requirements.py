@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ragsmith.errors import UsageError
-from ragsmith.models.kinds import LATE_INTERACTION, NONE
-from ragsmith.models.names import ModelNames
+from ragsmith.models.names import LATE_INTERACTION, NONE, ModelNames
 from ragsmith.pipelines.genes import Gene
 
 HOW_TO_GET: dict[str, str] = {

@@ -11,8 +11,8 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from ragsmith.errors import UsageError
-from ragsmith.models.names import OPTIONS, SHAPING, ModelName, ModelNames
-from ragsmith.models.options import problem_with
+from ragsmith.models.names import ModelName, ModelNames
+from ragsmith.models.registry import option_named, option_names
 
 GOOD = [
     ("language_model", "extractive"),
@@ -119,12 +119,14 @@ def test_a_key_in_the_place_of_a_name_is_not_repeated() -> None:
     ],
 )
 def test_a_wrong_value_is_refused_and_no_secret_repeated(option: str, value: object, said: str) -> None:
-    problem = problem_with(option, value)
+    known = option_named(option, "")
+    assert known is not None
+    problem = known.problem(option, value)
     assert problem is not None
     assert said in problem
     assert "hush" not in problem.lower()
     with pytest.raises(UsageError):
-        ModelName("x", **{option: value})  # type: ignore[arg-type]
+        ModelName("x", **{option: value})
 
 
 @pytest.mark.parametrize(
@@ -147,7 +149,10 @@ def test_a_wrong_value_is_refused_and_no_secret_repeated(option: str, value: obj
     ],
 )
 def test_a_right_value_is_taken(option: str, value: object) -> None:
-    assert problem_with(option, value) is None
+    known = option_named(option, "")
+    assert known is not None
+    assert known.problem(option, value) is None
+    assert ModelName("x", **{option: value}).options == {option: value}
 
 
 @pytest.mark.parametrize(
@@ -188,7 +193,7 @@ def test_a_base_url_is_for_servers_of_ones_own_that_have_none() -> None:
     names = ModelNames(
         "openai:a", "cohere:b", ModelName("rerank:c", base_url=there), ModelName("openai:d", base_url=there), here
     )
-    found = {role: names.of(role).base_url for role in names.named}
+    found = {role: names.of(role).options.get("base_url") for role in names.named}
     assert found == {"language_model": here, "embedder": None, "cross_encoder": there, "judge": there}
 
 
@@ -209,8 +214,8 @@ def test_a_base_url_that_overrides_is_for_every_openai_model() -> None:
     there, here = "http://there/v1", "http://here/v1"
     judge = ModelName("openai:d", base_url=there, in_flight=3)
     names = ModelNames(cross_encoder=ModelName("rerank:c", base_url=there), judge=judge).overridden({}, here)
-    assert (names.of("judge").base_url, names.of("judge").in_flight) == (here, 3)
-    assert names.of("cross_encoder").base_url == there
+    assert names.of("judge").options == {"base_url": here, "in_flight": 3}
+    assert names.of("cross_encoder").options["base_url"] == there
 
 
 def test_a_model_named_again_keeps_its_options_and_another_takes_none_over() -> None:
@@ -278,17 +283,17 @@ VALUES = {
 @examples(max_examples=50)
 @given(st.fixed_dictionaries({}, optional=VALUES))
 def test_a_record_is_read_as_it_was_written_and_a_name_travels(options: dict[str, object]) -> None:
-    names = ModelNames(embedder=ModelName("openai:e", **options))  # type: ignore[arg-type]
-    shaping = {option: value for option, value in options.items() if option in SHAPING}
+    names = ModelNames(embedder=ModelName("openai:e", **options))
+    shaping = {option: value for option, value in options.items() if option in option_names(shaping=True)}
     kept = ModelNames.recorded(names.plain())
-    assert kept == ModelNames(embedder=ModelName("openai:e", **shaping))  # type: ignore[arg-type]
+    assert kept == ModelNames(embedder=ModelName("openai:e", **shaping))
     assert kept.plain() == names.plain()
     assert pickle.loads(pickle.dumps(names)) == names
     assert hash(names) == hash(pickle.loads(pickle.dumps(names)))
 
 
 def test_every_option_that_shapes_results_is_one() -> None:
-    assert set(SHAPING) < set(OPTIONS)
+    assert set(option_names(shaping=True)) < set(option_names())
 
 
 def test_a_name_without_options_is_the_same_however_it_is_written() -> None:

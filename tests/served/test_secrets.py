@@ -30,6 +30,7 @@ from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError, StoreEr
 from ragsmith.integrations.optuna import mirror_all
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.served.cohere import CohereEmbedder, CohereReranker
+from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.openai_chat import OpenAIChat
 from ragsmith.models.served.openai_embeddings import OpenAIEmbeddings
 from ragsmith.models.served.policy import Policy
@@ -286,15 +287,19 @@ def test_a_key_in_an_address_is_refused_and_not_said(
 def made(server: FaultServer, key: str, policy: Policy) -> list[tuple[Callable[[], Any], str]]:
     """Calls of every client, with the address that it has."""
     host = server.root.replace("://", f"://me:{IN_URL}@")
-    chat = OpenAIChat("m", base_url=f"{host}/v1?key={IN_URL}", policy=policy)
-    vectors = OpenAIEmbeddings("m", base_url=f"{host}/v1", policy=policy)
-    ranks = RerankEndpoint("m", base_url=f"{host}/v1", key=key, policy=policy)
+
+    def at(base_url: str) -> JsonEndpoint:
+        return JsonEndpoint(base_url, key=key, policy=policy)
+
+    chat = OpenAIChat("m", endpoint=at(f"{host}/v1?key={IN_URL}"))
+    vectors = OpenAIEmbeddings("m", endpoint=at(f"{host}/v1"))
+    ranks = RerankEndpoint("m", endpoint=at(f"{host}/v1"))
     return [
         (lambda: chat.complete("Say it.", max_tokens=4, sample=0), "openai:m"),
         (lambda: vectors.embed(["a text"]), "openai:m"),
         (lambda: ranks.score("query", ["a text"]), "rerank:m"),
-        (lambda: CohereReranker("m", key=key, base_url=host, policy=policy).score("query", ["a text"]), "cohere:m"),
-        (lambda: CohereEmbedder("m", key=key, base_url=host, policy=policy).embed(["a text"]), "cohere:m"),
+        (lambda: CohereReranker("m", endpoint=at(host)).score("query", ["a text"]), "cohere:m"),
+        (lambda: CohereEmbedder("m", endpoint=at(host)).embed(["a text"]), "cohere:m"),
     ]
 
 

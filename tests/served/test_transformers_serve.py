@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from ragsmith.errors import ModelError, ModelUnavailable
+from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.openai_chat import OpenAIChat
-from ragsmith.models.served.openai_endpoint import OpenAIEndpoint
 from ragsmith.models.served.policy import Policy
 
 pytestmark = pytest.mark.processes
@@ -41,17 +41,17 @@ class Counting:
     model: str
 
     def chat(self, model: str = "", *, path: str = "/v1", **policy: Any) -> OpenAIChat:
-        return OpenAIChat(model or self.model, base_url=self.url + path, policy=Policy(**policy))
+        return OpenAIChat(model or self.model, endpoint=JsonEndpoint(self.url + path, policy=Policy(**policy)))
 
     def finish_reason(self, prompt: str, most: int) -> str:
         """As the server says it: a completion does not hold it."""
-        endpoint = OpenAIEndpoint(f"{self.url}/v1", policy=Policy(attempts=1))
+        endpoint = JsonEndpoint(f"{self.url}/v1", policy=Policy(attempts=1))
         messages = [{"role": "user", "content": prompt}]
         body = {"model": self.model, "messages": messages, "temperature": 0, "max_tokens": most, "seed": 0}
         try:
-            [reply] = endpoint.send("chat.completions", [body], lambda _, reply, seconds: reply, what=self.model)
+            [reply] = endpoint.send("/chat/completions", [body], lambda _, reply, seconds: reply, what=self.model)
         finally:
-            endpoint.close()
+            endpoint.provider.close()
         return str(reply["choices"][0]["finish_reason"])
 
 

@@ -17,8 +17,8 @@ from fault_server import FaultServer, Request
 
 from ragsmith.digest import canonical
 from ragsmith.evaluation.testbed import Setup
-from ragsmith.models.kinds import LATE_INTERACTION, WORDLLAMA
-from ragsmith.models.loading import Loader, ModelName, ModelNames
+from ragsmith.models.loading import Loader
+from ragsmith.models.names import LATE_INTERACTION, WORDLLAMA, ModelName, ModelNames
 from ragsmith.models.roles import Models
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.record import RunRecord, RunSettings
@@ -111,10 +111,10 @@ class Served(Setup):
         texts = [chunk.text for chunk in self.corpus.chunks]
         loader = Loader({role: self.models.of(role) for role in self.models.named}, texts, **QUICK | self.policy)
         return Models(
-            language_model=loader.language_model("language_model"),
-            embedder=loader.embedder("embedder"),
-            cross_encoder=loader.cross_encoder("cross_encoder"),
-            judge=loader.language_model("judge" if self.models.judge else "language_model"),
+            language_model=loader.model("language_model"),
+            embedder=loader.model("embedder"),
+            cross_encoder=loader.model("cross_encoder"),
+            judge=loader.model("judge" if self.models.judge else "language_model"),
         )
 
 

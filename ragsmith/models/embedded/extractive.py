@@ -20,6 +20,7 @@ from ragsmith.models.embedded.lexicon import Lexicon
 from ragsmith.models.embedded.sentence_ranking import SentenceRanking
 from ragsmith.models.embedded.thesaurus import Thesaurus
 from ragsmith.models.protocols import Embedder
+from ragsmith.models.registry import provider
 from ragsmith.models.tasks import Input, Task
 from ragsmith.text import words as language
 
@@ -28,19 +29,20 @@ T = TypeVar("T")
 _REMEMBERED_TEXTS = 1 << 13
 
 
+@provider("language_model", "extractive")
 class ExtractiveModel:
-    """A `LanguageModel` over the chunks ``texts`` of a corpus, with word vectors from ``embedder``.
+    """A `LanguageModel` over the chunks ``texts`` of a corpus, with vectors of words from ``word_vectors``.
 
     Nothing is computed before it is needed; threads may share an instance.
     """
 
-    def __init__(self, texts: Sequence[str], embedder: Embedder) -> None:
+    def __init__(self, texts: Sequence[str], word_vectors: Embedder) -> None:
         self._texts = tuple(texts)
-        self._embedder = embedder
+        self._embedder = word_vectors
         self._lexicon = Lexicon(self._texts)
-        self._ranking = SentenceRanking(self._lexicon, embedder)
+        self._ranking = SentenceRanking(self._lexicon, word_vectors)
         self._feedback = Feedback(self._texts, self._lexicon)
-        self._thesaurus = Thesaurus(self._lexicon, embedder)
+        self._thesaurus = Thesaurus(self._lexicon, word_vectors)
         self._sentences = lru_cache(maxsize=_REMEMBERED_TEXTS)(_sentence_texts)
 
     @cached_property

@@ -17,6 +17,7 @@ from ragsmith.code import fingerprint
 from ragsmith.digest import digest
 from ragsmith.models.embedded.fixed_point import fixed_point
 from ragsmith.models.protocols import Vectors
+from ragsmith.models.registry import provider
 from ragsmith.text.words import STOP_WORDS
 
 Ids = NDArray[np.intp]
@@ -47,6 +48,7 @@ class TokenEmbedder(Protocol):
         ...
 
 
+@provider("cross_encoder", "late_interaction")
 class LateInteractionScorer:
     """Scores a text by the idf-weighted mean, over the query's tokens, of the best cosine with a token of the text.
 
@@ -55,8 +57,8 @@ class LateInteractionScorer:
     query's stop words while anything else is left. Weights are read on first use; threads may share an instance.
     """
 
-    def __init__(self, embedder: TokenEmbedder, texts: Sequence[str]) -> None:
-        self._embedder = embedder
+    def __init__(self, word_vectors: TokenEmbedder, texts: Sequence[str]) -> None:
+        self._embedder = word_vectors
         self._texts = tuple(texts)
         self._distinct = lru_cache(maxsize=_REMEMBERED_TEXTS)(self._distinct_tokens)
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ragsmith.code import fingerprint
 from ragsmith.errors import UsageError
 from ragsmith.models.protocols import Vectors
+from ragsmith.models.registry import provider
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
@@ -32,6 +33,7 @@ DIMENSIONS = 256
 _REMEMBERED_TEXTS = 256  # about 150 KB each for a chunk of 120 words
 
 
+@provider("embedder", "wordllama")
 class WordLlamaEmbedder:
     """Embeds a text as the mean of its tokens' static vectors, scaled to length 1 (as ``WordLlama.embed(norm=True)``).
 

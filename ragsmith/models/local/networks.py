@@ -16,14 +16,14 @@ _UNLIMITED = 10**9
 
 
 class Network:
-    """``model`` with a window of ``max_length`` tokens, by default its own, run in batches of ``rows``."""
+    """``model`` with a window of ``context_window`` tokens, by default its own, run in batches of ``rows``."""
 
-    def __init__(self, model: Any, *, max_length: int | None, rows: int | None) -> None:
+    def __init__(self, model: Any, *, context_window: int | None, rows: int | None) -> None:
         self.model = model
         self.truncated = 0
         self._counting = threading.Lock()
         self._shapes = FixedShapes(rows, on_cpu=model.device.type == "cpu")
-        self.window = _window(model, max_length)
+        self.window = _window(model, context_window)
         if self.window is not None:
             model.max_seq_length = self.window
             # one of our own: a tokenizer that now cuts and now does not cannot be shared by threads
@@ -70,11 +70,13 @@ def loading(name: str) -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-def _window(model: Any, max_length: int | None) -> int | None:
+def _window(model: Any, context_window: int | None) -> int | None:
     """How many tokens ``model`` is given: never more than it has positions for; None if it reads any number."""
     positions = getattr(getattr(model, "config", None), "max_position_embeddings", None)
-    if max_length is not None and positions is not None and max_length > positions:
-        raise UsageError(f"max_length is {max_length}, and the model reads {positions} tokens: give at most that")
+    if context_window is not None and positions is not None and context_window > positions:
+        raise UsageError(
+            f"context_window is {context_window}, and the model reads {positions} tokens: give at most that"
+        )
     own = getattr(model, "max_seq_length", None)
-    limits = [max_length] if max_length is not None else [own, positions]
+    limits = [context_window] if context_window is not None else [own, positions]
     return min((int(limit) for limit in limits if limit is not None and limit < _UNLIMITED), default=None)

@@ -20,28 +20,22 @@ from ragsmith.errors import ModelError, UsageError
 from ragsmith.models.local.fixed_shapes import Array
 from ragsmith.models.local.networks import Network, loading
 from ragsmith.models.local.weights import Weights, find_weights, installed_version
+from ragsmith.models.options import BatchSize, ContextWindow, Device, Dtype
 from ragsmith.models.protocols import Vectors
+from ragsmith.models.registry import provider
 
 PACKAGE = EXTRA = "sentence-transformers"
-DTYPES = ("float32", "float16", "bfloat16")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Options:
     """What both kinds of model are told about loading and running them."""
 
-    device: str | None
-    dtype: str | None
-    batch_size: int | None
-    max_length: int | None
+    device: Device | None
+    dtype: Dtype | None
+    batch_size: BatchSize | None
+    context_window: ContextWindow | None
     revision: str | None
-
-    def __post_init__(self) -> None:
-        if self.dtype not in (None, *DTYPES):
-            raise UsageError(f"unknown dtype {self.dtype!r}: known are {', '.join(DTYPES)}")
-        for name, value in (("batch_size", self.batch_size), ("max_length", self.max_length)):
-            if value is not None and value < 1:
-                raise UsageError(f"{name} is {value}: give at least 1")
 
 
 class _Client:
@@ -61,7 +55,7 @@ class _Client:
     def id(self) -> str:
         """Class, weights (a folder's digest, a repository's commit), all that shapes results, versions of code."""
         versions = [f"{package} {installed_version(package, EXTRA)}" for package in (PACKAGE, "transformers", "torch")]
-        shapers = {"dtype": self._options.dtype, "max_length": self._options.max_length, **self._prefixes}
+        shapers = {"dtype": self._options.dtype, "context_window": self._options.context_window, **self._prefixes}
         shaped_by = ", ".join(f"{name}={value!r}" for name, value in shapers.items())
         return f"{type(self).__name__}:{self._weights.id}:{shaped_by}:{', '.join(versions)}:{fingerprint(__name__)}"
 
@@ -99,7 +93,7 @@ class _Client:
         )
         if options.dtype is not None:
             model.to(getattr(torch, options.dtype))
-        return Network(model, max_length=options.max_length, rows=options.batch_size)
+        return Network(model, context_window=options.context_window, rows=options.batch_size)
 
     def __reduce__(self) -> tuple[Callable[[], _Client], tuple[()]]:  # a process reads the weights itself
         found: Weights | None = self.__dict__.get("_weights")
@@ -107,11 +101,12 @@ class _Client:
         return partial(type(self), self._model, **options, **self._prefixes), ()  # type: ignore[arg-type]
 
 
+@provider("embedder", PACKAGE, extra=EXTRA)
 class SentenceTransformersEmbedder(_Client):
     """Embeds texts with a bi-encoder; queries with `embed_queries`, since some models tell the two apart.
 
     ``query_prefix`` and ``document_prefix`` stand in front of every text; None takes the model's own prompts, if it has
-    any. ``dtype`` None is that of the weights. ``max_length`` is in tokens, by default the model's window; what is
+    any. ``dtype`` None is that of the weights. ``context_window`` is in tokens, by default the model's window; what is
     longer is cut at its end. ``batch_size`` is for accelerators (`FixedShapes`). A text of nothing but white space has
     the zero vector. Threads may share an instance.
 
@@ -125,15 +120,17 @@ class SentenceTransformersEmbedder(_Client):
         self,
         model: str,
         *,
-        device: str | None = None,
-        dtype: str | None = None,
-        batch_size: int | None = None,
+        device: Device | None = None,
+        dtype: Dtype | None = None,
+        batch_size: BatchSize | None = None,
         query_prefix: str | None = None,
         document_prefix: str | None = None,
-        max_length: int | None = None,
+        context_window: ContextWindow | None = None,
         revision: str | None = None,
     ) -> None:
-        options = _Options(device=device, dtype=dtype, batch_size=batch_size, max_length=max_length, revision=revision)
+        options = _Options(
+            device=device, dtype=dtype, batch_size=batch_size, context_window=context_window, revision=revision
+        )
         super().__init__(model, options, query_prefix=query_prefix, document_prefix=document_prefix)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -165,10 +162,11 @@ class SentenceTransformersEmbedder(_Client):
         return vectors
 
 
+@provider("cross_encoder", PACKAGE, extra=EXTRA)
 class SentenceTransformersCrossEncoder(_Client):
     """Scores texts against a query with a cross-encoder: the logit of its one output, to six decimals.
 
-    Of a pair longer than ``max_length`` tokens (by default the model's window) the longer side is cut at its end.
+    Of a pair longer than ``context_window`` tokens (by default the model's window) the longer side is cut at its end.
     Threads may share an instance.
 
     Raises, when used:
@@ -181,13 +179,15 @@ class SentenceTransformersCrossEncoder(_Client):
         self,
         model: str,
         *,
-        device: str | None = None,
-        dtype: str | None = None,
-        batch_size: int | None = None,
-        max_length: int | None = None,
+        device: Device | None = None,
+        dtype: Dtype | None = None,
+        batch_size: BatchSize | None = None,
+        context_window: ContextWindow | None = None,
         revision: str | None = None,
     ) -> None:
-        options = _Options(device=device, dtype=dtype, batch_size=batch_size, max_length=max_length, revision=revision)
+        options = _Options(
+            device=device, dtype=dtype, batch_size=batch_size, context_window=context_window, revision=revision
+        )
         super().__init__(model, options)
 
     def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:

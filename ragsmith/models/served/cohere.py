@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from ragsmith.models.options import BatchSize, ContextWindow, Dimensions
 from ragsmith.models.protocols import Vectors
-from ragsmith.models.served.json_endpoint import JsonEndpoint
+from ragsmith.models.registry import Service, model_id, provider
+from ragsmith.models.served.json_endpoint import EndpointModel, JsonEndpoint
 from ragsmith.models.served.openai_embeddings import read_vectors
-from ragsmith.models.served.policy import Policy, Transient
-from ragsmith.models.served.provider import Provider
+from ragsmith.models.served.policy import Transient
 from ragsmith.models.served.remote_ranking import Window, batches, read_scores
 
-BASE_URL = "https://api.cohere.com"
+COHERE = Service("https://api.cohere.com", keys=("CO_API_KEY", "COHERE_API_KEY"))
 EMBED_BATCH = 96
 """The most texts that the server takes in a request."""
 RERANK_BATCH = 100
@@ -30,43 +31,26 @@ EMBED_WINDOW = 128_000
 """Tokens; of models whose name has none of the marks above."""
 
 
-class _Client:
+class _Client(EndpointModel):
     """What embedder and reranker share."""
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        key: str,
-        base_url: str = BASE_URL,
-        window: int,
-        provider: Provider | None,
-        policy: Policy | None,
-    ) -> None:
-        self._model = model
+    def __init__(self, model: str, endpoint: JsonEndpoint, window: int) -> None:
+        super().__init__(model, endpoint)
         self._window = Window(window)
-        self._endpoint = JsonEndpoint(_root(base_url), key=key, provider=provider, policy=policy)
+        self._root = endpoint.base_url.removesuffix("/v2").removesuffix("/v1")  # both with and without it are given
 
     @property
     def id(self) -> str:
         """Provider, model and all that determines a result; never the URL or the key."""
-        return f"cohere:{self._model}@context_window={self._window.tokens}"
-
-    @property
-    def provider(self) -> Provider:
-        """What sends the requests."""
-        return self._endpoint.provider
+        return model_id("cohere", self._model, context_window=self._window.tokens)
 
     @property
     def truncated(self) -> int:
         """How many texts were cut at the end because they are longer than the window, by an estimate."""
         return self._window.cut
 
-    def close(self) -> None:
-        """Close the connections; a provider that was handed in is left open."""
-        self._endpoint.close()
 
-
+@provider("cross_encoder", "cohere", service=COHERE)
 class CohereReranker(_Client):
     """Scores texts against a query. Safe to use from many threads.
 
@@ -77,15 +61,12 @@ class CohereReranker(_Client):
         self,
         model: str,
         *,
-        key: str,
-        base_url: str = BASE_URL,
-        context_window: int = RERANK_WINDOW,
-        batch_texts: int = RERANK_BATCH,
-        provider: Provider | None = None,
-        policy: Policy | None = None,
+        endpoint: JsonEndpoint,
+        context_window: ContextWindow = RERANK_WINDOW,
+        batch_size: BatchSize = RERANK_BATCH,
     ) -> None:
-        super().__init__(model, key=key, base_url=base_url, window=context_window, provider=provider, policy=policy)
-        self._batch = batch_texts
+        super().__init__(model, endpoint, context_window)
+        self._batch_size = batch_size
 
     def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
         """Score each of ``texts`` against ``query``: relevance in [0, 1], to six decimals.
@@ -94,9 +75,9 @@ class CohereReranker(_Client):
             ModelError: a request was rejected, or no attempt gave a valid ranking.
             ModelUnavailable: the server refuses the key or the model, or is down.
         """
-        parts = batches(self._window.fit(texts), self._batch)
+        parts = batches(self._window.fit(texts), self._batch_size)
         found = self._endpoint.send(
-            "/v2/rerank", [self._request(query, part) for part in parts], _read_ranking, what=self.id
+            self._root + "/v2/rerank", [self._request(query, part) for part in parts], _read_ranking, what=self.id
         )
         return tuple(score for part in found for score in part)
 
@@ -105,6 +86,7 @@ class CohereReranker(_Client):
         return {**said, "top_n": len(texts), "max_tokens_per_doc": self._window.tokens}
 
 
+@provider("embedder", "cohere", service=COHERE)
 class CohereEmbedder(_Client):
     """Embeds texts as unit vectors. Safe to use from many threads; a blank text is not sent and has the zero vector.
 
@@ -116,24 +98,21 @@ class CohereEmbedder(_Client):
         self,
         model: str,
         *,
-        key: str,
-        base_url: str = BASE_URL,
-        dimensions: int | None = None,
-        context_window: int | None = None,
-        batch_texts: int = EMBED_BATCH,
-        provider: Provider | None = None,
-        policy: Policy | None = None,
+        endpoint: JsonEndpoint,
+        dimensions: Dimensions | None = None,
+        context_window: ContextWindow | None = None,
+        batch_size: BatchSize = EMBED_BATCH,
     ) -> None:
         window = context_window or next((tokens for mark, tokens in EMBED_WINDOWS if mark in model), EMBED_WINDOW)
-        super().__init__(model, key=key, base_url=base_url, window=window, provider=provider, policy=policy)
+        super().__init__(model, endpoint, window)
         self._dimensions = dimensions
-        self._batch = min(batch_texts, EMBED_BATCH)
+        self._batch_size = min(batch_size, EMBED_BATCH)
         self._length = dimensions
 
     @property
     def id(self) -> str:
         """Provider, model and all that determines a vector; never the URL or the key."""
-        return super().id + (f"@dimensions={self._dimensions}" if self._dimensions else "")
+        return model_id("cohere", self._model, context_window=self._window.tokens, dimensions=self._dimensions)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed documents: shape ``(len(texts), dimensions)``, rows of length 1, or 0 for a blank text.
@@ -159,15 +138,15 @@ class CohereEmbedder(_Client):
         return vectors
 
     def _asked(self, texts: Sequence[str], kind: str) -> list[Vectors]:
-        requests = [self._request(part, kind) for part in batches(self._window.fit(texts), self._batch)]
-        return self._endpoint.send("/v2/embed", requests, self._read, what=self.id)
+        requests = [self._request(part, kind) for part in batches(self._window.fit(texts), self._batch_size)]
+        return self._endpoint.send(self._root + "/v2/embed", requests, self._read, what=self.id)
 
     def _request(self, texts: Sequence[str], kind: str) -> dict[str, Any]:
         said = {"model": self._model, "texts": list(texts), "input_type": kind}
         request = {**said, "embedding_types": ["float"], "truncate": "NONE"}
         return request if self._dimensions is None else {**request, "output_dimension": self._dimensions}
 
-    def _read(self, request: dict[str, Any], reply: Any) -> Vectors:
+    def _read(self, request: dict[str, Any], reply: Any, _: float) -> Vectors:
         """Runs on the loop's thread alone, so that the first vectors settle the length for all."""
         found = reply.get("embeddings") if isinstance(reply, dict) else None
         rows = found.get("float") if isinstance(found, dict) else None
@@ -182,12 +161,6 @@ class CohereEmbedder(_Client):
         return vectors
 
 
-def _read_ranking(request: dict[str, Any], reply: Any) -> list[float]:
+def _read_ranking(request: dict[str, Any], reply: Any, _: float) -> list[float]:
     rows = reply.get("results") if isinstance(reply, dict) else None
     return read_scores(rows, "relevance_score", len(request["documents"]))
-
-
-def _root(base_url: str) -> str:
-    """The address before the version: both ``https://host`` and ``https://host/v2`` are given."""
-    base = base_url.rstrip("/")
-    return base.removesuffix("/v2").removesuffix("/v1")

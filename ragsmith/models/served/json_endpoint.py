@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -15,40 +16,54 @@ T = TypeVar("T")
 
 
 class JsonEndpoint:
-    """Posts to the paths below a base URL, with ``key``, if any, as bearer; a provider handed in is left open."""
+    """Posts to the paths below a base URL, with ``key``, if any, as bearer, through ``provider`` or one of its own."""
 
     def __init__(
-        self, base_url: str, *, key: str = "", provider: Provider | None = None, policy: Policy | None = None
+        self,
+        base_url: str,
+        *,
+        key: str = "",
+        headers: Mapping[str, str] | None = None,
+        provider: Provider | None = None,
+        policy: Policy | None = None,
     ) -> None:
         remember_secret(key)
-        self._base_url = base_url.rstrip("/")
-        self._headers = {"authorization": f"Bearer {key}"} if key else {}
-        self._own = provider is None
-        self.provider = provider or Provider(self._base_url, policy)
+        self.base_url = base_url.rstrip("/")
+        self._headers = {**(headers or {}), **({"authorization": f"Bearer {key}"} if key else {})}
+        self.provider = provider or Provider(self.base_url, policy)
 
     def send(
         self,
         path: str,
         bodies: Sequence[dict[str, Any]],
-        read: Callable[[dict[str, Any], Any], T],
+        read: Callable[[dict[str, Any], Any, float], T],
         *,
         what: str,
     ) -> list[T]:
-        """What ``read`` makes of each request and its reply; see `Provider.send_all`.
+        """What ``read`` makes of each request, its reply and the seconds it took; see `Provider.send_all`.
 
-        ``read`` raises `Transient` for a reply that cannot be used. ``path`` may be a whole URL.
+        ``read`` raises `Transient` or `Rejected` for a reply that cannot be used. ``path`` may be a whole URL.
         """
-        url = path if path.startswith(("http://", "https://")) else self._base_url + path
+        url = path if path.startswith(("http://", "https://")) else self.base_url + path
         return self.provider.send_all([partial(self._attempt, url, body, read) for body in bodies], what=what)
 
-    def close(self) -> None:
-        """Close the connections, if they are this endpoint's own."""
-        if self._own:
-            self.provider.close()
-
-    async def _attempt(self, url: str, body: dict[str, Any], read: Callable[[dict[str, Any], Any], T]) -> T:
+    async def _attempt(self, url: str, body: dict[str, Any], read: Callable[[dict[str, Any], Any, float], T]) -> T:
+        started = time.perf_counter()
         response = await self.provider.http.post(url, json=body, headers=self._headers)
-        return read(body, _parsed(response.content))
+        return read(body, _parsed(response.content), time.perf_counter() - started)
+
+
+class EndpointModel:
+    """What all models behind an endpoint share."""
+
+    def __init__(self, model: str, endpoint: JsonEndpoint) -> None:
+        self._model = model
+        self._endpoint = endpoint
+
+    @property
+    def provider(self) -> Provider:
+        """What sends the requests."""
+        return self._endpoint.provider
 
 
 def _parsed(body: bytes) -> Any:

@@ -1,8 +1,8 @@
 """A chat model behind an OpenAI-compatible endpoint: OpenAI, Ollama, vLLM, llama.cpp, LiteLLM.
 
-The key comes from ``OPENAI_API_KEY`` and is in no identifier, message or record. Replies that are empty, malformed, cut
-or without a finish reason are errors, not answers (measured: the client passes them through without a word); one that
-ended at the limit of tokens is taken as it is. Redirects are not followed: the prompt goes nowhere else.
+Replies that are empty, malformed, cut or without a finish reason are errors, not answers (the package ``openai`` passes
+them through without a word); one that ended at the limit of tokens is taken as it is. Redirects are not followed: the
+prompt goes nowhere else.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import Any
 
 from ragsmith.errors import ModelError
 from ragsmith.models.calls import Completion
-from ragsmith.models.served.openai_endpoint import KEY_VARIABLE, OpenAIEndpoint
-from ragsmith.models.served.policy import Policy, Rejected, Transient
-from ragsmith.models.served.provider import Provider
+from ragsmith.models.options import ContextWindow
+from ragsmith.models.registry import Service, model_id, provider
+from ragsmith.models.served.json_endpoint import EndpointModel, JsonEndpoint
+from ragsmith.models.served.policy import Rejected, Transient
 from ragsmith.models.usage import Usage
 from ragsmith.text.redaction import redacted, without_known
 
@@ -21,38 +22,29 @@ OLD_LIMIT, NEW_LIMIT = "max_tokens", "max_completion_tokens"
 """Every server knows the old name but OpenAI's, for models that reason; that one says so."""
 
 
-class OpenAIChat:
+OPENAI = Service(
+    "https://api.openai.com/v1",
+    keys=("OPENAI_API_KEY",),
+    url_variable="OPENAI_BASE_URL",
+    headers=(("openai-organization", "OPENAI_ORG_ID"), ("openai-project", "OPENAI_PROJECT_ID")),
+    self_hosted=True,
+    openai_compatible=True,
+)
+
+
+@provider("language_model", "openai", service=OPENAI)
+class OpenAIChat(EndpointModel):
     """Completes prompts at temperature 0; sample n is asked for with seed n. Safe to use from many threads."""
 
-    def __init__(
-        self,
-        model: str,
-        *,
-        base_url: str | None = None,
-        api_key_env: str = KEY_VARIABLE,
-        context_window: int | None = None,
-        provider: Provider | None = None,
-        policy: Policy | None = None,
-    ) -> None:
-        self._model = model
+    def __init__(self, model: str, *, endpoint: JsonEndpoint, context_window: ContextWindow | None = None) -> None:
+        super().__init__(model, endpoint)
         self.context_window = context_window
-        self._endpoint = OpenAIEndpoint(base_url, api_key_env=api_key_env, provider=provider, policy=policy)
         self._limit = OLD_LIMIT
 
     @property
     def id(self) -> str:
         """Provider, model and sampling; never the URL or the key."""
-        window = f"@context_window={self.context_window}" if self.context_window else ""
-        return f"openai:{self._model}@temperature=0{window}"
-
-    @property
-    def provider(self) -> Provider:
-        """What sends the requests."""
-        return self._endpoint.provider
-
-    def close(self) -> None:
-        """Close the connections; a provider that was handed in is left open."""
-        self._endpoint.close()
+        return model_id("openai", f"{self._model}@temperature=0", context_window=self.context_window)
 
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
         """See `ragsmith.gateway.gateway.ChatModel`.
@@ -78,21 +70,21 @@ class OpenAIChat:
             limit: max_tokens,
             "seed": sample,
         }
-        return self._endpoint.send("chat.completions", [request], _read, what=self.id)[0]
+        return self._endpoint.send("/chat/completions", [request], _read, what=self.id)[0]
 
 
-def _read(_: dict[str, Any], reply: dict[str, Any], seconds: float) -> Completion:
+def _read(_: dict[str, Any], reply: Any, seconds: float) -> Completion:
     return read_completion(reply, seconds)
 
 
-def read_completion(reply: dict[str, Any], seconds: float) -> Completion:
+def read_completion(reply: Any, seconds: float) -> Completion:
     """The text of a reply, without any key that the server repeats in it, and what it cost.
 
     Raises:
         Transient: there is none, or the reply does not say that it is whole.
         Rejected: a filter withholds it.
     """
-    choices = reply.get("choices")
+    choices = reply.get("choices") if isinstance(reply, dict) else None
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise Transient("the reply has no choices")
     finish = choices[0].get("finish_reason")

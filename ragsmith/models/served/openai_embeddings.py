@@ -1,6 +1,6 @@
 """An embedder behind an OpenAI-compatible endpoint: OpenAI, Ollama, vLLM, llama.cpp, text-embeddings-inference.
 
-Measured: the client passes on vectors of the wrong number, order or length, and such as hold NaN. Here they are errors.
+Vectors of the wrong number, order or length, and such as hold NaN, are errors (the package ``openai`` passes them on).
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.errors import UsageError
+from ragsmith.models.options import BatchSize, Dimensions
 from ragsmith.models.protocols import Vectors
-from ragsmith.models.served.openai_endpoint import KEY_VARIABLE, OpenAIEndpoint
-from ragsmith.models.served.policy import Policy, Transient
-from ragsmith.models.served.provider import Provider
+from ragsmith.models.registry import model_id, provider
+from ragsmith.models.served.json_endpoint import EndpointModel, JsonEndpoint
+from ragsmith.models.served.openai_chat import OPENAI
+from ragsmith.models.served.policy import Transient
 
 BATCH_TEXTS = 128
 BATCH_CHARACTERS = 100_000
@@ -24,7 +25,8 @@ PROBE = "a"
 """What is embedded to learn the length of vectors, when no text does."""
 
 
-class OpenAIEmbeddings:
+@provider("embedder", "openai", service=OPENAI)
+class OpenAIEmbeddings(EndpointModel):
     """Embeds texts as unit vectors. Safe to use from many threads; a blank text is not sent and has the zero vector.
 
     ``document_prefix`` and ``query_prefix`` are put before every text and query, for models that were trained so.
@@ -34,41 +36,24 @@ class OpenAIEmbeddings:
         self,
         model: str,
         *,
-        base_url: str | None = None,
-        api_key_env: str = KEY_VARIABLE,
-        dimensions: int | None = None,
+        endpoint: JsonEndpoint,
+        dimensions: Dimensions | None = None,
         document_prefix: str = "",
         query_prefix: str = "",
-        batch_texts: int = BATCH_TEXTS,
-        batch_characters: int = BATCH_CHARACTERS,
-        provider: Provider | None = None,
-        policy: Policy | None = None,
+        batch_size: BatchSize = BATCH_TEXTS,
     ) -> None:
-        for name, value in (("dimensions", dimensions), ("batch_texts", batch_texts)):
-            if value is not None and value < 1:
-                raise UsageError(f"{name} of the embedder {model} is {value}; give 1 or more")
-        self._model = model
+        super().__init__(model, endpoint)
         self._dimensions = dimensions
         self._prefixes = (document_prefix, query_prefix)
-        self._batch = (batch_texts, batch_characters)
+        self._batch_size = batch_size
         self._length = dimensions
-        self._endpoint = OpenAIEndpoint(base_url, api_key_env=api_key_env, provider=provider, policy=policy)
 
     @property
     def id(self) -> str:
         """Provider, model and all that determines a vector; never the URL or the key."""
         document, query = self._prefixes
-        said = {"dimensions": self._dimensions, "document_prefix": document, "query_prefix": query}
-        return "@".join([f"openai:{self._model}", *(f"{name}={value!r}" for name, value in said.items() if value)])
-
-    @property
-    def provider(self) -> Provider:
-        """What sends the requests."""
-        return self._endpoint.provider
-
-    def close(self) -> None:
-        """Close the connections; a provider that was handed in is left open."""
-        self._endpoint.close()
+        shaping = {"dimensions": self._dimensions, "document_prefix": document, "query_prefix": query}
+        return model_id("openai", self._model, **shaping)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed ``texts``: shape ``(len(texts), dimensions)``, rows of length 1, or 0 for a blank text.
@@ -96,15 +81,15 @@ class OpenAIEmbeddings:
 
     def _asked(self, texts: Sequence[str]) -> Vectors | None:
         """Vectors of texts that are not blank, all batches in flight at once; None for no text."""
-        requests = [self._request(batch) for batch in batches(texts, *self._batch)]
-        found = self._endpoint.send("embeddings", requests, self._read, what=self.id)
+        requests = [self._request(batch) for batch in batches(texts, self._batch_size, BATCH_CHARACTERS)]
+        found = self._endpoint.send("/embeddings", requests, self._read, what=self.id)
         return np.concatenate(found) if found else None
 
     def _request(self, texts: Sequence[str]) -> dict[str, Any]:
         request: dict[str, Any] = {"model": self._model, "input": list(texts), "encoding_format": "float"}
         return request if self._dimensions is None else {**request, "dimensions": self._dimensions}
 
-    def _read(self, request: dict[str, Any], reply: dict[str, Any], _: float) -> Vectors:
+    def _read(self, request: dict[str, Any], reply: Any, _: float) -> Vectors:
         """Runs on the loop's thread alone, so that the first vectors settle the length for all."""
         vectors = read_vectors(reply, len(request["input"]))
         length = vectors.shape[1]
@@ -126,13 +111,13 @@ def batches(texts: Sequence[str], most: int, characters: int) -> Iterator[Sequen
         yield texts[start:]
 
 
-def read_vectors(reply: dict[str, Any], n: int) -> Vectors:
+def read_vectors(reply: Any, n: int) -> Vectors:
     """The ``n`` vectors of a reply by their ``index``, scaled to length 1.
 
     Raises:
         Transient: they are too few or too many, named twice, of different lengths, no numbers, not finite, or zero.
     """
-    data = reply.get("data")
+    data = reply.get("data") if isinstance(reply, dict) else None
     if not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
         raise Transient("the reply has no vectors")
     if len(data) != n:

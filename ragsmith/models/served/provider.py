@@ -14,14 +14,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError
-from ragsmith.models.served.background import BACKGROUND
 from ragsmith.models.served.breaker import Breaker
+from ragsmith.models.served.http.background import BACKGROUND
 from ragsmith.models.served.limiter import Limiter
 from ragsmith.models.served.policy import AttemptFailed, Policy, Refused, Rejected, Transient
 from ragsmith.text.redaction import redacted, remember_secret
 
 if TYPE_CHECKING:
-    from ragsmith.models.served.transport import BoundedClient
+    from ragsmith.models.served.http.transport import BoundedClient
 
 T = TypeVar("T")
 
@@ -69,8 +69,8 @@ class Provider:
 
     @cached_property
     def http(self) -> BoundedClient:
-        """The HTTP client of this provider, to be used in attempts: see `ragsmith.models.served.transport`."""
-        from ragsmith.models.served.transport import BoundedClient  # noqa: PLC0415  HTTP takes 0.4 s to import
+        """The HTTP client of this provider, to be used in attempts: see `ragsmith.models.served.http.transport`."""
+        from ragsmith.models.served.http.transport import BoundedClient  # noqa: PLC0415  HTTP takes 0.4 s to import
 
         client = BoundedClient(largest_response=self.policy.largest_response)
         BACKGROUND.close_at_exit(client)

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ragsmith.errors import ModelError, ModelUnavailable
-from ragsmith.models.served.json_endpoint import JsonEndpoint
-from ragsmith.models.served.policy import Policy
-from ragsmith.models.served.provider import Provider
+from ragsmith.models.options import BatchSize, ContextWindow
+from ragsmith.models.registry import Service, model_id, provider
+from ragsmith.models.served.json_endpoint import EndpointModel, JsonEndpoint
 from ragsmith.models.served.remote_ranking import Window, batches, read_scores
 
 BATCH_TEXTS = 32
@@ -50,8 +50,10 @@ JINA = Language(_jina_body, "documents", _results, "relevance_score")
 TEI = Language(_tei_body, "texts", lambda reply: reply, "score")
 
 
-class RerankEndpoint:
-    """Scores texts against a query with the reranker ``model`` at ``base_url``. Safe to use from many threads.
+@provider("cross_encoder", "rerank", service=Service(self_hosted=True))
+@provider("cross_encoder", "jina", service=Service("https://api.jina.ai/v1", keys=("JINA_API_KEY",)))
+class RerankEndpoint(EndpointModel):
+    """Scores texts against a query with the reranker ``model`` at ``endpoint``. Safe to use from many threads.
 
     A base URL that ends with ``/rerank`` is asked as it is, any other at ``/v1/rerank`` and, if nothing is there, at
     ``/rerank``. Texts longer than ``context_window`` tokens, by an estimate, are cut at the end and counted.
@@ -61,41 +63,27 @@ class RerankEndpoint:
         self,
         model: str,
         *,
-        base_url: str,
-        key: str = "",
+        endpoint: JsonEndpoint,
         kind: str = "rerank",
-        context_window: int | None = None,
-        batch_texts: int = BATCH_TEXTS,
-        provider: Provider | None = None,
-        policy: Policy | None = None,
+        context_window: ContextWindow | None = None,
+        batch_size: BatchSize = BATCH_TEXTS,
     ) -> None:
-        self._model = model
+        super().__init__(model, endpoint)
         self._kind = kind
         self._window = Window(context_window)
-        self._batch = batch_texts
-        self._possible = places(base_url)
+        self._batch_size = batch_size
+        self._possible = addresses(endpoint.base_url)
         self._spoken: tuple[str, Language] | None = None
-        self._endpoint = JsonEndpoint(base_url, key=key, provider=provider, policy=policy)
 
     @property
     def id(self) -> str:
         """Kind, model and window; never the URL or the key."""
-        window = self._window.tokens
-        return f"{self._kind}:{self._model}" + (f"@context_window={window}" if window else "")
-
-    @property
-    def provider(self) -> Provider:
-        """What sends the requests."""
-        return self._endpoint.provider
+        return model_id(self._kind, self._model, context_window=self._window.tokens)
 
     @property
     def truncated(self) -> int:
         """How many texts were cut at the end because they are longer than the window."""
         return self._window.cut
-
-    def close(self) -> None:
-        """Close the connections; a provider that was handed in is left open."""
-        self._endpoint.close()
 
     def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
         """Score each of ``texts`` against ``query``, to six decimals.
@@ -104,7 +92,7 @@ class RerankEndpoint:
             ModelError: a request was rejected, or no attempt gave a valid ranking.
             ModelUnavailable: the server refuses the key or the model, or is down.
         """
-        parts = batches(self._window.fit(texts), self._batch)
+        parts = batches(self._window.fit(texts), self._batch_size)
         found: list[list[float]] = []
         if parts and self._spoken is None:
             found, parts = [self._first(query, parts[0])], parts[1:]
@@ -128,14 +116,14 @@ class RerankEndpoint:
         raise problem or ModelError(f"{self.id}: there is nowhere to ask")
 
     def _send(self, url: str, language: Language, query: str, parts: Sequence[Sequence[str]]) -> list[list[float]]:
-        def read(body: dict[str, Any], reply: Any) -> list[float]:
+        def read(body: dict[str, Any], reply: Any, _: float) -> list[float]:
             return read_scores(language.rows(reply), language.score, len(body[language.texts]))
 
         bodies = [language.body(self._model, query, part) for part in parts]
         return self._endpoint.send(url, bodies, read, what=self.id)
 
 
-def places(base_url: str) -> list[tuple[str, Language]]:
+def addresses(base_url: str) -> list[tuple[str, Language]]:
     """Where to ask and how, the likeliest first."""
     base = base_url.rstrip("/")
     if base.endswith("/rerank"):

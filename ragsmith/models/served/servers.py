@@ -11,35 +11,24 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ragsmith.errors import UsageError
-from ragsmith.models.kinds import COHERE, JINA, OPENAI, SPOKEN
 from ragsmith.models.names import ModelName
-from ragsmith.models.options import problem_with
+from ragsmith.models.options import OF_SERVED
+from ragsmith.models.registry import SPOKEN, Service, providers
 from ragsmith.models.served.policy import Policy
 from ragsmith.models.served.provider import Provider, Providers
 from ragsmith.text.redaction import remember_secret
 
-PLACES: Mapping[str, str] = {
-    OPENAI: "https://api.openai.com/v1",
-    COHERE: "https://api.cohere.com",
-    JINA: "https://api.jina.ai/v1",
-}
-"""Where the servers of a company are; others must be told."""
-KEYS: Mapping[str, tuple[str, ...]] = {
-    OPENAI: ("OPENAI_API_KEY",),
-    COHERE: ("CO_API_KEY", "COHERE_API_KEY"),
-    JINA: ("JINA_API_KEY",),
-}
-"""Where a key is looked for when no variable is named; the first that is set is taken."""
 LIMITS = ("in_flight", "attempts", "deadline")
 """The options that are a server's, and so the same for all models there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """An address, without a slash at its end, and the key to use there; "" is none."""
+    """An address, without a slash at its end, the key to use there ("" is none), and headers that go with it."""
 
     base_url: str
     key: str = field(default="", repr=False)
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 def server_of(chosen: ModelName, role: str) -> Server:
@@ -48,28 +37,31 @@ def server_of(chosen: ModelName, role: str) -> Server:
     Raises:
         UsageError: its address or its key is missing, or the key cannot be one.
     """
-    given = chosen.base_url
-    if given is None and chosen.kind == OPENAI:
-        given = os.environ.get("OPENAI_BASE_URL") or None
-    if given is not None and (problem := problem_with("base_url", given)):
-        raise UsageError(f"OPENAI_BASE_URL: {problem}")
-    place = given or PLACES.get(chosen.kind)
-    if place is None:
+    service = providers(role)[chosen.kind].service
+    given = chosen.options.get("base_url")
+    if given is None and service.url_variable:
+        given = os.environ.get(service.url_variable) or None
+        if given is not None and (problem := OF_SERVED["base_url"].problem("base_url", given)):
+            raise UsageError(f"{service.url_variable}: {problem}")
+    base_url = given or service.base_url
+    if base_url is None:
         raise UsageError(
             f"the {SPOKEN[role]} {chosen.name} has no address: give its base_url in a file of models (--models), or "
             "--base-url"
         )
-    return Server(place.rstrip("/"), _key(chosen, role, needed=given is None))
+    headers = tuple((name, os.environ[variable]) for name, variable in service.headers if os.environ.get(variable))
+    return Server(base_url.rstrip("/"), _key(chosen, role, service, needed=given is None), headers)
 
 
-def _key(chosen: ModelName, role: str, *, needed: bool) -> str:
-    names = (chosen.api_key_env,) if chosen.api_key_env else KEYS.get(chosen.kind, ())
+def _key(chosen: ModelName, role: str, service: Service, *, needed: bool) -> str:
+    named = chosen.options.get("api_key_env")
+    names = (named,) if named else service.keys
     variable = next((name for name in names if os.environ.get(name)), None)
     if variable is None:
-        if chosen.api_key_env:
-            raise UsageError(f"{names[0]} is not set, the key of the {SPOKEN[role]} {chosen.name}: export it")
-        if needed:
-            instead = ", or give --base-url of a server that needs no key" if chosen.kind == OPENAI else ""
+        if named:
+            raise UsageError(f"{named} is not set, the key of the {SPOKEN[role]} {chosen.name}: export it")
+        if needed and names:
+            instead = ", or give --base-url of a server that needs no key" if service.self_hosted else ""
             raise UsageError(f"{' or '.join(names)} is not set: export it{instead}")
         return ""
     key = os.environ[variable].strip()
@@ -91,17 +83,18 @@ class Servers:
         self._known: dict[Server, Provider] = {}
         asked: dict[Server, dict[str, tuple[Any, str]]] = {}
         for role, chosen in models.items():
-            if chosen.served:
+            declared = providers(role).get(chosen.kind)
+            if declared is not None and declared.served:
                 own = asked.setdefault(server_of(chosen, role), {})
                 for limit in LIMITS:
-                    _agree(own, limit, getattr(chosen, limit), role)
+                    _agree(own, limit, chosen.options.get(limit), role)
         policies = {
             server: replace(Policy(), **({limit: value for limit, (value, _) in own.items()} | limits))
             for server, own in asked.items()
         }
-        providers = {policy: Providers(policy) for policy in policies.values()}
+        shared = {policy: Providers(policy) for policy in policies.values()}
         for server, policy in policies.items():
-            self._known[server] = providers[policy].at(server.base_url, server.key)
+            self._known[server] = shared[policy].at(server.base_url, server.key)
 
     def provider(self, server: Server) -> Provider:
         """What sends requests to ``server``."""

@@ -14,6 +14,7 @@ from fault_server import FaultServer
 
 from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.models.served.cohere import CohereEmbedder, CohereReranker
+from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.policy import Policy
 
 KEY = "co-0123456789-secret"
@@ -29,16 +30,16 @@ def server() -> Iterator[FaultServer]:
 
 @pytest.fixture
 def reranker(server: FaultServer) -> Iterator[CohereReranker]:
-    client = CohereReranker("rerank-v3.5", key=KEY, base_url=server.root, policy=QUICK)
+    client = CohereReranker("rerank-v3.5", endpoint=JsonEndpoint(server.root, key=KEY, policy=QUICK))
     yield client
-    client.close()
+    client.provider.close()
 
 
 @pytest.fixture
 def embedder(server: FaultServer) -> Iterator[CohereEmbedder]:
-    client = CohereEmbedder("embed-v4.0", key=KEY, base_url=server.root, policy=QUICK)
+    client = CohereEmbedder("embed-v4.0", endpoint=JsonEndpoint(server.root, key=KEY, policy=QUICK))
     yield client
-    client.close()
+    client.provider.close()
 
 
 # --- rerank ----------------------------------------------------------------------------------------------------------
@@ -104,12 +105,12 @@ def test_a_ranking_that_stays_wrong_is_an_error(
 
 
 def test_texts_beyond_the_window_are_cut_at_the_end_and_counted(server: FaultServer) -> None:
-    client = CohereReranker("r", key=KEY, base_url=server.root, context_window=20)
+    client = CohereReranker("r", endpoint=JsonEndpoint(server.root, key=KEY), context_window=20)
     client.score(QUERY, ["a" * 61, "b" * 60, "c"])
     assert server.log[0].body["documents"] == ["a" * 60, "b" * 60, "c"]
     assert server.log[0].body["max_tokens_per_doc"] == 20
     assert client.truncated == 1
-    client.close()
+    client.provider.close()
 
 
 # --- embed -----------------------------------------------------------------------------------------------------------
@@ -148,11 +149,11 @@ def test_the_length_of_vectors_is_known_before_any_text_is(server: FaultServer, 
 
 
 def test_dimensions_are_asked_for_and_checked(server: FaultServer) -> None:
-    client = CohereEmbedder("embed-v4.0", key=KEY, base_url=server.root, dimensions=256, policy=QUICK)
+    client = CohereEmbedder("embed-v4.0", endpoint=JsonEndpoint(server.root, key=KEY, policy=QUICK), dimensions=256)
     with pytest.raises(ModelError, match="the vectors have 64 numbers; expected 256"):
         client.embed(TEXTS)
     assert server.log[0].body["output_dimension"] == 256
-    client.close()
+    client.provider.close()
 
 
 @pytest.mark.parametrize("kind", ["wrong_length", "too_few", "too_many", "nan", "zero", "malformed", "429", "reset"])
@@ -173,23 +174,27 @@ def test_a_reply_without_vectors_is_an_error(server: FaultServer, embedder: Cohe
 
 
 def test_what_determines_a_result_is_in_the_id_and_nothing_else() -> None:
-    def embedder(**options: Any) -> str:
-        return CohereEmbedder("embed-v4.0", key="one-key-0123", **options).id
+    here, there = JsonEndpoint("http://here", key="one-key-0123"), JsonEndpoint("http://elsewhere", key="k")
+
+    def embedder(endpoint: JsonEndpoint = here, **options: Any) -> str:
+        return CohereEmbedder("embed-v4.0", endpoint=endpoint, **options).id
+
+    def reranker(endpoint: JsonEndpoint = here, **options: Any) -> str:
+        return CohereReranker("r", endpoint=endpoint, **options).id
 
     assert embedder() == "cohere:embed-v4.0@context_window=128000"
     assert embedder(dimensions=256) == "cohere:embed-v4.0@context_window=128000@dimensions=256"
-    assert embedder(base_url="http://elsewhere", batch_texts=3) == embedder()
-    assert CohereEmbedder("embed-english-v3.0", key="k").id == "cohere:embed-english-v3.0@context_window=512"
-    assert CohereReranker("r", key="k").id == CohereReranker("r", key="other", batch_texts=2).id
-    assert CohereReranker("r", key="k").id != CohereReranker("r", key="k", context_window=512).id
+    assert embedder(there, batch_size=3) == embedder()
+    assert CohereEmbedder("embed-english-v3.0", endpoint=here).id == "cohere:embed-english-v3.0@context_window=512"
+    assert reranker() == reranker(there, batch_size=2) != reranker(context_window=512)
 
 
 @pytest.mark.parametrize("base", ["", "/", "/v2", "/v2/", "/v1"])
 def test_the_version_may_stand_in_the_base_url(server: FaultServer, base: str) -> None:
-    client = CohereReranker("r", key=KEY, base_url=server.root + base)
+    client = CohereReranker("r", endpoint=JsonEndpoint(server.root + base, key=KEY))
     client.score(QUERY, TEXTS)
     assert server.log[0].path == "/v2/rerank"
-    client.close()
+    client.provider.close()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from fault_server import Fault, FaultServer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.errors import ModelError, ModelUnavailable, UsageError
+from ragsmith.errors import ModelError, ModelUnavailable
+from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.openai_embeddings import OpenAIEmbeddings, batches
 from ragsmith.models.served.policy import Policy
 
@@ -23,8 +24,7 @@ TEXTS = ["the ferry", "an eel", "the copper roof", "the yellow flag", "a net"]
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultServer]:
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+def server() -> Iterator[FaultServer]:
     with FaultServer() as server:
         yield server
 
@@ -34,12 +34,12 @@ def client(server: FaultServer) -> Iterator[Callable[..., OpenAIEmbeddings]]:
     made: list[OpenAIEmbeddings] = []
 
     def make(**changes: Any) -> OpenAIEmbeddings:
-        made.append(OpenAIEmbeddings("tiny", **{"base_url": server.url, "policy": QUICK, **changes}))
+        made.append(OpenAIEmbeddings("tiny", endpoint=JsonEndpoint(server.url, key=KEY, policy=QUICK), **changes))
         return made[-1]
 
     yield make
     for embedder in made:
-        embedder.close()
+        embedder.provider.close()
 
 
 def expected(texts: list[str], dimensions: int = 64) -> Any:
@@ -64,7 +64,7 @@ def test_vectors_are_of_length_1_and_in_order(client: Callable[..., OpenAIEmbedd
 
 def test_batches_are_in_flight_together(client: Callable[..., OpenAIEmbeddings], server: FaultServer) -> None:
     server.latency = 0.1
-    vectors = client(batch_texts=2).embed(TEXTS)
+    vectors = client(batch_size=2).embed(TEXTS)
     np.testing.assert_allclose(vectors, expected(TEXTS), atol=1e-6)
     assert sizes(server) == [1, 2, 2]
     assert server.most_in_flight == 3
@@ -111,12 +111,12 @@ def test_prefixes_are_put_before_texts_and_queries(
 
 def test_all_that_determines_a_vector_is_in_the_id(server: FaultServer) -> None:
     def named(**changes: Any) -> str:
-        return OpenAIEmbeddings("tiny", base_url=server.url, **changes).id
+        return OpenAIEmbeddings("tiny", endpoint=JsonEndpoint(server.url, key=KEY), **changes).id
 
     ids = [named(), named(dimensions=8), named(query_prefix="a"), named(document_prefix="a"), named(query_prefix="b")]
     assert len(set(ids)) == 5
-    assert named() == OpenAIEmbeddings("tiny", base_url="http://elsewhere").id == "openai:tiny"
-    assert named(batch_texts=1) == named()
+    assert named() == OpenAIEmbeddings("tiny", endpoint=JsonEndpoint("http://elsewhere")).id == "openai:tiny"
+    assert named(batch_size=1) == named()
 
 
 @pytest.mark.parametrize("kind", [*ANYWHERE, *AT["embeddings"], "null"])
@@ -183,7 +183,7 @@ def test_all_vectors_are_of_one_length(client: Callable[..., OpenAIEmbeddings], 
 def test_one_batch_that_fails_fails_the_whole(client: Callable[..., OpenAIEmbeddings], server: FaultServer) -> None:
     server.script = [None, Fault(status=400), None]
     with pytest.raises(ModelError, match="HTTP 400"):
-        client(batch_texts=2).embed(TEXTS)
+        client(batch_size=2).embed(TEXTS)
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
@@ -192,12 +192,6 @@ def test_a_refusal_stops_the_run(client: Callable[..., OpenAIEmbeddings], server
     with pytest.raises(ModelUnavailable, match=rf"openai:tiny: HTTP {status} \(bad key \*\*\*\)"):
         client().embed(["a net"])
     assert len(server.log) == 1
-
-
-@pytest.mark.parametrize("name", ["dimensions", "batch_texts"])
-def test_sizes_are_at_least_1(name: str) -> None:
-    with pytest.raises(UsageError, match=f"{name} of the embedder tiny is 0"):
-        OpenAIEmbeddings("tiny", base_url="http://host", **{name: 0})  # type: ignore[arg-type]
 
 
 @given(texts=st.lists(st.text(max_size=9), max_size=20), most=st.integers(1, 5), characters=st.integers(1, 20))

@@ -12,8 +12,9 @@ from fault_replies import scores
 from fault_server import FaultServer
 
 from ragsmith.errors import ModelError, ModelUnavailable
+from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.policy import Policy
-from ragsmith.models.served.rerank_endpoint import JINA, TEI, RerankEndpoint, places
+from ragsmith.models.served.rerank_endpoint import JINA, TEI, RerankEndpoint, addresses
 
 KEY = "jina_0123456789abcdefghij"
 QUICK = Policy(attempts=2, pause=0.001, deadline=2.0)
@@ -31,13 +32,14 @@ def server() -> Iterator[FaultServer]:
 def at() -> Iterator[Any]:
     made = []
 
-    def client(base_url: str, **options: Any) -> RerankEndpoint:
-        made.append(RerankEndpoint("tiny", base_url=base_url, policy=QUICK, **options))
+    def client(base_url: str, key: str = "", **options: Any) -> RerankEndpoint:
+        endpoint = JsonEndpoint(base_url, key=key, policy=QUICK)
+        made.append(RerankEndpoint("tiny", endpoint=endpoint, **options))
         return made[-1]
 
     yield client
-    for endpoint in made:
-        endpoint.close()
+    for reranker in made:
+        reranker.provider.close()
 
 
 def jina_alone(path: str, body: Any) -> Any:
@@ -99,9 +101,9 @@ def test_jinas_language_at_the_root(server: FaultServer, at: Any) -> None:
 
 
 def test_a_whole_path_is_asked_as_it_is() -> None:
-    assert places("http://h/rerank") == [("http://h/rerank", TEI), ("http://h/rerank", JINA)]
-    assert places("http://h/api/v1/rerank/")[0] == ("http://h/api/v1/rerank", JINA)
-    assert places("http://h/api/v1")[0] == ("http://h/api/v1/rerank", JINA)
+    assert addresses("http://h/rerank") == [("http://h/rerank", TEI), ("http://h/rerank", JINA)]
+    assert addresses("http://h/api/v1/rerank/")[0] == ("http://h/api/v1/rerank", JINA)
+    assert addresses("http://h/api/v1")[0] == ("http://h/api/v1/rerank", JINA)
 
 
 def test_when_nothing_is_there_the_first_answer_says_so(server: FaultServer, at: Any) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from fault_server import Fault, FaultServer
 
+from ragsmith.models.served.http.transport import BoundedClient, failure_of, retry_after
 from ragsmith.models.served.policy import AttemptFailed, Refused, Rejected, Transient
-from ragsmith.models.served.transport import BoundedClient, failure_of, retry_after
 
 KEY = "secret-0123456789"
 DATE = "Sun, 06 Nov 1994 08:49:37 GMT"

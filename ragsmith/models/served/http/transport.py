@@ -1,31 +1,19 @@
-"""HTTP for providers: bounded responses, no redirects, and every failure as one of three kinds.
-
-The client is of the same make as the openai package's own (httpx, or httpx2 with openai 3), as it is handed to it.
-"""
+"""HTTP for providers: bounded responses, no redirects, and every failure as one of three kinds."""
 
 from __future__ import annotations
 
 import json
 import math
-import sys
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import openai
+import httpx2
 
 from ragsmith.models.served.policy import AttemptFailed, Refused, Rejected, Transient
 from ragsmith.text.redaction import redact_logs, redacted
-
-_MAKE = next(base for base in openai.DefaultAsyncHttpxClient.__mro__ if base.__name__ == "AsyncClient")
-_httpx: Any = sys.modules[_MAKE.__module__.partition(".")[0]]
-
-if TYPE_CHECKING:
-    _AsyncClient = Any
-else:
-    _AsyncClient = _MAKE
 
 CONNECT_SECONDS = 10.0
 LONGEST_QUOTE = 200
@@ -40,7 +28,7 @@ NO_MORE_MONEY = "insufficient_quota"
 redact_logs("openai._base_client", "httpx", "httpx2", "httpcore.http11", "httpcore2.http11")
 
 
-class BoundedClient(_AsyncClient):  # type: ignore[misc]
+class BoundedClient(httpx2.AsyncClient):
     """An asynchronous HTTP client whose responses are whole, bounded and successful; anything else is raised.
 
     The deadline is the provider's: it covers an attempt as a whole, so there is none for reading here.
@@ -50,8 +38,8 @@ class BoundedClient(_AsyncClient):  # type: ignore[misc]
         self._largest = largest_response
         super().__init__(
             verify=_trusted(),
-            timeout=_httpx.Timeout(None, connect=CONNECT_SECONDS),
-            limits=_httpx.Limits(max_connections=None, max_keepalive_connections=256),
+            timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=256),
             follow_redirects=False,
         )
 
@@ -64,7 +52,7 @@ class BoundedClient(_AsyncClient):  # type: ignore[misc]
         try:
             response = await super().send(request, **options | {"stream": True, "follow_redirects": False})
             body = await self._read(response)
-        except _httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             failure: AttemptFailed = _broken(error)
         else:
             if response.is_success:
@@ -87,7 +75,7 @@ class BoundedClient(_AsyncClient):  # type: ignore[misc]
 @cache
 def _trusted() -> Any:
     """The certificates that are trusted; reading them takes 40 ms, so all clients share them."""
-    return _httpx.create_ssl_context()
+    return httpx2.create_ssl_context()
 
 
 def _whole(response: Any, body: bytes) -> Any:
@@ -97,15 +85,15 @@ def _whole(response: Any, body: bytes) -> Any:
         for name, value in response.headers.multi_items()
         if name not in ("content-encoding", "content-length", "transfer-encoding")
     ]
-    return _httpx.Response(response.status_code, headers=headers, content=body, request=response.request)
+    return httpx2.Response(response.status_code, headers=headers, content=body, request=response.request)
 
 
 def _broken(error: Exception) -> Transient:
     """What a failure of the connection means to the user."""
     kind = type(error).__name__
-    if isinstance(error, _httpx.ConnectError | _httpx.ConnectTimeout):
+    if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
         return Transient(f"no answer; is the server running? ({kind})")
-    if isinstance(error, _httpx.DecodingError):
+    if isinstance(error, httpx2.DecodingError):
         return Transient(f"the reply cannot be decompressed ({kind})")
     return Transient(f"the reply broke off ({kind})")
 
@@ -162,18 +150,3 @@ def _instant(date: str | None) -> float | None:
         return parsedate_to_datetime(date).timestamp() if date else None
     except (ValueError, OverflowError):
         return None
-
-
-def read_json(body: bytes) -> dict[str, Any]:
-    """The object that a response holds.
-
-    Raises:
-        Transient: it is no JSON object in UTF-8, or not a whole one.
-    """
-    try:
-        read = json.loads(body.decode("utf-8"))
-    except (ValueError, RecursionError):  # Unicode and JSON errors are ValueErrors
-        read = None
-    if not isinstance(read, dict):
-        raise Transient("the reply is not a valid JSON object")
-    return read

@@ -1,0 +1,162 @@
+"""Providers of models declare themselves: one file makes a name known in every place where models have names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+import yaml
+
+from ragsmith.errors import UsageError
+from ragsmith.models.names import ModelName, ModelNames
+from ragsmith.models.options import NOT_SHAPING, Option, option_of
+from ragsmith.models.registry import REGISTERED, ROLES, provider, providers
+from ragsmith.own_code import load_file
+from ragsmith.types import Range
+
+FILE = '''
+"""Letters: a text is how often it has each letter, of the first `letters` of the alphabet."""
+
+from typing import Annotated
+
+import numpy as np
+
+from ragsmith.models.options import BatchSize
+from ragsmith.models.registry import model_id, provider
+from ragsmith.types import Range
+
+
+@provider("embedder", "letters")
+class Letters:
+    slow = True
+
+    def __init__(self, model: str, *, letters: Annotated[int, Range(5, 26)] = 26, batch_size: BatchSize = 8) -> None:
+        self.id = model_id("letters", model, letters=letters)
+        self._letters = [chr(ord("a") + i) for i in range(letters)]
+
+    def embed(self, texts):
+        rows = np.array([[1 + text.lower().count(letter) for letter in self._letters] for text in texts], float)
+        rows = rows.reshape(len(texts), len(self._letters))
+        return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+'''
+
+
+@pytest.fixture(autouse=True)
+def no_traces() -> Iterator[None]:
+    """What a test registers is taken out again."""
+    providers("embedder")  # those of the package are there before
+    before = set(REGISTERED)
+    yield
+    for known in set(REGISTERED) - before:
+        del REGISTERED[known]
+
+
+@pytest.fixture
+def letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A provider from a file of somebody's own."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / f"letters_{abs(hash(tmp_path))}.py"  # a file is run once in a process, and each test needs it
+    file.write_text(FILE + f"\nTEST = {str(tmp_path)!r}\n")
+    load_file(file)
+
+
+@pytest.mark.usefixtures("letters")
+def test_a_new_provider_is_searched_with_recorded_and_verified(
+    ragsmith: Callable[..., Any], search_arguments: Callable[..., list[object]]
+) -> None:
+    Path("models.yaml").write_text("embedder: {model: 'letters:latin', letters: 12, batch_size: 2}\n")
+    said = ragsmith(*search_arguments("--models", "models.yaml", "--json", "--workers", 2))
+    assert said.code == 0, said.err
+    winner = Path(json.loads(said.out)["winner"])
+    written = yaml.safe_load(winner.read_text())["models"]
+    assert written["embedder"] == {"model": "letters:latin", "letters": 12}  # how it is asked stays with the user
+    assert written["ids"]["embedder"] == "letters:latin@letters=12"
+    assert ragsmith("verify", winner).code == 0
+    assert ragsmith("models", "check", "--embedder", "letters:latin").code == 0
+
+
+@pytest.mark.usefixtures("letters")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{model: 'letters:x', letters: 4}", "letters must be a whole number from 5 to 26, not 4"),
+        ("{model: 'letters:x', letters: true}", "letters must be a whole number from 5 to 26, not True"),
+        ("{model: 'letters:x', dimensions: 4}", "the embedder letters:x has no option 'dimensions': it has batch_size"),
+        ("{model: 'openai:x', letters: 12}", "the embedder openai:x has no option 'letters'"),
+        ("{model: 'letters:x', leters: 12}", "did you mean 'letters'?"),
+        ("letter:x", "did you mean 'letters:x'?"),
+        ("letters", "did you mean 'letters:MODEL'?"),
+    ],
+)
+def test_mistakes_with_it_are_named_as_with_any_other(text: str, said: str, ragsmith: Callable[..., Any]) -> None:
+    Path("models.yaml").write_text(f"embedder: {text}\n")
+    done = ragsmith("models", "check", "--models", "models.yaml")
+    assert done.code == 2
+    assert said in done.err
+
+
+@pytest.mark.usefixtures("letters")
+def test_a_local_model_that_is_slow_is_shared_by_threads() -> None:
+    names = ModelNames(embedder=ModelName("letters:latin", letters=12))
+    assert (names.embedded, names.heavy, names.waits) == (True, True, True)
+    assert ModelNames.recorded(names.plain()) == names
+
+
+def test_a_name_is_registered_once_and_for_a_role_that_there_is() -> None:
+    provider("embedder", "mine")(lambda model: None)
+    with pytest.raises(ValueError, match="the embedder 'mine' is registered twice"):
+        provider("embedder", "mine")(lambda model: None)
+    with pytest.raises(ValueError, match="no provider can be registered for 'judge'"):
+        provider("judge", "mine")
+
+
+@pytest.mark.parametrize(
+    ("hint", "option"),
+    [
+        (int, Option(int)),
+        (str | None, Option()),
+        (Annotated[float, Range(0, 2)] | None, Option(float, Range(0, 2))),
+        (Annotated[bool, NOT_SHAPING], Option(bool, shapes=False)),
+        (Literal["a", "b"], Option(known=("a", "b"))),
+    ],
+)
+def test_an_option_is_read_from_the_type_of_an_argument(hint: Any, option: Option) -> None:
+    assert option_of(hint) == option
+
+
+def test_an_option_of_another_type_is_refused() -> None:
+    with pytest.raises(TypeError, match="an option cannot be of type <class 'list'>: use int, float, str, bool"):
+        option_of(list)
+
+
+@pytest.mark.parametrize(
+    ("hint", "value", "said"),
+    [
+        (int, 1.0, "x must be a whole number, not 1.0"),
+        (Annotated[float, Range(0, 2)], 3, "x must be a number from 0 to 2, not 3"),
+        (Annotated[float, Range(0)], float("nan"), "x must be a number from 0 on, not nan"),
+        (bool, 1, "x must be true or false, not 1"),
+        (Literal["ab", "b"], "abc", "unknown x 'abc'; did you mean 'ab'? known: ab, b"),
+        (Literal["ab", "b"], 1, "x must be text, not 1"),
+    ],
+)
+def test_a_wrong_value_is_named(hint: Any, value: object, said: str) -> None:
+    assert option_of(hint).problem("x", value) == said
+
+
+EVERY = [pytest.param(declared, id=f"{role} {name}") for role in ROLES for name, declared in providers(role).items()]
+
+
+@pytest.mark.parametrize("declared", EVERY)
+def test_every_provider_states_options_that_can_be_read(declared: Any) -> None:
+    assert declared.options.keys() >= declared.own_options.keys()
+    assert declared.served == ("base_url" in declared.options)
+    assert (declared.role == "embedder") == ("vector_store" in declared.options)
+
+
+def test_a_value_is_refused_where_a_model_is_named() -> None:
+    with pytest.raises(UsageError, match="in_flight must be a whole number from 1 on, not 0"):
+        ModelName("openai:x", in_flight=0)
