@@ -12,6 +12,7 @@ quick:
 lint:
     ruff check .
     ruff format --check .
+    lint-imports
 
 types:
     mypy
@@ -19,9 +20,13 @@ types:
 docs:
     python tools/documentation.py --check
 
-# write the generated parts of README.md again
+# write the generated pages of docs/ again
 catalogue:
     python tools/documentation.py
+
+# search `law` once, and write what README shows of it again
+examples:
+    python tools/examples.py
 
 bench:
     for file in benchmarks/bench_*.py; do python $file; done

@@ -1,106 +1,195 @@
-"""The generated parts of README.md: the catalogue of techniques and the help of the command line.
+"""The generated pages of docs/: the techniques, the commands, the public Python names, and the table of search spaces.
 
 python tools/documentation.py            write them
-python tools/documentation.py --check    exit 1 when they are stale
+python tools/documentation.py --check    exit 1 and name the pages that are stale
 """
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import re
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # this checkout is described, not a package that happens to be installed
+
+import click
+import typer
+from typer.testing import CliRunner
+
+import ragsmith
+from ragsmith.cli.app import app
+from ragsmith.cli.explanation import described
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import Technique, load_techniques
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+DOCS = ROOT / "docs"
 WIDTH = 100
-
-
-def catalogue() -> str:
-    """A table of every technique, by family."""
-    load_techniques()
-    lines = []
-    for family in FAMILIES:
-        lines += [
-            f"**{family.name}**: {family.purpose}",
-            "",
-            "| technique | what it does | needs |",
-            "| --- | --- | --- |",
-        ]
-        lines += [_row(technique) for technique in _in_order(family.techniques.values())]
-        lines.append("")
-    return "\n".join(lines).rstrip()
-
-
-def commands() -> str:
-    """What ``ragsmith --help`` and ``ragsmith search --help`` print."""
-    return "\n\n".join(f"```\n$ ragsmith {line}\n{_help(line.split())}\n```" for line in ("--help", "search --help"))
-
-
-def spaces() -> str:
-    """The bundled search spaces and their sizes."""
-    lines = ["| space | pipelines | what it is |", "| --- | ---: | --- |"]
-    for name in ("paper", "default", "seeds", "quick"):
-        space = load_space(name)
-        lines.append(f"| `{name}` | {space.feasible_size:,} | {space.description} |")
-    return "\n".join(lines)
-
+"""Characters in a line of a command's help."""
 
 NEEDS = {"fitted": "is fitted on search questions", "gold": "the gold labels: for analysis only"}
 """What tools that are no models mean to a reader."""
 
-PARTS = {"catalogue": catalogue, "commands": commands, "spaces": spaces}
+
+def techniques() -> Iterator[str]:
+    """Every technique by family: what it does, its parameters, what it needs, and its paper."""
+    load_techniques()
+    yield "# Techniques"
+    yield (
+        "A pipeline has one option of each of the nine families below, in their order. An option is a technique with "
+        "values for its parameters: a default stands behind the parameter's name, and in brackets the values that "
+        "are worth a search, or of a word all that there are. `ragsmith techniques NAME` says more about one."
+    )
+    for family in FAMILIES:
+        yield f"## {family.name}: {family.purpose}"
+        for technique in sorted(family.techniques.values(), key=lambda one: (one.name != "none", one.name)):
+            yield "\n".join(_technique(technique))
 
 
-def rendered(text: str) -> str:
-    """``text`` with every generated part written anew between its markers.
-
-    Raises:
-        ValueError: a part has no markers.
-    """
-    for name, write in PARTS.items():
-        marked = re.compile(rf"(<!-- generated: {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        if not marked.search(text):
-            raise ValueError(f"README.md has no place for the generated part {name!r}")
-        part = write()
-        text = marked.sub(lambda match, part=part: f"{match[1]}\n{part}\n\n{match[2]}", text)  # type: ignore[misc]
-    return text
-
-
-def _in_order(techniques: object) -> list[Technique]:
-    return sorted(techniques, key=lambda t: (t.name != "none", t.name))  # type: ignore[call-overload,no-any-return]
-
-
-def _row(technique: Technique) -> str:
-    name = f"[`{technique.name}`](ragsmith/techniques/{technique.family}/{technique.name}.py)"
-    summary = technique.summary.replace("``", "`").replace("|", "\\|")
-    paper = f" ([paper]({technique.paper}))" if technique.paper.startswith("http") else ""
+def _technique(technique: Technique) -> Iterator[str]:
+    about = described(technique)
+    yield f"**[`{technique.name}`](../ragsmith/techniques/{technique.family}/{technique.name}.py)**"
+    yield _text(" ".join(filter(None, (about["summary"], about["helps"], about["costs"]))))
+    yield f"- {_text(about['method'])}{_paper(technique.paper)}"
+    if about["parameters"]:
+        yield f"- Parameters: {', '.join(_parameter(technique, *item) for item in about['parameters'].items())}"
     needs = [NEEDS.get(tool, tool.replace("_", " ")) for tool in sorted(set(technique.tools.values()))]
     needs += [f"comes after {family} {' or '.join(names)}" for family, names in technique.after.items()]
-    return f"| {name} | {summary}{paper} | {', '.join(needs)} |"
+    if needs:
+        yield f"- Needs: {', '.join(needs)}"
 
 
-def _help(arguments: list[str]) -> str:
-    from typer.testing import CliRunner  # noqa: PLC0415
+def _parameter(technique: Technique, name: str, default: object) -> str:
+    values = ", ".join(f"`{value}`" for value in technique.choices.get(name, ()))
+    return f"`{name} = {default}`{f' ({values})' if values else ''}"
 
-    from ragsmith.cli.app import app  # noqa: PLC0415
 
-    result = CliRunner().invoke(app, arguments, prog_name="ragsmith", terminal_width=WIDTH, env={"COLUMNS": str(WIDTH)})
-    return "\n".join(line.rstrip() for line in result.output.strip().splitlines())
+def _paper(paper: str) -> str:
+    known = re.fullmatch(r"https://(?:(arxiv)\.org/abs|(doi)\.org)/(.+)", paper)
+    shown = f"{'arXiv' if known[1] else 'DOI'} {known[3]}" if known else paper.removeprefix("https://")
+    return f" Paper: {f'[{shown}]({paper})' if paper.startswith('https://') else paper}." if paper else ""
+
+
+def commands() -> Iterator[str]:
+    """The help of every command."""
+    yield "# Commands"
+    yield (
+        "What `--help` prints. Exit codes: 0 done; 1 the run failed; 2 the request was wrong, one sentence says how, "
+        "and nothing was computed; 130 interrupted, and the same command goes on."
+    )
+    for path in _paths(typer.main.get_command(app), ()):
+        arguments = [*path, "--help"]
+        shown = CliRunner().invoke(
+            app, arguments, prog_name="ragsmith", terminal_width=WIDTH, env={"COLUMNS": str(WIDTH)}
+        )
+        text = "\n".join(line.rstrip() for line in shown.output.strip().splitlines())
+        yield f"## {' '.join(['ragsmith', *path])}\n\n```\n{text}\n```"
+
+
+def _paths(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    yield path
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _paths(inner, (*path, name))
+
+
+def api() -> Iterator[str]:
+    """Every public name of the package, with its signature and its docstring."""
+    yield "# Python"
+    summary, _, example = (ragsmith.__doc__ or "").partition("\n\n")
+    yield summary
+    yield f"```python\n{example.strip()}\n```"
+    for name in sorted(set(ragsmith.__all__) - {"__version__"}, key=str.lower):
+        yield from _documented(f"## ragsmith.{name}", name, getattr(ragsmith, name))
+
+
+def _documented(heading: str, name: str, value: Any) -> Iterator[str]:
+    """A heading, how it is called, its docstring, and the same of what a class offers."""
+    yield heading
+    if callable(value) and not (inspect.isclass(value) and issubclass(value, Exception)):
+        yield f"```python\n{_call(name, value)}\n```"
+    yield _docstring(value)
+    if inspect.isclass(value):
+        own = {found.name for found in dataclasses.fields(value)} if dataclasses.is_dataclass(value) else set()
+        for member, found in vars(value).items():
+            if not member.startswith("_") and member not in own and (inspect.getdoc(found) or ""):
+                shown = getattr(value, member) if not isinstance(found, property) else found
+                yield from _documented(f"### {name}.{member}", member, shown)
+
+
+def _call(name: str, value: Callable[..., Any]) -> str:
+    """The signature, one argument a line where it is long."""
+    signature = inspect.signature(value)
+    hidden = [p for p in signature.parameters.values() if p.name in ("self", "cls")]
+    signature = signature.replace(parameters=[p for p in signature.parameters.values() if p not in hidden])
+    if inspect.isclass(value):
+        signature = signature.replace(return_annotation=inspect.Signature.empty)
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", f"{name}{signature}")
+    if len(text) <= WIDTH:
+        return text
+    arguments = re.sub(r"(: )'([^']*)'", r"\1\2", ",\n    ".join(_arguments(signature)))
+    returned = re.sub(r"^'(.*)'$", r"\1", str(signature.return_annotation))
+    arrow = "" if signature.return_annotation is inspect.Signature.empty else f" -> {returned}"
+    return f"{name}(\n    {arguments},\n){arrow}"
+
+
+def _arguments(signature: inspect.Signature) -> Iterator[str]:
+    """Arguments as they are written, and the star before those that must be named."""
+    starred = False
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and not starred:
+            starred = True
+            yield "*"
+        yield str(parameter)
+
+
+def _docstring(value: Any) -> str:
+    """A docstring as Markdown: what is raised becomes a list."""
+    text, _, raised = (inspect.getdoc(value) or "").partition("\nRaises:\n")
+    text = _text(text.strip())
+    items = re.sub(r"\n {5,}", " ", raised)
+    listed = [re.sub(r"^ *(\w+): ", r"- `\1`: ", line) for line in items.splitlines() if line.strip()]
+    return "\n".join([text, "", "Raises:", "", *map(_text, listed)]) if listed else text
+
+
+def search_spaces() -> Iterator[str]:
+    """The bundled search spaces and their sizes, within a page that is written by hand."""
+    page = (DOCS / "search_spaces.md").read_text(encoding="utf-8")
+    lines = ["| space | pipelines | what it is |", "| --- | ---: | --- |"]
+    for name in ("paper", "default", "seeds", "quick"):
+        space = load_space(name)
+        lines.append(f"| `{name}` | {space.feasible_size:,} | {space.description} |")
+    marked = re.compile(r"(<!-- generated -->\n).*?(<!-- end -->)", re.DOTALL)
+    yield marked.sub(lambda match: f"{match[1]}\n" + "\n".join(lines) + f"\n\n{match[2]}", page).rstrip("\n")
+
+
+PAGES = (techniques, commands, api, search_spaces)
+"""What writes a page, in paragraphs; its name is that of the page."""
+
+
+def pages() -> dict[Path, str]:
+    """Every generated page as it should be."""
+    return {DOCS / f"{write.__name__}.md": "\n\n".join(filter(None, write())) + "\n" for write in PAGES}
+
+
+def _text(docstring: str) -> str:
+    """What docstrings mark as code, as Markdown does."""
+    return docstring.replace("``", "`")
 
 
 def main(arguments: list[str]) -> int:
-    """Write the parts, or check them."""
-    text = README.read_text(encoding="utf-8")
-    fresh = rendered(text)
-    if "--check" in arguments:
-        if fresh != text:
-            print("README.md is stale: run  python tools/documentation.py", file=sys.stderr)
-        return int(fresh != text)
-    README.write_text(fresh, encoding="utf-8")
-    return 0
+    """Write the pages, or check them."""
+    stale = {path: text for path, text in pages().items() if not path.exists() or path.read_text("utf-8") != text}
+    for path, text in stale.items():
+        if "--check" in arguments:
+            print(f"{path.relative_to(ROOT)} is stale: run  python tools/documentation.py", file=sys.stderr)
+        else:
+            path.write_text(text, encoding="utf-8")
+    return int("--check" in arguments and bool(stale))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,117 @@
+"""README, CONTRIBUTING and docs/: generated pages are fresh, links and paths lead somewhere, commands can be typed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+import typer
+from documentation import DOCS, ROOT, app, pages
+from examples import into_readme, transcript
+
+from ragsmith.pipelines.space_file import load_space
+
+BY_HAND = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "benchmarks/README.md",
+    *sorted(f"docs/{path.name}" for path in DOCS.iterdir()),
+)
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_generated_pages_are_fresh() -> None:
+    for path, text in pages().items():
+        assert path.read_text(encoding="utf-8") == text, f"{path.name}: run  python tools/documentation.py"
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_every_relative_link_leads_to_a_file(name: str) -> None:
+    page = ROOT / name
+    links = re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "docs/architecture.md"])
+def test_every_path_of_the_package_that_is_named_exists(name: str) -> None:
+    text = re.sub(r"```.*?```", "", (ROOT / name).read_text(encoding="utf-8"), flags=re.DOTALL)
+    named = set(re.findall(r"`((?:ragsmith|tests|tools|docs|benchmarks)/[\w./-]*)`", text))
+    assert named
+    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+def test_the_transcript_has_its_place_in_the_readme() -> None:
+    shown = transcript(f"first line\n{'x' * 200}\n")
+    assert f"```\nfirst line\n{'x' * 117}...\n```" in into_readme(README, shown)
+
+
+def test_every_benchmark_is_described() -> None:
+    text = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    assert [path.name for path in sorted((ROOT / "benchmarks").glob("bench_*.py")) if path.name not in text] == []
+
+
+def test_the_space_that_is_shown_can_be_pasted(tmp_path: Path) -> None:
+    [example] = re.findall(r"```yaml\n(name: mine\n.*?)```", (DOCS / "search_spaces.md").read_text("utf-8"), re.DOTALL)
+    file = tmp_path / "mine.yaml"
+    file.write_text(example, encoding="utf-8")
+    space = load_space(file)
+    assert 0 < space.feasible_size < space.size
+
+
+def printed_commands(name: str) -> list[str]:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    blocks = [
+        body
+        for kind, body in re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        if kind in ("", "bash")
+    ]
+    return [line for block in blocks for line in block.splitlines() if line.startswith("ragsmith ")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [line for name in ("README.md", "docs/models.md", "docs/search_spaces.md") for line in printed_commands(name)],
+)
+def test_every_command_that_is_printed_is_one_that_is_understood(line: str) -> None:
+    command: click.Command = typer.main.get_command(app)
+    _, *arguments = shlex.split(line, comments=True)
+    while isinstance(command, click.Group):
+        command = command.commands[arguments.pop(0)]
+    command.make_context("ragsmith", arguments)
+
+
+def ragsmith_on_the_path(folder: Path) -> dict[str, str]:
+    script = folder / "ragsmith"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m ragsmith "$@"\n', encoding="utf-8")
+    script.chmod(0o755)
+    path = os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ["PATH"]])
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+
+
+@pytest.mark.processes
+def test_the_way_to_one_s_own_documents_runs_as_printed(tmp_path: Path) -> None:
+    printed = README.split("<!-- own documents: a test runs this -->\n```bash\n")[1:]
+    commands = "".join(part.partition("```")[0] for part in printed)
+    answer = printed[-1].partition("```\n")[2].partition("```\n")[2].partition("```")[0]
+    (tmp_path / "bin").mkdir()
+    done = subprocess.run(
+        ["bash", "-e", "-c", commands],
+        cwd=tmp_path,
+        env=ragsmith_on_the_path(tmp_path / "bin"),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "my_data: valid" in done.stdout
+    assert "verdict: Nothing is claimed" in done.stdout
+    assert answer
+    assert answer in done.stdout
+    assert (tmp_path / "reports" / "my_data" / "index.html").is_file()

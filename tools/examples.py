@@ -1,0 +1,84 @@
+"""Run what README.md shows of a search, and write it anew: the transcript, the example report and its picture.
+
+python tools/examples.py        one default search of `law` with an empty cache: a few minutes on two cores
+
+The picture needs Chromium (`chromium` on the path) and is left as it is without.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+WIDTH = 120
+"""Characters of a line that README shows."""
+
+KEPT = ("report.md", "ranking.csv", "activity.csv", "groups.csv", "winner.yaml")
+"""Files of a report that are examples of the project."""
+
+SIZE = "1100,1450"
+"""Width and height of the picture."""
+
+
+def searched(folder: Path) -> str:
+    """What a default search of ``law`` prints, run in ``folder``."""
+    command = [sys.executable, "-m", "ragsmith", "search", "--dataset", "law", "--quiet"]
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def transcript(printed: str) -> str:
+    """The lines that README shows, cut to its width."""
+    lines = (line if len(line) <= WIDTH else f"{line[: WIDTH - 3]}..." for line in printed.strip().splitlines())
+    return "\n".join(lines)
+
+
+def into_readme(text: str, shown: str) -> str:
+    """README with ``shown`` in its place.
+
+    Raises:
+        ValueError: README has no such place.
+    """
+    found, count = re.subn(
+        r"(<!-- transcript: [^\n]*-->\n```\n).*?(\n```)", lambda m: f"{m[1]}{shown}{m[2]}", text, flags=re.DOTALL
+    )
+    if count != 1:
+        raise ValueError("README.md has no place for the transcript, or several")
+    return found
+
+
+def photograph(page: Path, picture: Path) -> None:
+    """The top of a page as PNG, by Chromium without a window."""
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        print("no chromium on the path: the picture is left as it is", file=sys.stderr)
+        return
+    with tempfile.TemporaryDirectory() as profile:
+        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+        flags += [f"--user-data-dir={profile}", "--hide-scrollbars", f"--window-size={SIZE}"]
+        flags += ["--virtual-time-budget=4000", f"--screenshot={picture}", page.as_uri()]
+        subprocess.run([chromium, *flags], capture_output=True, check=True)
+
+
+def main() -> None:
+    """Search once, and write everything that is shown of it."""
+    readme, examples = ROOT / "README.md", ROOT / "reports" / "examples" / "law"
+    with tempfile.TemporaryDirectory() as folder:
+        shown = transcript(searched(Path(folder)))
+        readme.write_text(into_readme(readme.read_text(encoding="utf-8"), shown), encoding="utf-8")
+        report = Path(folder) / "reports" / "law"
+        for name in KEPT:
+            shutil.copy(report / name, examples / name)
+        photograph(report / "index.html", examples / "report.png")
+
+
+if __name__ == "__main__":
+    main()
