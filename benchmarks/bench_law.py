@@ -5,7 +5,7 @@ import statistics
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.index.index import Index
-from ragsmith.measures.metrics import recall_at
+from ragsmith.measures.recall import recall_at
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.types import IndexEntry
 

@@ -24,7 +24,7 @@ from ragsmith.errors import SpaceError
 from ragsmith.evaluation.evaluator import Evaluation, Evaluator
 from ragsmith.evaluation.statistics import Paired, holm, paired, verdict
 from ragsmith.evaluation.testbed import Setup, ordered
-from ragsmith.measures.metrics import recall_at
+from ragsmith.measures.recall import recall_at
 from ragsmith.models.usage import Meter
 from ragsmith.pipelines.differences import difference
 from ragsmith.pipelines.genes import Candidate, label, make_gene

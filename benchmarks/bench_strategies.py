@@ -4,7 +4,7 @@ import statistics
 import sys
 
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.evaluation.scoring import fitness
+from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import evaluate_job
 from ragsmith.pipelines.space_file import load_space
@@ -24,7 +24,7 @@ def value(genome: tuple[int, ...]) -> float:
     if genome not in known:
         candidate = space.candidate(genome)
         records = [evaluate_job(engine, setup, candidate, (0, question)).value for question in questions]
-        known[genome] = statistics.fmean(fitness(record["metrics"]) for record in records)
+        known[genome] = statistics.fmean(Fitness()(record["measures"]) for record in records)
     return known[genome]
 
 

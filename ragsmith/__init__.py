@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ragsmith.api import report, search
     from ragsmith.datasets.dataset import load_dataset
-    from ragsmith.evaluation.scoring import Weights
+    from ragsmith.evaluation.fitness import Fitness, Weights
     from ragsmith.models.names import ModelName, ModelNames
     from ragsmith.pipelines.space_file import load_space
     from ragsmith.runs.pipeline import Pipeline
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "Fitness",
     "GeneticSettings",
     "ModelName",
     "ModelNames",
@@ -37,12 +38,13 @@ __all__ = [
 ]
 
 _HOME = {
+    "Fitness": "ragsmith.evaluation.fitness",
     "GeneticSettings": "ragsmith.strategies",
     "ModelName": "ragsmith.models.names",
     "ModelNames": "ragsmith.models.names",
     "Pipeline": "ragsmith.runs.pipeline",
     "RunSettings": "ragsmith.runs.record",
-    "Weights": "ragsmith.evaluation.scoring",
+    "Weights": "ragsmith.evaluation.fitness",
     "load_dataset": "ragsmith.datasets.dataset",
     "load_space": "ragsmith.pipelines.space_file",
     "report": "ragsmith.api",

@@ -22,6 +22,8 @@ DECLARATIVE = frozenset(
         "ragsmith.techniques.families",
         "ragsmith.techniques.registry",
         "ragsmith.models.registry",
+        "ragsmith.measures.registry",
+        "ragsmith.plugins",
         "ragsmith.code",
     }
 )

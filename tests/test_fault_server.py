@@ -18,7 +18,7 @@ from fault_replies import chat_reply, vector
 from fault_server import FaultServer, Request
 
 import ragsmith
-from ragsmith.evaluation.faithfulness import supporting
+from ragsmith.measures.faithfulness import supporting
 from ragsmith.models.tasks import Input, Task
 from ragsmith.techniques.generation import answering
 from ragsmith.techniques.post_generation.reflection_revising import revising

@@ -142,12 +142,12 @@ def _latencies(loaded: Pipeline) -> list[dict[str, Any]]:
 
 
 def _scores(loaded: Pipeline, evaluation: Evaluation) -> dict[str, Any]:
+    from ragsmith.evaluation.fitness import HEADLINE
     from ragsmith.evaluation.statistics import bootstrap_interval
-    from ragsmith.runs.pipeline_file import METRICS
 
     metrics = {}
-    for metric in METRICS:
-        if values := evaluation.values(metric, loaded.weights):
+    for metric in (*HEADLINE, *evaluation.measures):
+        if values := evaluation.values(metric, loaded.fitness):
             low, high = bootstrap_interval(values)
             metrics[metric] = {"mean": math.fsum(values) / len(values), "low": low, "high": high}
     return {

@@ -16,9 +16,9 @@ from types import TracebackType
 from typing import Any
 
 from ragsmith.errors import StoreError
+from ragsmith.evaluation.fitness import COMPOSITES, Fitness, composite
 from ragsmith.evaluation.fitting import Fitter
 from ragsmith.evaluation.processes import ProcessRunner
-from ragsmith.evaluation.scoring import Weights, fitness, generation_score, retrieval_score
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.evaluation.threads import Finished, Job, Runner, ThreadRunner, Work
 from ragsmith.gateway.budget import Budget
@@ -30,8 +30,6 @@ from ragsmith.store.store import ResultRow, Store
 from ragsmith.types import Example
 
 Record = dict[str, Any]
-
-DERIVED: dict[str, Callable[[dict[str, float]], float]] = {"retrieval": retrieval_score, "generation": generation_score}
 
 
 @dataclass(frozen=True)
@@ -49,21 +47,32 @@ class Evaluation:
         """Whether every question has a record."""
         return len(self.records) == len(self.questions)
 
-    def values(self, metric: str, weights: Weights | None = None) -> list[float]:
-        """A metric of each question that has a record, in the order of ``questions``.
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The measures that any question has a value of."""
+        return tuple(dict.fromkeys(n for r in self.records.values() for n, v in r["measures"].items() if v is not None))
 
-        ``metric`` is one of the record's, or ``retrieval``, ``generation``, ``fitness``, or a count of the usage such
-        as ``calls``.
+    def values(self, name: str, fitness: Fitness | None = None) -> list[float]:
+        """A value of each question that has a record, in the order of ``questions``.
+
+        ``name`` is a measure, and questions that have no value of it are left out; or ``fitness``, ``retrieval`` or
+        ``generation``, or a count of the usage such as ``calls``.
         """
-        return [self._value(self.records[q], metric, weights) for q in self.questions if q in self.records]
+        records = [self.records[question] for question in self.questions if question in self.records]
+        if name == "fitness":
+            formula = fitness or Fitness()
+            return [formula(record["measures"]) for record in records]
+        if name in COMPOSITES:
+            return [composite(name, record["measures"]) for record in records]
+        part = "usage" if records and name in records[0]["usage"] else "measures"
+        return [float(value) for record in records if (value := record[part][name]) is not None]
 
-    def mean(self, metric: str, weights: Weights | None = None) -> float | None:
-        """The mean of a metric over all questions; None unless complete."""
-        if not self.complete:
-            return None
-        key = (metric, weights)
+    def mean(self, name: str, fitness: Fitness | None = None) -> float | None:
+        """The mean of a value over the questions that have one; None unless all have a record."""
+        key = (name, fitness)
         if key not in self._means:
-            self._means[key] = math.fsum(self.values(metric, weights)) / len(self.questions)
+            values = self.values(name, fitness) if self.complete else []
+            self._means[key] = math.fsum(values) / len(values) if values else None
         return self._means[key]
 
     @cached_property
@@ -75,16 +84,8 @@ class Evaluation:
         return state.hexdigest()
 
     @cached_property
-    def _means(self) -> dict[tuple[str, Weights | None], float]:
+    def _means(self) -> dict[tuple[str, Fitness | None], float | None]:
         return {}
-
-    def _value(self, record: Record, metric: str, weights: Weights | None) -> float:
-        metrics: dict[str, float] = record["metrics"]
-        if metric == "fitness":
-            return fitness(metrics, weights or Weights())
-        if metric in DERIVED:
-            return DERIVED[metric](metrics)
-        return float(metrics[metric] if metric in metrics else record["usage"][metric])
 
 
 def stored_evaluation(store: Store, key: str, questions: Sequence[str]) -> Evaluation:
@@ -110,9 +111,17 @@ def evaluation_of(
         key,
         candidate,
         questions,
-        {question: row.value for question, row in there if row.state == "ok"},
+        {question: _current(row.value) for question, row in there if row.state == "ok"},
         {question: row.value for question, row in there if row.state == "failed"},
     )
+
+
+def _current(record: Record) -> Record:
+    """A record in today's form: up to version 0.1 measures that every question has stood apart, as ``metrics``."""
+    if "metrics" not in record:
+        return record
+    rest = {name: value for name, value in record.items() if name != "metrics"}
+    return {**rest, "measures": {**record["metrics"], **record.get("measures", {})}}
 
 
 Progress = Callable[[int, int], None]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ragsmith.evaluation.evaluator import Evaluation
-from ragsmith.evaluation.scoring import Weights
+from ragsmith.evaluation.fitness import Fitness
 from ragsmith.pipelines.genes import label
 
 
-def ranked(evaluations: Sequence[Evaluation], weights: Weights) -> list[Evaluation]:
+def ranked(evaluations: Sequence[Evaluation], fitness: Fitness) -> list[Evaluation]:
     """Complete evaluations, best first, one for each phenotype.
 
     Equal fitness goes to fewer model calls, then to fewer techniques, then by name: what does nothing is not part of
@@ -17,12 +17,11 @@ def ranked(evaluations: Sequence[Evaluation], weights: Weights) -> list[Evaluati
     """
 
     def place(evaluation: Evaluation) -> tuple[float, float, int, str]:
-        fitness = evaluation.mean("fitness", weights)
-        calls = evaluation.mean("calls")
-        assert fitness is not None
+        score, calls = evaluation.mean("fitness", fitness), evaluation.mean("calls")
+        assert score is not None
         assert calls is not None
         active = sum(gene.technique.name != "none" for gene in evaluation.candidate)
-        return -round(fitness, 12), calls, active, label(evaluation.candidate)
+        return -round(score, 12), calls, active, label(evaluation.candidate)
 
     best: dict[str, Evaluation] = {}
     for evaluation in sorted((e for e in evaluations if e.complete), key=place):

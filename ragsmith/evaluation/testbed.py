@@ -23,6 +23,7 @@ from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.index.index import Corpus
+from ragsmith.measures.registry import Measure, measures
 from ragsmith.models.loading import ModelNames, load_models
 from ragsmith.models.roles import Models
 from ragsmith.pipelines.engine import Engine
@@ -101,9 +102,16 @@ class Setup:
         """Whether records have a faithfulness."""
         return self.models.embedded if self.faithfulness is None else self.faithfulness
 
+    @cached_property
+    def measures(self) -> tuple[Measure, ...]:
+        """The measures that records have: costly ones where the judge costs nothing, or they are asked for."""
+        free = self.models.embedded
+        wanted = {"faithfulness": self.checks_claims}
+        return tuple(known for known in measures().values() if wanted.get(known.name, free or not known.costly))
+
     def evaluation_key(self, candidate: Candidate) -> str:
         """Identifies what every record of ``candidate`` on this data set depends on: a change in any of it misses."""
-        return digest("record", self.pipeline_key(candidate), self.checks_claims)
+        return digest("record", self.pipeline_key(candidate), self._measured_by)
 
     def pipeline_key(self, genes: Candidate) -> str:
         """Identifies what the stages of ``genes``, a pipeline or the beginning of one, say of this data set."""
@@ -117,6 +125,10 @@ class Setup:
     @cached_property
     def _model_ids(self) -> dict[str, str]:
         return self.loaded_models.ids()
+
+    @cached_property
+    def _measured_by(self) -> list[tuple[str, str]]:
+        return [measure.identity for measure in self.measures]
 
     @cached_property
     def _code(self) -> list[str]:

@@ -17,8 +17,10 @@ from ragsmith.errors import BudgetExhausted, ModelUnavailable, StageFailed, Stor
 from ragsmith.evaluation.scoring import record
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.gateway import Counts
+from ragsmith.models.usage import Meter
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, facing
+from ragsmith.pipelines.trace import Trace
 from ragsmith.text.redaction import redacted
 from ragsmith.types import Example, Gold, Question
 
@@ -82,14 +84,13 @@ def evaluate_job(
 ) -> Finished:
     """Run one candidate on one question: the one place where an exception becomes a state."""
     example: Example = setup.examples[job[1]]
-    relevance = setup.relevance[example.id]
-    question, gold = Question(example.question), Gold(relevance.relevant)
+    question, gold = Question(example.question), Gold(setup.relevance[example.id].relevant)
     try:
         able = facing(candidate, example.question)
         if observing is not None:
             return Finished(job, True, engine.observe(able, observing, question, gold))
         trace = engine.answer(able, question, gold)
-        return Finished(job, True, record(engine, trace, example, relevance, faithfulness=setup.checks_claims))
+        return Finished(job, True, scored(engine, setup, trace, example))
     except Exception as error:  # noqa: BLE001  recorded, shown, retried on resume; never a score
         stage = error.stage if isinstance(error, StageFailed) else "scoring"
         cause = error.cause if isinstance(error, StageFailed) else error
@@ -104,6 +105,22 @@ def evaluate_job(
                 "traceback": redacted("".join(traceback.format_exception(cause))),
             },
         )
+
+
+def scored(engine: Engine, setup: Setup, trace: Trace, example: Example) -> dict[str, Any]:
+    """The record of what a candidate did with a question; what judging it costs is not the candidate's."""
+    gateway, models = engine.gateway, engine.models
+    return record(
+        trace,
+        example,
+        setup.relevance[example.id],
+        measures=setup.measures,
+        models={
+            "judge": gateway.language_model(models.judge, Meter()),
+            "embedder": gateway.embedder(models.embedder, Meter()),
+        },
+        stages={family: engine.fingerprint(output) for family, output in trace.outputs.items()},
+    )
 
 
 def account(engine: Engine) -> Work:

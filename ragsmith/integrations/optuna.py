@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -144,7 +144,7 @@ def _about(run: RunRow, proposals: Sequence[ProposalRow]) -> dict[str, Any]:
         "strategy": record.settings.strategy,
         "seed": record.settings.seed,
         "split": f"{len(record.split.search)} search and {len(record.split.test)} test questions",
-        "weights": asdict(record.settings.weights),
+        "fitness": record.settings.fitness.plain(),
         "models": record.models,
         "chunk size": record.chunk_size,
         "winner": winner[0] if winner else None,
@@ -185,6 +185,6 @@ def _trials(
 def _measures(store: Store, record: RunRecord, key: str) -> dict[str, float]:
     """What an evaluation scored, as far as it is complete, and on how many of the search questions."""
     evaluation = evaluation_of(key, (), record.split.search, store.results(key))
-    means = {name: evaluation.mean(metric, record.settings.weights) for name, metric in MEASURES.items()}
+    means = {name: evaluation.mean(value) for name, value in MEASURES.items()}
     found = {name: mean for name, mean in means.items() if mean is not None}
     return {**found, "questions scored": len(evaluation.records), "questions failed": len(evaluation.failures)}

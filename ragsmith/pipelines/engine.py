@@ -23,9 +23,10 @@ from ragsmith.models.roles import Models
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.genes import Candidate, Gene
 from ragsmith.pipelines.trace import Held, Trace, stage_fingerprint
+from ragsmith.plugins import tools_of
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.generation import generate
-from ragsmith.techniques.registry import tools_of
+from ragsmith.techniques.registry import TOOLS
 from ragsmith.types import Fitted, Gold, Hits, Passages, Queries, Question, Rankings
 
 
@@ -161,7 +162,7 @@ class Engine:
         fitting = gene.technique.fitting
         if fitting is None:
             raise RagsmithError(f"{family}.{gene.technique.name} has nothing to fit")
-        tools = {name: self._tool(kind, Meter(), gene, gold) for name, kind in tools_of(fitting.observe)}
+        tools = {name: self._tool(kind, Meter(), gene, gold) for name, kind in tools_of(fitting.observe, TOOLS).items()}
         named = inspect.signature(fitting.observe).parameters
         parameters = {name: value for name, value in gene.parameters.items() if name in named}
         with failing_as(family, gene.technique.name):

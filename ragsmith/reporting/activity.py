@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import fsum
 
 from ragsmith.evaluation.evaluator import Evaluation
-from ragsmith.evaluation.scoring import Weights
+from ragsmith.evaluation.fitness import Fitness
 from ragsmith.pipelines.genes import label
 from ragsmith.reporting.material import Material
 from ragsmith.reporting.rows import score
@@ -37,12 +37,12 @@ def _tried(material: Material, stored: OptionAlone) -> Probe | None:
     alone, reference = material.on_search(stored.key), material.on_search(stored.reference)
     if alone is None or reference is None:
         return None
-    found = probe(stored.family, alone, reference, material.weights)
+    found = probe(stored.family, alone, reference, material.fitness)
     against = "" if stored.reference == material.record.baselines.get("naive") else label(reference.candidate)
     return replace(found, against=against, difference=stored.difference)
 
 
-def probe(family: str, alone: Evaluation, reference: Evaluation, weights: Weights) -> Probe:
+def probe(family: str, alone: Evaluation, reference: Evaluation, fitness: Fitness) -> Probe:
     """Compare a pipeline that has an option with one that lacks it, on the questions that both answered."""
     stage = SHOWS_IN.get(family, family)
     both = [q for q in reference.questions if q in reference.records and q in alone.records]
@@ -52,13 +52,13 @@ def probe(family: str, alone: Evaluation, reference: Evaluation, weights: Weight
     calls = fsum(alone.records[q]["usage"]["calls"] - reference.records[q]["usage"]["calls"] for q in both)
     change = retrieval = None
     if alone.complete and reference.complete:
-        change, retrieval = (_gain(metric, alone, reference, weights) for metric in ("fitness", "retrieval"))
+        change, retrieval = (_gain(metric, alone, reference, fitness) for metric in ("fitness", "retrieval"))
     return Probe(len(both), differs / len(both), calls / len(both), change, retrieval)
 
 
-def _gain(metric: str, alone: Evaluation, reference: Evaluation, weights: Weights) -> Score:
+def _gain(metric: str, alone: Evaluation, reference: Evaluation, fitness: Fitness) -> Score:
     """The mean of the differences question by question, and its interval."""
-    pairs = zip(alone.values(metric, weights), reference.values(metric, weights), strict=True)
+    pairs = zip(alone.values(metric, fitness), reference.values(metric, fitness), strict=True)
     return score([a - b for a, b in pairs])
 
 

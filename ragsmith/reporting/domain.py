@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from ragsmith.evaluation.evaluator import Evaluation
-from ragsmith.evaluation.scoring import Weights
+from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.reporting import facts
 from ragsmith.reporting.activity import options
 from ragsmith.reporting.material import Chosen, Material, Rows, choose_runs
 from ragsmith.reporting.rows import best, best_so_far, by_group, ranking, row
-from ragsmith.reporting.values import HEADLINE, TITLES, Answered, Domain, Finalist, Row
+from ragsmith.reporting.values import TITLES, Answered, Domain, Finalist, Row
 from ragsmith.reporting.verdicts import compare
 from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import Store
@@ -29,11 +29,11 @@ def load_domain(store: Store, dataset: str) -> Domain:
 def read_domain(store: Store, chosen: Chosen, known: Rows) -> Domain:
     """Everything a report says about a run; results that are ``known`` are not read again."""
     material = Material(store, chosen, known)
-    record, weights = chosen.record, material.weights
+    record, fitness = chosen.record, material.fitness
     proposals = material.proposals
-    found = ranking(material.all_on_search([proposal.evaluation for proposal in proposals]), weights)
+    found = ranking(material.all_on_search([proposal.evaluation for proposal in proposals]), fitness)
     drawn = material.all_on_search(record.random)
-    best_drawn = best(drawn, weights)
+    best_drawn = best(drawn, fitness)
     tested = _tested(material)
     pipelines, split = _compared(material, tested, best_drawn)
     types, modalities = chosen.data.questions, chosen.data.modalities
@@ -43,15 +43,15 @@ def read_domain(store: Store, chosen: Chosen, known: Rows) -> Domain:
         ranking=_winner_first(found, record.winner),
         proposed=len(proposals),
         baselines=_baselines(material),
-        random=row(best_drawn, weights) if best_drawn else None,
+        random=row(best_drawn, fitness) if best_drawn else None,
         search_curve=best_so_far([proposal.fitness for proposal in proposals]),
-        random_curve=best_so_far([evaluation.mean("fitness", weights) for evaluation in drawn]),
+        random_curve=best_so_far([evaluation.mean("fitness", fitness) for evaluation in drawn]),
         history=record.history,
         finalists=_finalists(material, tested),
-        comparisons=compare(tested, weights, len(drawn)),
+        comparisons=compare(tested, fitness, len(drawn)),
         options=options(material),
-        types=by_group(pipelines, types, weights),
-        modalities=by_group(pipelines, modalities, weights) if modalities else (),
+        types=by_group(pipelines, types, fitness),
+        modalities=by_group(pipelines, modalities, fitness) if modalities else (),
         groups_split=split,
         answered=_answered(material, _roles(record, best_drawn), types, modalities),
         failures=facts.failures(material.failed()),
@@ -68,7 +68,7 @@ def _winner_first(found: tuple[Row, ...], winner: str | None) -> tuple[Row, ...]
 def _baselines(material: Material) -> dict[str, Row]:
     stored = material.record.baselines
     found = {name: material.on_search(stored[name]) for name in TITLES if name in stored}
-    return {name: row(evaluation, material.weights) for name, evaluation in found.items() if evaluation}
+    return {name: row(evaluation, material.fitness) for name, evaluation in found.items() if evaluation}
 
 
 def _tested(material: Material) -> dict[str, Evaluation]:
@@ -85,8 +85,8 @@ def _finalists(material: Material, tested: Mapping[str, Evaluation]) -> tuple[Fi
             Finalist(
                 name,
                 TITLES[name],
-                row(before, material.weights) if before else None,
-                row(evaluation, material.weights),
+                row(before, material.fitness) if before else None,
+                row(evaluation, material.fitness),
             )
         )
     return tuple(rows)
@@ -123,26 +123,24 @@ def _answered(
             ("test", material.on_test(key)),
         )
         for split, evaluation in parts:
-            for question, state, values in _questions(evaluation, material.weights) if evaluation else ():
+            for question, state, values in _questions(evaluation, material.fitness) if evaluation else ():
                 kinds = types.get(question, ""), modalities.get(question, "")
                 rows.append(Answered(question, *kinds, split, name, state, values))
     return tuple(sorted(rows, key=lambda answered: (answered.split, answered.question)))
 
 
-def _questions(evaluation: Evaluation, weights: Weights) -> Iterator[tuple[str, str, dict[str, float]]]:
+def _questions(evaluation: Evaluation, fitness: Fitness) -> Iterator[tuple[str, str, dict[str, float]]]:
     """Questions with a record or a failure, in order, and everything that was measured of them."""
     scored = [question for question in evaluation.questions if question in evaluation.records]
-    columns = {metric: evaluation.values(metric, weights) for metric in HEADLINE}
+    columns = {metric: evaluation.values(metric, fitness) for metric in HEADLINE}
     for place, question in enumerate(scored):
         record = evaluation.records[question]
-        measures = record.get("measures", {})
         yield (
             question,
             "ok",
             {
-                **{metric: columns[metric][place] for metric in HEADLINE},
-                **record["metrics"],
-                **{name: value for name, value in measures.items() if value is not None},
+                **{name: values[place] for name, values in columns.items()},
+                **{name: value for name, value in record["measures"].items() if value is not None},
                 "calls": float(record["usage"]["calls"]),
             },
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 
 from ragsmith.reporting.material import Chosen, Material
 from ragsmith.reporting.run_values import About, Failure, ModelUsed
@@ -53,7 +52,7 @@ def about(chosen: Chosen) -> About:
         space=space.name,
         size=space.size,
         feasible=space.feasible,
-        weights=asdict(settings.weights),
+        fitness=settings.fitness.formula,
         search_questions=len(split.search),
         test_questions=len(split.test),
         split_rule=split.rule,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.reporting import numbers
 from ragsmith.reporting.tables import Table, columns
-from ragsmith.reporting.values import HEADLINE, TITLES, Domain, GroupScores
+from ragsmith.reporting.values import TITLES, Domain, GroupScores
 
 EXPLAINED = (
     "The same pipelines on parts of the questions: what a search chose for all of them need not be best for each. A "

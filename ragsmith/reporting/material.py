@@ -70,7 +70,7 @@ class Material:
         self.record = record = chosen.record
         self.search = record.split.search
         self.test = record.split.test
-        self.weights = record.settings.weights
+        self.fitness = record.settings.fitness
         self.proposals = _proposals(store, chosen)
         self.keys = _keys(record, self.proposals)
         wanted = set(self.keys)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.reporting import numbers
-from ragsmith.reporting.values import HEADLINE, TITLES, Domain, GroupScores, Option
+from ragsmith.reporting.values import TITLES, Domain, GroupScores, Option
 
 Figure = dict[str, Any]
 
@@ -18,8 +19,6 @@ COLOURS: Mapping[str, str] = {"winner": "#0072b2", "naive": "#e69f00", "bm25": "
 DASHES: Mapping[str, str] = {"winner": "solid", "naive": "dash", "bm25": "dot", "random": "solid"}
 PATTERNS: Mapping[str, str] = {"winner": "", "naive": "/", "bm25": "x", "random": "."}
 GREY = "#8a8f98"
-
-METRICS: Mapping[str, str] = {"fitness": "Fitness F", "retrieval": "Retrieval R", "generation": "Generation G"}
 
 LONGEST_NAME = 30
 
@@ -84,7 +83,11 @@ def types(domain: Domain) -> Figure:
     layout |= {"barmode": "group", "grid": {"rows": len(HEADLINE), "columns": 1, "pattern": "coupled", "ygap": 0.12}}
     for place, metric in enumerate(HEADLINE, 1):
         axis = "yaxis" if place == 1 else f"yaxis{place}"
-        layout[axis] = {"title": {"text": f"{METRICS[metric]}, 0 to 1"}, "range": [0, 1], "automargin": True}
+        layout[axis] = {
+            "title": {"text": f"{metric.capitalize()} {HEADLINE[metric]}, 0 to 1"},
+            "range": [0, 1],
+            "automargin": True,
+        }
     return {"data": traces, "layout": layout}
 
 

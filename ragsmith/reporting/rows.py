@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from math import fsum
 
-from ragsmith.evaluation.evaluator import Evaluation, Record
+from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.ranking import ranked
-from ragsmith.evaluation.scoring import Weights, fitness, generation_score, retrieval_score
 from ragsmith.evaluation.statistics import bootstrap_interval
 from ragsmith.pipelines.genes import label
-from ragsmith.reporting.values import HEADLINE, SHOWN, Coverage, GroupScores, Row, Score
+from ragsmith.reporting.values import SHOWN, Coverage, GroupScores, Row, Score
 
 COSTS = ("calls", "input_tokens", "output_tokens", "texts_embedded", "pairs_scored", "context_chars")
 """What a group of questions costs, per question: counts of the usage, and the length of the prompt in characters."""
@@ -24,38 +23,37 @@ def score(values: Sequence[float]) -> Score:
     return Score(fsum(values) / len(values), low, high)
 
 
-def row(evaluation: Evaluation, weights: Weights, *, intervals: Collection[str] = HEADLINE, shared: int = 1) -> Row:
+def row(
+    evaluation: Evaluation, fitness: Fitness, *, intervals: Collection[str] = tuple(HEADLINE), shared: int = 1
+) -> Row:
     """A pipeline as the report shows it; the scores named in ``intervals`` get one."""
     coverage = Coverage(len(evaluation.questions), len(evaluation.records), len(evaluation.failures))
     scores: dict[str, Score] = {}
     usage: dict[str, float] = {}
     if coverage.complete and coverage.questions:
-        records = list(evaluation.records.values())
-        metrics, usage = _means(records, "metrics"), _means(records, "usage")
-        # F, R and G are linear in the metrics, so the score of the means is the mean of the scores.
-        derived = (fitness(metrics, weights), retrieval_score(metrics), generation_score(metrics))
-        means = {**dict(zip(HEADLINE, derived, strict=True)), **metrics}
-        scores = {
-            name: score(evaluation.values(name, weights)) if name in intervals else Score(mean)
-            for name, mean in means.items()
-        }
-        scores |= _measures(records, intervals)
+        for name in (*HEADLINE, *evaluation.measures):
+            values = evaluation.values(name, fitness)
+            low, high = bootstrap_interval(values) if name in intervals else (None, None)
+            n = None if len(values) == coverage.questions else len(values)
+            scores[name] = Score(fsum(values) / len(values), low, high, n)
+        first = next(iter(evaluation.records.values()))
+        usage = {name: fsum(evaluation.values(name)) / coverage.questions for name in sorted(first["usage"])}
     genes = {gene.technique.family: str(gene) for gene in evaluation.candidate}
     fitted = {gene.technique.family: dict(gene.fit.numbers) for gene in evaluation.candidate if gene.fit}
     return Row(evaluation.key, label(evaluation.candidate), genes, coverage, scores, usage, shared, fitted)
 
 
-def ranking(evaluations: Sequence[Evaluation], weights: Weights) -> tuple[Row, ...]:
+def ranking(evaluations: Sequence[Evaluation], fitness: Fitness) -> tuple[Row, ...]:
     """The complete ones, one for each phenotype, best first; the first `SHOWN` with intervals of every score."""
     shared = Counter(evaluation.phenotype for evaluation in evaluations if evaluation.complete)
     return tuple(
         row(
             evaluation,
-            weights,
-            intervals=_every_score(evaluation) if place < SHOWN else (),
+            fitness,
+            intervals=(*HEADLINE, *evaluation.measures) if place < SHOWN else (),
             shared=shared[evaluation.phenotype],
         )
-        for place, evaluation in enumerate(ranked(evaluations, weights))
+        for place, evaluation in enumerate(ranked(evaluations, fitness))
     )
 
 
@@ -71,12 +69,12 @@ def best_so_far(scores: Iterable[float | None]) -> tuple[float | None, ...]:
 
 
 def by_group(
-    pipelines: Mapping[str, Evaluation], groups: Mapping[str, str], weights: Weights
+    pipelines: Mapping[str, Evaluation], groups: Mapping[str, str], fitness: Fitness
 ) -> tuple[GroupScores, ...]:
     """Complete pipelines on each group of questions, in order of the groups' names; ``groups``: question to group."""
     questions = next(iter(pipelines.values())).questions if pipelines else ()
     complete = {name: evaluation for name, evaluation in pipelines.items() if evaluation.complete}
-    values = {name: _columns(evaluation, weights) for name, evaluation in complete.items()}
+    values = {name: _columns(evaluation, fitness) for name, evaluation in complete.items()}
     found = []
     for group in sorted({groups.get(question, "") for question in questions}):
         places = [place for place, question in enumerate(questions) if groups.get(question, "") == group]
@@ -89,34 +87,15 @@ def by_group(
     return tuple(found)
 
 
-def best(evaluations: Sequence[Evaluation], weights: Weights) -> Evaluation | None:
+def best(evaluations: Sequence[Evaluation], fitness: Fitness) -> Evaluation | None:
     """The first that `ranked` would give; the costly comparison of phenotypes is left to those that tie."""
-    scored = [(round(mean, 12), e) for e in evaluations if (mean := e.mean("fitness", weights)) is not None]
+    scored = [(round(mean, 12), e) for e in evaluations if (mean := e.mean("fitness", fitness)) is not None]
     highest = max((mean for mean, _ in scored), default=None)
-    return next(iter(ranked([e for mean, e in scored if mean == highest], weights)), None)
+    return next(iter(ranked([e for mean, e in scored if mean == highest], fitness)), None)
 
 
-def _means(records: Sequence[Record], part: str) -> dict[str, float]:
-    return {name: fsum(r[part][name] for r in records) / len(records) for name in sorted(records[0][part])}
-
-
-def _measures(records: Sequence[Record], intervals: Collection[str]) -> dict[str, Score]:
-    """Means over the questions that have a value; one that no question has is left out, as in records of old."""
-    found = {}
-    for name in sorted({name for record in records for name in record.get("measures", {})}):
-        values = [value for record in records if (value := record.get("measures", {}).get(name)) is not None]
-        if values:
-            mean = score(values) if name in intervals else Score(fsum(values) / len(values))
-            found[name] = replace(mean, n=len(values))
-    return found
-
-
-def _columns(evaluation: Evaluation, weights: Weights) -> dict[str, list[float]]:
-    record = next(iter(evaluation.records.values()), None)
-    known = {*record["metrics"], *record["usage"]} if record else set()
-    return {name: evaluation.values(name, weights) for name in (*HEADLINE, *(cost for cost in COSTS if cost in known))}
-
-
-def _every_score(evaluation: Evaluation) -> tuple[str, ...]:
-    record = next(iter(evaluation.records.values()))
-    return (*HEADLINE, *record["metrics"], *record.get("measures", {}))
+def _columns(evaluation: Evaluation, fitness: Fitness) -> dict[str, list[float]]:
+    """The headline values and the costs, question by question; costs that the records do not have are left out."""
+    first = next(iter(evaluation.records.values()))
+    costs = (name for name in COSTS if name in first["usage"] or name in evaluation.measures)
+    return {name: evaluation.values(name, fitness) for name in (*HEADLINE, *costs)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE
+from ragsmith.measures.registry import measures
 from ragsmith.reporting import numbers
 from ragsmith.reporting.tables import Table, columns
 from ragsmith.reporting.values import Domain
@@ -56,7 +58,11 @@ def models(domain: Domain) -> Table:
 def run(domain: Domain) -> Table:
     """How the run was asked for."""
     about = domain.about
-    weights = " and ".join(f"{weight:g} {name}" for name, weight in sorted(about.weights.items(), reverse=True))
+    labels = {name: known.label for name, known in measures().items()}
+    made_of = "; ".join(
+        f"{HEADLINE[name]}: mean of {', '.join(labels[member] for member in members)}"
+        for name, members in COMPOSITES.items()
+    )
     rows = (
         (
             "Data set",
@@ -68,10 +74,7 @@ def run(domain: Domain) -> Table:
             f"{about.space}: {about.size:,} pipelines, {about.feasible:,} feasible, {domain.proposed:,} evaluated",
         ),
         ("Strategy", f"{about.strategy}, seed {about.seed}"),
-        (
-            "Fitness F",
-            f"mean of R and G, weights {weights}; R: mean of Recall@5, mAP, nDCG@5, MRR; G: of judge, similarity",
-        ),
+        ("Fitness F", f"{about.fitness}; {made_of}"),
         ("Run", f"{about.run}, {about.state}"),
     )
     return Table("The run", columns(["", ""]), rows)

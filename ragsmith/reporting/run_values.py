@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 _FOLDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -53,7 +52,7 @@ class About:
     space: str
     size: int
     feasible: int
-    weights: Mapping[str, float]
+    fitness: str
     search_questions: int
     test_questions: int
     split_rule: str

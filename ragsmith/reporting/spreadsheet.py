@@ -10,7 +10,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import asdict
 from typing import Any
 
-from ragsmith.reporting.values import HEADLINE, Domain, Row, Score
+from ragsmith.evaluation.fitness import HEADLINE
+from ragsmith.reporting.values import Domain, Row, Score
 from ragsmith.reporting.verdicts import against
 from ragsmith.reporting.wording import NAIVE
 

@@ -5,31 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ragsmith.evaluation.fitness import HEADLINE
+from ragsmith.measures.registry import measures
 from ragsmith.reporting import numbers
-from ragsmith.reporting.values import HEADLINE, SHOWN, TITLES, Comparison, Domain, Option, Row
+from ragsmith.reporting.values import SHOWN, TITLES, Comparison, Domain, Option, Row
 from ragsmith.reporting.wording import NAIVE, WORDS, against_random, fitted
-
-NAMES = {
-    "recall": "Recall@5",
-    "map": "mAP",
-    "ndcg": "nDCG@5",
-    "mrr": "MRR",
-    "success": "Success@5",
-    "span_recall": "Span recall@5",
-    "success_10": "Success@10",
-    "ndcg_10": "nDCG@10, graded",
-    "recall_50": "Pool recall@50",
-    "redundancy_ratio": "Redundancy ratio",
-    "mean_pairwise_cosine": "Mean cosine",
-    "judge": "Judge",
-    "similarity": "Similarity",
-    "exact_match": "Exact match",
-    "token_f1": "Token F1",
-    "faithfulness": "Faithfulness",
-    "context_chars": "Prompt, characters",
-}
-"""Metrics in the order of a table's columns."""
-
 
 WIDE = ("Pipeline", "Winner", "What it is", "First message", "Fitted numbers", "What it changes")
 
@@ -82,14 +62,14 @@ def ranking(domain: Domain) -> Table:
 
 
 def metrics(domain: Domain) -> Table:
-    """Every metric of the same pipelines."""
+    """Every measure of the same pipelines; those that are not registered any more go by their names."""
     listed = [(f"{place}", row) for place, row in enumerate(domain.ranking[:SHOWN], 1)] + _references(domain)
-    known = {name for _, row in listed for name in row.scores}
-    names = [name for name in NAMES if name in known] + sorted(known - {*NAMES, *HEADLINE})
+    known, found = measures(), {name for _, row in listed for name in row.scores}
+    names = [name for name in known if name in found] + sorted(found - {*known, *HEADLINE})
     rows = [(title, row.label, *(_metric(row, name) for name in names)) for title, row in listed]
     marks = ["" if title.isdigit() else "baseline" for title, _ in listed]
-    shown = columns(["Rank", "Pipeline"], [NAMES.get(name, name) for name in names])
-    return Table("Search questions: means of every metric", shown, tuple(rows), tuple(marks))
+    shown = columns(["Rank", "Pipeline"], [known[name].heading if name in known else name for name in names])
+    return Table("Search questions: means of every measure", shown, tuple(rows), tuple(marks))
 
 
 def winner(domain: Domain) -> Table:
@@ -163,7 +143,7 @@ def _ranked(title: str, row: Row) -> tuple[str, ...]:
 
 def _metric(row: Row, name: str) -> str:
     found = row.scores.get(name)
-    mean = numbers.plain(found.mean if found else None, 0 if name == "context_chars" else 3)
+    mean = numbers.plain(found.mean if found else None, 3 if found is None or abs(found.mean) < 100 else 0)
     return f"{mean} (n {found.n})" if found and found.n not in (None, row.coverage.questions) else mean
 
 

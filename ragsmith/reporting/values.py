@@ -14,9 +14,6 @@ from ragsmith.reporting.run_values import About, Failure, ModelUsed
 from ragsmith.runs.record import Account
 from ragsmith.strategies import Generation
 
-HEADLINE = ("fitness", "retrieval", "generation")
-"""F, R and G: the scores that are shown everywhere, with intervals."""
-
 
 @dataclass(frozen=True, slots=True)
 class Score:

@@ -13,7 +13,7 @@ from random import Random
 
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluator import Evaluation, Evaluator
-from ragsmith.evaluation.scoring import Weights
+from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.statistics import Paired, holm, paired
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.pipelines.differences import difference
@@ -68,7 +68,15 @@ def sample(setup: Setup, size: int, seed: int = 0) -> list[Example]:
     return ordered(Random(seed).sample(questions, min(size, len(questions))))
 
 
-def audit(setup: Setup, space: Space, store: Store, questions: Sequence[Example], *, workers: int = 1) -> list[Finding]:
+def audit(
+    setup: Setup,
+    space: Space,
+    store: Store,
+    questions: Sequence[Example],
+    *,
+    workers: int = 1,
+    fitness: Fitness | None = None,
+) -> list[Finding]:
     """Switch every option of ``space`` on alone and compare, on ``questions``, with the same pipeline without it.
 
     Options that read the gold labels, which no space may hold, are tried as well: they bound what a choice could gain.
@@ -82,7 +90,7 @@ def audit(setup: Setup, space: Space, store: Store, questions: Sequence[Example]
     with Evaluator(setup, store, workers) as evaluator:
         evaluations = evaluator.evaluate(pairs, questions)
     found = [
-        _finding(probe, alone, without)
+        _finding(probe, alone, without, fitness)
         for probe, alone, without in zip(probes, evaluations[::2], evaluations[1::2], strict=True)
     ]
     return _adjusted(_recognised(found, evaluations[::2]))
@@ -104,7 +112,7 @@ def _analyses(space: Space) -> list[Probe]:
     return probes
 
 
-def _finding(probe: Probe, alone: Evaluation, without: Evaluation) -> Finding:
+def _finding(probe: Probe, alone: Evaluation, without: Evaluation, fitness: Fitness | None) -> Finding:
     family = probe.gene.technique.family
     stage = SHOWS_IN.get(family, family)
     both = [q for q in alone.questions if q in alone.records and q in without.records]
@@ -115,10 +123,10 @@ def _finding(probe: Probe, alone: Evaluation, without: Evaluation) -> Finding:
             return None
         return math.fsum(a["usage"][count] - b["usage"][count] for a, b in zip(ones, others, strict=True)) / len(both)
 
-    def change(metric: str) -> Paired | None:
+    def change(name: str) -> Paired | None:
         if not both or len(both) < len(alone.questions):
             return None
-        return paired(alone.values(metric, Weights()), without.values(metric, Weights()))
+        return paired(alone.values(name, fitness), without.values(name, fitness))
 
     differs = sum(a["stages"][stage] != b["stages"][stage] for a, b in zip(ones, others, strict=True))
     return Finding(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
@@ -21,14 +21,14 @@ from ragsmith.datasets.bundled import names
 from ragsmith.datasets.splits import split
 from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluation.evaluator import Evaluation, Evaluator
-from ragsmith.evaluation.scoring import Weights
+from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.evaluation.threads import evaluate_job
 from ragsmith.models.given import apart, refuse_absent
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, configuration, facing
 from ragsmith.pipelines.trace import Trace
-from ragsmith.runs.pipeline_file import FORMAT, METRICS, ExportedFile
+from ragsmith.runs.pipeline_file import FORMAT, ExportedFile
 from ragsmith.store.store import Store
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.types import Example, Question, Span
@@ -74,13 +74,13 @@ class Pipeline:
         candidate: Candidate,
         setup: Setup,
         *,
-        weights: Weights | None = None,
+        fitness: Fitness | None = None,
         expected: Mapping[str, Any] | None = None,
         model_ids: Mapping[str, str] | None = None,
     ) -> None:
         self.candidate = candidate
         self.setup = setup
-        self.weights = weights or Weights()
+        self.fitness = fitness or Fitness()
         self.expected = dict(expected or {})
         self.model_ids = dict(model_ids or {})
         self._engine: Engine | None = None
@@ -111,11 +111,13 @@ class Pipeline:
         names = exported.models().overridden(named, base_url, vector_store)
         refuse_absent({role: names.of(role) for role in names.named}, given)
         data = exported.dataset(dataset)
+        expected = exported.expected() if dataset is None else {}
+        claims = any("faithfulness" in scores for scores in expected.values()) if expected else None
         return cls(
             exported.candidate(),
-            Setup(data, names, exported.chunk_size(), given=given),
-            weights=exported.weights(),
-            expected=exported.expected() if dataset is None else None,
+            Setup(data, names, exported.chunk_size(), claims, given=given),
+            fitness=exported.fitness(),
+            expected=expected,
             model_ids=exported.model_ids(),
         )
 
@@ -206,11 +208,13 @@ class Pipeline:
         expected = self.expected[part]
         if expected["questions"] != len(evaluation.questions):
             return [Difference(part, "questions", expected["questions"], len(evaluation.questions))]
-        found = {metric: evaluation.mean(metric, self.weights) for metric in METRICS}
+        known = {*HEADLINE, *evaluation.measures}
+        names = (name for name in expected if name != "questions")
+        found = {name: evaluation.mean(name, self.fitness) if name in known else None for name in names}
         return [
-            Difference(part, metric, expected[metric], value)
-            for metric, value in found.items()
-            if value is None or not math.isclose(value, expected[metric], rel_tol=0.0, abs_tol=TOLERANCE)
+            Difference(part, name, expected[name], value)
+            for name, value in found.items()
+            if value is None or not math.isclose(value, expected[name], rel_tol=0.0, abs_tol=TOLERANCE)
         ]
 
 
@@ -231,12 +235,14 @@ def export_yaml(
     run: Mapping[str, Any],
     *,
     location: Mapping[str, str],
-    weights: Weights,
+    folder: Path,
+    fitness: Fitness,
     ids: Mapping[str, str] | None = None,
 ) -> str:
     """The YAML of a pipeline: nothing in it depends on when, where or on how many workers it was found.
 
-    ``ids`` are those that its models had, by role: known, nothing has to be loaded, and no key be at hand.
+    Paths in it are relative to ``folder``. ``ids`` are those that its models had, by role: known, nothing has to be
+    loaded, and no key be at hand.
     """
     content = {
         "format": FORMAT,
@@ -244,11 +250,11 @@ def export_yaml(
         "dataset": {"name": setup.dataset.name, **location, "digest": setup.dataset.digest},
         "chunk_size": setup.chunk_size,
         "models": {**setup.models.plain(), "ids": dict(ids or setup.loaded_models.ids())},
-        "weights": asdict(weights),
+        "fitness": fitness.plain(folder),
         "pipeline": configuration(evaluation.candidate),
         "run": dict(run),
         "expected": {
-            part: {"questions": len(e.questions), **{metric: e.mean(metric, weights) for metric in METRICS}}
+            part: {"questions": len(e.questions), **{name: e.mean(name, fitness) for name in (*HEADLINE, *e.measures)}}
             for part, e in (("search", evaluation), ("test", test))
             if e is not None and e.complete
         },

@@ -7,19 +7,18 @@ from typing import Any
 
 from ragsmith.datasets.bundled import bundled
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.errors import SpaceError
-from ragsmith.evaluation.scoring import GENERATION_METRICS, RETRIEVAL_METRICS, Weights
+from ragsmith.errors import SpaceError, UsageError
+from ragsmith.evaluation.fitness import Fitness
 from ragsmith.models.file import models_in
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.text.strict_yaml import Tree, YamlError, read_yaml, unknown_key_message
 from ragsmith.types import Dataset
 
-FORMAT = 1
-METRICS = ("fitness", "retrieval", "generation", *RETRIEVAL_METRICS, *GENERATION_METRICS)
-"""The scores that a file is exported with, for each kind of questions."""
+FORMAT = 2
+"""Since 2 the section ``fitness`` stands in the place of ``weights``."""
 
-KEYS = ("format", "ragsmith", "dataset", "chunk_size", "models", "weights", "pipeline", "run", "expected")
+KEYS = ("format", "ragsmith", "dataset", "chunk_size", "models", "fitness", "pipeline", "run", "expected")
 
 
 class ExportedFile:
@@ -35,10 +34,11 @@ class ExportedFile:
             raise self._error((), "this is not an exported pipeline: it must be 'name: value' pairs")
         self._data: dict[str, Any] = self._tree.data
         for key in self._data:
-            if key not in KEYS:
+            if key not in (*KEYS, "weights"):
                 raise self._error((key,), unknown_key_message(key, KEYS))
-        if self._data.get("format") != FORMAT:
-            raise self._error(("format",), f"this ragsmith reads format {FORMAT}, not {self._data.get('format')!r}")
+        if self._data.get("format") not in (1, FORMAT):
+            given = self._data.get("format")
+            raise self._error(("format",), f"this ragsmith reads the formats 1 and {FORMAT}, not {given!r}")
 
     def candidate(self) -> Candidate:
         """The pipeline, every technique and parameter checked."""
@@ -72,24 +72,27 @@ class ExportedFile:
             raise self._error(("chunk_size",), f"chunk_size must be a positive whole number, not {size!r}")
         return size
 
-    def weights(self) -> Weights:
-        """How much retrieval and generation count."""
-        given = self._section("weights")
-        numbers = all(isinstance(v, int | float) and not isinstance(v, bool) and v >= 0 for v in given.values())
-        if set(given) != {"retrieval", "generation"} or not numbers or not sum(given.values()) > 0:
-            raise self._error(("weights",), "weights must have 'retrieval' and 'generation', not both 0")
-        return Weights(**given)
+    def fitness(self) -> Fitness:
+        """By what the pipeline was chosen."""
+        section = "weights" if self._data.get("format") == 1 else "fitness"
+        try:
+            return Fitness.read({section: self._section(section)}, self._path.parent)
+        except (ValueError, UsageError) as error:
+            raise self._error((section,), str(error)) from error
 
     def expected(self) -> dict[str, Any]:
-        """The scores at export: ``search`` and ``test`` to metric to mean."""
+        """The scores at export: ``search`` and ``test`` to the name of a score to its mean."""
         expected = self._section("expected")
         for part, scores in expected.items():
-            wanted = {"questions", *METRICS}
-            if part not in ("search", "test") or not isinstance(scores, dict) or set(scores) != wanted:
-                raise self._error(("expected", part), f"{part} must have exactly {', '.join(sorted(wanted))}")
-            for metric, score in scores.items():
+            if (
+                part not in ("search", "test")
+                or not isinstance(scores, dict)
+                or not {"questions", "fitness"} <= set(scores)
+            ):
+                raise self._error(("expected", part), f"{part} must have 'questions', 'fitness' and other scores")
+            for name, score in scores.items():
                 if not isinstance(score, int | float) or isinstance(score, bool):
-                    raise self._error(("expected", part, metric), f"{metric} must be a number, not {score!r}")
+                    raise self._error(("expected", part, name), f"{name} must be a number, not {score!r}")
         return expected
 
     def dataset(self, other: str | Path | None) -> Dataset:

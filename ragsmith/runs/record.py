@@ -13,7 +13,7 @@ from typing import Any
 from ragsmith.datasets.splits import Split
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.evaluator import Evaluator
-from ragsmith.evaluation.scoring import Weights
+from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Work
 from ragsmith.gateway.budget import NOTHING_SPENT, Spent
@@ -38,7 +38,7 @@ class RunSettings:
     max_evaluations: int | None = None
     time_limit: float | None = None
     """Seconds after which the run pauses; it decides when a run pauses, not where it goes, and is not recorded."""
-    weights: Weights = field(default_factory=Weights)
+    fitness: Fitness = field(default_factory=Fitness)
     compare: bool = True
     """Whether to evaluate, too, as many random candidates, and every option alone in naive RAG."""
 
@@ -156,7 +156,9 @@ class RunRecord:
 
     def plain(self) -> dict[str, Any]:
         """The record as the store keeps it."""
-        return {"version": VERSION, **asdict(self)}
+        kept = asdict(self)
+        kept["settings"]["fitness"] = self.settings.fitness.plain()
+        return {"version": VERSION, **kept}
 
     @classmethod
     def read(cls, stored: Any) -> RunRecord:
@@ -173,22 +175,19 @@ class RunRecord:
             )
         try:
             return cls._read(_from_version_1(stored) if version == 1 else stored)
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise UsageError(
                 f"a search in this cache has a record that cannot be read ({error}): give another cache with --cache"
             ) from error
 
     @classmethod
     def _read(cls, stored: Mapping[str, Any]) -> RunRecord:
-        space, settings, split, account = (stored[name] for name in ("space", "settings", "split", "account"))
+        space, given, split, account = (stored[name] for name in ("space", "settings", "split", "account"))
+        settings = {name: value for name, value in given.items() if name != "weights"}
         return cls(
             SearchedSpace(**{**space, "options": {name: tuple(all_) for name, all_ in space["options"].items()}}),
             RunSettings(
-                **{
-                    **settings,
-                    "genetic": GeneticSettings(**settings["genetic"]),
-                    "weights": Weights(**settings["weights"]),
-                }
+                **{**settings, "genetic": GeneticSettings(**settings["genetic"]), "fitness": Fitness.read(given)}
             ),
             stored["models"],
             stored["model_names"],

@@ -90,7 +90,8 @@ class Outcome:
 
 def run_key(setup: Setup, space: Space, settings: RunSettings) -> str:
     """Identifies a run: the same command on the same data, models, space and code is the same run."""
-    plain = asdict(replace(settings, time_limit=None))  # which decides when a run pauses, not where it goes
+    # the time limit decides when a run pauses, not where it goes
+    plain = {**asdict(replace(settings, time_limit=None)), "fitness": settings.fitness.identity}
     code = fingerprint(__name__), version("optuna") if settings.strategy == "tpe" else ""
     asked = setup.chunk_size, setup.loaded_models.ids(), setup.checks_claims
     return digest("run", setup.dataset.digest, *asked, space.digest, plain, code)
@@ -202,14 +203,14 @@ class Run:
             history=tuple(strategy.history),
             random=tuple(evaluation.key for evaluation in drawn),
         )
-        ranking = ranked(proposed, settings.weights)
+        ranking = ranked(proposed, settings.fitness)
         if not ranking:
             raise RagsmithError(_nothing_complete(proposed))
         winner = ranking[0]
         self._record = replace(self._record, winner=winner.key)
         if not self._stopped:
             try:
-                self._test(winner, ranked(drawn, settings.weights))
+                self._test(winner, ranked(drawn, settings.fitness))
             except BudgetExhausted as stop:
                 self._stopped, self.why = True, str(stop)
         return winner
@@ -263,7 +264,7 @@ class Run:
             drawn += evaluations[len(batch) :]
             self._keep(len(proposed), step, batch, own)
             proposed += own
-            strategy.tell({g: e.mean("fitness", self._settings.weights) for g, e in zip(batch, own, strict=True)})
+            strategy.tell({g: e.mean("fitness", self._settings.fitness) for g, e in zip(batch, own, strict=True)})
             self._say(strategy, step, len(proposed))
             limit = self._settings.time_limit
             # replaying what is stored does not count: a limit shorter than the replay would never let a run end
@@ -285,9 +286,8 @@ class Run:
         self._on_step(Step("search", step, evaluated, score, candidate))
 
     def _keep(self, position: int, step: int, batch: Sequence[Genome], own: Sequence[Evaluation]) -> None:
-        weights = self._settings.weights
         rows = [
-            ProposalRow(position + i, step, list(genome), e.key, {"fitness": e.mean("fitness", weights)})
+            ProposalRow(position + i, step, list(genome), e.key, {"fitness": e.mean("fitness", self._settings.fitness)})
             for i, (genome, e) in enumerate(zip(batch, own, strict=True))
         ]
         self._proposals += rows

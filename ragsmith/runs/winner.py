@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
 from ragsmith.datasets.dataset import load_dataset
@@ -39,8 +38,8 @@ def run_setup(store: Store, dataset: str, run_key: str | None = None) -> tuple[s
     return row.key, Setup(data, ModelNames.recorded(record.model_names), record.chunk_size)
 
 
-def winner_yaml(store: Store, run_key: str, setup: Setup, location: Mapping[str, str]) -> str:
-    """The YAML of a run's winner.
+def winner_yaml(store: Store, run_key: str, setup: Setup, given: str, folder: Path) -> str:
+    """The YAML of a run's winner, for a file in ``folder``; ``given`` is what the user called the data set.
 
     Raises:
         UsageError: the run is unknown, or has no winner yet.
@@ -59,12 +58,21 @@ def winner_yaml(store: Store, run_key: str, setup: Setup, location: Mapping[str,
         "seed": settings.seed,
         "evaluations": len(store.proposals(run_key)),
     }
-    return export_yaml(winner, test, setup, about, location=location, weights=settings.weights, ids=record.models)
+    return export_yaml(
+        winner,
+        test,
+        setup,
+        about,
+        location=dataset_location(given, folder),
+        folder=folder,
+        fitness=settings.fitness,
+        ids=record.models,
+    )
 
 
 def write_winner(store: Store, run_key: str, setup: Setup, given: str, path: Path) -> Path:
     """Write a run's winner to ``path``, whole or not at all."""
-    text = winner_yaml(store, run_key, setup, dataset_location(given, path.parent))
+    text = winner_yaml(store, run_key, setup, given, path.parent)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

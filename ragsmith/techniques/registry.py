@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import math
-import pkgutil
-import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.metadata import entry_points
-from typing import Any, Generic, Literal, TypeVar, get_type_hints
+from typing import Any, Generic, Literal, TypeVar
 
 from ragsmith.code import fingerprint
 from ragsmith.errors import SpaceError
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
+from ragsmith.plugins import load_plugins, tools_of
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Fitted, Gold
 
@@ -80,7 +77,7 @@ class Technique:
     @cached_property
     def tools(self) -> dict[str, str]:
         """Argument name to kind of tool, in the order of the signature."""
-        return dict(tools_of(self.fn))
+        return tools_of(self.fn, TOOLS)
 
     @cached_property
     def defaults(self) -> dict[str, Parameter]:
@@ -121,15 +118,6 @@ class Technique:
                 raise SpaceError(f"{place}{self.family}.{self.name}: {name} must be one of {known}, not {value!r}")
         merged = {**self.defaults, **given}
         return {name: float(v) if isinstance(self.defaults[name], float) else v for name, v in merged.items()}
-
-
-def tools_of(fn: Callable[..., Any]) -> Iterator[tuple[str, str]]:
-    """Yield the arguments of a function that are tools, and the kind of each, in the order of the signature."""
-    hints = get_type_hints(fn)
-    for name in inspect.signature(fn).parameters:
-        hint = hints.get(name)
-        if inspect.isclass(hint) and hint in TOOLS:
-            yield name, TOOLS[hint]
 
 
 def _fits(value: Any, default: Parameter) -> bool:
@@ -203,9 +191,4 @@ class Family(Generic[F]):
 
 def load_techniques() -> None:
     """Import every file under ``ragsmith/techniques`` and every installed package that offers techniques."""
-    package = importlib.import_module("ragsmith.techniques")
-    for module in sorted(m.name for m in pkgutil.walk_packages(package.__path__, "ragsmith.techniques.")):
-        if module not in sys.modules:
-            importlib.import_module(module)
-    for entry in entry_points(group="ragsmith.techniques"):
-        entry.load()
+    load_plugins("ragsmith.techniques")

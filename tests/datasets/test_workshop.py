@@ -15,7 +15,7 @@ from ragsmith.datasets.bundled import bundled
 from ragsmith.datasets.dataset import load_dataset, validate_dataset
 from ragsmith.datasets.relevance import overlap
 from ragsmith.evaluation.testbed import Setup
-from ragsmith.measures.metrics import recall_at
+from ragsmith.measures.recall import recall_at
 from ragsmith.text.bm25 import BM25
 from ragsmith.types import Example
 

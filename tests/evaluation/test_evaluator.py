@@ -11,8 +11,8 @@ import pytest
 from ragsmith.digest import canonical
 from ragsmith.errors import StoreError
 from ragsmith.evaluation.evaluator import Evaluation, Evaluator, stored_evaluation
+from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.ranking import ranked
-from ragsmith.evaluation.scoring import Weights
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import Candidate
@@ -161,7 +161,7 @@ def test_a_failed_question_is_a_state_and_never_a_zero(
 def test_a_candidate_with_a_failure_cannot_win(tiny_setup: Setup, store: Store, pipeline: Build, moody: Moody) -> None:
     moody.bad = ["ferry-2"]
     evaluations, _ = evaluate(tiny_setup, store, [pipeline(passage_filter="moody"), pipeline(retrieval="bm25")])
-    assert [e.candidate for e in ranked(evaluations, Weights())] == [pipeline(retrieval="bm25")]
+    assert [e.candidate for e in ranked(evaluations, Fitness())] == [pipeline(retrieval="bm25")]
 
 
 def test_a_failure_is_tried_again_by_the_next_run_and_not_by_this_one(
@@ -202,7 +202,7 @@ def test_a_technique_that_always_fails_has_no_score_at_all(
 def test_means_are_over_all_questions(tiny_setup: Setup, store: Store, pipeline: Build) -> None:
     [evaluation], _ = evaluate(tiny_setup, store, [pipeline()])
     records = [evaluation.records[q] for q in evaluation.questions]
-    recall = [record["metrics"]["recall"] for record in records]
+    recall = [record["measures"]["recall"] for record in records]
     assert evaluation.values("recall") == recall
     assert evaluation.mean("recall") == math.fsum(recall) / 24
     assert evaluation.mean("calls") == sum(record["usage"]["calls"] for record in records) / 24
@@ -210,7 +210,7 @@ def test_means_are_over_all_questions(tiny_setup: Setup, store: Store, pipeline:
     assert halves[0] is not None
     assert halves[1] is not None
     assert evaluation.mean("fitness") == pytest.approx(sum(halves) / 2)  # type: ignore[arg-type]
-    assert evaluation.mean("fitness", Weights(1, 0)) == pytest.approx(halves[0])
+    assert evaluation.mean("fitness", Fitness(Weights(1, 0))) == pytest.approx(halves[0])
 
 
 def test_an_unknown_metric_is_an_error(tiny_setup: Setup, store: Store, pipeline: Build) -> None:
@@ -242,15 +242,15 @@ def test_of_candidates_with_one_phenotype_the_cheapest_and_plainest_stands_for_a
 
     registered(reranking, idle)
     evaluations, _ = evaluate(tiny_setup, store, [pipeline(reranking="idle"), pipeline()])
-    assert [e.candidate for e in ranked(evaluations, Weights())] == [pipeline()]
-    assert [e.candidate for e in ranked(evaluations[::-1], Weights())] == [pipeline()]
+    assert [e.candidate for e in ranked(evaluations, Fitness())] == [pipeline()]
+    assert [e.candidate for e in ranked(evaluations[::-1], Fitness())] == [pipeline()]
 
 
 def test_a_ranking_is_by_fitness_and_not_by_order(tiny_setup: Setup, store: Store, pipeline: Build) -> None:
     candidates = [pipeline(retrieval=name) for name in ("graph", "vector", "bm25", "hybrid")]
     evaluations, _ = evaluate(tiny_setup, store, candidates)
-    order = ranked(evaluations, Weights())
-    assert order == ranked(evaluations[::-1], Weights())
+    order = ranked(evaluations, Fitness())
+    assert order == ranked(evaluations[::-1], Fitness())
     scores = [e.mean("fitness") for e in order]
     assert scores == sorted(scores, reverse=True)  # type: ignore[type-var]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ragsmith.evaluation.evaluator import Evaluation, Evaluator, stored_evaluation
-from ragsmith.evaluation.scoring import Weights
+from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.genes import Candidate, Fit, Gene, configuration, facing, mark, read_configuration
 from ragsmith.runs.pipeline import Pipeline, export_yaml
@@ -182,7 +182,9 @@ def test_an_exported_pipeline_needs_no_labels_and_verifies(
         (search,) = evaluator.evaluate([pipeline(passage_filter="sscc")], tiny_setup.calibration)
         test = [e for e in tiny_setup.dataset.examples if e not in tiny_setup.calibration]
         (tested,) = evaluator.evaluate([search.candidate], test)
-    text = export_yaml(search, tested, tiny_setup, {}, location={"path": str(tiny_folder)}, weights=Weights())
+    text = export_yaml(
+        search, tested, tiny_setup, {}, location={"path": str(tiny_folder)}, folder=tmp_path, fitness=Fitness()
+    )
     path = tmp_path / "winner.yaml"
     path.write_text(text)
     loaded = Pipeline.load(path)

@@ -1,4 +1,4 @@
-"""The record of one question: what is scored, on what, and what the fitness is made of."""
+"""The record of one question: what is scored, and on what."""
 
 from __future__ import annotations
 
@@ -12,16 +12,8 @@ import pytest
 
 from ragsmith.digest import canonical
 from ragsmith.errors import ModelError
-from ragsmith.evaluation.scoring import (
-    Weights,
-    fitness,
-    generation_score,
-    record,
-    redundancy_measures,
-    retrieval_metrics,
-    retrieval_score,
-)
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.threads import scored
 from ragsmith.models.calls import Completion
 from ragsmith.models.roles import Models
 from ragsmith.models.usage import Usage
@@ -29,36 +21,7 @@ from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.trace import Trace
 from ragsmith.techniques.generation import NOT_FOUND
-from ragsmith.types import Answer, Chunk, Hit, Hits, Question, Scale
-
-METRICS = {"recall": 0.5, "map": 0.25, "ndcg": 0.75, "mrr": 1.0, "judge": 0.6, "similarity": 0.8}
-R, G = 0.625, 0.7
-
-
-def test_retrieval_is_the_mean_of_its_four_metrics() -> None:
-    assert retrieval_score(METRICS) == R
-
-
-def test_generation_is_the_mean_of_judge_and_similarity() -> None:
-    assert generation_score(METRICS) == pytest.approx(G)
-
-
-@pytest.mark.parametrize(
-    ("weights", "expected"),
-    [
-        (Weights(), (R + G) / 2),
-        (Weights(1, 1), (R + G) / 2),
-        (Weights(1, 0), R),
-        (Weights(0, 2), G),
-        (Weights(3, 1), (3 * R + G) / 4),
-    ],
-)
-def test_fitness_is_the_weighted_mean_of_both(weights: Weights, expected: float) -> None:
-    assert fitness(METRICS, weights) == pytest.approx(expected)
-
-
-def test_fitness_without_weights_is_the_paper_s() -> None:
-    assert fitness(METRICS) == pytest.approx((R + G) / 2)
+from ragsmith.types import Answer, Chunk, Example, Hit, Hits, Question, Scale
 
 
 @pytest.fixture(scope="module")
@@ -66,23 +29,28 @@ def engine(tiny_setup: Setup) -> Engine:
     return tiny_setup.engine()
 
 
+def measured(engine: Engine, setup: Setup, trace: Trace, example: Example) -> dict[str, float | None]:
+    found: dict[str, float | None] = scored(engine, setup, trace, example)["measures"]
+    return found
+
+
 def test_a_record_is_complete_and_can_be_stored(
     engine: Engine, tiny_setup: Setup, pipeline: Callable[..., Candidate]
 ) -> None:
     example = tiny_setup.examples["lighthouse-4"]
     trace = engine.answer(pipeline(query_expansion="hyde", reranking="cross_encoder"), Question(example.question))
-    kept = record(engine, trace, example, tiny_setup.relevance[example.id])
-    assert set(kept["metrics"]) == {
+    kept = scored(engine, tiny_setup, trace, example)
+    assert set(kept["measures"]) == {
         *("recall", "map", "ndcg", "mrr", "success", "span_recall"),
         *("success_10", "ndcg_10", "recall_50"),
-        *("judge", "similarity", "exact_match", "token_f1", "context_chars"),
+        *("judge", "similarity", "exact_match", "token_f1", "faithfulness"),
+        *("redundancy_ratio", "mean_pairwise_cosine", "context_chars"),
     }
-    assert set(kept["measures"]) == {"redundancy_ratio", "mean_pairwise_cosine"}
-    assert all(isinstance(value, float) for value in kept["metrics"].values())
+    assert all(isinstance(value, float) for value in kept["measures"].values())
     assert json.loads(canonical(kept)) == json.loads(json.dumps(kept))
     assert kept["retrieved"] == [hit.chunk.id for hit in trace.hits]
     assert kept["answer"] == trace.answer.text
-    assert kept["metrics"]["context_chars"] == len(trace.prompt.text)
+    assert kept["measures"]["context_chars"] == len(trace.prompt.text)
     assert set(kept["stages"]) == set(trace.outputs)
     assert kept["usage"]["calls"] >= 2
     assert kept["usage"]["pairs_scored"] > 0
@@ -94,7 +62,7 @@ def test_a_record_is_the_same_in_every_process(tiny_setup: Setup, pipeline: Call
     for _ in range(2):
         engine = tiny_setup.engine()
         trace = engine.answer(pipeline(), Question(example.question))
-        records.append(canonical(record(engine, trace, example, tiny_setup.relevance[example.id])))
+        records.append(canonical(scored(engine, tiny_setup, trace, example)))
     assert records[0] == records[1]
 
 
@@ -106,11 +74,11 @@ def test_retrieval_is_scored_on_what_passed_the_filter(
     [relevant] = gold.relevant
     wide = engine.answer(pipeline(passage_filter=("top_k", {"k": 20})), Question(example.question))
     rank = [hit.chunk.id for hit in wide.hits].index(relevant) + 1
-    found = retrieval_metrics(wide, example, gold)
+    found = measured(engine, tiny_setup, wide, example)
     assert found["mrr"] == found["map"] == 1 / rank
     assert found["recall"] == found["success"] == float(rank <= 5)
     narrow = engine.answer(pipeline(passage_filter=("top_k", {"k": 1})), Question(example.question))
-    assert retrieval_metrics(narrow, example, gold)["mrr"] == float(rank == 1)
+    assert measured(engine, tiny_setup, narrow, example)["mrr"] == float(rank == 1)
 
 
 def test_the_pool_is_scored_before_reranking_and_filter(
@@ -121,7 +89,7 @@ def test_the_pool_is_scored_before_reranking_and_filter(
     trace = engine.answer(pipeline(passage_filter=("top_k", {"k": 1})), Question(example.question))
     pool = [hit.chunk.id for hit in trace.outputs["query_expansion"].value]
     assert len(pool) > len(trace.hits) == 1
-    assert retrieval_metrics(trace, example, gold)["recall_50"] == len(gold.relevant.intersection(pool)) / len(
+    assert measured(engine, tiny_setup, trace, example)["recall_50"] == len(gold.relevant.intersection(pool)) / len(
         gold.relevant
     )
 
@@ -144,43 +112,45 @@ def test_a_summary_takes_a_place_in_the_ranking_and_covers_nothing(
         Chunk(f"summary {n}", chunk.doc, -1, 0, 0, chunk.text, level=1, sources=(chunk.span,)) for n in range(5)
     ]
     hits = tuple(Hit(found, 1.0 - n / 10, Scale.COSINE) for n, found in enumerate([*summaries, chunk]))
-    found = retrieval_metrics(with_hits(trace, hits), example, gold)
+    found = measured(engine, tiny_setup, with_hits(trace, hits), example)
     assert (found["span_recall"], found["recall"], found["success"], found["success_10"]) == (0, 0, 0, 1)
     assert found["mrr"] == pytest.approx(1 / 6)
-    found = retrieval_metrics(with_hits(trace, hits[1:]), example, gold)
+    found = measured(engine, tiny_setup, with_hits(trace, hits[1:]), example)
     assert (found["span_recall"], found["success"]) == (1, 1)
 
 
-def test_redundancy_is_by_the_run_s_embedder_and_needs_a_pair(
+def test_redundancy_is_by_the_run_s_embedder(
     engine: Engine, tiny_setup: Setup, pipeline: Callable[..., Candidate]
 ) -> None:
+    example = tiny_setup.examples["ferry-4"]
     chunks = tiny_setup.corpus.chunks[:3]
-    hits = tuple(Hit(chunk, 1.0, Scale.COSINE) for chunk in chunks)
+    trace = engine.answer(pipeline(), Question(example.question))
     vectors = engine.models.embedder.embed([chunk.text for chunk in chunks]).astype(np.float64)
     expected = np.mean([vectors[0] @ vectors[1], vectors[0] @ vectors[2], vectors[1] @ vectors[2]])
-    found = redundancy_measures(engine.gateway, engine.models, hits)
+    hits = tuple(Hit(chunk, 1.0, Scale.COSINE) for chunk in chunks)
+    found = measured(engine, tiny_setup, with_hits(trace, hits), example)
     assert found["mean_pairwise_cosine"] == pytest.approx(expected, abs=1e-6)
-    twin = Hit(replace(chunks[0], id="twin"), 1.0, Scale.COSINE)
-    assert redundancy_measures(engine.gateway, engine.models, (hits[0], twin))["redundancy_ratio"] == 1.0
-    nothing = {"redundancy_ratio": None, "mean_pairwise_cosine": None}
-    for few in ((), hits[:1], (hits[0], hits[0])):
-        assert redundancy_measures(engine.gateway, engine.models, few) == nothing
 
 
-def test_faithfulness_is_measured_when_asked_for(
+def test_faithfulness_is_measured_where_the_judge_costs_nothing_or_when_asked_for(
     engine: Engine, tiny_setup: Setup, pipeline: Callable[..., Candidate]
 ) -> None:
     example = tiny_setup.examples["market-1"]
-    relevance = tiny_setup.relevance[example.id]
     trace = engine.answer(pipeline(), Question(example.question))
-    kept = record(engine, trace, example, relevance, faithfulness=True)
+    kept = scored(engine, tiny_setup, trace, example)
     assert kept["measures"]["faithfulness"] == 1.0  # an extractive answer is a sentence of its passages
     held = trace.outputs["post_generation"]
     for said, expected in (("Whales sing in the copper mines.", 0.0), (NOT_FOUND, None)):
         trace.outputs["post_generation"] = type(held)(Answer(said), held.number)
-        kept = record(engine, trace, example, relevance, faithfulness=True)
+        kept = scored(engine, tiny_setup, trace, example)
         assert kept["measures"]["faithfulness"] == expected
         assert json.loads(canonical(kept))["measures"]["faithfulness"] == expected
+    unasked = replace(tiny_setup, faithfulness=False)
+    assert "faithfulness" not in {measure.name for measure in unasked.measures}
+    assert unasked.evaluation_key(pipeline()) != tiny_setup.evaluation_key(pipeline())
+    served = replace(tiny_setup, models=tiny_setup.models.overridden({"judge": "openai:some"}))
+    assert "faithfulness" not in {measure.name for measure in served.measures}
+    assert "faithfulness" in {measure.name for measure in replace(served, faithfulness=True).measures}
 
 
 def test_generation_is_scored_on_what_is_delivered(
@@ -190,10 +160,10 @@ def test_generation_is_scored_on_what_is_delivered(
     trace = engine.answer(pipeline(), Question(example.question))
     held = trace.outputs["post_generation"]
     trace.outputs["post_generation"] = type(held)(Answer(example.answer), held.number)
-    kept = record(engine, trace, example, tiny_setup.relevance[example.id])
-    assert kept["metrics"]["exact_match"] == kept["metrics"]["token_f1"] == 1.0
-    assert kept["metrics"]["similarity"] == pytest.approx(1.0)
-    assert kept["metrics"]["judge"] == pytest.approx(1.0)
+    kept = scored(engine, tiny_setup, trace, example)
+    assert kept["measures"]["exact_match"] == kept["measures"]["token_f1"] == 1.0
+    assert kept["measures"]["similarity"] == pytest.approx(1.0)
+    assert kept["measures"]["judge"] == pytest.approx(1.0)
 
 
 class Judge:
@@ -218,10 +188,9 @@ def judged(tiny_setup: Setup, reply: str) -> Engine:
 def test_what_scoring_costs_is_not_the_pipeline_s(tiny_setup: Setup, pipeline: Callable[..., Candidate]) -> None:
     example = tiny_setup.examples["market-1"]
     engine = judged(tiny_setup, "Score: 4")
-    kept = record(
-        engine, engine.answer(pipeline(), Question(example.question)), example, tiny_setup.relevance[example.id]
-    )
-    assert kept["metrics"]["judge"] == 0.75
+    unchecked = replace(tiny_setup, faithfulness=False)
+    kept = scored(engine, unchecked, engine.answer(pipeline(), Question(example.question)), example)
+    assert kept["measures"]["judge"] == 0.75
     assert kept["usage"]["input_tokens"] == 0
     assert kept["usage"]["calls"] == 1
 
@@ -234,7 +203,7 @@ def test_an_unreadable_verdict_is_a_failure_and_not_a_score(
     engine = judged(tiny_setup, reply)
     trace = engine.answer(pipeline(), Question(example.question))
     with pytest.raises(ModelError, match="judge"):
-        record(engine, trace, example, tiny_setup.relevance[example.id])
+        scored(engine, replace(tiny_setup, faithfulness=False), trace, example)
 
 
 def test_citations_become_spans_of_documents(
@@ -242,7 +211,7 @@ def test_citations_become_spans_of_documents(
 ) -> None:
     example = tiny_setup.examples["lighthouse-1"]
     trace = engine.answer(pipeline(), Question(example.question))
-    kept = record(engine, trace, example, tiny_setup.relevance[example.id])
+    kept = scored(engine, tiny_setup, trace, example)
     assert kept["cited"]
     for doc, start, end in kept["cited"]:
         text = tiny_setup.corpus.documents[doc].text

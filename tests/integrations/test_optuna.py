@@ -110,7 +110,7 @@ def test_every_proposal_is_a_trial_with_its_options_and_scores(cache: Path, key:
         assert list(trial.params) == [family.name for family in FAMILIES]
         assert (trial.state, trial.value) == (TrialState.COMPLETE, row.fitness)
         records = [results[row.evaluation][question].value for question in RunRecord.read(run.value).split.search]
-        metrics = [record["metrics"] for record in records]
+        metrics = [record["measures"] for record in records]
         retrieval = fmean(fmean(m[name] for name in ("recall", "map", "ndcg", "mrr")) for m in metrics)
         assert trial.user_attrs["R"] == pytest.approx(retrieval)
         assert trial.user_attrs["R"] / 2 + trial.user_attrs["G"] / 2 == pytest.approx(trial.value)

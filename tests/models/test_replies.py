@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import ragsmith
-from ragsmith.evaluation.faithfulness import CLAIMS, supporting
-from ragsmith.evaluation.judge import JUDGE
 from ragsmith.index.relations import EXTRACT_RELATIONS
+from ragsmith.measures.faithfulness import CLAIMS, supporting
+from ragsmith.measures.judge import JUDGE
 from ragsmith.models.tasks import Input, Task
 from ragsmith.techniques.generation import answering
 from ragsmith.techniques.passage_compress.llm_refine import REFINE

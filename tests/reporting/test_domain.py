@@ -141,18 +141,25 @@ def test_a_measure_is_a_mean_over_the_questions_that_have_it(domain: Domain) -> 
     assert domain.baselines["bm25"].scores["redundancy_ratio"].low is None
 
 
-def test_records_of_old_have_no_measures(store: Store) -> None:
+def test_records_of_version_0_1_kept_metrics_apart_and_are_read(store: Store) -> None:
     put_toy(store)
     rows = store.results("toy: naive")
-    old = [replace(row, value={k: v for k, v in row.value.items() if k != "measures"}) for row in rows.values()]
+    old = [
+        replace(
+            row,
+            value={**row.value, "metrics": row.value["measures"] | {"mrr": 0.25}, "measures": {"faithfulness": 1.0}},
+        )
+        for row in rows.values()
+    ]
     fresh = [replace(row, evaluation="toy: old") for row in old]
     store.put_evaluation("toy: old", "digest of toy", store.evaluation("toy: naive").configuration)  # type: ignore[union-attr]
     store.put_results(fresh)
     value = dict(store.run("run").value)  # type: ignore[union-attr]
     store.update_run("run", "finished", {**value, "baselines": {"naive": "toy: old"}})
     scores = load_domain(store, "toy").baselines["naive"].scores
-    assert "redundancy_ratio" not in scores
-    assert scores["mrr"].mean == pytest.approx(0.5)
+    assert scores["mrr"].mean == 0.25
+    assert scores["faithfulness"].mean == 1.0
+    assert scores["retrieval"].mean == pytest.approx((3 * 0.5 + 0.25) / 4)
 
 
 def test_an_option_is_compared_with_the_pipeline_it_was_switched_on_in(store: Store) -> None:

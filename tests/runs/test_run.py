@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from ragsmith.errors import DatasetError, RagsmithError, UsageError
-from ragsmith.evaluation.scoring import Weights
+from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.testbed import Setup, prepare
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import Candidate, make_gene
@@ -171,14 +171,14 @@ def test_the_same_run_again_computes_nothing_and_ends_alike(
 ) -> None:
     store, outcome, _ = finished
     before = (proposals(store, outcome), rows(store, tiny_setup), store.run(outcome.key))
-    text = winner_yaml(store, outcome.key, tiny_setup, {"bundled": "island"})
+    text = winner_yaml(store, outcome.key, tiny_setup, "law", Path())
     again = Run(tiny_setup, space, store, SETTINGS).go()
     assert (again.computed, again.work) == (0, None)
     assert again.reused > 0
     assert again.winner == outcome.winner
     assert again.key == outcome.key
     assert (proposals(store, again), rows(store, tiny_setup), store.run(again.key)) == before
-    assert winner_yaml(store, again.key, tiny_setup, {"bundled": "island"}) == text
+    assert winner_yaml(store, again.key, tiny_setup, "law", Path()) == text
 
 
 def test_two_workers_end_as_one(
@@ -190,7 +190,7 @@ def test_two_workers_end_as_one(
     assert two.winner == one.winner
     assert proposals(store, two) == proposals(one_store, one)
     assert rows(store, tiny_setup) == rows(one_store, tiny_setup)
-    texts = [winner_yaml(s, o.key, tiny_setup, {"bundled": "island"}) for s, o in ((store, two), (one_store, one))]
+    texts = [winner_yaml(s, o.key, tiny_setup, "law", Path()) for s, o in ((store, two), (one_store, one))]
     assert texts[0] == texts[1]
 
 
@@ -200,7 +200,7 @@ def test_two_workers_end_as_one(
         {"strategy": "random"},
         {"seed": 8},
         {"max_evaluations": 5},
-        {"weights": Weights(1, 0)},
+        {"fitness": Fitness(Weights(1, 0))},
     ],
 )
 def test_other_settings_are_another_run(tiny_setup: Setup, space: Space, change: dict[str, Any]) -> None:

@@ -9,7 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi  # type: ignore[import-untyped]
 
-from ragsmith.measures.metrics import average_precision, ndcg_at, recall_at, reciprocal_rank
+from ragsmith.measures.average_precision import average_precision
+from ragsmith.measures.ndcg import ndcg_at
+from ragsmith.measures.recall import recall_at
+from ragsmith.measures.reciprocal_rank import reciprocal_rank
 from ragsmith.text.bm25 import BM25
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"

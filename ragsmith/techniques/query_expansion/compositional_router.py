@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ragsmith.index.entity_graph import names
 from ragsmith.index.index import queries_of
-from ragsmith.measures.metrics import ndcg_at
+from ragsmith.measures.ndcg import ndcg_at
 from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.entropy_router import distances

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from ragsmith.index.index import Index
-from ragsmith.measures.metrics import ndcg_at, recall_at, reciprocal_rank
+from ragsmith.measures.ndcg import ndcg_at
+from ragsmith.measures.recall import recall_at
+from ragsmith.measures.reciprocal_rank import reciprocal_rank
 from ragsmith.models.local.sentence_transformers import SentenceTransformersEmbedder
 from ragsmith.types import Chunk, IndexEntry, Rankings
 

@@ -7,40 +7,46 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.errors import ModelError
-from ragsmith.evaluation.faithfulness import CLAIMS, claims_of, declines, faithfulness_of, support_of, supporting
 from ragsmith.gateway.gateway import Gateway
+from ragsmith.measures.case import Case
+from ragsmith.measures.faithfulness import CLAIMS, claims_of, declines, faithfulness, support_of, supporting
 from ragsmith.models.calls import Completion
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.techniques.generation import NOT_FOUND
 from ragsmith.testing import ScriptedModel, example_chunks
+from ragsmith.types import Passage
 
 CHUNKS = {chunk.id: chunk.text for chunk in example_chunks()}
 MODEL = ExtractiveModel(list(CHUNKS.values()), WordLlamaEmbedder())
 GUILD = (CHUNKS["guild:0"], CHUNKS["guild:2"])
 
 
+def case(answer: str, passages: tuple[str, ...], question: str = "?") -> Case:
+    return Case(question=question, answer=answer, passages=tuple(Passage(text, (), 1.0) for text in passages))
+
+
 def score(answer: str, passages: tuple[str, ...] = GUILD) -> float | None:
-    return faithfulness_of("?", answer, passages, language_model=MODEL)
+    return faithfulness(case(answer, passages), MODEL)
 
 
 def test_the_score_is_the_share_of_supported_claims() -> None:
     model = ScriptedModel({"claims": [("a", "b", "c", "d")], "support": [(True, False, True, True)]})
-    assert faithfulness_of("Why?", "A and so on.", ("one", "two"), language_model=model) == 0.75
+    assert faithfulness(case("A and so on.", ("one", "two"), "Why?"), model) == 0.75
     assert dict(model.calls[0].inputs) == {"question": "Why?", "answer": "A and so on."}
     assert dict(model.calls[1].inputs) == {"passages": ("one", "two"), "claims": ("a", "b", "c", "d")}
 
 
 def test_an_answer_that_claims_nothing_has_no_score() -> None:
     unasked = ScriptedModel()
-    assert faithfulness_of("?", NOT_FOUND, ("one",), language_model=unasked) is None
+    assert faithfulness(case(NOT_FOUND, ("one",)), unasked) is None
     assert unasked.calls == []
-    assert faithfulness_of("?", "Who knows?", ("one",), language_model=ScriptedModel({"claims": [()]})) is None
+    assert faithfulness(case("Who knows?", ("one",)), ScriptedModel({"claims": [()]})) is None
 
 
 def test_without_passages_nothing_is_supported() -> None:
-    assert faithfulness_of("?", "It is.", (), language_model=ScriptedModel({"claims": [("It is.",)]})) == 0.0
+    assert faithfulness(case("It is.", ()), ScriptedModel({"claims": [("It is.",)]})) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -137,11 +143,11 @@ def test_a_chat_model_is_asked_twice() -> None:
     chat = Chat("The guild is old.\nIt sells salt.", "1: yes\n2: no")
     meter = Meter()
     model = Gateway().language_model(chat, meter)
-    assert faithfulness_of("?", "It is old and sells salt.", GUILD, language_model=model) == 0.5
+    assert faithfulness(case("It is old and sells salt.", GUILD), model) == 0.5
     assert meter.calls == 2
     model = Gateway().language_model(Chat("One thing.", "maybe", "who knows"), meter)
     with pytest.raises(ModelError, match="support"):
-        faithfulness_of("?", "One thing.", GUILD, language_model=model)
+        faithfulness(case("One thing.", GUILD), model)
 
 
 # --- by words --------------------------------------------------------------------------------------------------------

@@ -14,7 +14,9 @@ from functools import cache, lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from ragsmith.evaluation.agreement import denies, numbers
+from ragsmith.measures.agreement import denies, numbers
+from ragsmith.measures.case import Case
+from ragsmith.measures.registry import measure
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import Task, clean, lines, told
 from ragsmith.text.words import sentences, terms
@@ -231,19 +233,21 @@ def supporting(n: int) -> Task[Supported]:
     return Task(name="support", prompt=SUPPORT_PROMPT, parse=parse, offline=support_offline, max_tokens=16 * n + 256)
 
 
-def faithfulness_of(
-    question: str, answer: str, passages: tuple[str, ...], *, language_model: LanguageModel
-) -> float | None:
-    """Return supported claims / claims of ``answer``; None when it claims nothing. Two calls of the model at most.
+@measure(label="Faithfulness", subject="answer", paper="https://arxiv.org/abs/2309.15217", costly=True)
+def faithfulness(case: Case, language_model: LanguageModel) -> float | None:
+    """The share of the answer's claims that the passages shown support, by the judge; None when it claims nothing.
+
+    Two calls of the model at most.
 
     Raises:
         ModelError: the model gave no claims, or no verdicts, that can be read.
     """
-    if declines(answer):
+    if declines(case.answer):
         return None
-    claims = language_model.run(CLAIMS, question=question, answer=answer)
+    claims = language_model.run(CLAIMS, question=case.question, answer=case.answer)
     if not claims:
         return None
+    passages = tuple(passage.text for passage in case.passages)
     if not passages:
         return 0.0
     supported = language_model.run(supporting(len(claims)), passages=passages, claims=claims)

@@ -1,14 +1,17 @@
-"""The judge: how well an answer agrees with the reference answer. It scores; techniques are never handed it."""
+"""The judge: how well an answer agrees with the reference answer (in the manner of Zheng et al. 2023).
+
+It scores; techniques are never handed it.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from ragsmith.evaluation.agreement import agreement
-from ragsmith.models.protocols import Embedder, LanguageModel
+from ragsmith.measures.agreement import agreement
+from ragsmith.measures.case import Case
+from ragsmith.measures.registry import measure
+from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import Task, clean
 from ragsmith.text.blocks import quoted
 
@@ -71,7 +74,7 @@ def verdict(reply: str) -> float:
 
 
 def judge_offline(model: ExtractiveModel, *, sample: int, question: str, reference: str, answer: str) -> float:
-    """See `ragsmith.evaluation.agreement`."""
+    """See `ragsmith.measures.agreement`."""
     return agreement(model, question, reference, unquoted(answer))
 
 
@@ -83,17 +86,12 @@ def unquoted(text: str) -> str:
 JUDGE = Task(name="judge", prompt=PROMPT, parse=verdict, offline=judge_offline, max_tokens=256)
 
 
-def judge(question: str, reference: str, answer: str, *, language_model: LanguageModel) -> float:
-    """Score ``answer`` against ``reference`` in [0, 1]: 1 says all that the reference says, 0 nothing of it.
+@measure(label="Judge", subject="answer", paper="https://arxiv.org/abs/2306.05685")
+def judge(case: Case, language_model: LanguageModel) -> float:
+    """How far the answer says what the reference says, by the judge: 1 says all of it, 0 nothing.
 
     Raises:
         ModelError: the judge gave no verdict that can be read.
     """
-    return language_model.run(JUDGE, question=question, reference=reference, answer=quoted(answer))
-
-
-def semantic_similarity(embedder: Embedder, reference: str, answer: str) -> float:
-    """Cosine of the two answers' vectors, 0 where it is negative: in [0, 1]."""
-    one, other = embedder.embed([reference, answer]).astype(np.float64)
-    # six decimals: float32 vectors may differ in the last bits between machines
-    return min(1.0, max(0.0, round(float(one @ other), 6)))
+    answer = quoted(case.answer)
+    return language_model.run(JUDGE, question=case.question, reference=case.reference, answer=answer)

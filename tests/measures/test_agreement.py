@@ -8,8 +8,8 @@ import statistics
 import pytest
 
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.evaluation.agreement import ASKED, agreement
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.measures.agreement import ASKED, agreement
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.testing import example_chunks

@@ -1,0 +1,172 @@
+"""The fitness: the one number by which pipelines are ranked, made of the measures of a record.
+
+By default it is the paper's (Kartal et al., arXiv 2511.01386): F is the weighted mean of R, the mean of four measures
+of the ranking, and G, the mean of two measures of the answer. Anybody's own is a function in a file. Whichever it is,
+it is worked out for each question, and then averaged: the fitness of means is something else unless it is linear.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ragsmith.code import fingerprint
+from ragsmith.errors import UsageError
+from ragsmith.own_code import load_file
+from ragsmith.text.suggest import did_you_mean
+
+Measured = Mapping[str, float | None]
+"""The measures of a record by name; None where there was nothing to measure."""
+
+COMPOSITES: Mapping[str, tuple[str, ...]] = {
+    "retrieval": ("recall", "map", "ndcg", "mrr"),
+    "generation": ("judge", "similarity"),
+}
+"""Composite values, each the mean of some measures: R and G of the paper."""
+
+HEADLINE: Mapping[str, str] = {"fitness": "F", "retrieval": "R", "generation": "G"}
+"""The values that are shown everywhere, and their symbols."""
+
+
+def composite(name: str, measures: Mapping[str, Any]) -> float:
+    """A composite value of one question."""
+    members = COMPOSITES[name]
+    total: float = sum(measures[member] for member in members)
+    return total / len(members)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much retrieval and generation count in the paper's fitness; they are normalised to 1."""
+
+    retrieval: float = 0.5
+    generation: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not (self.retrieval >= 0 and self.generation >= 0 and 0 < self.retrieval + self.generation < math.inf):
+            raise UsageError(f"weights {self.retrieval} and {self.generation}: give numbers from 0 up, not both 0")
+
+
+@dataclass(frozen=True)
+class Fitness:
+    """The paper's formula with ``weights``; or, where ``file`` names one, its ``function``.
+
+    ``digest`` identifies the contents of the file, which must not change while its results are compared. The function
+    is handed a mapping of the measures that the question has a value of, and of R and G as ``retrieval`` and
+    ``generation``; it returns a number, higher for better.
+    """
+
+    weights: Weights = field(default_factory=Weights)
+    file: str = ""
+    function: str = ""
+    digest: str = ""
+
+    @classmethod
+    def of(cls, given: Fitness | Weights | str | Callable[[Mapping[str, float]], float] | None) -> Fitness:
+        """The fitness that a user names: weights, ``FILE.py:function``, a function of a file, or nothing.
+
+        Raises:
+            UsageError: there is no such file or function, or the function is in no file.
+        """
+        if isinstance(given, Fitness):
+            return given
+        if given is None or isinstance(given, Weights):
+            return cls(given or Weights())
+        if isinstance(given, str):
+            file, _, function = given.rpartition(":")
+        else:
+            function = getattr(given, "__qualname__", "")
+            file = (inspect.getsourcefile(given) or "") if inspect.isfunction(given) else ""
+        if not file or not function.isidentifier() or not Path(file).is_file():
+            raise UsageError(f"the fitness {given!r} is not in a file: give FILE.py:function, or a function of a file")
+        path = str(Path(file).resolve())
+        found = cls(file=path, function=function, digest=fingerprint(load_file(path).__name__))
+        _function(found.file, found.function, found.digest)
+        return found
+
+    @classmethod
+    def read(cls, settings: Mapping[str, Any], folder: Path | None = None) -> Fitness:
+        """The fitness of a run or of an exported pipeline: what `plain` made, under ``fitness``.
+
+        Up to version 0.1 there were ``weights`` only. Paths are relative to ``folder``.
+
+        Raises:
+            ValueError: it is neither.
+        """
+        plain = settings.get("fitness", {"weights": settings.get("weights")})
+        if not isinstance(plain, Mapping):
+            raise ValueError("fitness must be 'weights', or 'file', 'function' and 'digest'")
+        if set(plain) == {"weights"}:
+            given = plain["weights"]
+            if not isinstance(given, Mapping) or set(given) != {"retrieval", "generation"}:
+                raise ValueError("weights must have 'retrieval' and 'generation', not both 0")
+            if not all(isinstance(v, int | float) and not isinstance(v, bool) and v >= 0 for v in given.values()):
+                raise ValueError("weights must have 'retrieval' and 'generation', not both 0")
+            return cls(Weights(**given))
+        if set(plain) != {"file", "function", "digest"} or not all(isinstance(v, str) for v in plain.values()):
+            raise ValueError("fitness must be 'weights', or 'file', 'function' and 'digest'")
+        return cls(file=str((folder or Path()) / plain["file"]), function=plain["function"], digest=plain["digest"])
+
+    def plain(self, folder: Path | None = None) -> dict[str, Any]:
+        """What a run or an exported pipeline keeps of it; the path is relative to ``folder`` if one is given."""
+        if not self.file:
+            return {"weights": asdict(self.weights)}
+        path = os.path.relpath(self.file, folder.resolve()) if folder else self.file
+        return {"file": Path(path).as_posix(), "function": self.function, "digest": self.digest}
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What results depend on: not where the file lies."""
+        return {**self.plain(), "file": ""} if self.file else self.plain()
+
+    @property
+    def formula(self) -> str:
+        """The formula in words."""
+        if self.file:
+            return f"{Path(self.file).name}:{self.function} (own), worked out for each question"
+        weights = " and ".join(f"{weight:g} {name}" for name, weight in reversed(asdict(self.weights).items()))
+        return f"mean of R and G, weights {weights}"
+
+    def __call__(self, measures: Measured) -> float:
+        """The fitness of one question.
+
+        Raises:
+            UsageError: the file of the function is gone or has changed, or the function does not return a number.
+        """
+        values = {name: composite(name, measures) for name in COMPOSITES}
+        if not self.file:
+            r, g = self.weights.retrieval, self.weights.generation
+            return (r * values["retrieval"] + g * values["generation"]) / (r + g)
+        known = {name: value for name, value in measures.items() if value is not None} | values
+        try:
+            found = float(_function(self.file, self.function, self.digest)(known))
+        except KeyError as error:
+            missing = did_you_mean(str(error.args[0]), known)
+            raise UsageError(f"{self._named} asks for a measure that a question lacks: {missing}") from error
+        except (ArithmeticError, TypeError, ValueError) as error:
+            raise UsageError(f"{self._named} cannot be worked out for a question: {error}") from error
+        if not math.isfinite(found):
+            raise UsageError(f"{self._named} is {found} for a question: return a finite number")
+        return found
+
+    @property
+    def _named(self) -> str:
+        return f"the fitness {Path(self.file).name}:{self.function}"
+
+
+@cache
+def _function(file: str, function: str, digest: str) -> Callable[[Mapping[str, float]], Any]:
+    """A function of a file whose code has this digest."""
+    module = load_file(file)
+    if fingerprint(module.__name__) != digest:
+        raise UsageError(f"{file} has changed since pipelines were ranked by it: put it back, or search again")
+    known = {name: value for name, value in vars(module).items() if inspect.isfunction(value)}
+    if function not in known:
+        raise UsageError(f"{file} has no function {function!r}: {did_you_mean(function, known)}")
+    return known[function]

@@ -1,0 +1,54 @@
+"""What a measure may read: one question, what a pipeline found and answered, and what is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+from ragsmith.datasets.relevance import Relevance
+from ragsmith.types import Hits, Passages, Span
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One question as one pipeline answered it.
+
+    ``reference`` is the reference answer. ``hits`` passed the filter, best first; ``pool`` is what the query expansion
+    found before reranking and filter. ``prompt`` is the text that the generator read, made of ``passages``.
+    ``evidence`` holds the gold spans, and ``relevance`` the chunks that have them.
+    """
+
+    question: str = ""
+    reference: str = ""
+    answer: str = ""
+    hits: Hits = ()
+    pool: Hits = ()
+    passages: Passages = ()
+    prompt: str = ""
+    evidence: tuple[Span, ...] = ()
+    relevance: Relevance = field(default_factory=lambda: Relevance({}))
+
+    @cached_property
+    def ranking(self) -> tuple[str, ...]:
+        """The ids of the chunks that passed the filter, each once, best first."""
+        return tuple(dict.fromkeys(hit.chunk.id for hit in self.hits))
+
+    @cached_property
+    def relevant(self) -> frozenset[str]:
+        """The ids of the relevant chunks."""
+        return self.relevance.relevant
+
+    def once(self, compute: Callable[..., T], *tools: Any) -> T:
+        """``compute(self, *tools)``, computed once for this case however many measures ask for it."""
+        if compute not in self._computed:
+            self._computed[compute] = compute(self, *tools)
+        found: T = self._computed[compute]
+        return found
+
+    @cached_property
+    def _computed(self) -> dict[Callable[..., Any], Any]:
+        return {}

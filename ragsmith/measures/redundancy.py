@@ -1,0 +1,64 @@
+"""Redundancy: how much passages repeat each other (mean pairwise cosine: Ziegler et al. 2005).
+
+The values depend on the embedder: report it alongside.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ragsmith.measures.case import Case
+from ragsmith.measures.registry import measure
+from ragsmith.models.protocols import Embedder
+
+PAPER = "https://doi.org/10.1145/1060745.1060754"
+
+ALIKE = 0.85
+"""Two passages with a cosine above it are alike."""
+
+
+def pair_cosines(vectors: ArrayLike) -> list[float]:
+    """Return the cosine of each pair of ``vectors``, of shape ``(n, dimensions)``; none for fewer than two.
+
+    A vector of zeros has cosine 0 with everything. Six decimals, so that the last bits of a cosine, which differ
+    between machines, decide nothing.
+    """
+    matrix = np.asarray(vectors, dtype=np.float64)
+    if len(matrix) < 2:
+        return []
+    products = matrix @ matrix.T
+    lengths = np.sqrt(products.diagonal())
+    lengths[lengths == 0] = np.inf
+    cosines: list[float] = np.round(products / lengths / lengths[:, np.newaxis], 6)[_pairs(len(matrix))].tolist()
+    return cosines
+
+
+@lru_cache(maxsize=256)
+def _pairs(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the positions above the diagonal of an ``n`` × ``n`` matrix: each pair once."""
+    rows, columns = np.triu_indices(n, 1)
+    return rows, columns
+
+
+def _cosines(case: Case, embedder: Embedder) -> list[float]:
+    """Of each pair of chunks that passed the filter. Those that no index has embedded yet are embedded for this."""
+    texts = list({hit.chunk.id: hit.chunk.text for hit in case.hits}.values())
+    return pair_cosines(embedder.embed(texts)) if len(texts) > 1 else []
+
+
+@measure(label="Redundancy ratio", subject="passages", paper=PAPER, direction="lower")
+def redundancy_ratio(case: Case, embedder: Embedder) -> float | None:
+    """The share of the pairs of chunks that passed the filter with a cosine above 0.85; it needs two chunks."""
+    cosines = case.once(_cosines, embedder)
+    return round(sum([cosine > ALIKE for cosine in cosines]) / len(cosines), 6) if cosines else None
+
+
+@measure(label="Mean cosine", subject="passages", paper=PAPER, range=(-1.0, 1.0), direction="lower")
+def mean_pairwise_cosine(case: Case, embedder: Embedder) -> float | None:
+    """The mean cosine of all pairs of chunks that passed the filter; it needs two chunks."""
+    cosines = case.once(_cosines, embedder)
+    return round(math.fsum(cosines) / len(cosines), 6) if cosines else None

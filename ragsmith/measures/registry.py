@@ -1,0 +1,123 @@
+"""How a function becomes a measure. Everything known about one is read from its own file."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, TypeVar, get_args
+
+from ragsmith.code import fingerprint
+from ragsmith.errors import UsageError
+from ragsmith.measures.case import Case
+from ragsmith.models.protocols import Embedder, LanguageModel
+from ragsmith.plugins import load_plugins, tools_of
+from ragsmith.text.suggest import did_you_mean
+
+Subject = Literal["ranking", "passages", "answer"]
+M = TypeVar("M", bound=Callable[..., float | None])
+
+TOOLS: Mapping[Any, str] = {LanguageModel: "judge", Embedder: "embedder"}
+"""Argument types that a measure is handed besides its case, and the role of the model that they stand for."""
+
+RESERVED = frozenset(
+    {"fitness", "retrieval", "generation", "calls", "texts_embedded", "pairs_scored", "input_tokens", "output_tokens"}
+)
+"""What a report calls composite values and costs; no measure may have such a name."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A registered function, and what its file declares about it.
+
+    ``subject`` is what it judges. ``range`` holds the lowest and highest possible value, ``direction`` says which of
+    two values is better, and is None where neither is. A ``costly`` measure asks the judge more than once for an
+    answer: it is computed where the judge costs nothing, and elsewhere only when it is asked for.
+    """
+
+    name: str
+    fn: Callable[..., float | None]
+    label: str
+    subject: Subject
+    paper: str = ""
+    range: tuple[float, float] = (0.0, 1.0)
+    direction: Literal["higher", "lower"] | None = "higher"
+    costly: bool = False
+
+    @property
+    def heading(self) -> str:
+        """The label, and which way is better where that is down."""
+        return f"{self.label} (lower is better)" if self.direction == "lower" else self.label
+
+    @property
+    def summary(self) -> str:
+        """First line of the docstring."""
+        return (inspect.getdoc(self.fn) or "").split("\n", 1)[0]
+
+    @cached_property
+    def tools(self) -> dict[str, str]:
+        """Argument name to the role of the model that it is handed."""
+        return tools_of(self.fn, TOOLS)
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """What stored values of this measure depend on: its name, and the code of its module."""
+        return self.name, fingerprint(self.fn.__module__)
+
+    def __call__(self, case: Case, models: Mapping[str, Any]) -> float | None:
+        """Measure ``case``; ``models`` has a model for each role that ``tools`` names. None: nothing to measure.
+
+        Raises:
+            ValueError: the value is not a finite number.
+        """
+        value = self.fn(case, **{name: models[role] for name, role in self.tools.items()})
+        if value is not None and not math.isfinite(value):
+            raise ValueError(f"the measure {self.name} is {value}: a measure is a finite number, or None")
+        return None if value is None else float(value)
+
+
+_MEASURES: dict[str, Measure] = {}
+
+
+def measure(
+    *,
+    label: str,
+    subject: Subject,
+    paper: str = "",
+    range: tuple[float, float] = (0.0, 1.0),  # noqa: A002  the word for it, and the built-in is not used here
+    direction: Literal["higher", "lower"] | None = "higher",
+    costly: bool = False,
+    name: str | None = None,
+) -> Callable[[M], M]:
+    """Register the decorated function; see `Measure`. Its own name is the measure's unless ``name`` is given."""
+
+    def register(fn: M) -> M:
+        called = name or fn.__name__
+        if called in _MEASURES or called in RESERVED:
+            raise ValueError(f"the measure {called} is registered twice, or has the name of something else")
+        _MEASURES[called] = Measure(called, fn, label, subject, paper, range, direction, costly)
+        return fn
+
+    return register
+
+
+def measures() -> dict[str, Measure]:
+    """Every measure by name: those of rankings, of passages and of answers, each in the order of their files."""
+    load_plugins("ragsmith.measures")
+    order = get_args(Subject)
+    found = sorted(_MEASURES.values(), key=lambda known: (order.index(known.subject), known.fn.__module__))
+    return {known.name: known for known in found}
+
+
+def measure_named(name: str) -> Measure:
+    """The measure called ``name``.
+
+    Raises:
+        UsageError: there is none; the message names the known ones.
+    """
+    known = measures()
+    if name not in known:
+        raise UsageError(f"no measure is called {name!r}: {did_you_mean(name, known)}")
+    return known[name]

@@ -1,0 +1,177 @@
+"""The fitness of a question: the paper's formula, and anybody's own from a file."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsmith.errors import UsageError
+from ragsmith.evaluation.fitness import Fitness, Weights, composite
+
+MEASURES = {"recall": 0.5, "map": 0.25, "ndcg": 0.75, "mrr": 1.0, "judge": 0.6, "similarity": 0.8}
+R, G = 0.625, 0.7
+
+OWN = """
+from math import sqrt
+
+
+def geometric(measures):
+    return sqrt(measures["retrieval"] * measures["generation"])
+
+
+def misspelt(measures):
+    return measures["recal"]
+
+
+def inverse(measures):
+    return 1 / (measures["recall"] - 0.5)
+
+
+def endless(measures):
+    return float("nan")
+
+
+def told(measures):
+    return "much"
+
+
+def faithful(measures):
+    return measures.get("faithfulness", 0.25)
+
+
+HALF = 0.5
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    path = tmp_path / "my_fitness.py"
+    path.write_text(OWN)
+    return path
+
+
+def test_retrieval_and_generation_are_means_of_their_measures() -> None:
+    assert composite("retrieval", MEASURES) == R
+    assert composite("generation", MEASURES) == pytest.approx(G)
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        (Weights(), (R + G) / 2),
+        (Weights(1, 1), (R + G) / 2),
+        (Weights(1, 0), R),
+        (Weights(0, 2), G),
+        (Weights(3, 1), (3 * R + G) / 4),
+    ],
+)
+def test_the_paper_s_fitness_is_the_weighted_mean_of_both(weights: Weights, expected: float) -> None:
+    assert Fitness(weights)(MEASURES) == pytest.approx(expected)
+    assert Fitness.of(weights) == Fitness(weights)
+
+
+def test_without_a_word_the_fitness_is_the_paper_s() -> None:
+    assert Fitness.of(None)(MEASURES) == Fitness()(MEASURES) == pytest.approx((R + G) / 2)
+
+
+def test_a_function_of_a_file_is_handed_the_measures_and_the_composite_values(own: Path) -> None:
+    found = Fitness.of(f"{own}:geometric")
+    assert found(MEASURES) == pytest.approx(math.sqrt(R * G))
+    assert pickle.loads(pickle.dumps(found))(MEASURES) == found(MEASURES)
+    assert "my_fitness.py:geometric" in found.formula
+
+
+def test_a_measure_without_a_value_is_not_among_them(own: Path) -> None:
+    found = Fitness.of(f"{own}:faithful")
+    assert found({**MEASURES, "faithfulness": 0.75}) == 0.75
+    assert found({**MEASURES, "faithfulness": None}) == 0.25
+
+
+def by_recall(measures: Mapping[str, float]) -> float:
+    return measures["recall"]
+
+
+def test_a_function_in_python_is_its_file_and_name() -> None:
+    assert Fitness.of(by_recall) == Fitness.of(f"{__file__}:by_recall")
+    assert Fitness.of(by_recall)(MEASURES) == 0.5
+
+
+@pytest.mark.parametrize("wrong", [lambda measures: 1.0, abs, "fitness.py", "nowhere.py:geometric", "geometric"])
+def test_what_is_in_no_file_is_refused(wrong: Any) -> None:
+    with pytest.raises(UsageError, match=r"give FILE\.py:function"):
+        Fitness.of(wrong)
+
+
+def test_an_unknown_function_is_answered_with_the_known_ones(own: Path) -> None:
+    with pytest.raises(UsageError, match="did you mean 'geometric'"):
+        Fitness.of(f"{own}:geometrics")
+    with pytest.raises(UsageError, match="no function 'HALF'"):
+        Fitness.of(f"{own}:HALF")
+
+
+@pytest.mark.parametrize(
+    ("function", "complaint"),
+    [
+        ("misspelt", "my_fitness.py:misspelt asks for a measure that a question lacks: did you mean 'recall'"),
+        ("inverse", "my_fitness.py:inverse cannot be worked out for a question: .*division"),
+        ("endless", "my_fitness.py:endless is nan for a question"),
+        ("told", "my_fitness.py:told cannot be worked out"),
+    ],
+)
+def test_a_function_that_gives_no_number_is_a_user_s_mistake(own: Path, function: str, complaint: str) -> None:
+    found = Fitness.of(f"{own}:{function}")
+    with pytest.raises(UsageError, match=complaint):
+        found(MEASURES)
+
+
+def test_what_is_kept_of_a_fitness_gives_it_back_wherever_the_folder_lies(own: Path, tmp_path: Path) -> None:
+    for given in (Fitness(), Fitness(Weights(3, 1)), Fitness.of(f"{own}:geometric")):
+        assert Fitness.read({"fitness": given.plain()}) == given
+    folder = tmp_path / "reports" / "toy"
+    kept = Fitness.of(f"{own}:geometric").plain(folder)
+    assert kept["file"] == "../../my_fitness.py"
+    assert Fitness.read({"fitness": kept}, folder)(MEASURES) == pytest.approx(math.sqrt(R * G))
+
+
+def test_what_version_0_1_kept_is_read() -> None:
+    assert Fitness.read({"weights": {"retrieval": 3, "generation": 1}}) == Fitness(Weights(3, 1))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"weights": {"retrieval": 1}},
+        {"weights": {"retrieval": "1", "generation": 0}},
+        {"fitness": "paper"},
+        {"fitness": {"file": "a.py"}},
+        {"fitness": {"file": "a.py", "function": 1, "digest": ""}},
+    ],
+)
+def test_anything_else_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="must"):
+        Fitness.read(settings)
+
+
+def test_the_identity_does_not_depend_on_where_the_file_lies(own: Path, tmp_path: Path) -> None:
+    other = tmp_path / "elsewhere" / own.name
+    other.parent.mkdir()
+    other.write_text(OWN)
+    (one, two) = (Fitness.of(f"{path}:geometric") for path in (own, other))
+    assert one.identity == two.identity
+    assert one.identity != Fitness.of(f"{own}:inverse").identity != Fitness().identity
+
+
+def test_a_file_that_is_gone_or_has_changed_is_named_when_it_is_needed(own: Path) -> None:
+    kept = Fitness.of(f"{own}:geometric").plain()
+    changed = Fitness.read({"fitness": {**kept, "digest": "0" * 16}})
+    with pytest.raises(UsageError, match="has changed since pipelines were ranked by it"):
+        changed(MEASURES)
+    gone = Fitness.read({"fitness": {**kept, "file": str(own.with_name("gone.py"))}})
+    with pytest.raises(UsageError, match=r"gone\.py"):
+        gone(MEASURES)

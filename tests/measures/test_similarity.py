@@ -1,0 +1,33 @@
+"""The cosine of two answers."""
+
+import numpy as np
+import pytest
+
+from ragsmith.measures.case import Case
+from ragsmith.measures.similarity import similarity
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.models.protocols import Vectors
+
+
+class Fixed:
+    """Gives two prepared vectors."""
+
+    id = "fixed"
+
+    def __init__(self, *rows: list[float]) -> None:
+        self.rows = np.array(rows, dtype=np.float32)
+
+    def embed(self, texts: list[str]) -> Vectors:
+        return self.rows[: len(texts)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [([[0.6, 0.8], [1.0, 0.0]], 0.6), ([[0.6, 0.8], [-1.0, 0.0]], 0.0), ([[0.6, 0.8], [0.6, 0.8]], 1.0)],
+)
+def test_it_is_the_cosine_without_its_negative_half(rows: list[list[float]], expected: float) -> None:
+    assert similarity(Case(reference="a", answer="b"), Fixed(*rows)) == expected
+
+
+def test_an_empty_answer_is_similar_to_nothing() -> None:
+    assert similarity(Case(reference="salt", answer=""), WordLlamaEmbedder()) == 0.0
