@@ -1,61 +1,71 @@
-"""The worked example of CONTRIBUTING.md, executed."""
+"""The worked examples of CONTRIBUTING.md, executed: each is loaded from a file of its own and used."""
 
-import importlib.util
+from __future__ import annotations
+
 import re
-import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
+import numpy as np
 import pytest
+from toy import put_toy
 
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.testbed import Setup, prepare
+from ragsmith.models.names import ModelNames
+from ragsmith.models.registry import REGISTERED
+from ragsmith.own_code import load_file
 from ragsmith.pipelines.genes import Gene
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.reporting import load_domain
+from ragsmith.reporting.markdown import domain_markdown
+from ragsmith.reporting.page import domain_page
+from ragsmith.reporting.sections import WRITERS
 from ragsmith.runs.baselines import baseline
+from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES, passage_filter
-from ragsmith.types import Chunk, Hit, Question, Scale
+from ragsmith.types import Chunk, Hit, Hits, Question, Scale
 
 TEXT = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
-def block(language: str) -> str:
-    return re.findall(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)[0]
+def block(title: str, language: str = "python") -> str:
+    """The example below the heading ``title``."""
+    below = TEXT.split(f"\n### {title}\n")[1].split("\n### ")[0]
+    return re.findall(rf"```{language}\n(.*?)```", below, re.DOTALL)[0]
 
 
-@pytest.fixture
-def score_gap(tmp_path):
-    """The technique of the worked example, from a file of its own, gone again afterwards."""
-    file = tmp_path / "score_gap_example.py"
-    file.write_text(block("python"), encoding="utf-8")
-    sys.path.insert(0, str(tmp_path))
-    try:
-        spec = importlib.util.spec_from_file_location("score_gap_example", file)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules["score_gap_example"] = module
-        spec.loader.exec_module(module)
-        yield module.score_gap
-    finally:
-        sys.path.remove(str(tmp_path))
-        sys.modules.pop("score_gap_example", None)
-        passage_filter.techniques.pop("score_gap", None)
+def loaded(title: str, folder: Path) -> ModuleType:
+    file = folder / "example.py"
+    file.write_text(block(title), encoding="utf-8")
+    return load_file(file)
 
 
-def hits(*scores):
+def hits(*scores: float) -> Hits:
     return tuple(Hit(Chunk(f"d#{i:04d}", "d", i, i, i + 1, "x"), score, Scale.COSINE) for i, score in enumerate(scores))
 
 
-def test_the_worked_example_cuts_where_the_score_falls_most(score_gap):
-    question = Question("?")
-    assert len(score_gap(question, hits(0.9, 0.85, 0.8, 0.3, 0.2))) == 3
-    assert len(score_gap(question, hits(0.9, 0.1, 0.1), keep_at_least=1)) == 1
-    assert score_gap(question, hits(0.5)) == hits(0.5)
-    assert score_gap(question, ()) == ()
+@pytest.fixture(scope="module")
+def score_gap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    """The technique, gone again afterwards."""
+    yield loaded("A technique", tmp_path_factory.mktemp("technique"))
+    passage_filter.techniques.pop("score_gap")
 
 
-def test_the_worked_example_is_found_by_name_in_a_space(score_gap, tmp_path):
+def test_the_technique_cuts_where_the_score_falls_most(score_gap: ModuleType) -> None:
+    question, cut = Question("?"), score_gap.score_gap
+    assert len(cut(question, hits(0.9, 0.85, 0.8, 0.3, 0.2))) == 3
+    assert len(cut(question, hits(0.9, 0.1, 0.1), keep_at_least=1)) == 1
+    assert cut(question, hits(0.5)) == hits(0.5)
+    assert cut(question, ()) == ()
+
+
+@pytest.mark.usefixtures("score_gap")
+def test_the_technique_is_found_by_name_in_a_space(tmp_path: Path) -> None:
     lines = [f"  {family.name}: [{'vector' if family.name == 'retrieval' else 'none'}]" for family in FAMILIES]
     listed = [line for line in lines if "passage_filter" not in line and "prompt_maker" not in line]
-    listed += ["  prompt_maker: [listing]", block("yaml").rstrip()]
+    listed += ["  prompt_maker: [listing]", block("A technique", "yaml").rstrip()]
     path = tmp_path / "mine.yaml"
     path.write_text("families:\n" + "\n".join(listed), encoding="utf-8")
     space = load_space(path)
@@ -63,12 +73,40 @@ def test_the_worked_example_is_found_by_name_in_a_space(score_gap, tmp_path):
     assert [str(gene) for gene in space.options[4]] == ["top_k", "score_gap(keep_at_most=5)", "score_gap"]
 
 
-def test_the_worked_example_runs_in_a_pipeline(score_gap):
+@pytest.mark.usefixtures("score_gap")
+def test_the_technique_runs_in_a_pipeline() -> None:
     setup = Setup(load_dataset("law"))
     technique = passage_filter["score_gap"]
     gene = Gene(technique, technique.resolved({}))
     plain = baseline("naive")
-    example = setup.dataset.examples[0]
-    trace = setup.engine().answer((*plain[:4], gene, *plain[5:]), Question(example.question))
+    trace = setup.engine().answer((*plain[:4], gene, *plain[5:]), Question(setup.dataset.examples[0].question))
     assert 2 <= len(trace.hits) <= 10
     assert trace.answer.text
+
+
+def test_the_provider_embeds_the_documents_of_a_search_by_its_name(tmp_path: Path) -> None:
+    loaded("A provider of models", tmp_path)
+    try:
+        setup = prepare("law", ModelNames(embedder="hashing"), 900)
+        trace = setup.engine().answer(baseline("naive"), Question(setup.dataset.examples[0].question))
+        embedder = setup.loaded_models.embedder
+    finally:
+        del REGISTERED["embedder", "hashing"]
+    assert embedder.id == "hashing:words@dimensions=512"
+    assert np.linalg.norm(embedder.embed(["the court of appeal", ""]), axis=1) == pytest.approx([1, 0])
+    assert trace.hits
+
+
+def test_the_section_is_shown_on_the_page_and_in_markdown(tmp_path: Path) -> None:
+    loaded("A section of the report", tmp_path)
+    try:
+        with Store.open(tmp_path / "cache.sqlite") as store:
+            put_toy(store)
+            domain = load_domain(store, "toy")
+        page, text = domain_page(domain), domain_markdown(domain)
+    finally:
+        del WRITERS["hardest"]
+    assert '<section id="hardest">' in page
+    assert "## The hardest questions" in text
+    assert "The questions with the lowest fitness of the winner." in page
+    assert "*The hardest questions for the winner*" in text

@@ -46,7 +46,7 @@ class Section:
     blocks: tuple[Block, ...]
 
 
-_WRITERS: dict[str, tuple[str, str, Writer]] = {}
+WRITERS: dict[str, tuple[str, str, Writer]] = {}
 """Title, link and function of every section by its anchor, in the order of the report."""
 
 
@@ -54,7 +54,7 @@ def section(title: str, link: str) -> Callable[[Writer], Writer]:
     """Declare a section; the name of the function is its anchor."""
 
     def declare(write: Writer) -> Writer:
-        _WRITERS[write.__name__] = (title, link, write)
+        WRITERS[write.__name__] = (title, link, write)
         return write
 
     return declare
@@ -62,7 +62,7 @@ def section(title: str, link: str) -> Callable[[Writer], Writer]:
 
 def sections(domain: Domain) -> list[Section]:
     """The sections that have something to show, in the order in which they are declared."""
-    found = [Section(name, title, link, tuple(write(domain))) for name, (title, link, write) in _WRITERS.items()]
+    found = [Section(name, title, link, tuple(write(domain))) for name, (title, link, write) in WRITERS.items()]
     return [one for one in found if one.blocks]
 
 
