@@ -1,4 +1,4 @@
-"""The generated pages of docs/: the techniques, the commands, the public Python names, and the table of search spaces.
+"""The generated pages of docs/: techniques, measures, commands, Python names, and the table of search spaces.
 
 python tools/documentation.py            write them
 python tools/documentation.py --check    exit 1 and name the pages that are stale
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # this checkout is described, not a package that happens to be installed
@@ -24,6 +25,9 @@ from typer.testing import CliRunner
 import ragsmith
 from ragsmith.cli.app import app
 from ragsmith.cli.explanation import described
+from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, Fitness
+from ragsmith.measures.registry import Measure, Subject
+from ragsmith.measures.registry import measures as registered_measures
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import Technique, load_techniques
@@ -34,6 +38,9 @@ WIDTH = 100
 
 NEEDS = {"fitted": "is fitted on search questions", "gold": "the gold labels: for analysis only"}
 """What tools that are no models mean to a reader."""
+
+SUBJECTS = {"ranking": "the ranking", "passages": "the passages that are read", "answer": "the answer"}
+"""What a measure judges, in words."""
 
 
 def techniques() -> Iterator[str]:
@@ -70,9 +77,41 @@ def _parameter(technique: Technique, name: str, default: object) -> str:
 
 
 def _paper(paper: str) -> str:
+    return f" Paper: {_linked(paper)}." if paper else ""
+
+
+def _linked(paper: str) -> str:
+    """A link under the identifier of the paper; authors and title stay as they are."""
     known = re.fullmatch(r"https://(?:(arxiv)\.org/abs|(doi)\.org)/(.+)", paper)
     shown = f"{'arXiv' if known[1] else 'DOI'} {known[3]}" if known else paper.removeprefix("https://")
-    return f" Paper: {f'[{shown}]({paper})' if paper.startswith('https://') else paper}." if paper else ""
+    return f"[{shown}]({paper})" if paper.startswith("https://") else paper
+
+
+def measures() -> Iterator[str]:
+    """Every measure by what it judges: its range, which way is better, and its paper; and what fitness is made of."""
+    yield "# Measures"
+    yield (
+        "A measure is worked out for each question, and then averaged over those that have it. Each is one file in "
+        "`ragsmith/measures/`; its name is what a fitness of your own, records and CSV call it by."
+    )
+    made = {name: f"the mean of {', '.join(f'`{one}`' for one in ones)}" for name, ones in COMPOSITES.items()}
+    made["fitness"] = f"the {Fitness().formula}, unless a search is given another"
+    yield "\n".join(f"- `{name}`, {HEADLINE[name]}: {formula}" for name, formula in made.items())
+    for subject in get_args(Subject):
+        yield f"## Of {SUBJECTS[subject]}"
+        listed = [one for one in registered_measures().values() if one.subject == subject]
+        yield "\n".join(
+            ["| name | shown as | what it is | range | needs | paper |", "| --- " * 6 + "|", *map(_measure, listed)]
+        )
+
+
+def _measure(one: Measure) -> str:
+    file = Path(inspect.getfile(one.fn)).relative_to(ROOT).as_posix()
+    low, high = one.range
+    span = f"{low:g} and up" if high == math.inf else f"{low:g} to {high:g}"
+    better = {"lower": ", lower is better", None: ", neither is better"}.get(one.direction, "")
+    cells = [f"[`{one.name}`](../{file})", one.label, _text(one.summary), span + better]
+    return f"| {' | '.join([*cells, ', '.join(one.tools.values()), _linked(one.paper)])} |"
 
 
 def commands() -> Iterator[str]:
@@ -167,7 +206,7 @@ def search_spaces() -> Iterator[str]:
     yield marked.sub(lambda match: f"{match[1]}\n" + "\n".join(lines) + f"\n\n{match[2]}", page).rstrip("\n")
 
 
-PAGES = (techniques, commands, api, search_spaces)
+PAGES = (techniques, measures, commands, api, search_spaces)
 """What writes a page, in paragraphs; its name is that of the page."""
 
 
