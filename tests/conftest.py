@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from listening import listen_to_signals
 from postgres_server import Server, missing, postgres
 
 # threads that wait for each other cost far more than they save on matrices as small as these; set before numpy is read
@@ -357,6 +358,7 @@ def spawn(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            preexec_fn=listen_to_signals,  # noqa: PLW1509  it only calls the system
         )
         started.append(process)
         return process

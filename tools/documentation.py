@@ -23,7 +23,7 @@ import typer
 from typer.testing import CliRunner
 
 import ragsmith
-from ragsmith.cli.app import app
+from ragsmith.cli.commands import app
 from ragsmith.cli.explanation import described
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, Fitness
 from ragsmith.measures.registry import Measure, Subject

@@ -9,36 +9,40 @@ import signal
 import sys
 from types import TracebackType
 
-from ragsmith.cli import (  # noqa: F401  # isort: skip  each adds its commands to `app`, in the order of --help
-    audit,
-    techniques,
-    dataset,
-    models,
-    plan,
-    results,
-    search,
-    ask,
-)
-from ragsmith.cli.app import app
+from ragsmith.cli.interrupts import INTERRUPTED, SENTENCE, Interrupts
 from ragsmith.errors import RagsmithError, UsageError, WrongOption
+from ragsmith.evaluation.signals import ignore_signals
 
-DONE, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
-"""Exit codes: done; the run failed; the request was wrong; interrupted and resumable."""
+DONE, FAILED, WRONG = 0, 1, 2
+"""Exit codes, beside `INTERRUPTED`: done; the run failed; the request was wrong."""
 
 
 def main() -> None:
-    """Entry point of ``ragsmith``."""
+    """Entry point of ``ragsmith``; nothing slow is imported before it listens for Ctrl-C."""
+    interrupts = Interrupts()
     # tens of thousands of records without a cycle among them set the collector off for a third of a repeated search
     gc.set_threshold(100_000, 20, 1_000)
     try:
-        sys.exit(run(sys.argv[1:]))
-    finally:
-        sys.excepthook = _say_unexpected  # set last: Typer puts a hook of its own there
+        try:
+            code = run(sys.argv[1:])
+        finally:
+            ignore_signals()  # the work is done, or given up: what follows only tidies up
+            sys.excepthook = _say_unexpected  # set last: Typer puts a hook of its own there
+    except (KeyboardInterrupt, Exception):
+        if not interrupts.heard:
+            raise
+        # whatever the interruption led to, it is no other news than the interruption
+    if interrupts.heard:
+        print(SENTENCE, file=sys.stderr)
+        code = INTERRUPTED
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
     """Run a command line and return its exit code; what went wrong is one sentence on standard error."""
     try:
+        from ragsmith.cli.commands import app
+
         app(arguments, prog_name="ragsmith", standalone_mode=True)
     except SystemExit as stop:  # how Typer ends, with the exit code of a wrong flag among others
         return stop.code if isinstance(stop.code, int) else DONE

@@ -19,7 +19,7 @@ from ragsmith.cli.options import (
     WorkersOption,
     merged,
 )
-from ragsmith.cli.output import note, say, say_json
+from ragsmith.cli.output import say, say_json
 
 if TYPE_CHECKING:
     from ragsmith.runs.audit import Finding
@@ -57,11 +57,7 @@ def audit(
     setup = prepare(dataset, names, CHUNK_SIZE if chunk_size is None else chunk_size)
     questions = draw(setup, sample, seed)
     with Store.open(cache) as store:
-        try:
-            findings = run_audit(setup, found_space, store, questions, workers=workers or names.workers())
-        except KeyboardInterrupt:
-            note("interrupted; everything computed is kept. Go on with the same command.")
-            raise typer.Exit(130) from None
+        findings = run_audit(setup, found_space, store, questions, workers=workers or names.workers())
     lines = _markdown(findings, setup.dataset.name, found_space.name, len(questions), setup.loaded_models.ids())
     if output is not None:
         output.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragsmith.cli.app import app
+from ragsmith.cli.interrupts import INTERRUPTED
 from ragsmith.cli.options import (
     CACHE,
     REPORTS,
@@ -88,14 +89,10 @@ def search(
                 limits=budget.limits(),
                 prices=budget.known_prices(),
             ).go()
-        except KeyboardInterrupt:
-            voice.clear()
-            note("interrupted; everything computed is kept. Go on with the same command.")
-            raise typer.Exit(130) from None
         except BudgetExhausted as stop:
             voice.clear()
             note(f"paused before any pipeline was complete: {stop}.")
-            raise typer.Exit(130) from None
+            raise typer.Exit(INTERRUPTED) from None
         finally:
             voice.clear()
         _finish(store, setup, outcome, dataset, reports, as_json=as_json, seconds=voice.seconds())

@@ -8,16 +8,17 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
-import signal
-import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
+from multiprocessing.process import BaseProcess
 from typing import Any, cast
 
 from ragsmith.errors import RagsmithError, StageFailed
+from ragsmith.evaluation.signals import ignore_signals, signals_held
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Finished, Job, Work, account, evaluate_job
 from ragsmith.index.entity_graph import EntityGraph
@@ -42,22 +43,18 @@ class ProcessRunner:
         self._installed: set[str] = set()
         self._graph_sent = False
         context = multiprocessing.get_context("spawn")
-        self._workers = []
-        threads = os.environ.get("OMP_NUM_THREADS")
-        os.environ["OMP_NUM_THREADS"] = "1"  # one thread a process: BLAS threads of several would fight for the cores
-        try:
+        self._workers: list[tuple[BaseProcess, Connection]] = []
+        resource_tracker.ensure_running()  # it unblocks signals when it starts, so not while they are held
+        with ExitStack() as stack, _one_thread_each():
+            stack.push(self)
             for _ in range(workers):
-                ours, theirs = context.Pipe()
-                process = context.Process(target=_serve, args=(theirs, setup), daemon=True)
-                with _interrupts_ignored():
+                with signals_held():
+                    ours, theirs = context.Pipe()
+                    process = context.Process(target=_serve, args=(theirs, setup), daemon=True)
                     process.start()
-                theirs.close()
-                self._workers.append((process, ours))
-        finally:
-            if threads is None:
-                del os.environ["OMP_NUM_THREADS"]
-            else:
-                os.environ["OMP_NUM_THREADS"] = threads
+                    self._workers.append((process, ours))
+                    theirs.close()
+            stack.pop_all()
 
     def __enter__(self) -> ProcessRunner:
         return self
@@ -67,7 +64,7 @@ class ProcessRunner:
             connection.close()  # a worker at rest ends by itself and cleans up
         for process, _connection in self._workers:
             process.join(PATIENCE_SECONDS)
-            process.terminate()
+            process.kill()
             process.join()
 
     def work(self) -> Work:
@@ -147,21 +144,22 @@ def _receive(connection: Connection) -> Any:
 
 
 @contextmanager
-def _interrupts_ignored() -> Iterator[None]:
-    """A process started here ignores Ctrl-C from its first instruction: the parent hears it, and ends its workers."""
-    if threading.current_thread() is not threading.main_thread():  # only the main thread may set handlers
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _one_thread_each() -> Iterator[None]:
+    """Processes started here use one BLAS thread: those of several processes would fight for the cores."""
+    threads = os.environ.get("OMP_NUM_THREADS")
+    os.environ["OMP_NUM_THREADS"] = "1"
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        if threads is None:
+            del os.environ["OMP_NUM_THREADS"]
+        else:
+            os.environ["OMP_NUM_THREADS"] = threads
 
 
 def _serve(connection: Connection, setup: Setup) -> None:
     """Body of a worker process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    ignore_signals()  # the parent hears them, and ends its workers
     from ragsmith.techniques.registry import load_techniques  # noqa: PLC0415  in the worker, not where the runner is imported
 
     load_techniques()

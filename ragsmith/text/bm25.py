@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import RLock
 
 import bm25s
 import numpy as np
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from ragsmith.text.words import terms
+
+# bm25s counts with tqdm, whose own lock is a semaphore of the system: it outlives a process that is killed, and Python
+# then warns of a leaked one; no two processes draw a bar here
+tqdm.set_lock(RLock())
 
 
 class BM25:

@@ -1,0 +1,15 @@
+"""Every command: importing this file completes ``app``."""
+
+from ragsmith.cli import (  # noqa: F401  # isort: skip  each adds its commands to `app`, in the order of --help
+    audit,
+    techniques,
+    dataset,
+    models,
+    plan,
+    results,
+    search,
+    ask,
+)
+from ragsmith.cli.app import app
+
+__all__ = ["app"]

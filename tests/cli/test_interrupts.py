@@ -1,0 +1,93 @@
+"""Requests to end, in a process of its own each: the handler changes what signals do to the whole process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+SWALLOWED = """
+    import signal
+    import time
+
+    from ragsmith.cli import interrupts
+
+    interrupts.GRACE_SECONDS = 0.1
+    interrupts.Interrupts()
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        time.sleep(60)
+    """
+
+IGNORED = """
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    from ragsmith.cli.interrupts import Interrupts
+
+    interrupts = Interrupts()
+    signal.raise_signal(signal.SIGINT)
+    print(interrupts.heard)
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    except KeyboardInterrupt:
+        print(interrupts.heard)
+    """
+
+COMPILED = """
+    import sys
+
+    from ragsmith import cli
+
+    def run(arguments):
+        exec("import signal; signal.raise_signal(signal.SIGINT)")
+
+    cli.run = run
+    cli.main()
+    """
+
+HELD = """
+    import signal
+    import subprocess
+    import sys
+
+    from ragsmith.evaluation.signals import signals_held
+
+    HEAR = "import signal; print(*(int(n in signal.pthread_sigmask(signal.SIG_BLOCK, ())) for n in (1, 2, 15)))"
+    try:
+        with signals_held():
+            signal.raise_signal(signal.SIGINT)
+            subprocess.run([sys.executable, "-c", HEAR])
+            print("held", flush=True)
+    except KeyboardInterrupt:
+        print("heard afterwards", flush=True)
+    subprocess.run([sys.executable, "-c", HEAR])
+    """
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("script", "code", "out"),
+    [
+        pytest.param(SWALLOWED, 130, [], id="what is swallowed ends the process a little later"),
+        pytest.param(IGNORED, 0, ["False", "True"], id="what is ignored already stays so"),
+        pytest.param(COMPILED, 130, [], id="code that is compiled from a string changes nothing"),
+        pytest.param(
+            HELD,
+            0,
+            ["1 1 1", "held", "heard afterwards", "0 0 0"],
+            id="held signals come afterwards, and a child begins with them blocked",
+        ),
+    ],
+)
+def test_requests_to_end(script: str, code: int, out: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False, timeout=30
+    )
+    assert (done.returncode, done.stdout.splitlines()) == (code, out)
+    assert done.stderr.count("interrupted") == (code == 130)
+    assert "Traceback" not in done.stderr
