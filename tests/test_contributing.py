@@ -12,7 +12,10 @@ import pytest
 from toy import put_toy
 
 from ragsmith.datasets.dataset import load_dataset
+from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import Setup, prepare
+from ragsmith.measures.registry import REGISTERED as REGISTERED_MEASURES
 from ragsmith.models.names import ModelNames
 from ragsmith.models.registry import REGISTERED
 from ragsmith.own_code import load_file
@@ -30,10 +33,10 @@ from ragsmith.types import Chunk, Hit, Hits, Question, Scale
 TEXT = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
 
-def block(title: str, language: str = "python") -> str:
-    """The example below the heading ``title``."""
+def block(title: str, language: str = "python", number: int = 0) -> str:
+    """An example below the heading ``title``."""
     below = TEXT.split(f"\n### {title}\n")[1].split("\n### ")[0]
-    return re.findall(rf"```{language}\n(.*?)```", below, re.DOTALL)[0]
+    return re.findall(rf"```{language}\n(.*?)```", below, re.DOTALL)[number]
 
 
 def loaded(title: str, folder: Path) -> ModuleType:
@@ -82,6 +85,25 @@ def test_the_technique_runs_in_a_pipeline() -> None:
     trace = setup.engine().answer((*plain[:4], gene, *plain[5:]), Question(setup.dataset.examples[0].question))
     assert 2 <= len(trace.hits) <= 10
     assert trace.answer.text
+
+
+def test_the_measure_is_in_a_record_and_in_a_fitness_of_one_s_own(tmp_path: Path) -> None:
+    loaded("A measure", tmp_path)
+    try:
+        fitness = tmp_path / "my_fitness.py"
+        fitness.write_text(block("A measure", number=1), encoding="utf-8")
+        setup = Setup(load_dataset("law"))
+        examples = setup.dataset.examples[:3]
+        with Store.open(tmp_path / "cache.sqlite") as store, Evaluator(setup, store, 1) as evaluator:
+            [found] = evaluator.evaluate([baseline("bm25")], examples)
+    finally:
+        del REGISTERED_MEASURES["precision"]
+    careful = Fitness.of(f"{fitness}:careful")
+    assert found.complete
+    for question, value in zip(found.questions, found.values("fitness", careful), strict=True):
+        measured = found.records[question]["measures"]
+        assert 0 <= measured["precision"] <= 1
+        assert value == pytest.approx((measured["precision"] * measured["judge"]) ** 0.5)
 
 
 def test_the_provider_embeds_the_documents_of_a_search_by_its_name(tmp_path: Path) -> None:

@@ -78,7 +78,8 @@ class Measure:
         return None if value is None else float(value)
 
 
-_MEASURES: dict[str, Measure] = {}
+REGISTERED: dict[str, Measure] = {}
+"""Every measure by name, in the order in which their files were read."""
 
 
 def measure(
@@ -95,9 +96,9 @@ def measure(
 
     def register(fn: M) -> M:
         called = name or fn.__name__
-        if called in _MEASURES or called in RESERVED:
+        if called in REGISTERED or called in RESERVED:
             raise ValueError(f"the measure {called} is registered twice, or has the name of something else")
-        _MEASURES[called] = Measure(called, fn, label, subject, paper, range, direction, costly)
+        REGISTERED[called] = Measure(called, fn, label, subject, paper, range, direction, costly)
         return fn
 
     return register
@@ -107,7 +108,7 @@ def measures() -> dict[str, Measure]:
     """Every measure by name: those of rankings, of passages and of answers, each in the order of their files."""
     load_plugins("ragsmith.measures")
     order = get_args(Subject)
-    found = sorted(_MEASURES.values(), key=lambda known: (order.index(known.subject), known.fn.__module__))
+    found = sorted(REGISTERED.values(), key=lambda known: (order.index(known.subject), known.fn.__module__))
     return {known.name: known for known in found}
 
 
