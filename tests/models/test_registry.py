@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -14,7 +15,6 @@ from ragsmith.errors import UsageError
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.options import NOT_SHAPING, Option, option_of
 from ragsmith.models.registry import REGISTERED, ROLES, provider, providers
-from ragsmith.own_code import load_file
 from ragsmith.types import Range
 
 FILE = '''
@@ -58,9 +58,9 @@ def no_traces() -> Iterator[None]:
 def letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A provider from a file of somebody's own."""
     monkeypatch.chdir(tmp_path)
-    file = tmp_path / f"letters_{abs(hash(tmp_path))}.py"  # a file is run once in a process, and each test needs it
-    file.write_text(FILE + f"\nTEST = {str(tmp_path)!r}\n")
-    load_file(file)
+    file = tmp_path / "letters.py"
+    file.write_text(FILE)
+    runpy.run_path(str(file))
 
 
 @pytest.mark.usefixtures("letters")
