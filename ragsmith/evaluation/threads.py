@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from ragsmith.errors import BudgetExhausted, ModelUnavailable, StageFailed, StoreError, UsageError
 from ragsmith.evaluation.scoring import record
 from ragsmith.evaluation.testbed import Setup
-from ragsmith.gateway.gateway import Counts
+from ragsmith.gateway.desk import Counts
 from ragsmith.models.usage import Meter
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, facing

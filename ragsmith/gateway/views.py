@@ -1,41 +1,41 @@
-"""Metered views of models: what techniques are handed. Every call goes through the gateway and on the meter."""
+"""Metered views of models: what techniques are handed. Every call is remembered, counted, and put on the meter."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ragsmith.errors import ModelError
+from ragsmith.gateway.replies import Replies
+from ragsmith.gateway.results import Embeddings, Scores
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.tasks import Input, Task
 from ragsmith.models.usage import Meter, Usage
 
-if TYPE_CHECKING:
-    from ragsmith.gateway.gateway import Gateway
-
+C = TypeVar("C")
 T = TypeVar("T")
 
 
-class Metered:
-    """A model, the gateway to it, and the meter its calls are added to."""
+class Metered(Generic[C]):
+    """A model, the calls of its kind in this process, and the meter that its own are added to."""
 
-    def __init__(self, gateway: Gateway, model: Any, meter: Meter) -> None:
-        self._gateway = gateway
+    def __init__(self, calls: C, model: Any, meter: Meter) -> None:
+        self._calls = calls
         self._model = model
         self._meter = meter
 
     @property
     def id(self) -> str:
-        """The model's."""
+        """The id of the model behind this view."""
         return str(self._model.id)
 
 
-class TaskView(Metered):
+class TaskView(Metered[Replies]):
     """A language model that performs tasks itself."""
 
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
         """See `LanguageModel.run`."""
-        result, usage = self._gateway.perform(self._model, task, sample, inputs)
+        result, usage = self._calls.perform(self._model, task, sample, inputs)
         self._meter.add(usage)
         return result
 
@@ -44,7 +44,7 @@ class TaskView(Metered):
         return tuple(self.run(task, sample=0, **given) for given in inputs)
 
 
-class ChatView(Metered):
+class ChatView(Metered[Replies]):
     """A chat model: tasks become prompts, and replies results."""
 
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
@@ -55,7 +55,7 @@ class ChatView(Metered):
 
     def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
         """See `LanguageModel.run_all`."""
-        found = self._gateway.side_by_side(lambda given: self._asked(task, 0, given), inputs)
+        found = self._calls.desk.in_parallel(lambda given: self._asked(task, 0, given), inputs)
         for _, usage in found:  # in their order, and in this thread
             self._meter.add(usage)
         return tuple(result for result, _ in found)
@@ -64,37 +64,32 @@ class ChatView(Metered):
         given = dict(inputs)
         window = getattr(self._model, "context_window", None)
         if window is not None:
-            given = self._gateway.within(window - task.max_tokens, task, given)
-        reply, usage = self._gateway.complete(self._model, task, task.render(given), sample)
-        _check(task, reply)  # two tasks may send the same prompt and read the reply differently
-        return task.parse(reply), usage
+            given = self._calls.within(window - task.max_tokens, task, given)
+        reply, usage = self._calls.complete(self._model, task, task.render(given), sample)
+        try:
+            return task.parse(reply), usage
+        except ValueError as error:  # two tasks may send the same prompt and read the reply differently
+            raise ModelError(f"the reply to {task.name} cannot be read: {error}") from error
 
 
-class EmbedderView(Metered):
+class EmbedderView(Metered[Embeddings]):
     """An embedder."""
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """See `Embedder.embed`."""
         self._meter.texts_embedded += len(texts)
-        return self._gateway.embed(self._model, texts)
+        return self._calls.embed(self._model, texts)
 
     def embed_queries(self, texts: Sequence[str]) -> Vectors:
         """Embed queries, which asymmetric models embed otherwise."""
         self._meter.texts_embedded += len(texts)
-        return self._gateway.embed(self._model, texts, as_queries=True)
+        return self._calls.embed(self._model, texts, as_queries=True)
 
 
-class CrossEncoderView(Metered):
+class CrossEncoderView(Metered[Scores]):
     """A cross-encoder."""
 
     def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
         """See `CrossEncoder.score`."""
         self._meter.pairs_scored += len(texts)
-        return self._gateway.score(self._model, query, texts)
-
-
-def _check(task: Task[Any], reply: str) -> None:
-    try:
-        task.parse(reply)
-    except ValueError as error:
-        raise ModelError(f"the reply to {task.name} cannot be read: {error}") from error
+        return self._calls.score(self._model, query, texts)

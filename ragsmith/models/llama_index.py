@@ -76,7 +76,7 @@ class LlamaIndexChat:
         return f"{_identity(self._model, self._model.metadata.model_name)}{sampling}"
 
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
-        """See `ragsmith.gateway.gateway.ChatModel`."""
+        """See `ragsmith.models.calls.ChatModel`."""
         model = _limited(self._model, max_tokens)
         started = time.perf_counter()
         reply = self._provider.ask(self.id, lambda: model.complete(prompt))
@@ -95,7 +95,7 @@ class LlamaIndexEmbedder:
     """
 
     slow = True
-    """See `ragsmith.gateway.gateway.keeps`: vectors are paid for, or computed by a network, and are kept."""
+    """See `ragsmith.models.calls.keeps`: vectors are paid for, or computed by a network, and are kept."""
 
     def __init__(self, model: BaseEmbedding) -> None:
         self._model = model

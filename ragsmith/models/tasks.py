@@ -52,7 +52,7 @@ class Task(Generic[T]):
             raise TypeError(f"task {self.name!r} was not given {', '.join(sorted(missing))}")
         return _PLACEHOLDER.sub(lambda match: _shown(inputs[match[2]], match[1] == ">"), self.prompt)
 
-    def fitted(self, inputs: dict[str, Input], most: int) -> dict[str, Input]:
+    def cut_to(self, inputs: dict[str, Input], most: int) -> dict[str, Input]:
         """``inputs`` cut so that the prompt has at most ``most`` characters: the longest input, from its end.
 
         Of a tuple the last texts go first: passages stand in it best first. What is cut is marked.

@@ -17,7 +17,7 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Work
 from ragsmith.gateway.budget import NOTHING_SPENT, Spent
-from ragsmith.gateway.gateway import Counts
+from ragsmith.gateway.desk import Counts
 from ragsmith.pipelines.space import Space
 from ragsmith.strategies import STRATEGIES, Generation, GeneticSettings
 from ragsmith.strategies.genetic import check_choice, check_least

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsmith.errors import ModelError
-from ragsmith.gateway.gateway import Counts, Gateway
+from ragsmith.gateway.desk import Counts
+from ragsmith.gateway.gateway import Gateway
 from ragsmith.models.calls import Completion, StoredCall, result_key
 from ragsmith.models.protocols import LanguageModel, Vectors
 from ragsmith.models.tasks import Input, Task, text

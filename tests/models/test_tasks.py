@@ -96,8 +96,8 @@ LONG = Task(name="long", prompt="Q: {question}\n\n{passages}", parse=text, offli
 def test_what_is_longer_than_the_window_is_cut_from_the_end_of_the_longest_input() -> None:
     inputs: dict[str, Input] = {"question": "Why?", "passages": ("a" * 300, "b" * 300, "c" * 300)}
     whole = len(LONG.render(inputs))
-    assert LONG.fitted(inputs, whole) == inputs
-    fitted = LONG.fitted(inputs, 500)
+    assert LONG.cut_to(inputs, whole) == inputs
+    fitted = LONG.cut_to(inputs, 500)
     assert len(LONG.render(fitted)) <= 500
     assert fitted["question"] == "Why?"
     passages = fitted["passages"]
@@ -105,10 +105,10 @@ def test_what_is_longer_than_the_window_is_cut_from_the_end_of_the_longest_input
     assert passages[0] == "a" * 300
     assert len(passages) == 2
     assert passages[1].endswith("[...]")
-    single = LONG.fitted({"question": "Why?", "passages": "x" * 1000}, 120)
+    single = LONG.cut_to({"question": "Why?", "passages": "x" * 1000}, 120)
     assert len(LONG.render(single)) <= 120
 
 
 def test_a_prompt_that_cannot_be_made_to_fit_is_an_error() -> None:
     with pytest.raises(ValueError, match="the prompt of long does not fit into 5 characters"):
-        LONG.fitted({"question": "Why?", "passages": ("a",)}, 5)
+        LONG.cut_to({"question": "Why?", "passages": ("a",)}, 5)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ragsmith.gateway.gateway import Counts
+from ragsmith.gateway.desk import Counts
 from ragsmith.pipelines.genes import Candidate, configuration, make_gene
 from ragsmith.runs.record import (
     Account,

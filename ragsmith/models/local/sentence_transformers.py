@@ -42,7 +42,7 @@ class _Client:
     """A model by name: its weights are found when its identity is asked for, and read when it is first used."""
 
     slow = True
-    """See `ragsmith.gateway.gateway.keeps`: results are kept on disk, and threads share the one network."""
+    """See `ragsmith.models.calls.keeps`: results are kept on disk, and threads share the one network."""
 
     def __init__(self, model: str, options: _Options, **prefixes: str | None) -> None:
         self._model = model

@@ -47,7 +47,7 @@ class OpenAIChat(EndpointModel):
         return model_id("openai", f"{self._model}@temperature=0", context_window=self.context_window)
 
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
-        """See `ragsmith.gateway.gateway.ChatModel`.
+        """See `ragsmith.models.calls.ChatModel`.
 
         Raises:
             ModelError: the request was rejected, or no attempt gave a valid reply.

@@ -1,0 +1,155 @@
+"""The desk: what all calls of one process share, whatever kind of model they are for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, TypeVar
+
+from ragsmith.errors import ModelUnavailable
+from ragsmith.gateway.budget import Budget
+from ragsmith.gateway.claims import PAUSE_SECONDS, CallStore, Grouped, claimed_many
+from ragsmith.models.calls import StoredCall, result_key
+from ragsmith.models.usage import Usage
+
+A = TypeVar("A")
+B = TypeVar("B")
+V = TypeVar("V")
+
+WAITING_REQUESTS = 64
+"""Requests of one technique that wait at the same time; how many are sent at once is for the provider to say."""
+KINDS = ("language_model", "embedder", "cross_encoder")
+
+
+@dataclass(slots=True)
+class Counts:
+    """What passed through a gateway, for one kind of call."""
+
+    asked: int = 0
+    distinct: int = 0
+    stored: int = 0
+    made: int = 0
+    cut: int = 0
+    """Prompts that were shortened to what the model can read."""
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+class Desk:
+    """Holds the store of paid calls and the claims on them, the budget, the counts, and whether the run goes on.
+
+    Safe to use from many threads. ``budget`` is asked before anything is sent; None spends without counting.
+    """
+
+    def __init__(self, store: CallStore | None, budget: Budget | None) -> None:
+        self.store = None if store is None else Grouped(store)
+        self.stopped = False
+        self._budget = budget
+        self._counts = {kind: Counts() for kind in KINDS}
+        self._lock = threading.Lock()
+
+    def count(self, kind: str, *, asked: int = 0, stored: int = 0, made: int = 0, cut: int = 0) -> None:
+        """Add to the counts."""
+        with self._lock:
+            counts = self._counts[kind]
+            counts.asked += asked
+            counts.stored += stored
+            counts.made += made
+            counts.cut += cut
+
+    def counts(self, distinct: Mapping[str, int]) -> dict[str, Counts]:
+        """The counts by kind of model, with the number of ``distinct`` calls of each."""
+        with self._lock:
+            return {kind: Counts(c.asked, distinct[kind], c.stored, c.made, c.cut) for kind, c in self._counts.items()}
+
+    @contextmanager
+    def paid(self, model: str, text: str, max_tokens: int = 0) -> Iterator[list[Usage]]:
+        """Reserve the cost of a request that is about to be made; what it cost is appended to what is yielded.
+
+        Raises:
+            ModelUnavailable: the run is being stopped.
+            BudgetExhausted: it could cost more than is left.
+        """
+        self.refuse_if_stopped()
+        if self._budget is None:
+            yield []
+            return
+        with self._budget.request(model, text, max_tokens) as used:
+            yield used
+
+    def refuse_if_stopped(self) -> None:
+        """Raise ModelUnavailable when the run is being stopped."""
+        if self.stopped:
+            raise ModelUnavailable("the run is being stopped")
+
+    def in_parallel(self, ask: Callable[[A], B], items: Sequence[A]) -> list[B]:
+        """What ``ask`` makes of each item, in their order; many are asked at once."""
+        if len(items) < 2:
+            return [ask(item) for item in items]
+        return list(self._pool.map(ask, items))
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(WAITING_REQUESTS, thread_name_prefix="ragsmith-calls")
+
+    def kept(
+        self,
+        counted: str,
+        kind: str,
+        model: str,
+        texts: Sequence[str],
+        compute: Callable[[Sequence[str]], Sequence[V]],
+        plain: Callable[[V], Any],
+        read: Callable[[Any], V],
+        most: int,
+    ) -> list[V]:
+        """The results for ``texts``: those in the store as they are, others computed, ``most`` at a time, and kept."""
+        keys = {text: result_key(counted, model, text, kind) for text in texts}
+        known = self.store.get_calls(keys.values()) if self.store else {}
+        found = {text: read(known[key].value) for text, key in keys.items() if key in known}
+        self.count(counted, stored=len(found))
+        missing = [text for text in keys if text not in found]
+
+        def make(part: Sequence[str]) -> dict[str, V]:
+            values = compute(part)
+            self.count(counted, made=len(part))
+            if self.store:
+                new = [StoredCall(keys[t], model, kind, plain(v)) for t, v in zip(part, values, strict=True)]
+                self.store.put_calls(new)
+            return dict(zip(part, values, strict=True))
+
+        def share(part: Sequence[str]) -> dict[str, V]:
+            return self._shared(self.store, counted, keys, part, make, read) if self.store else make(part)
+
+        for made in self.in_parallel(share, [missing[i : i + most] for i in range(0, len(missing), most)]):
+            found.update(made)
+        return [found[text] for text in texts]
+
+    def _shared(
+        self,
+        store: Grouped,
+        counted: str,
+        keys: Mapping[str, str],
+        texts: Sequence[str],
+        make: Callable[[Sequence[str]], dict[str, V]],
+        read: Callable[[Any], V],
+    ) -> dict[str, V]:
+        """The results for ``texts``, made here but for those that another process is making, which are waited for."""
+        found: dict[str, V] = {}
+        while missing := [text for text in texts if text not in found]:
+            self.refuse_if_stopped()
+            with claimed_many(store, [keys[text] for text in missing]) as (free, others):
+                own = [text for text in missing if keys[text] in free]
+                found.update(make(own) if own else {})
+            theirs = [text for text in missing if keys[text] in others]
+            found.update((text, read(others[keys[text]].value)) for text in theirs)
+            self.count(counted, stored=len(theirs))
+            if not own and not theirs:
+                time.sleep(PAUSE_SECONDS)
+        return found
