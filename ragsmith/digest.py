@@ -1,19 +1,33 @@
-"""One canonical JSON form, and the digest of it: every key in the cache is built here and nowhere else.
+"""What makes a stored value stale: the digest of what it was computed from, and the fingerprint of the code.
 
-Equal values give equal text whatever the order of a mapping's keys, the process or the platform; what JSON cannot say
-exactly (NaN, bytes, sets, arrays, mutable objects) is refused instead of being hashed by accident. Text is taken as it
-is: NFC and NFD spellings differ, and so do 1, 1.0 and True.
+Values have one canonical JSON form. Equal values give equal text whatever the order of a mapping's keys, the process or
+the platform; what JSON cannot say exactly (NaN, bytes, sets, arrays, mutable objects) is refused instead of being
+hashed by accident. Text is taken as it is: NFC and NFD spellings differ, and so do 1, 1.0 and True.
+
+Code is hashed by statement: the fingerprint of a function covers the statements that it uses by name, directly or not.
 """
 
 from __future__ import annotations
 
+import ast
+import atexit
+import importlib.util
 import json
 import math
+import os
 import re
+import sys
+import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
 from hashlib import blake2b
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ragsmith.errors import UsageError
 
 VERSION = 1
 """Part of every digest: raise it when the canonical form changes, and every key misses once."""
@@ -22,7 +36,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True,
 _ATOMS = frozenset({str, int, bool, type(None)})
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
-_Path = tuple["_Path", int | str] | None
+_Place = tuple["_Place", int | str] | None
 """Where in the value: the way to the parent, and the position or key below it."""
 
 
@@ -66,7 +80,7 @@ def _is_plain(value: object) -> bool:
     return kind in _ATOMS or (kind is float and math.isfinite(value))  # type: ignore[arg-type]
 
 
-def _plain(value: object, path: _Path) -> object:
+def _plain(value: object, path: _Place) -> object:
     """``value`` in JSON's own types; recursion carries the path only to name it in an error."""
     kind: type = type(value)
     if kind in _ATOMS:
@@ -83,7 +97,7 @@ def _plain(value: object, path: _Path) -> object:
     return {name: _plain(getattr(value, name), (path, name)) for name in names}
 
 
-def _atom(value: float | str, path: _Path) -> float | str:
+def _atom(value: float | str, path: _Place) -> float | str:
     """A finite float, or what a subclass of an atom (a ``StrEnum``, a ``numpy.float64``) is worth."""
     if isinstance(value, str):
         return str.__str__(value)
@@ -94,7 +108,7 @@ def _atom(value: float | str, path: _Path) -> float | str:
     return float(value)
 
 
-def _text_key(key: object, path: _Path) -> str:
+def _text_key(key: object, path: _Place) -> str:
     if not isinstance(key, str):
         raise TypeError(f"{_place(path)} has the key {key!r} of type {type(key).__name__}: use text keys")
     return str.__str__(key)
@@ -108,10 +122,432 @@ def _frozen_fields(kind: type) -> tuple[str, ...] | None:
     return tuple(field.name for field in fields(kind))
 
 
-def _place(path: _Path) -> str:
+def _place(path: _Place) -> str:
     """``value[0].scores['f1']`` in one notation: positions and keys in brackets."""
     steps: list[str] = []
     while path is not None:
         path, step = path
         steps.append(f"[{step!r}]")
     return "value" + "".join(reversed(steps))
+
+
+# --- code ------------------------------------------------------------------------------------------------------------
+
+DECLARATIVE = frozenset(
+    {
+        "ragsmith",
+        "ragsmith.errors",
+        "ragsmith.digest",
+        "ragsmith.own_code",
+        "ragsmith.measures.registry",
+        "ragsmith.models.registry",
+        "ragsmith.plugins",
+        "ragsmith.techniques.registry",
+    }
+)
+"""Modules that say what exists and what went wrong, and cannot change what a function returns."""
+
+_HOME = Path(__file__).resolve().parent.parent
+_USES_DEEP = 2
+"""Two statements that read the same are told apart by what the names in them stand for, as many uses deep."""
+
+
+class _Use(NamedTuple):
+    """A name in a statement: how the statement writes it, and what it stands for.
+
+    It is ``attribute`` of ``name`` of ``module``; "" for no attribute, for the whole module, and for the module that
+    the statement stands in.
+    """
+
+    label: str
+    module: str
+    name: str
+    attribute: str
+
+
+class _Statement(NamedTuple):
+    """A statement at the top of a module: the names it defines ("" among them if it does more), its text, its uses."""
+
+    defines: list[str]
+    text: str
+    uses: list[_Use]
+
+
+class _Module(NamedTuple):
+    """A file of code, and the folder in which its dotted name begins."""
+
+    name: str
+    path: Path
+    base: Path
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it belongs to this package, whose statements can be told apart."""
+        return self.name.partition(".")[0] == "ragsmith"
+
+
+_DISTRIBUTIONS = {"Stemmer": "PyStemmer", "yaml": "PyYAML"}
+"""Under which name a library is installed, where it is imported under another."""
+
+_Node = tuple[_Module, int]
+"""A statement: its module, and its position there."""
+
+
+@cache
+def fingerprint(module: str, name: str = "") -> str:
+    """Digest of the statements that determine what ``name`` of ``module`` computes, or the whole module; 16 hex digits.
+
+    These are the statement that defines it and those it uses by name, directly or not, in whatever file they stand, and
+    the versions of the libraries they use. Comments, docstrings, formatting, what is imported for type checkers, the
+    names and places of modules and the wording of errors that are raised do not count; constants such as prompts do.
+    Of a module outside this package, with those it imports from next to it, every statement counts.
+
+    Raises:
+        UsageError: the code stands in the script that is run, which other processes cannot import.
+        ModuleNotFoundError: there is no source of it.
+    """
+    roots = _roots(module, name)
+    reached = _reached(roots)
+    libraries = {library for node in reached for library in _libraries(node)}
+    parts = [_colour(roots, _USES_DEEP), *sorted({_colour(frozenset([node]), _USES_DEEP) for node in reached})]
+    _remember(_MANY)
+    return _hash(parts + [f"{library} {_version(library)}" for library in sorted(libraries)], 8)
+
+
+def closure(module: str, name: str = "") -> frozenset[str]:
+    """The modules of which at least one statement counts in the fingerprint of ``name`` of ``module``."""
+    return frozenset(node[0].name for node in _reached(_roots(module, name)))
+
+
+def _hash(parts: Iterable[str], size: int = 16) -> str:
+    return blake2b("\0".join(parts).encode(), digest_size=size).hexdigest()
+
+
+def _roots(module: str, name: str) -> frozenset[_Node]:
+    if module == "__main__":
+        raise UsageError("a technique in the script that is run cannot be fingerprinted: put it in a module of its own")
+    found = _module(module)
+    if found is None:
+        raise ModuleNotFoundError(f"no source for {module}")
+    return _definitions(found, name)
+
+
+@cache
+def _module(name: str) -> _Module | None:
+    """A module by its dotted name; of this package, nothing is imported to find it."""
+    if name.partition(".")[0] == "ragsmith":
+        return _in_folder(_HOME, name)
+    origin = getattr(sys.modules.get(name), "__file__", None)
+    if origin is None:
+        spec = importlib.util.find_spec(name)
+        origin = spec.origin if spec and spec.has_location else None
+    if origin is None:
+        return None
+    path = Path(origin)
+    whole = path.parent if path.stem == "__init__" else path.with_suffix("")
+    depth = name.count(".") + 1
+    if ".".join(whole.parts[-depth:]) == name:
+        return _Module(name, path, whole.parents[depth - 1])
+    return _Module(path.stem, path, path.parent)
+
+
+@cache
+def _in_folder(base: Path, name: str) -> _Module | None:
+    """The module ``name``, whose first part lies in the folder ``base``."""
+    place = base.joinpath(*name.split("."))
+    files = (place.with_name(f"{place.name}.py"), place / "__init__.py")
+    return next((_Module(name, path, base) for path in files if path.is_file()), None)
+
+
+@cache
+def _imported(name: str, by: _Module) -> _Module | None:
+    """The module that ``by`` imports as ``name``; None for one of a library, which counts by its version."""
+    if name.startswith("."):
+        package = by.name if by.path.stem == "__init__" else by.name.rpartition(".")[0]
+        name = importlib.util.resolve_name(name, package or by.name)
+    top = name.partition(".")[0]
+    if top == "ragsmith":
+        return _in_folder(_HOME, name)
+    is_installed = {"site-packages", "dist-packages"} & set(by.base.parts)
+    return None if is_installed and top != by.name.partition(".")[0] else _in_folder(by.base, name)
+
+
+def _definitions(module: _Module, name: str) -> frozenset[_Node]:
+    """The statements that define ``name``; all of the module where they cannot be told apart."""
+    if module.name in DECLARATIVE:
+        return frozenset()
+    statements = _outline(module.path)
+    found = [at for at, statement in enumerate(statements) if module.is_ours and name in statement.defines and name]
+    return frozenset((module, at) for at in found or range(len(statements)))
+
+
+@cache
+def _uses(node: _Node) -> tuple[tuple[str, frozenset[_Node]], ...]:
+    """Every name that a statement uses: what it is called there, and what defines it."""
+    by = node[0]
+    found = []
+    for use in _statement(node).uses:
+        if not use.module:
+            found.append((use.label, _definitions(by, use.name)))
+        elif submodule := use.name and _imported(_below(use.module, use.name), by):
+            found.append((f"{use.label}.{use.attribute}", _definitions(submodule, use.attribute)))
+        elif module := _imported(use.module, by):
+            found.append((use.label, _definitions(module, use.name or use.attribute)))
+        else:
+            found.append((f"{use.label} {use.module} {use.name}", frozenset()))
+    return tuple(found)
+
+
+def _libraries(node: _Node) -> set[str]:
+    """The installed packages that a statement uses."""
+    modules = {use.module for use in _statement(node).uses if use.module and not _imported(use.module, node[0])}
+    return {module.partition(".")[0] for module in modules} - sys.stdlib_module_names
+
+
+def _below(module: str, name: str) -> str:
+    return f"{module}{name}" if module.endswith(".") else f"{module}.{name}"
+
+
+@cache
+def _version(library: str) -> str:
+    """The version of what is imported as ``library``; "" where it is not installed."""
+    with suppress(PackageNotFoundError):
+        return version(_DISTRIBUTIONS.get(library, library))
+    if importlib.util.find_spec(library) is None:
+        return ""
+    return " ".join(version(name) for name in packages_distributions().get(library, ()))  # 0.3 s, so asked last
+
+
+def _statement(node: _Node) -> _Statement:
+    return _outline(node[0].path)[node[1]]
+
+
+def _reached(roots: Iterable[_Node]) -> set[_Node]:
+    """``roots``, all they use, and what the modules they stand in do when they are imported."""
+    seen: set[_Node] = set()
+    waiting = list(roots)
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen.add(node)
+            waiting.extend(_effects(node[0]))
+            waiting.extend(target for _, targets in _uses(node) for target in targets)
+    return seen
+
+
+@cache
+def _effects(module: _Module) -> frozenset[_Node]:
+    """What ``module`` and all it imports do, besides defining names, when they are imported."""
+    seen: dict[_Module, None] = {module: None}
+    for by in (waiting := [module]):
+        for use in (use for statement in _outline(by.path) if not statement.text for use in statement.uses):
+            for name in (_below(use.module, use.name), use.module):
+                found = _imported(name, by)
+                if found is not None and found not in seen and found.name not in DECLARATIVE:
+                    seen[found] = None
+                    waiting.append(found)
+    return frozenset((by, at) for by in seen for at, done in enumerate(_outline(by.path)) if "" in done.defines)
+
+
+@cache
+def _colour(nodes: frozenset[_Node], deep: int) -> str:
+    """Digest of the texts of statements, and of what the names in them stand for, ``deep`` uses deep."""
+    colours = []
+    for node in nodes:
+        uses = sorted(f"{label}={_colour(targets, deep - 1)}" for label, targets in _uses(node)) if deep else []
+        colours.append(_hash([_statement(node).text, *uses]))
+    return _hash(sorted(colours))
+
+
+# --- code, statement by statement ------------------------------------------------------------------------------------
+
+
+def _parse(source: str) -> list[_Statement]:
+    """The statements of a module, in normal form."""
+    body = [statement for block in ast.parse(source).body for statement in _executed(block)]
+    imports: dict[str, tuple[str, str]] = {}
+    statements = []
+    for node in body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for bound, module, name in _bindings(node):
+                imports[bound] = module, name
+                statements.append(_Statement([bound], "", [_Use("", module, name, "")]))
+    defining = [(node, _defined(node)) for node in body if not isinstance(node, ast.Import | ast.ImportFrom)]
+    own = frozenset(name for _, names in defining for name in names if name)
+    keeps_docstrings = "__doc__" in source or "getdoc" in source
+    for node, names in defining:
+        reader = _Reader(imports, own, keeps_docstrings)
+        read = reader.visit(node)
+        if read is not None:
+            statements.append(_Statement(names, ast.unparse(read), list(reader.uses)))
+    return statements
+
+
+def _executed(node: ast.stmt) -> list[ast.stmt]:
+    """``node``, or what is executed of it where it is a block for type checkers."""
+    if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+        return [inner for statement in node.orelse for inner in _executed(statement)]
+    return [node]
+
+
+def _bindings(node: ast.Import | ast.ImportFrom) -> Iterable[tuple[str, str, str]]:
+    """Every name that an import binds, the module, and its name there; "" where it binds many, or the whole module."""
+    for alias in node.names:
+        if isinstance(node, ast.Import):
+            yield alias.asname or ("" if "." in alias.name else alias.name), alias.name, ""
+        elif node.module != "__future__":
+            module = "." * node.level + (node.module or "")
+            yield ("", module, "") if alias.name == "*" else (alias.asname or alias.name, module, alias.name)
+
+
+def _defined(node: ast.stmt) -> list[str]:
+    """The names that a statement defines; "" stands for whatever else it does."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    found = [inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)]
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+    if targets and all(isinstance(target, ast.Name | ast.Tuple) for target in targets):
+        return found
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.append(inner.name)
+        elif isinstance(inner, ast.Import | ast.ImportFrom):
+            found.extend(bound for bound, _, _ in _bindings(inner))
+    return ["", *found]
+
+
+class _Reader(ast.NodeTransformer):
+    """Brings a statement into normal form, and notes what it uses; imported names are numbered in the text."""
+
+    def __init__(self, imports: Mapping[str, tuple[str, str]], own: frozenset[str], keeps_docstrings: bool) -> None:
+        self.uses: dict[_Use, None] = {}
+        self._imports = dict(imports)
+        self._own = own
+        self._keeps_docstrings = keeps_docstrings
+        self._labels: dict[str, str] = {}
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        super().generic_visit(node)
+        if getattr(node, "body", None) == []:
+            node.body = [ast.Pass()]  # type: ignore[attr-defined]
+        return node
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
+        is_docstring = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        return None if is_docstring and not self._keeps_docstrings else self.generic_visit(node)
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.AST]:
+        executed = _executed(node)
+        if executed == [node]:
+            return self.generic_visit(node)
+        return [read for inner in executed if (read := self.visit(inner)) is not None]
+
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
+        for bound, module, name in _bindings(node):
+            self._imports[bound] = module, name
+            self.uses[_Use("", module, name, "")] = None
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        self.visit_Import(node)
+
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        if isinstance(node.exc, ast.Call):
+            _Wordless().visit(node.exc)
+        return self.generic_visit(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        if not isinstance(node.value, ast.Name):
+            return self.generic_visit(node)
+        node.value = self._read(node.value, node.attr)
+        return node
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return self._read(node, "")
+
+    def _read(self, node: ast.Name, attribute: str) -> ast.Name:
+        if node.id in self._own:
+            self.uses[_Use(node.id, "", node.id, "")] = None
+        if node.id not in self._imports:
+            return node
+        label = self._labels.setdefault(node.id, f"<{len(self._labels)}>")
+        self.uses[_Use(label, *self._imports[node.id], attribute)] = None
+        return ast.Name(label, node.ctx)
+
+
+class _Wordless(ast.NodeTransformer):
+    """Takes the words out of the arguments of an error."""
+
+    def visit_Constant(self, node: ast.Constant) -> ast.Constant:
+        return ast.Constant("") if isinstance(node.value, str) else node
+
+    def visit_JoinedStr(self, _: ast.JoinedStr) -> ast.Constant:
+        return ast.Constant("")
+
+
+# --- code, remembered between processes ------------------------------------------------------------------------------
+
+_MANY = 16
+"""How many files have to be read anew before they are remembered at once; fewer are when the process ends."""
+_RECENT_NS = 2_000_000_000
+"""A file changed within the last two seconds may change again without a new time: it is not remembered."""
+
+_Remembered = dict[str, Any]
+"""By path: time of change in ns, size in bytes, statements."""
+
+_new: _Remembered = {}
+
+
+@cache
+def _outline(path: Path) -> list[_Statement]:
+    """The statements of a file, read from it only if it has changed since some process did so."""
+    now = path.stat()
+    changed, size, statements = _remembered().get(str(path), (None, None, ()))
+    if (changed, size) == (now.st_mtime_ns, now.st_size):
+        return [_Statement(defines, text, [_Use(*use) for use in uses]) for defines, text, uses in statements]
+    read = _parse(path.read_text(encoding="utf-8"))
+    hashed = [statement._replace(text=statement.text and _hash([statement.text])) for statement in read]
+    if time.time_ns() - now.st_mtime_ns > _RECENT_NS:
+        _new[str(path)] = now.st_mtime_ns, now.st_size, hashed
+    return hashed
+
+
+def _memory() -> Path:
+    folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(folder, "ragsmith", f"code.{sys.implementation.cache_tag}.json")
+
+
+@cache
+def _seal() -> str:
+    """What a memory begins with that was written by this very file: another reads code differently."""
+    return _hash([Path(__file__).read_text(encoding="utf-8")])
+
+
+def _read_memory() -> _Remembered:
+    """What processes have remembered so far; nothing where it is damaged or cannot be read."""
+    with suppress(OSError, RuntimeError, ValueError):
+        seal, _, text = _memory().read_text(encoding="utf-8").partition("\n")
+        if seal == _hash([_seal(), text]):
+            found: _Remembered = json.loads(text)
+            return found
+    return {}
+
+
+_remembered = cache(_read_memory)
+
+
+def _remember(at_least: int = 1) -> None:
+    """Add what this process has read to the memory, if that is ``at_least`` so many files; whole, or not at all."""
+    if len(_new) < at_least:
+        return
+    known = {path: entry for path, entry in {**_read_memory(), **_new}.items() if Path(path).is_file()}
+    _new.clear()
+    text = json.dumps(known, separators=(",", ":"))
+    with suppress(OSError, RuntimeError):
+        place = _memory()
+        place.parent.mkdir(parents=True, exist_ok=True)
+        draft = place.with_name(f"{place.name}.{os.getpid()}")
+        draft.write_text(f"{_hash([_seal(), text])}\n{text}", encoding="utf-8")
+        draft.replace(place)
+
+
+atexit.register(_remember)

@@ -18,6 +18,7 @@ from typing import Any
 from ragsmith.errors import StoreError
 from ragsmith.evaluation.fitness import COMPOSITES, Fitness, composite
 from ragsmith.evaluation.fitting import Fitter
+from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.processes import ProcessRunner
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.evaluation.threads import Finished, Job, Runner, ThreadRunner, Work
@@ -177,7 +178,7 @@ class Evaluator:
         """Evaluations of ``candidates`` on ``examples``, in their order; what learns is fitted first."""
         questions = tuple(example.id for example in ordered(examples))
         fitted = self._fitter.fit(candidates)
-        keyed = [(self._setup.evaluation_key(candidate), candidate) for candidate, _ in fitted]
+        keyed = [(evaluation_key(self._setup, candidate), candidate) for candidate, _ in fitted]
         unfit = {key: failure for (key, _), (_, failure) in zip(keyed, fitted, strict=True) if failure}
         self._recall([key for key, _ in keyed])
         distinct = list(dict(keyed).items())

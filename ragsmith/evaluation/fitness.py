@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ragsmith.code import fingerprint
+from ragsmith.digest import fingerprint
 from ragsmith.errors import UsageError
 from ragsmith.own_code import load_file
 from ragsmith.text.suggest import did_you_mean

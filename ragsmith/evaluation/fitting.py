@@ -12,17 +12,19 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ragsmith.code import fingerprint
-from ragsmith.digest import digest
+from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import StageFailed
-from ragsmith.evaluation.testbed import Setup
-from ragsmith.evaluation.threads import Job, Runner
+from ragsmith.evaluation.keys import pipeline_key
 from ragsmith.pipelines.engine import failing_as
 from ragsmith.pipelines.genes import Candidate, Fit, Gene, mark
-from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
+
+if TYPE_CHECKING:  # where observations are made and kept is no part of what is learned, nor of its fingerprint
+    from ragsmith.evaluation.testbed import Setup
+    from ragsmith.evaluation.threads import Job, Runner
+    from ragsmith.store.store import Store
 
 Failure = dict[str, Any]
 """What is recorded for each question of a candidate that could not be fitted: ``stage`` and ``error``."""
@@ -83,7 +85,7 @@ class Fitter:
             for i, gene in enumerate(candidate)
             if i <= place or gene.technique.family in ("pre_embedding", "retrieval")
         )
-        return digest("fit", self._setup.pipeline_key(before), self._setup.folds, fingerprint(__name__))
+        return digest("fit", pipeline_key(self._setup, before), self._setup.folds, fingerprint(__name__, "Fitter"))
 
     def _learn(self, wanted: Mapping[str, Candidate], place: int) -> None:
         """Have a fit, or a failure, for every key."""

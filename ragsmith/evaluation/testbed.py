@@ -8,26 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from importlib.metadata import version
+from functools import cached_property, partial
 from typing import Any
 
-from ragsmith.code import fingerprint
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.relevance import ChunkMap, Relevance
 from ragsmith.datasets.splits import folds, split
-from ragsmith.digest import digest
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.index.index import Corpus
+from ragsmith.index.stores import open_vectors
 from ragsmith.measures.registry import Measure, measures
 from ragsmith.models.loading import ModelNames, load_models
 from ragsmith.models.roles import Models
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import Candidate
 from ragsmith.types import Dataset, Example
 
 SMALLEST_CHUNK = 100
@@ -95,7 +92,8 @@ class Setup:
 
     def engine(self, store: CallStore | None = None, budget: Budget | None = None) -> Engine:
         """A fresh engine with a gateway of its own."""
-        return Engine(self.corpus, self.loaded_models, Gateway(store, budget))
+        models = self.loaded_models
+        return Engine(self.corpus, models, Gateway(store, budget), partial(open_vectors, models.vectors_at))
 
     @property
     def checks_claims(self) -> bool:
@@ -109,36 +107,10 @@ class Setup:
         wanted = {"faithfulness": self.checks_claims}
         return tuple(known for known in measures().values() if wanted.get(known.name, free or not known.costly))
 
-    def evaluation_key(self, candidate: Candidate) -> str:
-        """Identifies what every record of ``candidate`` on this data set depends on: a change in any of it misses."""
-        return digest("record", self.pipeline_key(candidate), self._measured_by)
-
-    def pipeline_key(self, genes: Candidate) -> str:
-        """Identifies what the stages of ``genes``, a pipeline or the beginning of one, say of this data set."""
-        models = dict(self._model_ids)
-        used = {kind for gene in genes for kind in gene.technique.tools.values()}
-        if "cross_encoder" not in used:
-            del models["cross_encoder"]
-        identities = [gene.identity for gene in genes]
-        return digest("evaluation", self.dataset.digest, self.chunk_size, identities, models, self._code)
-
     @cached_property
-    def _model_ids(self) -> dict[str, str]:
+    def model_ids(self) -> dict[str, str]:
+        """What identifies the models, by role."""
         return self.loaded_models.ids()
-
-    @cached_property
-    def _measured_by(self) -> list[tuple[str, str]]:
-        return [measure.identity for measure in self.measures]
-
-    @cached_property
-    def _code(self) -> list[str]:
-        """What scores depend on besides techniques, data and models: our code, and libraries that shape results."""
-        modules = (
-            "ragsmith.evaluation.scoring",
-            "ragsmith.techniques.generation",
-            "ragsmith.datasets.chunking.chunking",
-        )
-        return [*map(fingerprint, modules), *(f"{name} {version(name)}" for name in ("bm25s", "PyStemmer"))]
 
 
 def ordered(examples: Sequence[Example]) -> list[Example]:

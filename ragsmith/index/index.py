@@ -1,7 +1,7 @@
 """What retrieval searches: the corpus as it was read, and an index over the entries of one pre-embedding.
 
 Everything here is derived from values and built once: BM25 statistics on first use, vectors once per embedder. Search
-is exact, wherever vectors lie (`vector_stores`). Several keys of one chunk count once, by the best of them, so ``k``
+is exact, wherever vectors lie (`vector_store`). Several keys of one chunk count once, by the best of them, so ``k``
 always means k distinct chunks.
 """
 
@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.digest import digest
+from ragsmith.index.exact import ExactVectors
 from ragsmith.index.top import best_places
-from ragsmith.index.vectors import Keys, VectorStore, keys_name, open_vectors
+from ragsmith.index.vector_store import Keys, OpenStore, VectorStore, keys_name
 from ragsmith.models.protocols import Embedder, Vectors
-from ragsmith.models.vector_address import EXACT
 from ragsmith.text.bm25 import BM25
 from ragsmith.types import Chunk, Chunks, Document, Entries, Hit, Hits, Rankings, Scale, Span
 
@@ -66,8 +66,8 @@ def queries_of(embedder: Embedder, queries: Sequence[str]) -> Vectors:
 class Index:
     """Entries, searchable by words and by vectors."""
 
-    def __init__(self, entries: Entries, vectors_at: str = EXACT) -> None:
-        """``vectors_at`` says where `by_vector` searches (`open_vectors`); it finds the same in every place."""
+    def __init__(self, entries: Entries, open_store: OpenStore = ExactVectors) -> None:
+        """``open_store`` makes the store that `by_vector` searches; every store finds the same."""
         self.entries = tuple(sorted(entries, key=lambda entry: entry.chunk.id))
         places = [(c.doc, c.index, c.section, c.modality, c.level) for c in (entry.chunk for entry in self.entries)]
         self.id = digest("index", [(entry.chunk.id, entry.chunk.text, entry.keys) for entry in self.entries], places)
@@ -77,7 +77,7 @@ class Index:
             raise ValueError(f"chunk {self.entries[sizes.index(0)].chunk.id} has no key: it could never be found")
         starts = np.cumsum([0, *sizes[:-1]]) if sizes else np.zeros(0, dtype=np.int64)
         self._keys = Keys(self.id, starts, len(self.keys))
-        self._vectors_at = vectors_at
+        self._open_store = open_store
         self._vectors: dict[str, NDArray[np.float64]] = {}
         self._derived: dict[str, Any] = {}
         self._lock = threading.RLock()
@@ -108,7 +108,7 @@ class Index:
 
         def open_it() -> VectorStore:
             keys = replace(self._keys, name=keys_name(self.id, embedder.id))
-            return open_vectors(self._vectors_at, keys, partial(self._vectors_of, embedder))
+            return self._open_store(keys, partial(self._vectors_of, embedder))
 
         return self.derived(f"vector store {embedder.id}", open_it)
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.errors import MissingExtra, ModelUnavailable, UsageError
-from ragsmith.index.vectors import Keys, MakeVectors, Positions, Scores
+from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores
 from ragsmith.models.vector_address import is_url
 
 if TYPE_CHECKING:

@@ -10,13 +10,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from itertools import combinations
-from typing import TYPE_CHECKING
 
-from ragsmith.models.tasks import Task, clean, unmarked
+from ragsmith.models.tasks import OfflineModel, Task, clean, unmarked
 from ragsmith.text.words import STOP_WORDS, words
-
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 Triple = tuple[str, str, str]
 """Subject, relation, object."""
@@ -131,7 +127,7 @@ def _triple(line: str) -> Triple:
     return parts[0], parts[1], parts[2]
 
 
-def relations_offline(model: ExtractiveModel, *, sample: int, passage: str) -> tuple[Triple, ...]:
+def relations_offline(model: OfflineModel, *, sample: int, passage: str) -> tuple[Triple, ...]:
     """Relate the entities of each sentence (co-occurrence, labelled by the sentence).
 
     A sentence with one entity is about that and the passage's topic, its most frequent entity (Matsuo & Ishizuka 2004).
@@ -148,7 +144,7 @@ def relations_offline(model: ExtractiveModel, *, sample: int, passage: str) -> t
     return tuple(dict.fromkeys(found))
 
 
-def _entities(model: ExtractiveModel, sentence: str) -> tuple[str, ...]:
+def _entities(model: OfflineModel, sentence: str) -> tuple[str, ...]:
     """Return the most specific entities of a sentence, in reading order."""
     proper = names(sentence)
     inside = {word for name in proper for word in words(name)}
@@ -159,7 +155,7 @@ def _entities(model: ExtractiveModel, sentence: str) -> tuple[str, ...]:
     return tuple(sorted(best, key=lambda entity: (sentence.lower().find(entity.lower()), entity)))
 
 
-def _is_repeated(model: ExtractiveModel, pair: str) -> bool:
+def _is_repeated(model: OfflineModel, pair: str) -> bool:
     """Whether at least two chunks of the corpus hold the phrase: by chance, words rarely meet twice."""
     return sum(pair in text.lower() for text in model.feedback(pair, 2)) == 2
 

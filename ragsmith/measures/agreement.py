@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING
 
+from ragsmith.models.tasks import OfflineModel
 from ragsmith.text.words import normalise_answer, sentences, words
-
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 ASKED = 0.25
 """Weight of a word that the question already has."""
@@ -28,7 +25,7 @@ _DENIALS = frozenset(
 )
 
 
-def agreement(model: ExtractiveModel, question: str, reference: str, answer: str) -> float:
+def agreement(model: OfflineModel, question: str, reference: str, answer: str) -> float:
     """Word overlap with the reference, less where numbers or a denial disagree; continuous in [0, 1].
 
     Overlap is SQuAD's token F1 (Rajpurkar et al. 2016) over stemmed content words, each weighted by its inverse
@@ -41,7 +38,7 @@ def agreement(model: ExtractiveModel, question: str, reference: str, answer: str
     return overlap * _numbers_agree(reference, answer) * _denials_agree(reference, answer)
 
 
-def _weighted_f1(model: ExtractiveModel, question: str, reference: str, answer: str) -> float:
+def _weighted_f1(model: OfflineModel, question: str, reference: str, answer: str) -> float:
     wanted, given = Counter(model.terms(reference)), Counter(model.terms(answer))
     if not wanted or not given:  # answers such as "No." hold no content word
         return float(normalise_answer(reference) == normalise_answer(answer))
@@ -51,7 +48,7 @@ def _weighted_f1(model: ExtractiveModel, question: str, reference: str, answer: 
     return 2 * common / (_weight(model, asked, wanted) + _weight(model, asked, given))
 
 
-def _weight(model: ExtractiveModel, asked: frozenset[str], counts: Counter[str]) -> float:
+def _weight(model: OfflineModel, asked: frozenset[str], counts: Counter[str]) -> float:
     return sum(count * model.idf(term) * (ASKED if term in asked else 1.0) for term, count in sorted(counts.items()))
 
 

@@ -12,17 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from ragsmith.measures.agreement import denies, numbers
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import measure
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Task, clean, lines, told
+from ragsmith.models.tasks import OfflineModel, Task, clean, lines, told
 from ragsmith.text.words import sentences, terms
-
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 CLAIMS_PROMPT = """Split an answer into the separate statements that it makes, so that each can be checked by itself.
 
@@ -148,13 +144,13 @@ def declines(answer: str) -> bool:
     return _DECLINES.fullmatch(answer.strip()) is not None and len(sentences(answer)) == 1
 
 
-def claims_offline(model: ExtractiveModel, *, sample: int, question: str, answer: str) -> Claims:
+def claims_offline(model: OfflineModel, *, sample: int, question: str, answer: str) -> Claims:
     """Sentences, cut into clauses at semicolons and coordinating conjunctions; none that only says yes or no."""
     found = (clause for sentence in model.sentences(answer) for clause in _clauses(sentence))
     return tuple(claim for claim in dict.fromkeys(found) if not _SAYS_NOTHING.issuperset(terms(claim)))
 
 
-def support_offline(model: ExtractiveModel, *, sample: int, passages: tuple[str, ...], claims: Claims) -> Supported:
+def support_offline(model: OfflineModel, *, sample: int, passages: tuple[str, ...], claims: Claims) -> Supported:
     """A claim is supported when one place in a passage covers it: a clause, a sentence, or two that follow each other.
 
     It has to have most of the claim's content words, weighted by inverse document frequency (`COVERED`), and all its
@@ -164,7 +160,7 @@ def support_offline(model: ExtractiveModel, *, sample: int, passages: tuple[str,
     return tuple(_is_supported(model, claim, passages) for claim in claims)
 
 
-def _is_supported(model: ExtractiveModel, claim: str, passages: Sequence[str]) -> bool:
+def _is_supported(model: OfflineModel, claim: str, passages: Sequence[str]) -> bool:
     if any(claim in _texts(passage) for passage in passages):  # word for word, as an extractive model answers
         return True
     wanted = _statement(claim)

@@ -6,17 +6,13 @@ It scores; techniques are never handed it.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from ragsmith.measures.agreement import agreement
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import measure
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Task, clean
+from ragsmith.models.tasks import OfflineModel, Task, clean
 from ragsmith.text.blocks import quoted
-
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 PROMPT = """Compare an answer with the reference answer to the same question, and score how well the two agree.
 
@@ -73,7 +69,7 @@ def verdict(reply: str) -> float:
     return (score - LOWEST) / (HIGHEST - LOWEST)
 
 
-def judge_offline(model: ExtractiveModel, *, sample: int, question: str, reference: str, answer: str) -> float:
+def judge_offline(model: OfflineModel, *, sample: int, question: str, reference: str, answer: str) -> float:
     """See `ragsmith.measures.agreement`."""
     return agreement(model, question, reference, unquoted(answer))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, TypeVar, get_args
 
-from ragsmith.code import fingerprint
+from ragsmith.digest import fingerprint
 from ragsmith.errors import UsageError
 from ragsmith.measures.case import Case
 from ragsmith.models.protocols import Embedder, LanguageModel
@@ -63,8 +63,8 @@ class Measure:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """What stored values of this measure depend on: its name, and the code of its module."""
-        return self.name, fingerprint(self.fn.__module__)
+        """What stored values of this measure depend on: its name, and the code of its function."""
+        return self.name, fingerprint(self.fn.__module__, self.fn.__name__)
 
     def __call__(self, case: Case, models: Mapping[str, Any]) -> float | None:
         """Measure ``case``; ``models`` has a model for each role that ``tools`` names. None: nothing to measure.

@@ -8,20 +8,63 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ragsmith.text.blocks import numbered, quoted
-
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 T = TypeVar("T")
 Input = str | int | float | tuple[str, ...]
 """What a task may be given: values with one canonical form, so that every call has a complete key."""
 
 _PLACEHOLDER = re.compile(r"\{(>?)(\w+)\}")
+
+
+class OfflineModel(Protocol):
+    """What a classical method may ask of the embedded language model, which knows the corpus."""
+
+    def sentences(self, text: str) -> tuple[str, ...]:
+        """Return the sentences of ``text``, in order, without surrounding white space."""
+        ...
+
+    def terms(self, text: str) -> tuple[str, ...]:
+        """Return the content words of ``text``, stemmed, in order."""
+        ...
+
+    def idf(self, term: str) -> float:
+        """Return the inverse document frequency of a stemmed term; the maximum for one the corpus lacks."""
+        ...
+
+    def relevance(self, query: str, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Return how well each of ``texts`` fits ``query``: shape ``(len(texts),)``, in [0, 1]."""
+        ...
+
+    def similarity(self, a: str, b: str) -> float:
+        """Return the cosine of the vectors of two texts, in [0, 1]: 0 where it is negative or a text is empty."""
+        ...
+
+    def select(self, query: str, sentences: Sequence[str], n: int, diversity: float = 0.3) -> tuple[int, ...]:
+        """Return the positions of ``n`` sentences that fit ``query`` and differ from each other, in order of choice.
+
+        The more ``diversity``, in [0, 1], the more they differ. Fewer when there are fewer.
+        """
+        ...
+
+    def feedback(self, text: str, n: int) -> tuple[str, ...]:
+        """Return the ``n`` chunks of the corpus that fit ``text`` best, best first; each shares a term with it."""
+        ...
+
+    def expansion_terms(self, text: str, n: int, documents: int = 3) -> tuple[str, ...]:
+        """Return the ``n`` words that mark the ``documents`` best chunks for ``text``, best first; none of its own."""
+        ...
+
+    def related(self, word: str, n: int) -> tuple[str, ...]:
+        """Return up to ``n`` words of the corpus that are near ``word`` in meaning, nearest first, none of its stem."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -69,7 +112,7 @@ class Task(Generic[T]):
             given[name] = _shortened(given[name], excess)
         return given
 
-    def run_offline(self, model: ExtractiveModel, sample: int, inputs: dict[str, Input]) -> T:
+    def run_offline(self, model: OfflineModel, sample: int, inputs: dict[str, Input]) -> T:
         """Run the classical method."""
         return self.offline(model, sample=sample, **inputs)
 

@@ -1,4 +1,4 @@
-"""Where the vectors of an index lie, by name: in memory, or in Qdrant. `ragsmith.index.vectors` opens them."""
+"""Where the vectors of an index lie, by name: in memory, or in Qdrant. `ragsmith.index.stores` opens them."""
 
 from __future__ import annotations
 

@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragsmith.errors import RagsmithError, StageFailed
-from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.memo import Memo
 from ragsmith.index.entity_graph import EntityGraph, build_graph
+from ragsmith.index.exact import ExactVectors
 from ragsmith.index.index import Corpus, Index
-from ragsmith.models.roles import Models
+from ragsmith.index.vector_store import OpenStore
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.genes import Candidate, Gene
 from ragsmith.pipelines.trace import Held, Trace, stage_fingerprint
@@ -28,6 +28,10 @@ from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.generation import generate
 from ragsmith.techniques.registry import TOOLS
 from ragsmith.types import Fitted, Gold, Hits, Passages, Queries, Question, Rankings
+
+if TYPE_CHECKING:  # how models are reached and counted is no part of what a pipeline does, nor of its fingerprint
+    from ragsmith.gateway.gateway import Gateway
+    from ragsmith.models.roles import Models
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +67,13 @@ class _Search:
 
 
 class Engine:
-    """Runs candidates over one corpus with one set of models."""
+    """Runs candidates over one corpus with one set of models; ``open_store`` says where an index has its vectors."""
 
-    def __init__(self, corpus: Corpus, models: Models, gateway: Gateway) -> None:
+    def __init__(self, corpus: Corpus, models: Models, gateway: Gateway, open_store: OpenStore = ExactVectors) -> None:
         self.corpus = corpus
         self.models = models
         self.gateway = gateway
+        self._open_store = open_store
         self.stages: Memo[tuple[Held, Usage]] = Memo()
         self.searches: Memo[tuple[Hits, Usage]] = Memo()
         self.requested = 0
@@ -87,7 +92,7 @@ class Engine:
             value, usage = self.call(gene, (self.corpus.chunks,))
             self.collection_usage.add(usage)
             with failing_as(gene.technique.family, gene.technique.name):
-                return Index(value, self.models.vectors_at)
+                return Index(value, self._open_store)
 
         return self._indexes.get(gene.identity, build)
 

@@ -18,9 +18,8 @@ from importlib.metadata import version
 from itertools import chain, islice
 from random import Random
 
-from ragsmith.code import fingerprint
 from ragsmith.datasets.splits import Split, split
-from ragsmith.digest import digest
+from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import BudgetExhausted, RagsmithError
 from ragsmith.evaluation.evaluator import Evaluation, Evaluator
 from ragsmith.evaluation.ranking import ranked

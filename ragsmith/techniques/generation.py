@@ -5,18 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache, partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Task, clean
+from ragsmith.models.tasks import OfflineModel, Task, clean
 from ragsmith.text.blocks import blocks
 from ragsmith.types import Answer, Prompt, Question
-
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 Cited = tuple[str, tuple[int, ...]]
 """A text without its citation marks, and the positions it cited, 0-based."""
@@ -122,7 +118,7 @@ def wants_explanation(question: str) -> bool:
     return _EXPLAIN.search(question) is not None
 
 
-def read_sentences(model: ExtractiveModel, context: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
+def read_sentences(model: OfflineModel, context: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """The distinct sentences of the blocks of ``context`` in reading order, and the positions of their blocks."""
     first: dict[str, int] = {}
     for position, block in enumerate(blocks(context)):
@@ -137,7 +133,7 @@ def _tells(sentence: str) -> bool:
     return not sentence.startswith(("#", "|-", "| -")) and sentence.count(" ") >= FEWEST_WORDS - 1
 
 
-def answer_offline(model: ExtractiveModel, *, sample: int, question: str, context: str) -> Cited:
+def answer_offline(model: OfflineModel, *, sample: int, question: str, context: str) -> Cited:
     """Answer with sentences of the passages: extractive question answering by sentence ranking.
 
     Sentences are ranked by relevance to the question, a little higher in earlier blocks and, when a number or a name is

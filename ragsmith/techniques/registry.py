@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar
 
-from ragsmith.code import fingerprint
+from ragsmith.digest import fingerprint
 from ragsmith.errors import SpaceError
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
@@ -87,8 +87,8 @@ class Technique:
 
     @cached_property
     def code(self) -> str:
-        """Fingerprint of the technique's module and of the project's modules it builds on."""
-        return fingerprint(self.fn.__module__)
+        """Fingerprint of the function and of everything it uses."""
+        return fingerprint(self.fn.__module__, self.fn.__name__)
 
     def resolved(self, given: Mapping[str, Any], where: str = "") -> dict[str, Parameter]:
         """All parameters, defaults applied.

@@ -12,6 +12,7 @@ from ragsmith.digest import canonical
 from ragsmith.errors import StoreError
 from ragsmith.evaluation.evaluator import Evaluation, Evaluator, stored_evaluation
 from ragsmith.evaluation.fitness import Fitness, Weights
+from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.ranking import ranked
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.loading import ModelNames
@@ -70,7 +71,7 @@ def test_a_second_evaluation_computes_nothing(tiny_setup: Setup, store: Store, p
     assert (two.computed, two.reused) == (0, 48)
     assert two.work() is None
     assert [e.records for e in first] == [e.records for e in second]
-    assert [e.key for e in second] == [tiny_setup.evaluation_key(candidate) for candidate in candidates]
+    assert [e.key for e in second] == [evaluation_key(tiny_setup, candidate) for candidate in candidates]
 
 
 def test_evaluations_come_in_the_order_asked_also_with_repeats(
@@ -115,15 +116,15 @@ def test_progress_is_told(tiny_setup: Setup, store: Store, pipeline: Build) -> N
 
 
 def test_a_change_in_what_matters_is_another_evaluation(tiny_setup: Setup, pipeline: Build) -> None:
-    key = tiny_setup.evaluation_key(pipeline())
+    key = evaluation_key(tiny_setup, pipeline())
     data = tiny_setup.dataset
     others = {
-        "technique": tiny_setup.evaluation_key(pipeline(retrieval="bm25")),
-        "parameter": tiny_setup.evaluation_key(pipeline(passage_filter=("top_k", {"k": 4}))),
-        "chunks": replace(tiny_setup, chunk_size=120).evaluation_key(pipeline()),
-        "data": Setup(replace(data, digest="other"), chunk_size=100).evaluation_key(pipeline()),
-        "judge": Setup(data, ModelNames(judge="openai:x", base_url="http://127.0.0.1:1"), 100).evaluation_key(
-            pipeline()
+        "technique": evaluation_key(tiny_setup, pipeline(retrieval="bm25")),
+        "parameter": evaluation_key(tiny_setup, pipeline(passage_filter=("top_k", {"k": 4}))),
+        "chunks": evaluation_key(replace(tiny_setup, chunk_size=120), pipeline()),
+        "data": evaluation_key(Setup(replace(data, digest="other"), chunk_size=100), pipeline()),
+        "judge": evaluation_key(
+            Setup(data, ModelNames(judge="openai:x", base_url="http://127.0.0.1:1"), 100), pipeline()
         ),
     }
     assert len({key, *others.values()}) == 1 + len(others)
@@ -133,9 +134,9 @@ def test_what_does_not_matter_is_in_no_key(tiny_setup: Setup, pipeline: Build) -
     names = [ModelNames("openai:x", base_url=url) for url in ("http://127.0.0.1:1", "http://127.0.0.1:2/v1")]
     data = tiny_setup.dataset
     setups = [Setup(data, name, 100) for name in names]
-    assert setups[0].evaluation_key(pipeline()) == setups[1].evaluation_key(pipeline())
+    assert evaluation_key(setups[0], pipeline()) == evaluation_key(setups[1], pipeline())
     renamed = Setup(replace(data, name="other", title="Other"), chunk_size=100)
-    assert renamed.evaluation_key(pipeline()) == tiny_setup.evaluation_key(pipeline())
+    assert evaluation_key(renamed, pipeline()) == evaluation_key(tiny_setup, pipeline())
 
 
 # --- failures --------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import pytest
 
 from ragsmith.evaluation.evaluator import Evaluation, Evaluator, stored_evaluation
 from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.genes import Candidate, Fit, Gene, configuration, facing, mark, read_configuration
 from ragsmith.runs.pipeline import Pipeline, export_yaml
@@ -144,7 +145,7 @@ def test_other_numbers_are_another_evaluation(tiny_setup: Setup, pipeline: Build
         gene = Gene(candidate[4].technique, candidate[4].parameters, Fit({"seen": [], "k": k}))
         return (*candidate[:4], gene, *candidate[5:])
 
-    keys = [tiny_setup.evaluation_key(with_numbers(k)) for k in (1, 2, 1)]
+    keys = [evaluation_key(tiny_setup, with_numbers(k)) for k in (1, 2, 1)]
     assert keys[0] == keys[2] != keys[1]
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from ragsmith.errors import RagsmithError
 from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.processes import ProcessRunner
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Finished, Runner, ThreadRunner, evaluate_job
@@ -125,7 +126,7 @@ def test_a_killed_worker_is_one_clear_error_and_what_was_stored_is_kept(
     with evaluator, pytest.raises(RagsmithError, match="a worker process ended unexpectedly") as raised:
         evaluator.evaluate(candidates, examples)
     assert "run the same command again" in str(raised.value)
-    keys = [tiny_setup.evaluation_key(candidate) for candidate in candidates]
+    keys = [evaluation_key(tiny_setup, candidate) for candidate in candidates]
     kept = sum(map(len, store.results_many(keys).values()))
     assert kept == evaluator.computed >= after
     with Evaluator(tiny_setup, store, 1) as again:

@@ -12,6 +12,7 @@ import pytest
 
 from ragsmith.digest import canonical
 from ragsmith.errors import ModelError
+from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import scored
 from ragsmith.models.calls import Completion
@@ -147,7 +148,7 @@ def test_faithfulness_is_measured_where_the_judge_costs_nothing_or_when_asked_fo
         assert json.loads(canonical(kept))["measures"]["faithfulness"] == expected
     unasked = replace(tiny_setup, faithfulness=False)
     assert "faithfulness" not in {measure.name for measure in unasked.measures}
-    assert unasked.evaluation_key(pipeline()) != tiny_setup.evaluation_key(pipeline())
+    assert evaluation_key(unasked, pipeline()) != evaluation_key(tiny_setup, pipeline())
     served = replace(tiny_setup, models=tiny_setup.models.overridden({"judge": "openai:some"}))
     assert "faithfulness" not in {measure.name for measure in served.measures}
     assert "faithfulness" in {measure.name for measure in replace(served, faithfulness=True).measures}

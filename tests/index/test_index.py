@@ -6,6 +6,7 @@ import pickle
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.errors import UsageError
 from ragsmith.index.index import Corpus, Index
+from ragsmith.index.stores import open_vectors
 from ragsmith.index.top import best_places
 from ragsmith.models.protocols import Vectors
 from ragsmith.testing import example_chunks, example_documents
@@ -201,7 +203,7 @@ def test_the_best_places_are_those_of_a_full_sort(scores: list[float], k: int, p
 def test_wherever_vectors_lie_the_same_is_found(keys: list[list[str]], queries: list[str], k: int) -> None:
     pytest.importorskip("qdrant_client", reason="needs the extra qdrant")
     words = Words()
-    stored = Index(entries(keys), "qdrant::memory:")
+    stored = Index(entries(keys), partial(open_vectors, "qdrant::memory:"))
     assert stored.by_vector(queries, k, words) == Index(entries(keys)).by_vector(queries, k, words)
     stored.vector_store(words).close()  # type: ignore[attr-defined]
 
@@ -219,7 +221,7 @@ def test_exact_search_keeps_one_matrix_and_asking_nothing_opens_the_store() -> N
 
 
 def test_an_unknown_place_for_vectors_is_said_when_it_is_needed() -> None:
-    index = Index(entries([["salt"]]), "chroma")
+    index = Index(entries([["salt"]]), partial(open_vectors, "chroma"))
     assert len(index.by_words(["salt"], 3)) == 1
     with pytest.raises(UsageError, match="give auto, exact, or qdrant"):
         index.by_vector(["salt"], 3, Words())

@@ -12,6 +12,7 @@ import yaml
 
 from ragsmith.errors import SpaceError, UsageError
 from ragsmith.evaluation.fitness import HEADLINE
+from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.pipeline import Pipeline, dataset_location
@@ -109,7 +110,7 @@ def test_a_loaded_pipeline_is_the_winner(winner: Path, found: tuple[Store, Outco
     loaded = Pipeline.load(winner)
     assert loaded.candidate == outcome.winner.candidate
     assert loaded.setup.dataset == tiny_setup.dataset
-    assert loaded.setup.evaluation_key(loaded.candidate) == outcome.winner.key
+    assert evaluation_key(loaded.setup, loaded.candidate) == outcome.winner.key
 
 
 def test_folder_and_file_can_be_moved_together(winner: Path, tiny_folder: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import yaml
 
 from ragsmith.errors import DatasetError, RagsmithError, UsageError
 from ragsmith.evaluation.fitness import Fitness, Weights
+from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.testbed import Setup, prepare
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import Candidate, make_gene
@@ -108,7 +109,7 @@ def test_the_search_sees_the_search_questions_only(
 def test_what_the_winner_has_to_beat_is_there(finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup) -> None:
     store, outcome, _ = finished
     run = recorded(store, outcome)
-    baselines = {name: tiny_setup.evaluation_key(baseline(name)) for name in ("naive", "bm25")}
+    baselines = {name: evaluation_key(tiny_setup, baseline(name)) for name in ("naive", "bm25")}
     assert run.baselines == baselines
     drawn = run.random
     assert len(drawn) == len(set(drawn)) == len(proposals(store, outcome))

@@ -174,8 +174,7 @@ def test_a_technique_is_pure_as_far_as_its_imports_say(technique: Technique) -> 
         top, _, rest = name.partition(".")
         if top == "ragsmith":
             is_technique = rest.startswith("techniques.")
-            offline = name == "ragsmith.models.embedded.extractive"
-            assert rest in OF_RAGSMITH or is_technique or offline, name
+            assert rest in OF_RAGSMITH or is_technique, name
         else:
             assert top in PURE or name in PURE_TYPING, name
 

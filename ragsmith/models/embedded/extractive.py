@@ -13,8 +13,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.code import fingerprint
-from ragsmith.digest import digest
+from ragsmith.digest import digest, fingerprint
 from ragsmith.models.embedded.feedback import Feedback
 from ragsmith.models.embedded.lexicon import Lexicon
 from ragsmith.models.embedded.sentence_ranking import SentenceRanking
@@ -48,7 +47,7 @@ class ExtractiveModel:
     @cached_property
     def id(self) -> str:
         """``extractive:<code>:<corpus and embedder>``."""
-        return f"extractive:{fingerprint(__name__)}:{digest(self._embedder.id, self._texts)}"
+        return f"extractive:{fingerprint(__name__, type(self).__name__)}:{digest(self._embedder.id, self._texts)}"
 
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
         """Perform ``task`` by its classical method."""
@@ -59,15 +58,15 @@ class ExtractiveModel:
         return tuple(self.run(task, sample=0, **given) for given in inputs)
 
     def sentences(self, text: str) -> tuple[str, ...]:
-        """Return the sentences of ``text``, in order, without surrounding white space."""
+        """See `OfflineModel.sentences`."""
         return self._sentences(text)
 
     def terms(self, text: str) -> tuple[str, ...]:
-        """Return the content words of ``text``, stemmed, in order."""
+        """See `OfflineModel.terms`."""
         return language.terms(text)
 
     def idf(self, term: str) -> float:
-        """Return the inverse document frequency of a stemmed term; the maximum for one the corpus lacks."""
+        """See `OfflineModel.idf`."""
         return self._lexicon.idf(term)
 
     def relevance(self, query: str, texts: Sequence[str]) -> NDArray[np.float64]:
@@ -79,7 +78,7 @@ class ExtractiveModel:
         return self._ranking.relevance(query, texts)
 
     def similarity(self, a: str, b: str) -> float:
-        """Return the cosine of the vectors of two texts, in [0, 1]: 0 where it is negative or a text is empty."""
+        """See `OfflineModel.similarity`."""
         return self._ranking.similarity(a, b)
 
     def select(self, query: str, sentences: Sequence[str], n: int, diversity: float = 0.3) -> tuple[int, ...]:

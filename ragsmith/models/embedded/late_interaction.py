@@ -13,8 +13,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.code import fingerprint
-from ragsmith.digest import digest
+from ragsmith.digest import digest, fingerprint
 from ragsmith.models.embedded.fixed_point import fixed_point
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.registry import provider
@@ -65,7 +64,9 @@ class LateInteractionScorer:
     @cached_property
     def id(self) -> str:
         """Method, its code, the embedder and the corpus that the frequencies are from."""
-        return f"late-interaction:{fingerprint(__name__)}:{self._embedder.id}:{digest(*self._texts)}"
+        return (
+            f"late-interaction:{fingerprint(__name__, type(self).__name__)}:{self._embedder.id}:{digest(*self._texts)}"
+        )
 
     def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
         """Score each of ``texts``; 0 for a text, or for any text with a query, that has no word."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.code import fingerprint
+from ragsmith.digest import fingerprint
 from ragsmith.errors import UsageError
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.registry import provider
@@ -46,7 +46,9 @@ class WordLlamaEmbedder:
     @cached_property
     def id(self) -> str:
         """Model, version of the package that ships it, of its tokenizer's, and of the code here."""
-        return f"{PACKAGE}:{MODEL}@{version(PACKAGE)}:{version('tokenizers')}:{fingerprint(__name__)}"
+        return (
+            f"{PACKAGE}:{MODEL}@{version(PACKAGE)}:{version('tokenizers')}:{fingerprint(__name__, type(self).__name__)}"
+        )
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed ``texts``: shape ``(len(texts), 256)``, rows of length 1, or 0 for a text without tokens."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ragsmith.code import fingerprint
+from ragsmith.digest import fingerprint
 from ragsmith.errors import ModelError, UsageError
 from ragsmith.models.local.fixed_shapes import Array
 from ragsmith.models.local.networks import Network, loading

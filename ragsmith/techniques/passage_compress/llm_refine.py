@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Task
+from ragsmith.models.tasks import OfflineModel, Task
 from ragsmith.techniques.families import passage_compress
 from ragsmith.techniques.passage_compress.tree_summarize import summary_of
 from ragsmith.types import Passage, Passages, Question
-
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 PROMPT = """Update a summary that helps to answer a question, with what a new passage adds.
 
@@ -41,7 +36,7 @@ MARGIN = 0.05
 
 
 def refine_offline(
-    model: ExtractiveModel, *, sample: int, question: str, summary: str, passage: tuple[str, ...], words: int
+    model: OfflineModel, *, sample: int, question: str, summary: str, passage: tuple[str, ...], words: int
 ) -> str:
     """Let the sentences of the passage compete for a place in the summary: extractive update summarisation.
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Input, Task, text
+from ragsmith.models.tasks import Input, OfflineModel, Task, text
 from ragsmith.techniques.families import passage_compress
 from ragsmith.types import Passage, Passages, Question
-
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 PROMPT = """Summarise what the numbered passages say that helps to answer the question.
 
@@ -40,7 +36,7 @@ def summary_of(reply: str) -> str:
 
 
 def summarise_offline(
-    model: ExtractiveModel,
+    model: OfflineModel,
     *,
     sample: int,
     question: str,

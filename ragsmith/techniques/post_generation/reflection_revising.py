@@ -6,16 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Task, clean, unmarked
+from ragsmith.models.tasks import OfflineModel, Task, clean, unmarked
 from ragsmith.techniques.families import post_generation
 from ragsmith.techniques.generation import Cited, answer_of, cited_text, read_sentences, wants_explanation
 from ragsmith.types import Answer, Prompt, Question
-
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 Feedback = tuple[str, ...]
 """What is wrong with a draft, one point each; none when it can be delivered."""
@@ -106,7 +102,7 @@ _CONTINUES = re.compile(
 )
 
 
-def review_offline(model: ExtractiveModel, *, sample: int, question: str, context: str, answer: str) -> Feedback:
+def review_offline(model: OfflineModel, *, sample: int, question: str, context: str, answer: str) -> Feedback:
     """Look at each sentence of the draft in its context, which the first reading does not.
 
     A sentence counts as much as its own relevance and that of the whole passage it stands in, in equal parts (context
@@ -132,7 +128,7 @@ def review_offline(model: ExtractiveModel, *, sample: int, question: str, contex
     return tuple(points)
 
 
-def _parts(model: ExtractiveModel, answer: str, sentences: Sequence[str]) -> tuple[list[str], list[str]]:
+def _parts(model: OfflineModel, answer: str, sentences: Sequence[str]) -> tuple[list[str], list[str]]:
     """What a draft consists of: sentences of the passages, word for word, and sentences of its own."""
     taken = [sentence for sentence in sentences if sentence in answer]
     own = [sentence for sentence in model.sentences(answer) if not any(other in sentence for other in taken)]
@@ -140,7 +136,7 @@ def _parts(model: ExtractiveModel, answer: str, sentences: Sequence[str]) -> tup
 
 
 def _counts_in_context(
-    model: ExtractiveModel, question: str, sentences: Sequence[str], at: Sequence[int]
+    model: OfflineModel, question: str, sentences: Sequence[str], at: Sequence[int]
 ) -> Mapping[str, float]:
     """Relevance of each sentence plus that of the sentences around it, taken as one text per block."""
     around: dict[int, list[str]] = {}
@@ -194,7 +190,7 @@ Reply with the new answer only.
 
 
 def revise_offline(
-    model: ExtractiveModel, *, sample: int, question: str, context: str, answer: str, feedback: str
+    model: OfflineModel, *, sample: int, question: str, context: str, answer: str, feedback: str
 ) -> Cited:
     """Take out the sentences the review objects to, put in those it misses, and give all of them in reading order.
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Task, told, unmarked
+from ragsmith.models.tasks import OfflineModel, Task, told, unmarked
 from ragsmith.techniques.families import pre_embedding
 from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Chunks, Entries, IndexEntry
-
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 LONGEST_HEADER = 80
 """Characters; a longer reply is no header but an answer to something else."""
@@ -30,7 +26,7 @@ def header(reply: str) -> str:
     return line
 
 
-def header_offline(model: ExtractiveModel, *, sample: int, passage: str, place: str) -> str:
+def header_offline(model: OfflineModel, *, sample: int, passage: str, place: str) -> str:
     """Name a passage by its five words of highest tf-idf, in reading order (Salton & Buckley 1988).
 
     Words that its place in the document already says are left out.

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Task, questions
+from ragsmith.models.tasks import OfflineModel, Task, questions
 from ragsmith.techniques.families import pre_embedding
 from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Chunks, Entries, IndexEntry
-
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 _AUXILIARY = re.compile(
     r"\s(is|are|was|were|has|have|had|can|could|may|might|must|shall|should|will|would|does|do|did)\s", re.IGNORECASE
@@ -24,7 +20,7 @@ _AMOUNT = re.compile(
 _OPENING = re.compile(r"^(?:However|Moreover|Therefore|Thus|Also|Instead|Then|But|And|In addition|For example),?\s+")
 
 
-def questions_offline(model: ExtractiveModel, *, sample: int, passage: str, n: int) -> tuple[str, ...]:
+def questions_offline(model: OfflineModel, *, sample: int, passage: str, n: int) -> tuple[str, ...]:
     """Turn the passage's most salient sentences into questions by moving the verb (Heilman & Smith 2009).
 
     A sentence is salient when it is like the whole passage and unlike those chosen before (MMR). One without a verb
@@ -55,7 +51,7 @@ def _inverted(sentence: str) -> str | None:
     return f"{asked} {verb[1].lower()} {subject} {rest}?"
 
 
-def _about(model: ExtractiveModel, sentence: str) -> str:
+def _about(model: OfflineModel, sentence: str) -> str:
     content = dict.fromkeys(word for word in words(sentence) if word not in STOP_WORDS)
     best = set(sorted(content, key=lambda word: (-max(map(model.idf, model.terms(word)), default=0.0), word))[:6])
     return f"What is said about {' '.join(word for word in content if word in best) or sentence.strip()}?"

@@ -5,21 +5,17 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ragsmith.digest import digest
 from ragsmith.index.clustering import COVARIANCES, Floats, Members, soft_clusters
 from ragsmith.models.protocols import Embedder, LanguageModel
-from ragsmith.models.tasks import Task, told
+from ragsmith.models.tasks import OfflineModel, Task, told
 from ragsmith.techniques.families import pre_embedding
 from ragsmith.techniques.passage_compress.tree_summarize import summarise_offline
 from ragsmith.text.words import sentences
 from ragsmith.types import Chunk, Chunks, Entries, IndexEntry
-
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 FEWEST_NODES = 4
 """So few are as quickly read as their summary."""
@@ -34,7 +30,7 @@ def summary(reply: str) -> str:
     return told(reply, "summary")
 
 
-def cluster_offline(model: ExtractiveModel, *, sample: int, passages: tuple[str, ...], words: int) -> str:
+def cluster_offline(model: OfflineModel, *, sample: int, passages: tuple[str, ...], words: int) -> str:
     """Choose the sentences that are most like all passages together and least like each other, in reading order.
 
     The centroid of a cluster takes the place of a question (Radev et al. 2004) in maximal marginal relevance.

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from typing import TYPE_CHECKING
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Task, clean
+from ragsmith.models.tasks import OfflineModel, Task, clean
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.query_rewriting import REWRITE
 from ragsmith.techniques.reranking.llm import beginning
 from ragsmith.types import Hits, Question, Search
-
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 LOWEST, HIGHEST = 1, 100
 
@@ -55,7 +51,7 @@ def score(reply: str) -> float:
     return value
 
 
-def evidence_offline(model: ExtractiveModel, *, sample: int, question: str, passages: tuple[str, ...]) -> float:
+def evidence_offline(model: OfflineModel, *, sample: int, question: str, passages: tuple[str, ...]) -> float:
     """Relevance of the best passage, set between that of unrelated texts and that of texts that surely answer.
 
     Relevance is half coverage of the question's terms, weighted by idf, half cosine; the best passage decides, since

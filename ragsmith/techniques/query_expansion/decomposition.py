@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from ragsmith.index.entity_graph import names
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Task, questions
+from ragsmith.models.tasks import OfflineModel, Task, questions
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import convex_combination
 from ragsmith.types import Hits, Question, Search
-
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 _ASKING = (
     r"(?:how|what|who|whom|whose|when|where|which|why|whether|does|do|did|is|are|was|were|can|may|must|should|will)"
@@ -42,7 +38,7 @@ _ANAPHOR = re.compile(
 )
 
 
-def sub_questions_offline(model: ExtractiveModel, *, sample: int, question: str, n: int) -> tuple[str, ...]:
+def sub_questions_offline(model: OfflineModel, *, sample: int, question: str, n: int) -> tuple[str, ...]:
     """Split a question at its clauses, after the rules of syntactic simplification (Siddharthan 2006).
 
     Cues are coordinated question words, discourse markers, fronted conditions and comparisons, whose sides are asked
@@ -78,7 +74,7 @@ def _refers_back(part: str) -> bool:
     return bool(_ANAPHOR.search(part)) and not names(part)
 
 
-def _last_words(model: ExtractiveModel, text: str) -> str:
+def _last_words(model: OfflineModel, text: str) -> str:
     return " ".join([word for word in re.findall(r"\w+", text) if model.terms(word)][-2:])
 
 

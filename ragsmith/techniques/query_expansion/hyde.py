@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Task, told
+from ragsmith.models.tasks import OfflineModel, Task, told
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import convex_combination, reciprocal_rank_fusion
 from ragsmith.types import Hits, Question, Search
-
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 SENTENCES = 3
 FEEDBACK = 3
@@ -26,7 +21,7 @@ def passage(reply: str) -> str:
     return told(reply, "passage|paragraph")
 
 
-def imagine_offline(model: ExtractiveModel, *, sample: int, question: str) -> str:
+def imagine_offline(model: OfflineModel, *, sample: int, question: str) -> str:
     """Compose a passage from pseudo-relevance feedback, the classical stand-in (Lavrenko & Croft 2001).
 
     The question's words, as an answer repeats them, then the sentences of the best passages that are most relevant to

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Task, told
+from ragsmith.models.tasks import OfflineModel, Task, told
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import reciprocal_rank_fusion
 from ragsmith.techniques.reranking.llm import beginning
 from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Hits, Question, Search
-
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 KNOWN = 2
 """Sentences of an offline note."""
@@ -23,7 +19,7 @@ ADDED = 5
 """Words that the feedback on what is missing adds to it."""
 
 
-def note_offline(model: ExtractiveModel, *, sample: int, question: str, passages: tuple[str, ...]) -> str:
+def note_offline(model: OfflineModel, *, sample: int, question: str, passages: tuple[str, ...]) -> str:
     """Extract what is known, and expand what is not.
 
     Known are the sentences most relevant to the question and least redundant (Carbonell and Goldstein 1998); missing

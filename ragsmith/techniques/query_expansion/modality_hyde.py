@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Task, clean, told
+from ragsmith.models.tasks import OfflineModel, Task, clean, told
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import best_per_chunk, reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.hyde import IMAGINE
 from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Hits, Question, Scale, Search
-
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 FEEDBACK = 10
 """Chunks looked through for code or for rows."""
@@ -66,7 +62,7 @@ _IDENTIFIER = re.compile(r"\b[A-Za-z]\w*(?:_\w+|[a-z0-9][A-Z]\w*)\b|\b[A-Za-z]\w
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_+")
 
 
-def code_offline(model: ExtractiveModel, *, sample: int, question: str) -> str:
+def code_offline(model: OfflineModel, *, sample: int, question: str) -> str:
     """Write a snippet from the code that the feedback holds: its lines nearest to the question, and their identifiers.
 
     Identifiers are also written as the words they consist of, which is how code is matched with plain language (Caprile
@@ -121,7 +117,7 @@ _RULE = re.compile(r"[\s|:+=-]+")
 _FIGURE = re.compile(r"\b\d[\d.,]*\d\b|\b\d\b")
 
 
-def table_offline(model: ExtractiveModel, *, sample: int, question: str) -> str:
+def table_offline(model: OfflineModel, *, sample: int, question: str) -> str:
     """Write rows as ``column: value`` from the tables that the feedback holds, those nearest to the question.
 
     Cells are paired with the header of their column, as tables are made searchable text (Chen et al. 2020). Where the

@@ -5,16 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Task, told
+from ragsmith.models.tasks import OfflineModel, Task, told
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.modality_hyde import searched
 from ragsmith.types import Hits, Question, Search
-
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 FEEDBACK = 5
 SENTENCES = 3
@@ -35,7 +31,7 @@ FRAMINGS: Mapping[str, re.Pattern[str]] = {
 """How a passage is to be framed, and the cue phrases by which sentences of that kind are known."""
 
 
-def framed_offline(model: ExtractiveModel, *, sample: int, question: str, framing: str) -> str:
+def framed_offline(model: OfflineModel, *, sample: int, question: str, framing: str) -> str:
     """Compose a passage from pseudo-relevance feedback, out of sentences that have a cue of the framing where it can.
 
     Cue phrases tell definitions, reasons and examples from other sentences (Hearst 1992; Girju 2003). The most relevant

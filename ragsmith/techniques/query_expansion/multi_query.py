@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Task, questions
+from ragsmith.models.tasks import OfflineModel, Task, questions
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import convex_combination
 from ragsmith.text.words import STOP_WORDS
 from ragsmith.types import Hits, Question, Search
 
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
-
 _WORD = re.compile(r"\w+")
 
 
-def paraphrases_offline(model: ExtractiveModel, *, sample: int, question: str, n: int) -> tuple[str, ...]:
+def paraphrases_offline(model: OfflineModel, *, sample: int, question: str, n: int) -> tuple[str, ...]:
     """Replace words by their nearest in the corpus's vocabulary: expansion from a thesaurus (Voorhees 1994).
 
     Names, numbers and function words stay. Each variant replaces its own share of the words, and a variant after all

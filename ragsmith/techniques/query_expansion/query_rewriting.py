@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Task, query
+from ragsmith.models.tasks import OfflineModel, Task, query
 from ragsmith.techniques.families import query_expansion
 from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Hits, Question, Search
-
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 ADDED = 5
 """Words that the relevance model adds."""
 
 
-def rewrite_offline(model: ExtractiveModel, *, sample: int, question: str) -> str:
+def rewrite_offline(model: OfflineModel, *, sample: int, question: str) -> str:
     """Keep the content words, put the corpus's nearest word for those it lacks, and add RM3's terms.
 
     RM3 is the relevance model of Lavrenko & Croft (2001) mixed with the query (Abdul-Jaleel et al. 2004).
@@ -28,7 +23,7 @@ def rewrite_offline(model: ExtractiveModel, *, sample: int, question: str) -> st
     return " ".join(dict.fromkeys([*known, *model.expansion_terms(question, ADDED)])) or question
 
 
-def _idf(model: ExtractiveModel, word: str) -> float:
+def _idf(model: OfflineModel, word: str) -> float:
     return max(map(model.idf, model.terms(word)), default=0.0)
 
 

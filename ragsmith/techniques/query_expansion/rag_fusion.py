@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Task, questions
+from ragsmith.models.tasks import OfflineModel, Task, questions
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import reciprocal_rank_fusion
 from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Hits, Question, Search
 
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
-
 TERMS = 4
 """Words that a feedback passage adds to the question."""
 
 
-def perspectives_offline(model: ExtractiveModel, *, sample: int, question: str, n: int) -> tuple[str, ...]:
+def perspectives_offline(model: OfflineModel, *, sample: int, question: str, n: int) -> tuple[str, ...]:
     """Expand the question by each of ``n`` feedback passages on its own, as clusters of feedback do (Xu & Croft 1996).
 
     A passage's perspective is its words of highest tf-idf that neither the question nor an earlier passage has.

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache, partial
-from typing import TYPE_CHECKING
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Task, clean, unmarked
+from ragsmith.models.tasks import OfflineModel, Task, clean, unmarked
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.decomposition import sub_questions_offline
 from ragsmith.techniques.query_expansion.multi_query import paraphrases_offline
@@ -16,9 +15,6 @@ from ragsmith.techniques.reflection import Candidates, Round, converged, kept, r
 from ragsmith.techniques.reranking.llm import beginning
 from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Hits, Question, Search
-
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 SAMPLED = 5
 """Candidates of one verbalised sampling, as in the paper's appendix A."""
@@ -65,7 +61,7 @@ def verdict(reply: str) -> bool:
 
 
 def sufficient_offline(
-    model: ExtractiveModel, *, sample: int, question: str, query: str, passages: tuple[str, ...]
+    model: OfflineModel, *, sample: int, question: str, query: str, passages: tuple[str, ...]
 ) -> bool:
     """Whether the passages, together, speak of what the question asks: predicted, as query performance is.
 
@@ -75,13 +71,13 @@ def sufficient_offline(
     return evidence(model, question, passages) >= SUFFICIENT
 
 
-def evidence(model: ExtractiveModel, question: str, passages: Sequence[str]) -> float:
+def evidence(model: OfflineModel, question: str, passages: Sequence[str]) -> float:
     """Half coverage of the question by all passages, half similarity of the best one: in [0, 1]."""
     best = max((model.similarity(question, passage) for passage in passages), default=0.0)
     return (_coverage(model, model.terms(question), passages) + best) / 2
 
 
-def _coverage(model: ExtractiveModel, wanted: Iterable[str], passages: Iterable[str]) -> float:
+def _coverage(model: OfflineModel, wanted: Iterable[str], passages: Iterable[str]) -> float:
     weights = {term: model.idf(term) for term in wanted}
     held = {term for passage in passages for term in model.terms(passage)}
     return sum(weight for term, weight in weights.items() if term in held) / (sum(weights.values()) or 1.0)
@@ -136,7 +132,7 @@ def sampled(reply: str) -> Candidates:
 
 
 def reformulations_offline(
-    model: ExtractiveModel, *, sample: int, question: str, query: str, passages: tuple[str, ...], n: int
+    model: OfflineModel, *, sample: int, question: str, query: str, passages: tuple[str, ...], n: int
 ) -> Candidates:
     """Reformulate by the classical methods, and predict how well each candidate would do.
 
@@ -156,12 +152,12 @@ def reformulations_offline(
     return _predicted(model, question, missing, drafts)[:n]
 
 
-def sub_queries_offline(model: ExtractiveModel, *, sample: int, question: str, n: int) -> Candidates:
+def sub_queries_offline(model: OfflineModel, *, sample: int, question: str, n: int) -> Candidates:
     """The clauses of the question (see `decomposition`), and how well each would do."""
     return _predicted(model, question, "", sub_questions_offline(model, sample=sample, question=question, n=n))
 
 
-def _predicted(model: ExtractiveModel, question: str, missing: str, drafts: Iterable[str]) -> Candidates:
+def _predicted(model: OfflineModel, question: str, missing: str, drafts: Iterable[str]) -> Candidates:
     """Judge a query by what it finds (Shtok et al. 2012): relevance to the question, and what is still missing."""
     wanted = model.terms(missing)
 

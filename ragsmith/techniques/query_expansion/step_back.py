@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 from ragsmith.index.entity_graph import names
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Task, query
+from ragsmith.models.tasks import OfflineModel, Task, query
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import convex_combination
 from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Hits, Question, Search
-
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 FEEDBACK = 5
 ADDED = 4
 """General words that the feedback adds."""
 
 
-def broader_offline(model: ExtractiveModel, *, sample: int, question: str) -> str:
+def broader_offline(model: OfflineModel, *, sample: int, question: str) -> str:
     """Generalise by statistical specificity, which is idf (Spärck Jones 1972).
 
     Names, numbers and the more specific half of the other words are dropped; the words that most of the feedback
@@ -37,11 +33,11 @@ def broader_offline(model: ExtractiveModel, *, sample: int, question: str) -> st
     return " ".join(dict.fromkeys(general)) or question
 
 
-def _specificity(model: ExtractiveModel, word: str) -> float:
+def _specificity(model: OfflineModel, word: str) -> float:
     return max(map(model.idf, model.terms(word)), default=0.0)
 
 
-def _shared(model: ExtractiveModel, question: str) -> list[str]:
+def _shared(model: OfflineModel, question: str) -> list[str]:
     """Words that at least two feedback passages hold and the question does not, the most frequent and telling first."""
     asked = set(model.terms(question))
     passages: Counter[str] = Counter()

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import re
 from functools import cache, partial
-from typing import TYPE_CHECKING
 
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.tasks import Task, clean, unmarked
+from ragsmith.models.tasks import OfflineModel, Task, clean, unmarked
 from ragsmith.techniques.families import reranking
 from ragsmith.techniques.fusion import ranked
 from ragsmith.text.words import sentences
 from ragsmith.types import Hits, Question, Scale
-
-if TYPE_CHECKING:
-    from ragsmith.models.embedded.extractive import ExtractiveModel
 
 Order = tuple[int, ...]
 """Positions of passages, 0-based, best first."""
@@ -68,7 +64,7 @@ def permutation(reply: str, n: int) -> Order:
     return (*named, *(position for position in range(n) if position not in named))
 
 
-def rank_offline(model: ExtractiveModel, *, sample: int, question: str, passages: tuple[str, ...]) -> Order:
+def rank_offline(model: OfflineModel, *, sample: int, question: str, passages: tuple[str, ...]) -> Order:
     """Rank by each passage's most relevant sentence, greedily, by maximal marginal relevance.
 
     A passage is as relevant as the best part of it (Callan 1994), and its place depends on what was placed before it

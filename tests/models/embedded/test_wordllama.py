@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.code import fingerprint
+from ragsmith.digest import fingerprint
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 
 EMBEDDER = WordLlamaEmbedder()
@@ -89,7 +89,7 @@ def test_vocabulary_spells_the_tokens() -> None:
 
 
 def test_identity_names_the_model_and_the_installed_version() -> None:
-    code = fingerprint("ragsmith.models.embedded.wordllama")
+    code = fingerprint("ragsmith.models.embedded.wordllama", "WordLlamaEmbedder")
     assert EMBEDDER.id == f"wordllama:l2_supercat_256@{version('wordllama')}:{version('tokenizers')}:{code}"
 
 

@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import ModelUnavailable, UsageError
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.index.exact import ExactVectors
 from ragsmith.index.index import Index
-from ragsmith.index.vectors import LARGE_ROWS, ExactVectors, Keys, VectorStore, keys_name, open_vectors
+from ragsmith.index.stores import LARGE_ROWS, open_vectors
+from ragsmith.index.vector_store import Keys, VectorStore, keys_name
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.vector_address import serves_one_process

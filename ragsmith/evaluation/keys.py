@@ -1,0 +1,45 @@
+"""What identifies a stored evaluation: everything its value depends on, and nothing else.
+
+These are the data, how it is cut, the genes (technique, code, parameters, fitted numbers), the models, and the code
+that makes and scores answers, with the versions of the libraries it uses. A change in any of them misses; how an
+error is worded, what a file is called and how models are reached are not among them.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ragsmith.digest import digest, fingerprint
+from ragsmith.pipelines.genes import Candidate
+
+if TYPE_CHECKING:
+    from ragsmith.evaluation.testbed import Setup
+
+CODE = (
+    ("ragsmith.datasets.chunking.chunking", "chunk_documents"),
+    ("ragsmith.datasets.relevance", "ChunkMap"),
+    ("ragsmith.pipelines.engine", "Engine"),
+    ("ragsmith.evaluation.scoring", "record"),
+)
+"""The code of ours, besides techniques and models, from a document to a record: a module, and what is called there."""
+
+
+def evaluation_key(setup: Setup, candidate: Candidate) -> str:
+    """Identifies what every record of ``candidate`` on the data set of ``setup`` depends on."""
+    return digest("record", pipeline_key(setup, candidate), [measure.identity for measure in setup.measures])
+
+
+def pipeline_key(setup: Setup, genes: Candidate) -> str:
+    """Identifies what the stages of ``genes``, a pipeline or the beginning of one, say of the data set of ``setup``."""
+    used = {kind for gene in genes for kind in gene.technique.tools.values()}
+    models = {role: name for role, name in setup.model_ids.items() if role != "cross_encoder" or role in used}
+    identities = [gene.identity for gene in genes]
+    return digest("evaluation", setup.dataset.digest, setup.chunk_size, identities, models, code())
+
+
+@cache
+def code() -> tuple[str, ...]:
+    """Fingerprints of `CODE`, and the version of Unicode: it says which characters make a word."""
+    return (*(fingerprint(module, name) for module, name in CODE), unicodedata.unidata_version)

@@ -1,0 +1,26 @@
+"""Exact search: all vectors in memory, compared with every query in double precision."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsmith.index.top import best_places
+from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores
+
+
+class ExactVectors:
+    """The vectors of ``keys`` in memory."""
+
+    def __init__(self, keys: Keys, make: MakeVectors) -> None:
+        self._keys = keys
+        self._vectors: Scores = make(0, keys.count).astype(np.float64, copy=False)
+
+    def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
+        """See `VectorStore.search`."""
+        shape = (len(query_vectors), min(k, len(self._keys.starts)))
+        if 0 in shape:
+            return np.zeros(shape, dtype=np.int64), np.zeros(shape)
+        rows = self._keys.entry_scores(query_vectors.astype(np.float64) @ self._vectors.T)
+        positions = np.stack([best_places(row, k) for row in rows])
+        return positions, np.take_along_axis(rows, positions, axis=1)

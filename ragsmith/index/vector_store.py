@@ -1,0 +1,60 @@
+"""What a vector store is: where the vectors of an index's keys lie, and how the entries nearest to a query are found.
+
+Every store returns what exact search in double precision does: scores to 6 decimals, ties by position. So it never
+matters to a result which store is used, and an index knows none but the exact one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsmith.digest import digest
+
+Positions = NDArray[np.int64]
+Scores = NDArray[np.float64]
+MakeVectors = Callable[[int, int], NDArray[np.floating]]
+"""Vectors of the keys ``[start, end)``, rows of length 1 or 0: embedded when a store asks for them."""
+
+
+class VectorStore(Protocol):
+    """Something that finds the entries nearest to queries; an entry is as near as the nearest of its keys."""
+
+    def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
+        """Positions and cosines of the ``k`` best entries, best first: shape ``(queries, min(k, entries))`` both.
+
+        ``query_vectors`` has the shape ``(queries, dimensions)``, rows of length 1 or 0.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Keys:
+    """The keys of an index: ``starts[e]`` is the first of entry ``e``'s, which are consecutive; ``count`` is of all.
+
+    ``name`` identifies the texts and the embedder, and so the vectors.
+    """
+
+    name: str
+    starts: Positions
+    count: int
+
+    def entry_scores(self, key_scores: Scores) -> Scores:
+        """Scores of entries from those of all keys, shape ``(..., count)``: the best key counts; to 6 decimals."""
+        best = key_scores
+        if len(self.starts) < self.count:
+            best = np.maximum.reduceat(key_scores, self.starts, axis=-1)
+        return np.round(best, 6)  # the last bits differ between machines; ties must not
+
+
+def keys_name(index_id: str, embedder_id: str) -> str:
+    """What names the vectors of an index by an embedder: ``ragsmith-`` and 32 hexadecimal digits."""
+    return f"ragsmith-{digest('vectors', index_id, embedder_id)}"
+
+
+OpenStore = Callable[[Keys, MakeVectors], VectorStore]
+"""What makes the store for the vectors of an index's keys."""

@@ -1,0 +1,61 @@
+"""What stored results depend on, by name: an import that widens one of these lists is to be seen, and decided on.
+
+Each list has the modules, without ``ragsmith.``, of which at least one statement counts in a fingerprint.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from ragsmith.digest import closure
+from ragsmith.evaluation.keys import CODE
+from ragsmith.measures.registry import measures
+
+FAMILY = {"types", "techniques.families"}
+TASK = {"models.protocols", "models.tasks", "text.blocks"}
+INDEX = {"index.exact", "index.index", "index.top", "index.vector_store", "models.protocols", "text.bm25", "text.words"}
+SCORED = {"datasets.relevance", "measures.case", "models.usage", "pipelines.trace", "types"}
+
+CLOSURES = {
+    "datasets.chunking.chunking:chunk_documents": {
+        *(f"datasets.chunking.{name}" for name in ("definitions", "markdown", "names", "pieces", "source", "tables")),
+        "datasets.kinds.tables",
+        "text.markdown",
+        "text.words",
+        "types",
+    },
+    "datasets.relevance:ChunkMap": {"types"},
+    "pipelines.engine:Engine": {
+        *(FAMILY | TASK | INDEX),
+        *("gateway.memo", "index.entity_graph", "index.relations", "models.usage", "pipelines.genes"),
+        *("pipelines.trace", "techniques.generation"),
+    },
+    "evaluation.scoring:record": SCORED,
+    "techniques.pre_embedding.contextual_chunk_headers:contextual_chunk_headers": FAMILY | TASK | {"text.words"},
+    "techniques.query_expansion.hyde:hyde": FAMILY | TASK | {"techniques.fusion"},
+    "techniques.retrieval.bm25:bm25": FAMILY | INDEX,
+    "techniques.reranking.cross_encoder:cross_encoder": FAMILY | {"models.protocols", "techniques.fusion"},
+    "techniques.passage_filter.sscc:sscc": FAMILY | {"techniques.fusion"},
+    "techniques.passage_augment.prev_next:prev_next": FAMILY | {"index.index"},
+    "techniques.passage_compress.tree_summarize:tree_summarize": FAMILY | TASK,
+    "techniques.prompt_maker.long_context_reorder:long_context_reorder": FAMILY | {"text.blocks"},
+    "techniques.post_generation.reflection_revising:reflection_revising": FAMILY | TASK | {"techniques.generation"},
+}
+
+
+@pytest.mark.parametrize("place", CLOSURES)
+def test_a_result_depends_on_these_modules_and_on_no_other(place: str) -> None:
+    module, _, name = place.partition(":")
+    found = {counted.removeprefix("ragsmith.") for counted in closure(f"ragsmith.{module}", name)}
+    assert found - {module} == CLOSURES[place]
+
+
+def test_scoring_by_all_measures_depends_on_these_modules_and_on_no_other() -> None:
+    functions = [(known.fn.__module__, known.fn.__name__) for known in measures().values()]
+    found = {counted.removeprefix("ragsmith.") for place in functions for counted in closure(*place)}
+    beside = {name for name in found if not name.startswith("measures.")}
+    assert beside == TASK | {"datasets.relevance", "text.words", "types"}
+
+
+def test_everything_in_the_key_is_listed() -> None:
+    assert {f"{module.removeprefix('ragsmith.')}:{name}" for module, name in CODE} <= set(CLOSURES)

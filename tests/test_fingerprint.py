@@ -1,0 +1,347 @@
+"""Fingerprints of code: what changes them, and what does not.
+
+Each is taken in a process of its own, over a small package with ragsmith's name, its `digest`, and modules to change.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import ragsmith.digest
+import ragsmith.errors
+from ragsmith.digest import closure, fingerprint
+
+FUSING = '''\
+"""A technique."""
+
+from ragsmith.fusing import fuse
+
+PROMPT = "Answer {question}"
+
+
+def double(x: int) -> int:
+    """Double it."""
+    return 2 * fuse(x)
+'''
+FUSE = "def fuse(x):\n    return x\n"
+
+
+_known: dict[object, str] = {}
+"""Fingerprints by everything they were taken of: the plain case is compared with in every test."""
+
+
+@pytest.fixture
+def take(tmp_path: Path) -> Callable[..., str]:
+    """The fingerprint of ``technique.py`` with this source, or of ``name`` of the module ``of``.
+
+    ``modules`` are those of the package. ``again`` takes it even where it is known.
+    """
+    package = tmp_path / "ragsmith"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    shutil.copy(ragsmith.digest.__file__, package / "digest.py")
+    shutil.copy(ragsmith.errors.__file__, package / "errors.py")
+    env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+    def measure(
+        source: str = FUSING, of: str = "technique", name: str = "", again: bool = False, **modules: str
+    ) -> str:
+        key = source, of, name, tuple(modules.items())
+        if again or key not in _known:
+            (tmp_path / "technique.py").write_text(source)
+            for module, text in {"fusing": FUSE, **modules}.items():
+                (package / f"{module}.py").write_text(text)
+            command = f"from ragsmith.digest import fingerprint; print(fingerprint({of!r}, {name!r}))"
+            run = subprocess.run(
+                [sys.executable, "-B", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=True, env=env
+            )
+            _known[key] = run.stdout.strip()
+        return _known[key]
+
+    return measure
+
+
+def test_a_fingerprint_is_short_and_the_same_in_every_process(take: Callable[..., str]) -> None:
+    assert re.fullmatch("[0-9a-f]{16}", take())
+    assert take(again=True) == take(again=True)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        FUSING.replace('"""A technique."""', '"""Another description of it."""'),
+        FUSING.replace('"""A technique."""\n', ""),
+        FUSING.replace('    """Double it."""\n', ""),
+        FUSING.replace("def double", "# a comment\ndef double").replace("2 * fuse(x)", "2 * fuse(x)  # twice"),
+        FUSING.replace("x: int) -> int", "\n    x: int,\n) -> int").replace(
+            '"Answer {question}"', "'Answer {question}'"
+        ),
+        FUSING.replace("2 * fuse(x)", "(2*fuse( x ))"),
+        FUSING.replace("\n", "\r\n"),
+    ],
+    ids=["docstring", "no docstring", "no function docstring", "comments", "formatting", "parentheses", "line ends"],
+)
+def test_comments_docstrings_and_formatting_do_not_count(take: Callable[..., str], source: str) -> None:
+    assert source != FUSING
+    assert take(source) == take()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        FUSING.replace("2 * fuse(x)", "3 * fuse(x)"),
+        FUSING.replace("Answer {question}", "Answer briefly {question}"),
+        FUSING.replace("def double(x: int)", "def double(x: int, y: int = 1)"),
+        FUSING.replace("return 2", "x += 1\n    return 2"),
+    ],
+    ids=["expression", "prompt", "parameter", "statement"],
+)
+def test_statements_and_constants_count(take: Callable[..., str], source: str) -> None:
+    assert source != FUSING
+    assert take(source) != take()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from ragsmith.fusing import fuse",
+        "from ragsmith import fusing\nfuse = fusing.fuse",
+        "import ragsmith.fusing\nfuse = ragsmith.fusing.fuse",
+        "from ragsmith.fusing import *",
+        "def fuse(x):\n    from ragsmith.fusing import fuse\n    return fuse(x)",
+        "try:\n    from ragsmith.fusing import fuse\nexcept ImportError:\n    fuse = None",
+    ],
+)
+def test_a_change_in_an_imported_module_of_the_project_counts(take: Callable[..., str], statement: str) -> None:
+    source = FUSING.replace("from ragsmith.fusing import fuse", statement)
+    before = take(source)
+    assert take(source, fusing=FUSE.replace("return x", "return x + 1")) != before
+    assert take(source, fusing="# a comment\n" + FUSE) == before
+
+
+def test_modules_that_are_imported_indirectly_count(take: Callable[..., str]) -> None:
+    through = "from ragsmith.deeper import fuse\n"
+    assert take(fusing=through, deeper=FUSE) != take(fusing=through, deeper=FUSE.replace("return x", "return -x"))
+
+
+def test_modules_that_nobody_imports_do_not_count(take: Callable[..., str]) -> None:
+    assert take(other="A = 1\n") == take(other="A = 2\n")
+
+
+def test_modules_that_import_each_other_are_no_endless_loop(take: Callable[..., str]) -> None:
+    take(fusing="import ragsmith.back\n" + FUSE, back="import ragsmith.fusing\n")
+
+
+def test_a_technique_rests_on_what_it_fuses_with_and_not_on_the_machinery() -> None:
+    modules = closure("ragsmith.techniques.query_expansion.rag_fusion")
+    assert "ragsmith.techniques.fusion" in modules
+    assert "ragsmith.types" in modules
+    assert not modules & {
+        "ragsmith.techniques.registry",
+        "ragsmith.errors",
+        "ragsmith.gateway.memo",
+        "ragsmith.store.store",
+    }
+
+
+def test_every_technique_of_the_project_has_a_fingerprint_of_its_own() -> None:
+    folder = Path(ragsmith.digest.__file__).parent / "techniques"
+    modules = [
+        f"ragsmith.techniques.{path.parent.name}.{path.stem}"
+        for path in folder.glob("*/*.py")
+        if path.stem != "__init__"
+    ]
+    prints = {fingerprint(module) for module in modules}
+    assert len(prints) == len(modules) > 30
+
+
+def test_a_module_without_source_is_named() -> None:
+    with pytest.raises(ModuleNotFoundError, match="nothing_like_this"):
+        fingerprint("nothing_like_this")
+
+
+SHARED = """\
+from dataclasses import dataclass
+
+import ragsmith.settings
+from ragsmith.reading import Reader, parse as read
+from ragsmith import words as language
+
+LIMIT = 5
+
+
+@dataclass
+class Box:
+    size: int = LIMIT
+
+    def open(self):
+        return language.clean(read(self.size))
+
+
+def used(box: Box):
+    if box.size < 0:
+        raise ValueError(f"size {box.size} is too small: give more")
+    return box.open()
+
+
+def unused():
+    raise ValueError("another")
+"""
+READING = "class Reader:\n    pass\n\n\ndef parse(x):\n    return x\n"
+WORDS = "def clean(x):\n    return x\n\n\ndef other(x):\n    return -x\n"
+
+
+@pytest.fixture
+def of_used(take: Callable[..., str]) -> Callable[..., str]:
+    """The fingerprint of `used` of `SHARED`, or of what a test makes of the modules."""
+
+    def measure(shared: str = SHARED, **modules: str) -> str:
+        given = {"settings": "", "reading": READING, "words": WORDS, "shared": shared, **modules}
+        return take(of="ragsmith.shared", name="used", **given)
+
+    return measure
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shared": SHARED.replace('"another"', '"one"')},
+        {"shared": SHARED.replace("is too small: give more", "is small")},
+        {"shared": SHARED.replace("from ragsmith.reading import Reader, parse", "from ragsmith.reading import parse")},
+        {"reading": READING.replace("    pass", "    x = 1")},
+        {"words": WORDS.replace("-x", "+x")},
+        {
+            "shared": SHARED.replace("ragsmith.reading", "ragsmith.input").replace("import words as", "import text as"),
+            "input": READING,
+            "text": WORDS,
+        },
+        {"shared": f"from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import ragsmith.reading as r\n{SHARED}"},
+    ],
+    ids=["error elsewhere", "wording", "import", "class", "function", "names", "type checker's"],
+)
+def test_what_the_function_does_not_use_and_wordings_and_names_do_not_count(
+    of_used: Callable[..., str], change: dict[str, str]
+) -> None:
+    assert of_used(**change) == of_used()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shared": SHARED.replace("LIMIT = 5", "LIMIT = 6")},
+        {"shared": SHARED.replace("ValueError(f", "KeyError(f")},
+        {"shared": SHARED.replace("box.size < 0", "box.size < 1")},
+        {"shared": SHARED.replace("@dataclass\n", "")},
+        {"shared": SHARED.replace("language.clean", "language.other")},
+        {"reading": READING.replace("return x", "return x + 1")},
+        {"words": WORDS.replace("return x", "return x + 1")},
+        {"settings": "print('imported')\n"},
+        {"words": WORDS + "clean.limit = 5\n"},
+    ],
+    ids=["constant", "error", "condition", "decorator", "attribute", "import", "method", "side effect", "assignment"],
+)
+def test_whatever_the_function_uses_and_side_effects_count(of_used: Callable[..., str], change: dict[str, str]) -> None:
+    assert of_used(**change) != of_used()
+
+
+def test_two_functions_that_are_exchanged_are_a_change(take: Callable[..., str]) -> None:
+    both = "from ragsmith.one import f\nfrom ragsmith.two import f as g\n\n\ndef used(x):\n    return f(g(x))\n"
+    exchanged = both.replace(".one", ".").replace(".two", ".one").replace("ragsmith. ", "ragsmith.two ")
+    modules = {"one": "def f(x):\n    return x\n", "two": "def f(x):\n    return 2 * x\n"}
+    assert take(of="ragsmith.shared", name="used", shared=both, **modules) != take(
+        of="ragsmith.shared", name="used", shared=exchanged, **modules
+    )
+
+
+def test_every_statement_of_a_file_outside_the_package_counts_and_of_those_next_to_it(
+    take: Callable[..., str], tmp_path: Path
+) -> None:
+    source = f"import neighbour\n{FUSING}"
+    (tmp_path / "neighbour.py").write_text("A = 1\n")
+    before = take(source, name="double", again=True)
+    assert take(source + "B = 1\n", name="double", again=True) != before
+    (tmp_path / "neighbour.py").write_text("A = 2\n")
+    assert take(source, name="double", again=True) != before
+
+
+def test_versions_of_the_libraries_that_are_used_count(
+    take: Callable[..., str], tmp_path: Path, of_used: Callable[..., str]
+) -> None:
+    def install(version: str) -> None:
+        for old in tmp_path.glob("figures-*.dist-info"):
+            shutil.rmtree(old)
+        folder = tmp_path / f"figures-{version}.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: figures\nVersion: {version}\n")
+
+    def taken(use: str) -> str:
+        shared = f"import figures\n\n\ndef used(x):\n    return {use}\n\n\ndef unused(x):\n    return figures.cos(x)\n"
+        return take(of="ragsmith.shared", name="used", shared=shared, again=True)
+
+    install("1.0")
+    before, without = taken("figures.sin(x)"), taken("x")
+    install("1.1")
+    assert taken("figures.sin(x)") != before
+    assert taken("x") == without
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """A file of code that was changed long ago."""
+    file = tmp_path / "aged.py"
+    file.write_text("def f(x):\n    return x\n")
+    os.utime(file, (1_000_000_000, 1_000_000_000))
+    return file
+
+
+def remembering(folder: Path, cache: Path, then: str = "") -> str:
+    command = f"import ragsmith.digest as d; print(d.fingerprint('aged')); {then}"
+    env = {**os.environ, "XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(Path(ragsmith.digest.__file__).parents[1])}
+    run = subprocess.run(
+        [sys.executable, "-B", "-c", command], cwd=folder, capture_output=True, text=True, check=True, env=env
+    )
+    assert not run.stderr
+    return run.stdout.strip()
+
+
+def test_what_a_process_read_another_remembers_until_the_file_changes(old: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    first = remembering(tmp_path, cache)
+    stat = old.stat()
+    old.write_text("def f(x):\n    return y\n")  # as long
+    os.utime(old, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert remembering(tmp_path, cache) == first
+    os.utime(old, (1_000_000_001, 1_000_000_001))
+    assert remembering(tmp_path, cache) != first
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}", b"\xff\xfe", b"null\n[]"])
+def test_a_damaged_memory_is_written_again(old: Path, tmp_path: Path, damage: bytes) -> None:
+    cache = tmp_path / "cache"
+    first = remembering(tmp_path, cache)
+    (memory,) = (cache / "ragsmith").iterdir()
+    good = memory.read_bytes()
+    memory.write_bytes(damage or good[:-5])
+    assert remembering(tmp_path, cache) == first
+    assert memory.read_bytes() == good
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(old: Path, tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file")
+    assert remembering(tmp_path, tmp_path / "cache")
+
+
+def test_finding_a_module_imports_nothing(tmp_path: Path) -> None:
+    (tmp_path / "aged.py").write_text("")
+    check = "d.fingerprint('ragsmith.models.served.cohere'); import sys; print(*sorted(sys.modules))"
+    modules = remembering(tmp_path, tmp_path / "cache", check).split()
+    assert "ragsmith.models" not in modules
+    assert "openai" not in modules
