@@ -12,10 +12,6 @@ from tqdm import tqdm
 
 from ragsmith.text.words import terms
 
-# bm25s counts with tqdm, whose own lock is a semaphore of the system: it outlives a process that is killed, and Python
-# then warns of a leaked one; no two processes draw a bar here
-tqdm.set_lock(RLock())
-
 
 class BM25:
     """An index over ``texts``; immutable once built, so threads may share it.
@@ -64,6 +60,9 @@ def _columns(corpus: list[list[int]], size: int, k1: float, b: float) -> _Column
     """Return the matrix texts × terms by columns: what each term adds, to which texts, and where its column starts."""
     if not size:  # no text, or none with a term: bm25s would divide by a mean length of zero
         return np.empty(0), np.empty(0, np.int32), np.zeros(1, np.int64)
+    # bm25s counts with tqdm, whose own lock is a semaphore of the system: it outlives a process that is killed, and
+    # Python then warns of a leaked one; no two processes draw a bar here
+    tqdm.set_lock(RLock())
     # Built from ids: bm25s's own vocabulary follows the hash seed, and its ``index`` writes to the log.
     matrix = bm25s.BM25(k1=k1, b=b, method="lucene", dtype="float64", backend="numpy").build_index_from_ids(
         unique_token_ids=range(size), corpus_token_ids=corpus, show_progress=False
