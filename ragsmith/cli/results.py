@@ -120,7 +120,7 @@ def _run(row: RunRow, dataset: str, candidates: int) -> dict[str, Any]:
     return {
         "key": row.key,
         "data set": dataset,
-        "state": row.state,
+        "state": record.state(row.state),
         "space": record.space.name,
         "strategy": record.settings.strategy,
         "seed": record.settings.seed,

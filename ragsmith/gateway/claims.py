@@ -7,6 +7,8 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Any, Protocol
 
 from ragsmith.gateway.batching import Batcher
@@ -67,13 +69,19 @@ class Claiming(Protocol):
 
 
 def this_process() -> str:
-    """A name of this process that others can check: machine and process id."""
-    return f"{socket.gethostname()}:{os.getpid()}"
+    """A name of this process that others can check: machine, process id, and when it started where that is known."""
+    return _named(os.getpid())
+
+
+@cache
+def _named(pid: int) -> str:
+    return f"{socket.gethostname()}:{pid}:{_start_of(str(pid))}"
 
 
 def is_gone(owner: str) -> bool:
     """Whether an owner on this machine has ended; nothing is known of those elsewhere."""
-    host, _, pid = owner.rpartition(":")
+    host, _, process = owner.partition(":")
+    pid, _, start = process.partition(":")
     if host != socket.gethostname() or not pid.isdigit():
         return False
     try:
@@ -81,8 +89,16 @@ def is_gone(owner: str) -> bool:
     except ProcessLookupError:
         return True
     except PermissionError:
-        return False
-    return False
+        pass  # somebody else's process, which may have got the number of one that ended
+    return bool(start) and start != _start_of(pid)
+
+
+def _start_of(pid: str) -> str:
+    """When a process started, in the kernel's ticks; empty where the system has no ``/proc``."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
 
 
 @contextmanager

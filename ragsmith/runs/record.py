@@ -17,8 +17,10 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Work
 from ragsmith.gateway.budget import NOTHING_SPENT, Spent
+from ragsmith.gateway.claims import is_gone
 from ragsmith.gateway.desk import Counts
 from ragsmith.pipelines.space import Space
+from ragsmith.store.rows import RunState
 from ragsmith.strategies import STRATEGIES, Generation, GeneticSettings
 from ragsmith.strategies.genetic import check_choice, check_least
 from ragsmith.techniques.families import FAMILIES
@@ -115,6 +117,7 @@ class RunRecord:
 
     ``models`` has the id of each role's model, ``model_names`` what was asked for. ``random`` are the random candidates
     in the order drawn; ``test`` has what was evaluated on the test questions, by its part in the comparison.
+    ``process`` names the process that runs it, while it runs.
     """
 
     space: SearchedSpace
@@ -130,6 +133,7 @@ class RunRecord:
     winner: str | None = None
     test: Mapping[str, str] = field(default_factory=dict)
     account: Account = Account()
+    process: str = ""
 
     @classmethod
     def begun(cls, setup: Setup, space: Space, settings: RunSettings, split: Split) -> RunRecord:
@@ -180,6 +184,10 @@ class RunRecord:
                 f"a search in this cache has a record that cannot be read ({error}): give another cache with --cache"
             ) from error
 
+    def state(self, stored: RunState) -> RunState:
+        """The state of the run, which the store has as ``stored``; one whose process was killed is interrupted."""
+        return "interrupted" if stored == "running" and is_gone(self.process) else stored
+
     @classmethod
     def _read(cls, stored: Mapping[str, Any]) -> RunRecord:
         space, given, split, account = (stored[name] for name in ("space", "settings", "split", "account"))
@@ -206,6 +214,7 @@ class RunRecord:
                     "spent": Spent(**account["spent"]),
                 }
             ),
+            stored.get("process", ""),
         )
 
 

@@ -26,6 +26,7 @@ from ragsmith.evaluation.ranking import ranked
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Work
 from ragsmith.gateway.budget import NOTHING_SPENT, Budget, Limits, Prices, Spent
+from ragsmith.gateway.claims import this_process
 from ragsmith.models.served.provider import Activity
 from ragsmith.pipelines.differences import difference
 from ragsmith.pipelines.genes import Candidate
@@ -163,7 +164,8 @@ class Run:
         self._store.put_dataset(data.digest, data.name, DatasetRecord.of(self._setup).plain())
         self._incremental = not finished_before
         if not finished_before:  # else it stays as it is until there is another end to put in its place
-            self._store.put_run(self._key, data.digest, self._record.plain(), started=_stamp(self._started))
+            begun = replace(self._record, process=this_process())
+            self._store.put_run(self._key, data.digest, begun.plain(), started=_stamp(self._started))
         state: RunState = "failed"
         work = None
         try:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ragsmith.digest import canonical
+from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import Store
 
 Spawn = Callable[..., "subprocess.Popen[str]"]
@@ -87,6 +88,7 @@ def test_a_killed_search_goes_on_to_the_same_end(
     assert process.returncode == -signal.SIGKILL
     with Store.open(tmp_path / "cache.sqlite", read_only=True) as store:
         assert [run.state for run in store.runs()] in ([], ["running"])
+        assert [RunRecord.read(run.value).state(run.state) for run in store.runs()] in ([], ["interrupted"])
     finish(spawn(*search_arguments(*MORE, "--workers", 1)))
     assert end(tmp_path) == undisturbed
 
