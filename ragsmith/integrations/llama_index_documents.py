@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 LONGEST_ID = 60
 """Characters of a document's identifier, before a number that makes it unique."""
 BYTE_ORDER_MARK = "\ufeff"
+ARCHIVE = "PK\x03\x04"
+"""How a ZIP archive begins, and with it a file of Word, Excel, PowerPoint or OpenDocument."""
+MOST_UNREADABLE = 0.1
+"""Share of characters that no document may have, or that stand for bytes that are no text, above which it is binary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,7 @@ def dataset_from_documents(documents: Sequence[BaseNode], name: str = "documents
     """A data set of these documents and no questions, to ask a pipeline about; a search needs questions as well.
 
     Raises:
-        UsageError: none of them has text.
+        UsageError: none of them has text, or one is the content of a binary file.
     """
     converted, _, _ = _convert(documents)
     return make_dataset({"name": name}, converted, [])
@@ -61,7 +65,8 @@ def write_documents(documents: Sequence[BaseNode], folder: str | Path, *, name: 
 
     Raises:
         UsageError: ``folder`` exists and is not empty, or no document has text.
-        DatasetError: the name or a document cannot be part of a data set; lists every mistake.
+        DatasetError: the name or a document cannot be part of a data set, as the content of a binary file that a reader
+            took for text cannot; lists every mistake.
     """
     folder = Path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -92,13 +97,23 @@ def _convert(
     ids: list[tuple[str, str]] = []
     skipped: list[str] = []
     taken: set[str] = set()
+    mistakes: list[str] = []
     for document in documents:
-        text = _clean(_text(document)).removeprefix(BYTE_ORDER_MARK)
+        read = _text(document)
+        if _is_binary(read):
+            mistakes.append(
+                f"document {_said(document, 'file_name') or document.node_id} is the content of a binary file, not "
+                "its text: choose a reader that extracts the text, or install what the reader needs for such files"
+            )
+            continue
+        text = _clean(read).removeprefix(BYTE_ORDER_MARK)
         if not text.strip():
             skipped.append(document.node_id)
             continue
         converted.append(_document(document, text, taken))
         ids.append((document.node_id, converted[-1].id))
+    if mistakes:
+        raise DatasetError(mistakes)
     if not converted:
         raise UsageError(f"none of the {len(documents)} documents has text: choose a reader that extracts it")
     return converted, tuple(ids), tuple(skipped)
@@ -157,6 +172,11 @@ def _text(node: BaseNode) -> str:
 def _said(node: BaseNode, key: str) -> str:
     value: Any = node.metadata.get(key)
     return str(value).strip() if isinstance(value, str | int) else ""
+
+
+def _is_binary(text: str) -> bool:
+    unreadable = len(FORBIDDEN.findall(text)) + text.count("\ufffd")
+    return text.startswith(ARCHIVE) or unreadable > MOST_UNREADABLE * len(text)
 
 
 def _clean(text: str) -> str:

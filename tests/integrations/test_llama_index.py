@@ -221,6 +221,21 @@ def test_text_is_kept_but_for_characters_no_document_may_have(tmp_path: Path) ->
     assert dataset_from_documents([read("d", text)]).documents[0].text == stored
 
 
+def binary(errors: str) -> str:
+    return np.random.default_rng(7).integers(0, 256, 4000, dtype=np.uint8).tobytes().decode(errors=errors)
+
+
+@pytest.mark.parametrize("text", [binary("ignore"), binary("replace"), "PK\x03\x04 and some words that it stores"])
+def test_the_content_of_a_binary_file_is_refused_by_name(tmp_path: Path, text: str) -> None:
+    documents = [Document(text="Words.", id_="fine"), Document(text=text, metadata={"file_name": "letter.docx"})]
+    with pytest.raises(DatasetError, match=r"^document letter\.docx is the content of a binary file") as raised:
+        write_documents(documents, tmp_path / "data")
+    assert len(raised.value.mistakes) == 1
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(UsageError, match="letter"):
+        dataset_from_documents(documents)
+
+
 def test_nothing_is_overwritten_and_nothing_left_behind(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     write_documents([read("d", "One.")], folder)
