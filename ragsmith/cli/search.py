@@ -60,7 +60,7 @@ def search(
     from ragsmith.errors import BudgetExhausted
     from ragsmith.evaluation.testbed import CHUNK_SIZE, prepare
     from ragsmith.pipelines.space_file import load_space
-    from ragsmith.reporting.run_values import folder_of
+    from ragsmith.reporting.values import folder_of
     from ragsmith.runs.run import Run
     from ragsmith.store.store import Store
 

@@ -7,9 +7,8 @@ once in which order these are shown, as an HTML page and as Markdown. CSV and th
 from __future__ import annotations
 
 from ragsmith.reporting.domain import load_domain
-from ragsmith.reporting.run_values import folder_of
 from ragsmith.reporting.spreadsheet import domain_json
-from ragsmith.reporting.values import Domain
+from ragsmith.reporting.values import Domain, folder_of
 from ragsmith.reporting.wording import summary_lines
 from ragsmith.reporting.writing import Written, write_report
 

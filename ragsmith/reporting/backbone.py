@@ -83,7 +83,7 @@ def scores_table(domains: Sequence[Domain], split: str) -> Table:
         (
             domain.about.dataset,
             domain.winner.label if domain.winner else numbers.MISSING,
-            f"{domain.about.search_questions if split == 'search' else domain.about.test_questions}",
+            f"{len(getattr(domain.about.record.split, split))}",
             *(numbers.mean(row.scores.get("fitness") if row else None) for row in _rows(domain, split)),
         )
         for domain in domains

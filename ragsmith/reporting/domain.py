@@ -9,9 +9,9 @@ from ragsmith.evaluation.evaluator import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.reporting import facts
 from ragsmith.reporting.activity import options
-from ragsmith.reporting.material import Chosen, Material, Rows, choose_runs
+from ragsmith.reporting.material import Material, Rows, choose_runs
 from ragsmith.reporting.rows import best, best_so_far, by_group, ranking, row
-from ragsmith.reporting.values import TITLES, Answered, Domain, Finalist, Row
+from ragsmith.reporting.values import TITLES, About, Answered, Domain, Finalist, Row
 from ragsmith.reporting.verdicts import compare
 from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import Store
@@ -26,27 +26,26 @@ def load_domain(store: Store, dataset: str) -> Domain:
     return read_domain(store, choose_runs(store, dataset)[0], {})
 
 
-def read_domain(store: Store, chosen: Chosen, known: Rows) -> Domain:
+def read_domain(store: Store, about: About, known: Rows) -> Domain:
     """Everything a report says about a run; results that are ``known`` are not read again."""
-    material = Material(store, chosen, known)
-    record, fitness = chosen.record, material.fitness
+    material = Material(store, about, known)
+    record, fitness = about.record, material.fitness
     proposals = material.proposals
     found = ranking(material.all_on_search([proposal.evaluation for proposal in proposals]), fitness)
     drawn = material.all_on_search(record.random)
     best_drawn = best(drawn, fitness)
     tested = _tested(material)
     pipelines, split = _compared(material, tested, best_drawn)
-    types, modalities = chosen.data.questions, chosen.data.modalities
+    types, modalities = about.data.questions, about.data.modalities
     return Domain(
-        about=facts.about(chosen),
-        notes=facts.notes(chosen.run.state, material, found),
+        about=about,
+        notes=facts.notes(material, found),
         ranking=_winner_first(found, record.winner),
         proposed=len(proposals),
         baselines=_baselines(material),
         random=row(best_drawn, fitness) if best_drawn else None,
         search_curve=best_so_far([proposal.fitness for proposal in proposals]),
         random_curve=best_so_far([evaluation.mean("fitness", fitness) for evaluation in drawn]),
-        history=record.history,
         finalists=_finalists(material, tested),
         comparisons=compare(tested, fitness, len(drawn)),
         options=options(material),
@@ -55,7 +54,6 @@ def read_domain(store: Store, chosen: Chosen, known: Rows) -> Domain:
         groups_split=split,
         answered=_answered(material, _roles(record, best_drawn), types, modalities),
         failures=facts.failures(material.failed()),
-        account=record.account,
         models=facts.models(record.models),
     )
 

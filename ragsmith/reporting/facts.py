@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ragsmith.reporting.material import Chosen, Material
-from ragsmith.reporting.run_values import About, Failure, ModelUsed
-from ragsmith.reporting.values import Row
+from ragsmith.reporting.material import Material
+from ragsmith.reporting.values import Failure, ModelUsed, Row
 from ragsmith.store.store import ResultRow
 
 EMBEDDED: Mapping[tuple[str, str], str] = {
@@ -32,33 +31,6 @@ STATES: Mapping[str, str] = {
 """States in which a report is partial."""
 
 
-def about(chosen: Chosen) -> About:
-    """Data set and run as they were asked for."""
-    data, run, record = chosen.data, chosen.run, chosen.record
-    settings, space, split = record.settings, record.space, record.split
-    return About(
-        dataset=chosen.name,
-        title=data.title,
-        description=data.description,
-        documents=data.documents,
-        chunks=data.chunks,
-        chunk_size=record.chunk_size,
-        run=run.key,
-        state=run.state,
-        started=run.started or "",
-        finished=run.finished or "",
-        strategy=settings.strategy,
-        seed=settings.seed,
-        space=space.name,
-        size=space.size,
-        feasible=space.feasible,
-        fitness=settings.fitness.formula,
-        search_questions=len(split.search),
-        test_questions=len(split.test),
-        split_rule=split.rule,
-    )
-
-
 def models(ids: Mapping[str, str]) -> tuple[ModelUsed, ...]:
     """The models by role; embedded ones are called what they are."""
     roles = [role for role in ("language_model", "controller", "judge", "embedder", "cross_encoder") if role in ids]
@@ -82,9 +54,10 @@ def failures(rows: Sequence[ResultRow]) -> tuple[Failure, ...]:
     return tuple(sorted(found, key=lambda failure: (-failure.count, failure.stage, failure.exception)))
 
 
-def notes(state: str, material: Material, ranking: Sequence[Row]) -> tuple[str, ...]:
+def notes(material: Material, ranking: Sequence[Row]) -> tuple[str, ...]:
     """What limits the report, one sentence each."""
     found = []
+    state = material.about.state
     if state in STATES:
         found.append(
             f"{STATES[state]}, so this report is partial: it shows what the cache has. "

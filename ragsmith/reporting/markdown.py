@@ -18,14 +18,14 @@ _BREAKS = re.compile(r"\s+")
 
 def domain_markdown(domain: Domain) -> str:
     """The report of one run."""
-    parts = [f"# {_text(domain.about.title)}", *(f"> {_text(note)}" for note in domain.notes)]
+    parts = [f"# {_text(domain.about.data.title)}", *(f"> {_text(note)}" for note in domain.notes)]
     return _joined([*parts, "## Summary", *_summary(domain), *_sections(sections(domain))])
 
 
 def index_markdown(domains: Sequence[Domain]) -> str:
     """The report across several data sets."""
     parts = ["# Across data sets", *(f"> {_text(note)}" for note in backbone.notes(domains)), "## Is it real?"]
-    parts += [_bullet(f"[{_text(d.about.title)}]({_link(d)}): {_text(wording.headline(d))}") for d in domains]
+    parts += [_bullet(f"[{_text(d.about.data.title)}]({_link(d)}): {_text(wording.headline(d))}") for d in domains]
     return _joined([*parts, *_sections(backbone.sections(domains))])
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluator import Evaluation, evaluation_of
 from ragsmith.pipelines.genes import Candidate, read_configuration
+from ragsmith.reporting.values import About
 from ragsmith.runs.record import DatasetRecord, RunRecord
 from ragsmith.store.store import DatasetRow, ProposalRow, ResultRow, RunRow, Store
 from ragsmith.techniques.registry import load_techniques
@@ -17,17 +17,7 @@ Rows = Mapping[str, Mapping[str, ResultRow]]
 """Results by evaluation and question."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """The run that is reported for a data set."""
-
-    name: str
-    data: DatasetRecord
-    run: RunRow
-    record: RunRecord
-
-
-def choose_runs(store: Store, dataset: str | None = None, key: str | None = None) -> list[Chosen]:
+def choose_runs(store: Store, dataset: str | None = None, key: str | None = None) -> list[About]:
     """The latest finished run, else the latest, of every data set (by name) or of ``dataset``; or the run ``key``.
 
     Raises:
@@ -44,10 +34,13 @@ def choose_runs(store: Store, dataset: str | None = None, key: str | None = None
     if dataset is not None and dataset not in latest:
         raise UsageError(f"the cache {store.place} has no run on data set {dataset!r}: {did_you_mean(dataset, latest)}")
     wanted = sorted(latest) if dataset is None else [dataset]
-    return [
-        Chosen(name, DatasetRecord.read(data.value), run, RunRecord.read(run.value))
-        for name, (data, run) in ((name, latest[name]) for name in wanted)
-    ]
+    return [_about(*latest[name]) for name in wanted]
+
+
+def _about(data: DatasetRow, run: RunRow) -> About:
+    times = run.started or "", run.finished or ""
+    described, record = DatasetRecord.read(data.value), RunRecord.read(run.value)
+    return About(data.name, data.digest, described, run.key, run.state, *times, record)
 
 
 def _recency(run: RunRow) -> tuple[bool, str, str]:
@@ -55,31 +48,32 @@ def _recency(run: RunRow) -> tuple[bool, str, str]:
     return run.state == "finished", run.started or "", run.key
 
 
-def _proposals(store: Store, chosen: Chosen) -> tuple[ProposalRow, ...]:
+def _proposals(store: Store, about: About) -> tuple[ProposalRow, ...]:
     """What the run proposed; a longer list of an earlier attempt at it may stand behind that."""
-    stored = store.proposals(chosen.run.key)
-    history = chosen.record.history
+    stored = store.proposals(about.run)
+    history = about.record.history
     return tuple(stored[: sum(step.evaluations for step in history)] if history else stored)
 
 
 class Material:
     """The pipelines and answers that a run refers to."""
 
-    def __init__(self, store: Store, chosen: Chosen, known: Rows) -> None:
+    def __init__(self, store: Store, about: About, known: Rows) -> None:
         load_techniques()
-        self.record = record = chosen.record
+        self.about = about
+        self.record = record = about.record
         self.search = record.split.search
         self.test = record.split.test
         self.fitness = record.settings.fitness
-        self.proposals = _proposals(store, chosen)
+        self.proposals = _proposals(store, about)
         self.keys = _keys(record, self.proposals)
         wanted = set(self.keys)
-        runs = (other for other in store.runs() if other.dataset == chosen.run.dataset)
+        runs = (other for other in store.runs() if other.dataset == about.digest)
         self.tests = sum(bool(RunRecord.read(other.value).test) for other in runs)
         self._tested = set(record.test.values())
         self._candidates: dict[str, Candidate] = {
             row.key: read_configuration(row.configuration["pipeline"])
-            for row in store.evaluations(chosen.run.dataset)
+            for row in store.evaluations(about.digest)
             if row.key in wanted
         }
         unknown = store.results_many(key for key in self._candidates if not self._covers(known, key))

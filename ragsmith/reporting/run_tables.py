@@ -22,7 +22,7 @@ def history(domain: Domain) -> Table:
             numbers.plain(step.mutation_rate),
             f"{step.stagnant}",
         )
-        for step in domain.history
+        for step in domain.about.record.history
     )
     figures = ["Step", "New pipelines", "Best F", "Mean F", "Distinct", "Mutation rate", "Steps without gain"]
     return Table("Steps of the search", columns([], figures), rows)
@@ -43,7 +43,7 @@ def calls(domain: Domain) -> Table:
             kind.replace("_", " "),
             *(f"{n:,}" for n in (counts.asked, counts.distinct, counts.stored, counts.made, counts.cut)),
         )
-        for kind, counts in sorted(domain.account.calls.items())
+        for kind, counts in sorted(domain.about.record.account.calls.items())
     )
     heads = ["Asked for", "Distinct", "From the cache", "Made", "Prompts cut"]
     return Table("Model calls", columns(["Kind"], heads), rows)
@@ -57,7 +57,8 @@ def models(domain: Domain) -> Table:
 
 def run(domain: Domain) -> Table:
     """How the run was asked for."""
-    about = domain.about
+    about, record = domain.about, domain.about.record
+    space, settings, split = record.space, record.settings, record.split
     labels = {name: known.label for name, known in measures().items()}
     made_of = "; ".join(
         f"{HEADLINE[name]}: mean of {', '.join(labels[member] for member in members)}"
@@ -66,15 +67,16 @@ def run(domain: Domain) -> Table:
     rows = (
         (
             "Data set",
-            f"{about.documents:,} documents, {about.chunks:,} chunks of at most {about.chunk_size:,} characters",
+            f"{about.data.documents:,} documents, {about.data.chunks:,} chunks "
+            f"of at most {record.chunk_size:,} characters",
         ),
-        ("Questions", f"{about.search_questions} search, {about.test_questions} test; split {about.split_rule}"),
+        ("Questions", f"{len(split.search)} search, {len(split.test)} test; split {split.rule}"),
         (
             "Space",
-            f"{about.space}: {about.size:,} pipelines, {about.feasible:,} feasible, {domain.proposed:,} evaluated",
+            f"{space.name}: {space.size:,} pipelines, {space.feasible:,} feasible, {domain.proposed:,} evaluated",
         ),
-        ("Strategy", f"{about.strategy}, seed {about.seed}"),
-        ("Fitness F", f"{about.fitness}; {made_of}"),
+        ("Strategy", f"{settings.strategy}, seed {settings.seed}"),
+        ("Fitness F", f"{settings.fitness.formula}; {made_of}"),
         ("Run", f"{about.run}, {about.state}"),
     )
     return Table("The run", columns(["", ""]), rows)
@@ -82,7 +84,7 @@ def run(domain: Domain) -> Table:
 
 def work(domain: Domain) -> str:
     """What the last command computed and found in the cache."""
-    account = domain.account
+    account = domain.about.record.account
     text = f"This run's last command computed {account.computed:,} answers and took {account.reused:,} from the cache."
     if account.spent.calls:
         text += f" All its commands sent {account.spent.calls:,} requests, of {account.spent.tokens:,} tokens"

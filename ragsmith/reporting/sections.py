@@ -70,7 +70,7 @@ def sections(domain: Domain) -> list[Section]:
 def test(domain: Domain) -> Iterator[Block]:
     """The winner against what it has to beat, on questions that the search never saw."""
     if domain.comparisons:
-        count = domain.about.test_questions
+        count = len(domain.about.record.split.test)
         yield f"The winner and what it has to beat, on {count} questions that the search never saw."
         yield tables.verdicts(domain)
         yield tables.finalists(domain)
@@ -125,7 +125,7 @@ def search(domain: Domain) -> Iterator[Block]:
         rival = ", and what drawing as many pipelines at random comes to" if domain.random_curve else ""
         caption = f"Best fitness on the search questions after each pipeline evaluated{rival}."
         yield Plot(caption, plots.convergence(domain))
-    if domain.history:
+    if domain.about.record.history:
         yield Folded("Steps of the search", (run_tables.history(domain),))
 
 
@@ -143,9 +143,9 @@ def failures(domain: Domain) -> Iterator[Block]:
 @section("Run, models and work", "Run")
 def run(domain: Domain) -> Iterator[Block]:
     """How the run was asked for, what answered, and what it took."""
-    yield domain.about.description
+    yield domain.about.data.description
     yield run_tables.run(domain)
     yield run_tables.models(domain)
     yield run_tables.work(domain)
-    if domain.account.calls:
+    if domain.about.record.account.calls:
         yield run_tables.calls(domain)

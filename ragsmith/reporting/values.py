@@ -5,14 +5,59 @@ Scores lie in [0, 1] unless a field says otherwise; intervals are 95 % bootstrap
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ragsmith.evaluation.statistics import Paired, Verdict
-from ragsmith.reporting.run_values import About, Failure, ModelUsed
-from ragsmith.runs.record import Account
-from ragsmith.strategies import Generation
+from ragsmith.runs.record import DatasetRecord, RunRecord
+
+_FOLDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+def folder_of(dataset: str) -> str:
+    """The folder of a data set's report, below the folder of all reports."""
+    return dataset if _FOLDER.fullmatch(dataset) else "_" + _UNSAFE.sub("_", dataset)
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """The run that is reported, by its key, and the data set it is of, by its name. Times are text as stored."""
+
+    dataset: str
+    digest: str
+    data: DatasetRecord
+    run: str
+    state: str
+    started: str
+    finished: str
+    record: RunRecord
+
+    @property
+    def folder(self) -> str:
+        """The name of the data set as a folder: a cache that somebody else wrote cannot lead out of the reports."""
+        return folder_of(self.dataset)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Questions that failed in one stage with one kind of exception; ``example`` is the first message."""
+
+    stage: str
+    exception: str
+    count: int
+    example: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUsed:
+    """A model by role."""
+
+    role: str
+    id: str
+    description: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +227,6 @@ class Domain:
     random: Row | None
     search_curve: tuple[float | None, ...]
     random_curve: tuple[float | None, ...]
-    history: tuple[Generation, ...]
     finalists: tuple[Finalist, ...]
     comparisons: tuple[Comparison, ...]
     options: tuple[Option, ...]
@@ -191,7 +235,6 @@ class Domain:
     groups_split: Literal["search", "test"]
     answered: tuple[Answered, ...]
     failures: tuple[Failure, ...]
-    account: Account
     models: tuple[ModelUsed, ...]
 
     @property

@@ -68,10 +68,10 @@ def headline(domain: Domain) -> str:
     """Whether the winner is really better, in one or two sentences."""
     if not domain.ranking:
         return "No pipeline has been evaluated on every question yet."
-    if not domain.about.test_questions:
+    if not domain.about.record.split.test:
         return (
             "Nothing is claimed: there are no test questions "
-            f"({domain.about.split_rule.removesuffix(', nothing is claimed')})."
+            f"({domain.about.record.split.rule.removesuffix(', nothing is claimed')})."
         )
     if not domain.comparisons:
         return "No verdict yet: the test questions have not been used."
@@ -95,10 +95,10 @@ def _verdicts(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
 
 def summary_lines(domain: Domain) -> list[str]:
     """The report in a few lines of text: ranking, baselines, verdict. Control characters are shown, not sent."""
-    about = domain.about
+    record = domain.about.record
     lines = [
-        f"{about.dataset}: {domain.proposed:,} of {about.feasible:,} pipelines searched ({about.strategy}), "
-        f"{about.search_questions} search and {about.test_questions} test questions",
+        f"{domain.about.dataset}: {domain.proposed:,} of {record.space.feasible:,} pipelines searched "
+        f"({record.settings.strategy}), {len(record.split.search)} search and {len(record.split.test)} test questions",
         *(f"! {note}" for note in domain.notes),
     ]
     if domain.ranking:

@@ -42,7 +42,7 @@ def write_report(
     Raises:
         UsageError: there is no run; the message lists the data sets that have one.
     """
-    domains = tuple(read_domain(store, chosen, rows or {}) for chosen in choose_runs(store, dataset, run))
+    domains = tuple(read_domain(store, about, rows or {}) for about in choose_runs(store, dataset, run))
     paths: list[Path] = []
     for domain in domains:
         paths += _write(
