@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from math import fsum
 
 from ragsmith.evaluation.evaluator import Evaluation
@@ -11,13 +10,11 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.pipelines.genes import label
 from ragsmith.reporting.material import Material
 from ragsmith.reporting.rows import score
-from ragsmith.reporting.values import Effect, Option, Probe, Score
-from ragsmith.runs.record import OptionAlone
+from ragsmith.reporting.values import Effect, Option, OptionAlone, Score
+from ragsmith.runs.baselines import Activity
+from ragsmith.runs.record import ProbeRecord
 from ragsmith.store.store import ProposalRow
 from ragsmith.techniques.families import FAMILIES
-
-SHOWS_IN: Mapping[str, str] = {"pre_embedding": "query_expansion", "retrieval": "query_expansion"}
-"""Families without an output of their own for a question: what they change shows in the hits of the expansion."""
 
 
 def options(material: Material) -> tuple[Option, ...]:
@@ -32,28 +29,18 @@ def options(material: Material) -> tuple[Option, ...]:
     return tuple(found)
 
 
-def _tried(material: Material, stored: OptionAlone) -> Probe | None:
+def _tried(material: Material, stored: ProbeRecord) -> OptionAlone | None:
     """An option against the pipeline without it, naive RAG unless the store names another; None if one is lost."""
     alone, reference = material.on_search(stored.key), material.on_search(stored.reference)
     if alone is None or reference is None:
         return None
-    found = probe(stored.family, alone, reference, material.fitness)
-    against = "" if stored.reference == material.record.baselines.get("naive") else label(reference.candidate)
-    return replace(found, against=against, difference=stored.difference)
-
-
-def probe(family: str, alone: Evaluation, reference: Evaluation, fitness: Fitness) -> Probe:
-    """Compare a pipeline that has an option with one that lacks it, on the questions that both answered."""
-    stage = SHOWS_IN.get(family, family)
-    both = [q for q in reference.questions if q in reference.records and q in alone.records]
-    if not both:
-        return Probe(0, None, None, None, None)
-    differs = sum(alone.records[q]["stages"][stage] != reference.records[q]["stages"][stage] for q in both)
-    calls = fsum(alone.records[q]["usage"]["calls"] - reference.records[q]["usage"]["calls"] for q in both)
+    activity = Activity.between(stored.family, alone, reference)
     change = retrieval = None
-    if alone.complete and reference.complete:
-        change, retrieval = (_gain(metric, alone, reference, fitness) for metric in ("fitness", "retrieval"))
-    return Probe(len(both), differs / len(both), calls / len(both), change, retrieval)
+    if activity.compared and alone.complete and reference.complete:
+        change, retrieval = (_gain(metric, alone, reference, material.fitness) for metric in ("fitness", "retrieval"))
+    against = "" if stored.reference == material.record.baselines.get("naive") else label(reference.candidate)
+    calls = activity.added.get("calls")
+    return OptionAlone(activity.compared, activity.share, calls, change, retrieval, against, stored.difference)
 
 
 def _gain(metric: str, alone: Evaluation, reference: Evaluation, fitness: Fitness) -> Score:

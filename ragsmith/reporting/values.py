@@ -136,7 +136,7 @@ class Finalist:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
+class OptionAlone:
     """An option switched on alone, on the search questions: in naive RAG, or in the pipeline ``against`` names.
 
     ``activity`` is the share of the ``compared`` questions whose stage output differs from the reference's; ``calls``
@@ -181,7 +181,7 @@ class Option:
 
     family: str
     name: str
-    probe: Probe | None
+    probe: OptionAlone | None
     effect: Effect
 
 

@@ -6,7 +6,6 @@ switched on alone and compared, question by question, with the same pipeline wit
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from random import Random
@@ -19,14 +18,11 @@ from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.pipelines.differences import difference
 from ragsmith.pipelines.genes import make_gene
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.baselines import Probe, baseline, probes_of
+from ragsmith.runs.baselines import Activity, Probe, baseline, probes_of
 from ragsmith.runs.requirements import refuse_missing_models
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.types import Example
-
-SHOWS_IN = {"pre_embedding": "query_expansion", "retrieval": "query_expansion"}
-"""Families without an output of their own for a question: what they change shows in the hits of the expansion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,31 +110,23 @@ def _analyses(space: Space) -> list[Probe]:
 
 def _finding(probe: Probe, alone: Evaluation, without: Evaluation, fitness: Fitness | None) -> Finding:
     family = probe.gene.technique.family
-    stage = SHOWS_IN.get(family, family)
-    both = [q for q in alone.questions if q in alone.records and q in without.records]
-    ones, others = [alone.records[q] for q in both], [without.records[q] for q in both]
-
-    def added(count: str) -> float | None:
-        if not both:
-            return None
-        return math.fsum(a["usage"][count] - b["usage"][count] for a, b in zip(ones, others, strict=True)) / len(both)
+    activity = Activity.between(family, alone, without)
 
     def change(name: str) -> Paired | None:
-        if not both or len(both) < len(alone.questions):
+        if not activity.compared or activity.compared < len(alone.questions):
             return None
         return paired(alone.values(name, fitness), without.values(name, fitness))
 
-    differs = sum(a["stages"][stage] != b["stages"][stage] for a, b in zip(ones, others, strict=True))
     return Finding(
         family,
         str(probe.gene),
         difference(probe.candidate, probe.reference),
-        len(both),
+        activity.compared,
         len({*alone.failures, *without.failures}),
-        differs / len(both) if both else None,
-        added("calls"),
-        added("texts_embedded"),
-        added("pairs_scored"),
+        activity.share,
+        activity.added.get("calls"),
+        activity.added.get("texts_embedded"),
+        activity.added.get("pairs_scored"),
         change("fitness"),
         change("retrieval"),
         None,

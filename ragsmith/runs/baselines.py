@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import fsum
 
+from ragsmith.evaluation.evaluator import Evaluation
 from ragsmith.pipelines.genes import Candidate, Gene, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.techniques.families import FAMILIES
@@ -15,6 +18,10 @@ BASELINES: dict[str, dict[str, str]] = {
 """One retriever, and nothing else."""
 
 
+SHOWS_IN: Mapping[str, str] = {"pre_embedding": "query_expansion", "retrieval": "query_expansion"}
+"""Families without an output of their own for a question: what they change shows in the hits of the expansion."""
+
+
 @dataclass(frozen=True, slots=True)
 class Probe:
     """An option switched on alone, and the pipeline without it that it is compared with."""
@@ -22,6 +29,34 @@ class Probe:
     gene: Gene
     candidate: Candidate
     reference: Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """What a pipeline with an option does otherwise than the one without it, on the questions that both answered.
+
+    ``share`` is that of the ``compared`` questions for which the stage's output differs; ``added`` what the option adds
+    per question to each count of the usage. Without a question to compare there is neither.
+    """
+
+    compared: int
+    share: float | None
+    added: Mapping[str, float]
+
+    @classmethod
+    def between(cls, family: str, alone: Evaluation, without: Evaluation) -> Activity:
+        """Compare ``alone``, which has an option of ``family``, with the pipeline ``without`` it."""
+        both = [q for q in alone.questions if q in alone.records and q in without.records]
+        if not both:
+            return cls(0, None, {})
+        stage = SHOWS_IN.get(family, family)
+        pairs = [(alone.records[q], without.records[q]) for q in both]
+        differing = sum(one["stages"][stage] != other["stages"][stage] for one, other in pairs)
+        added = {
+            count: fsum(one["usage"][count] - other["usage"][count] for one, other in pairs) / len(both)
+            for count in pairs[0][0]["usage"]
+        }
+        return cls(len(both), differing / len(both), added)
 
 
 def baseline(name: str) -> Candidate:

@@ -80,7 +80,7 @@ class Division:
 
 
 @dataclass(frozen=True, slots=True)
-class OptionAlone:
+class ProbeRecord:
     """An option that was switched on alone: the keys of that evaluation and of the one it is compared with."""
 
     family: str
@@ -127,7 +127,7 @@ class RunRecord:
     chunk_size: int
     split: Division
     baselines: Mapping[str, str] = field(default_factory=dict)
-    probes: tuple[OptionAlone, ...] = ()
+    probes: tuple[ProbeRecord, ...] = ()
     history: tuple[Generation, ...] = ()
     random: tuple[str, ...] = ()
     winner: str | None = None
@@ -202,7 +202,7 @@ class RunRecord:
             stored["chunk_size"],
             Division(split["rule"], tuple(split["search"]), tuple(split["test"])),
             stored["baselines"],
-            tuple(OptionAlone(**probe) for probe in stored["probes"]),
+            tuple(ProbeRecord(**probe) for probe in stored["probes"]),
             tuple(_generation(step) for step in stored["history"]),
             tuple(stored["random"]),
             stored["winner"],

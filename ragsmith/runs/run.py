@@ -32,7 +32,7 @@ from ragsmith.pipelines.differences import difference
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.baselines import BASELINES, baseline, probes_of
-from ragsmith.runs.record import Account, DatasetRecord, OptionAlone, RunRecord, RunSettings
+from ragsmith.runs.record import Account, DatasetRecord, ProbeRecord, RunRecord, RunSettings
 from ragsmith.runs.requirements import refuse_missing_models
 from ragsmith.store.store import ProposalRow, ResultRow, RunState, Store
 from ragsmith.strategies import make_strategy
@@ -229,7 +229,7 @@ class Run:
             self._record,
             baselines={name: e.key for name, e in zip(BASELINES, evaluations, strict=False)},
             probes=tuple(
-                OptionAlone(
+                ProbeRecord(
                     probe.gene.technique.family,
                     str(probe.gene),
                     alone.key,

@@ -12,7 +12,7 @@ from ragsmith.runs.record import (
     Account,
     DatasetRecord,
     Division,
-    OptionAlone,
+    ProbeRecord,
     RunRecord,
     RunSettings,
     SearchedSpace,
@@ -161,7 +161,7 @@ def _ended(begun: RunRecord, keys: Mapping[str, str], test: bool) -> RunRecord:
         ),
         winner=keys["hybrid"],
         random=(keys["naive"], keys["hybrid reranked"]),
-        probes=tuple(OptionAlone(family, option, keys[label], keys["naive"], "") for family, option, label in probes),
+        probes=tuple(ProbeRecord(family, option, keys[label], keys["naive"], "") for family, option, label in probes),
         account=Account(50, 40, 400, 100, {"language_model": Counts(9, 6, 2, 4)}),
         test={name: keys[label] for name, label in finalists.items()} if test else {},
     )
