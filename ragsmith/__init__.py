@@ -12,11 +12,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragsmith.api import report, search
+    from ragsmith.api import plan, report, search
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.evaluation.fitness import Fitness, Weights
     from ragsmith.models.names import ModelName, ModelNames
     from ragsmith.pipelines.space_file import load_space
+    from ragsmith.reporting.result import Result
     from ragsmith.runs.pipeline import Pipeline
     from ragsmith.runs.record import RunSettings
     from ragsmith.strategies import GeneticSettings
@@ -28,11 +29,13 @@ __all__ = [
     "ModelName",
     "ModelNames",
     "Pipeline",
+    "Result",
     "RunSettings",
     "Weights",
     "__version__",
     "load_dataset",
     "load_space",
+    "plan",
     "report",
     "search",
 ]
@@ -43,10 +46,12 @@ _HOME = {
     "ModelName": "ragsmith.models.names",
     "ModelNames": "ragsmith.models.names",
     "Pipeline": "ragsmith.runs.pipeline",
+    "Result": "ragsmith.reporting.result",
     "RunSettings": "ragsmith.runs.record",
     "Weights": "ragsmith.evaluation.fitness",
     "load_dataset": "ragsmith.datasets.dataset",
     "load_space": "ragsmith.pipelines.space_file",
+    "plan": "ragsmith.api",
     "report": "ragsmith.api",
     "search": "ragsmith.api",
 }

@@ -212,6 +212,8 @@ class Dataset:
     digest: str
     merged: tuple[tuple[str, str], ...] = field(default=())
     """Identical documents: (dropped id, kept id)."""
+    source: str = field(default="", compare=False)
+    """The folder that it was read from, or the name of a bundled one; empty where it was made in Python."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,16 +13,15 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 if TYPE_CHECKING:
-    from ragsmith.gateway.budget import Limits, Prices
+    from ragsmith.gateway.budget import Limits
     from ragsmith.models.names import ModelName, ModelNames
-    from ragsmith.runs.record import RunSettings
 
 CACHE = Path("cache.sqlite")
 REPORTS = Path("reports")
@@ -33,6 +32,17 @@ CacheOption = Annotated[
 ChunkSizeOption = Annotated[int | None, typer.Option("--chunk-size", help="Characters in a chunk, at most.")]
 DatasetOption = Annotated[str, typer.Option("--dataset", help="A bundled data set by name, or a folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+FaithfulnessOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--faithfulness/--no-faithfulness",
+        help="Check answers claim by claim, two judge calls each. [default: if embedded]",
+    ),
+]
+PresetSpaceOption = Annotated[
+    str | None,
+    typer.Option("--space", help="A bundled search space by name, or a YAML file. [default: the preset's]"),
+]
 PricesOption = Annotated[
     Path | None, typer.Option("--prices", help="YAML: 'openai:MODEL: {input: ..., output: ...}' a million tokens.")
 ]
@@ -152,6 +162,10 @@ class ModelFlags(RoleFlags):
         ),
     ] = None
 
+    def given(self) -> dict[str, Any]:
+        """The arguments of a function of `ragsmith.api` that say which models there are."""
+        return {"models": self.by_role(), "base_url": self.base_url, "vector_store": self.vector_store}
+
 
 @dataclass(frozen=True)
 class BudgetFlags:
@@ -180,16 +194,6 @@ class BudgetFlags:
 
         return Limits(self.max_calls, self.max_tokens, self.max_cost)
 
-    def known_prices(self) -> Prices:
-        """The prices of the file that a flag names.
-
-        Raises:
-            UsageError: the file is wrong.
-        """
-        from ragsmith.gateway.budget import Prices, read_prices
-
-        return Prices() if self.prices is None else read_prices(self.prices)
-
 
 @dataclass(frozen=True)
 class RunFlags:
@@ -209,6 +213,10 @@ class RunFlags:
         typer.Option("--mutation", help="random, adaptive, categorical, swap, inversion or composite."),
     ] = None
     selection: Annotated[str | None, typer.Option("--selection", help="tournament, roulette, rank or elite.")] = None
+    fitness: Annotated[
+        str | None,
+        typer.Option("--fitness", help="FILE.py:function that ranks by a question's measures. [default: the paper's]"),
+    ] = None
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the search.")] = None
     max_evaluations: Annotated[int | None, typer.Option("--max-evaluations", help="Most candidates to evaluate.")] = (
         None
@@ -217,25 +225,3 @@ class RunFlags:
         bool,
         typer.Option("--compare/--no-compare", help="Also evaluate as many random candidates, and every option alone."),
     ] = True
-
-    def settings(self, time_limit: float | None = None) -> RunSettings:
-        """The settings of a run.
-
-        Raises:
-            UsageError: a name is unknown, or a number is not possible.
-        """
-        from ragsmith.runs.record import RunSettings
-        from ragsmith.strategies.genetic import PRESETS, check_choice
-
-        check_choice("preset", self.preset, PRESETS)
-        names = ("population", "generations", "crossover", "mutation", "selection")
-        given = {name: value for name in names if (value := getattr(self, name)) is not None}
-        genetic = replace(PRESETS[self.preset], **given)
-        settings = RunSettings(
-            self.strategy,
-            genetic,
-            max_evaluations=self.max_evaluations,
-            time_limit=time_limit,
-            compare=self.compare,
-        )
-        return settings if self.seed is None else replace(settings, seed=self.seed)

@@ -11,9 +11,12 @@ from ragsmith.cli.app import app
 from ragsmith.cli.options import (
     CACHE,
     CacheOption,
+    ChunkSizeOption,
     DatasetOption,
+    FaithfulnessOption,
     JsonOption,
     ModelFlags,
+    PresetSpaceOption,
     PricesOption,
     RunFlags,
     merged,
@@ -29,10 +32,12 @@ if TYPE_CHECKING:
 def plan(
     *,
     dataset: DatasetOption,
-    space: Annotated[str, typer.Option("--space", help="A bundled search space by name, or a YAML file.")] = "default",
+    space: PresetSpaceOption = None,
     run: RunFlags,
     models: ModelFlags,
     prices: PricesOption = None,
+    faithfulness: FaithfulnessOption = None,
+    chunk_size: ChunkSizeOption = None,
     latency: Annotated[float, typer.Option(help="Seconds that a request is expected to take.")] = 1.0,
     in_flight: Annotated[int, typer.Option(help="Requests that are expected to be answered at once.")] = 32,
     sample: Annotated[int, typer.Option(help="Search questions to work the plan out on.")] = 15,
@@ -40,30 +45,21 @@ def plan(
     as_json: JsonOption = False,
 ) -> None:
     """Say what a search would take: pipelines, calls, tokens, money, time, and how much of it is in the cache."""
-    from ragsmith.errors import UsageError
-    from ragsmith.evaluation.testbed import CHUNK_SIZE, prepare
-    from ragsmith.gateway.budget import Prices, read_prices
-    from ragsmith.pipelines.space_file import load_space
-    from ragsmith.runs.plan import plan as work_out
-    from ragsmith.store.store import Store
+    import ragsmith
 
-    for name, value in (("--latency", latency), ("--in-flight", in_flight), ("--sample", sample)):
-        if not value > 0:
-            raise UsageError(f"{name} is {value}: give a number above 0")
-    known = Prices() if prices is None else read_prices(prices)
-    names = models.chosen()
-    setup = prepare(dataset, names, CHUNK_SIZE)
-    with Store.open(cache) as store:
-        found = work_out(
-            setup,
-            load_space(space),
-            store,
-            run.settings(),
-            prices=known,
-            latency=latency,
-            in_flight=in_flight,
-            sample=sample,
-        )
+    found = ragsmith.plan(
+        dataset,
+        space=space,
+        **asdict(run),
+        **models.given(),
+        prices=prices,
+        faithfulness=faithfulness,
+        chunk_size=chunk_size,
+        latency=latency,
+        in_flight=in_flight,
+        sample=sample,
+        cache=cache,
+    )
     if as_json:
         say_json(asdict(found))
     else:

@@ -67,7 +67,7 @@ def export(
 
     with _open(cache) as store:
         key, setup = run_setup(store, dataset, run)
-        say(str(write_winner(store, key, setup, dataset, output)))
+        say(str(write_winner(store, key, setup, output)))
 
 
 @app.command()

@@ -43,7 +43,8 @@ def load_dataset(name_or_path: str | Path) -> Dataset:
     examples, wrong_questions = read_questions(folder, documents)
     if mistakes := (*wrong, *manifest.strangers(documents), *wrong_documents, *wrong_questions):
         raise DatasetError(mistakes)
-    return make_dataset(manifest.about, [document for document in documents.values() if document], examples)
+    made = make_dataset(manifest.about, [document for document in documents.values() if document], examples)
+    return replace(made, source=str(folder.resolve() if Path(name_or_path).is_dir() else name_or_path))
 
 
 def validate_dataset(path: str | Path) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
@@ -119,7 +120,7 @@ def ordered(examples: Sequence[Example]) -> list[Example]:
 
 
 def prepare(
-    dataset: str,
+    dataset: Dataset | str | Path,
     models: ModelNames,
     chunk_size: int,
     *,
@@ -135,7 +136,8 @@ def prepare(
     """
     if chunk_size < SMALLEST_CHUNK:
         raise UsageError(f"the chunk size is {chunk_size}: give at least {SMALLEST_CHUNK} characters")
-    setup = Setup(load_dataset(dataset), models, chunk_size, faithfulness, given=given or {})
+    data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
+    setup = Setup(data, models, chunk_size, faithfulness, given=given or {})
     setup.loaded_models.ids()
     unreachable = [e.id for e in ordered(setup.dataset.examples) if not setup.relevance[e.id].relevant]
     if unreachable:

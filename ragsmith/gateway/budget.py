@@ -6,16 +6,17 @@ not used, and never forget a request that was sent.
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from ragsmith.errors import BudgetExhausted, UsageError
 from ragsmith.models.usage import Usage
-from ragsmith.text.strict_yaml import YamlError, read_yaml
+from ragsmith.text.strict_yaml import YamlError, parse_yaml, read_yaml
 from ragsmith.text.suggest import did_you_mean
 
 CHARACTERS_A_TOKEN = 3
@@ -96,15 +97,29 @@ class Prices:
         """The price of a model by its id, which begins with its name; None if it is not listed."""
         return self.known.get(model_id.partition("@")[0])
 
+    def refuse_unknown(self, models: Iterable[str]) -> None:
+        """Refuse models without a price, which a limit on cost could not hold.
 
-def read_prices(path: Path) -> Prices:
-    """Prices from a YAML file: ``openai:gpt-4.1-mini: {input: 0.40, output: 1.60}``.
+        Raises:
+            UsageError: there is such a model.
+        """
+        if unknown := [name for name in models if self.of(name) is None]:
+            raise UsageError(
+                f"a limit on cost (--max-cost) needs the price of {', '.join(unknown)}: add it to the prices (--prices)"
+            )
+
+
+def read_prices(given: str | Path | Mapping[str, Price | Mapping[str, float]]) -> Prices:
+    """Prices from a YAML file, or a mapping of the same form: ``openai:gpt-4.1-mini: {input: 0.40, output: 1.60}``.
 
     Raises:
-        UsageError: the file is missing or wrong; the message has file and line.
+        UsageError: the file is missing, or a price is wrong; for a file, the message has file and line.
     """
     try:
-        tree = read_yaml(path)
+        if isinstance(given, Mapping):  # JSON is YAML, so that both are checked in one way
+            tree = parse_yaml(json.dumps(dict(given), default=asdict), "prices")
+        else:
+            tree = read_yaml(Path(given))
     except YamlError as error:
         raise UsageError(str(error)) from error
     if not isinstance(tree.data, dict):
@@ -153,18 +168,6 @@ class Budget:
         self._open = 0
         self._unwritten = Spent()
         self._spent = ledger.spend(key, Spent(), Limits()) or Spent()
-
-    def refuse_unpriced(self, models: Iterable[str]) -> None:
-        """Refuse a limit on cost where the price of one of ``models`` is not known.
-
-        Raises:
-            UsageError: there is such a model.
-        """
-        unknown = [name for name in models if self.prices.of(name) is None]
-        if self.limits.cost is not None and unknown:
-            raise UsageError(
-                f"a limit on cost (--max-cost) needs the price of {', '.join(unknown)}: add it to the prices (--prices)"
-            )
 
     @property
     def spent(self) -> Spent:

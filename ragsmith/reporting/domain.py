@@ -28,7 +28,11 @@ def load_domain(store: Store, dataset: str) -> Domain:
 
 def read_domain(store: Store, about: About, known: Rows) -> Domain:
     """Everything a report says about a run; results that are ``known`` are not read again."""
-    material = Material(store, about, known)
+    return domain_of(about, Material(store, about, known))
+
+
+def domain_of(about: About, material: Material) -> Domain:
+    """Everything a report says about a run that has been read."""
     record, fitness = about.record, material.fitness
     proposals = material.proposals
     found = ranking(material.all_on_search([proposal.evaluation for proposal in proposals]), fitness)
@@ -121,13 +125,13 @@ def _answered(
             ("test", material.on_test(key)),
         )
         for split, evaluation in parts:
-            for question, state, values in _questions(evaluation, material.fitness) if evaluation else ():
+            for question, state, values in question_values(evaluation, material.fitness) if evaluation else ():
                 kinds = types.get(question, ""), modalities.get(question, "")
                 rows.append(Answered(question, *kinds, split, name, state, values))
     return tuple(sorted(rows, key=lambda answered: (answered.split, answered.question)))
 
 
-def _questions(evaluation: Evaluation, fitness: Fitness) -> Iterator[tuple[str, str, dict[str, float]]]:
+def question_values(evaluation: Evaluation, fitness: Fitness) -> Iterator[tuple[str, str, dict[str, float]]]:
     """Questions with a record or a failure, in order, and everything that was measured of them."""
     scored = [question for question in evaluation.questions if question in evaluation.records]
     columns = {metric: evaluation.values(metric, fitness) for metric in HEADLINE}

@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from ragsmith.errors import RagsmithError
 from ragsmith.reporting import backbone, numbers, wording
+from ragsmith.reporting.plots import Figure
 from ragsmith.reporting.sections import Folded, Plot, sections
 from ragsmith.reporting.tables import Table
 from ragsmith.reporting.values import Domain
@@ -38,6 +39,12 @@ def index_page(domains: Sequence[Domain]) -> str:
     """The report across several data sets; it has no scripts at all."""
     notes, listed = backbone.notes(domains), backbone.sections(domains)
     return _rendered("index.html.j2", domains=domains, notes=notes, sections=listed, scripts=[])
+
+
+def figure_page(title: str, figure: Figure) -> str:
+    """One figure alone."""
+    scripts = [Markup(plotly_js()), Markup(_source("page.js"))]
+    return _rendered("figure.html.j2", title=title, plot=Plot(title, figure), scripts=scripts)
 
 
 @cache

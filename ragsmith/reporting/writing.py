@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,6 +44,11 @@ def write_report(
         UsageError: there is no run; the message lists the data sets that have one.
     """
     domains = tuple(read_domain(store, about, rows or {}) for about in choose_runs(store, dataset, run))
+    return Written(write_domains(folder, domains), tuple(domain.about.dataset for domain in domains), domains)
+
+
+def write_domains(folder: Path, domains: Sequence[Domain]) -> tuple[Path, ...]:
+    """Write the report of each of ``domains``, and a page across them when there are several."""
     paths: list[Path] = []
     for domain in domains:
         paths += _write(
@@ -58,7 +64,7 @@ def write_report(
         )
     if len(domains) > 1:
         paths += _write(folder, {"index.html": index_page(domains), "index.md": index_markdown(domains)})
-    return Written(tuple(paths), tuple(domain.about.dataset for domain in domains), domains)
+    return tuple(paths)
 
 
 def _write(folder: Path, files: dict[str, str]) -> list[Path]:

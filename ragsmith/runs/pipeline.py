@@ -31,7 +31,7 @@ from ragsmith.pipelines.trace import Trace
 from ragsmith.runs.pipeline_file import FORMAT, ExportedFile
 from ragsmith.store.store import Store
 from ragsmith.techniques.registry import load_techniques
-from ragsmith.types import Example, Question, Span
+from ragsmith.types import Dataset, Example, Question, Span
 
 TOLERANCE = 1e-9
 
@@ -90,7 +90,7 @@ class Pipeline:
         cls,
         path: str | Path,
         *,
-        dataset: str | Path | None = None,
+        dataset: Dataset | str | Path | None = None,
         models: Mapping[str, Any] | None = None,
         base_url: str | None = None,
         vector_store: str | None = None,
@@ -253,19 +253,26 @@ def export_yaml(
         "fitness": fitness.plain(folder),
         "pipeline": configuration(evaluation.candidate),
         "run": dict(run),
-        "expected": {
-            part: {"questions": len(e.questions), **{name: e.mean(name, fitness) for name in (*HEADLINE, *e.measures)}}
-            for part, e in (("search", evaluation), ("test", test))
-            if e is not None and e.complete
-        },
+        "expected": expected_scores(evaluation, test, fitness),
     }
     head = f'# A pipeline found by ragsmith {version("ragsmith")}.  Ask it:  ragsmith ask THIS_FILE "your question"\n'
     return head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
 
 
-def dataset_location(given: str, folder: Path) -> dict[str, str]:
-    """How a file in ``folder`` names the data set that the user called ``given``: by bundled name, or relative path."""
-    path = Path(given)
-    if not path.is_dir() and given in names("datasets"):
-        return {"bundled": given}
+def expected_scores(search: Evaluation | None, test: Evaluation | None, fitness: Fitness) -> dict[str, dict[str, Any]]:
+    """The scores that a pipeline is verified by: means on the search and test questions, as far as all were scored."""
+    return {
+        part: {"questions": len(e.questions), **{name: e.mean(name, fitness) for name in (*HEADLINE, *e.measures)}}
+        for part, e in (("search", search), ("test", test))
+        if e is not None and e.complete
+    }
+
+
+def dataset_location(dataset: Dataset, folder: Path) -> dict[str, str]:
+    """How a file in ``folder`` names a data set: by bundled name, or relative path; not at all one made in Python."""
+    if not dataset.source:
+        return {}
+    path = Path(dataset.source)
+    if not path.is_dir() and dataset.source in names("datasets"):
+        return {"bundled": dataset.source}
     return {"path": Path(os.path.relpath(path.resolve(), folder.resolve())).as_posix()}

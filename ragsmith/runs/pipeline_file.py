@@ -95,11 +95,17 @@ class ExportedFile:
                     raise self._error(("expected", part, name), f"{name} must be a number, not {score!r}")
         return expected
 
-    def dataset(self, other: str | Path | None) -> Dataset:
+    def dataset(self, other: Dataset | str | Path | None) -> Dataset:
         """The data set that the file names, which must not have changed; or ``other``."""
         if other is not None:
-            return load_dataset(str(other))
+            return other if isinstance(other, Dataset) else load_dataset(other)
         section = self._section("dataset")
+        if not {"path", "bundled"} & set(section):
+            raise self._error(
+                ("dataset",),
+                f"the data set {section.get('name')!r} was an object in Python and is in no file: hand it over with "
+                "dataset=..., or write it to a folder (write_dataset) and name that with --dataset",
+            )
         location = section.get("path", section.get("bundled"))
         if not isinstance(location, str) or len({"path", "bundled"} & set(section)) != 1:
             raise self._error(("dataset",), "'dataset' must have a 'path', or the name of a 'bundled' one")

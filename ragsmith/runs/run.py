@@ -118,7 +118,7 @@ class Run:
         """Prepare a search of ``space`` for the best pipeline on the data set of ``setup``; nothing is computed yet.
 
         Raises:
-            UsageError: an option of the space needs a model that this run has not, or a limit on cost a price.
+            UsageError: an option of the space needs a model that this run has not.
         """
         if len(setup.folds) < 2:  # nothing can be held out, so nothing can be learned
             space = space.without(lambda gene: gene.technique.fitting is not None)
@@ -129,7 +129,6 @@ class Run:
         self._settings = settings or RunSettings()
         self._key = run_key(setup, space, self._settings)
         self._budget = Budget(store, self._key, limits, prices)
-        self._budget.refuse_unpriced(setup.loaded_models.served())
         self._evaluator = Evaluator(setup, store, workers, on_progress, self._budget)
         self._on_step = on_step or (lambda step: None)
         self._on_start = on_start or (lambda start: None)

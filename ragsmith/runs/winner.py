@@ -15,16 +15,17 @@ from ragsmith.runs.pipeline import dataset_location, export_yaml
 from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import Store
 from ragsmith.techniques.registry import load_techniques
+from ragsmith.types import Dataset
 
 
-def run_setup(store: Store, dataset: str, run_key: str | None = None) -> tuple[str, Setup]:
+def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None = None) -> tuple[str, Setup]:
     """The key of a run on ``dataset`` (the latest with a winner, unless named), and the setup it had.
 
     Raises:
         UsageError: there is no such run.
     """
     load_techniques()
-    data = load_dataset(dataset)
+    data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
     recorded = [(row, RunRecord.read(row.value)) for row in store.runs() if row.dataset == data.digest]
     rows = [(row, record) for row, record in recorded if record.winner]
     if run_key is not None:
@@ -38,8 +39,8 @@ def run_setup(store: Store, dataset: str, run_key: str | None = None) -> tuple[s
     return row.key, Setup(data, ModelNames.recorded(record.model_names), record.chunk_size)
 
 
-def winner_yaml(store: Store, run_key: str, setup: Setup, given: str, folder: Path) -> str:
-    """The YAML of a run's winner, for a file in ``folder``; ``given`` is what the user called the data set.
+def winner_yaml(store: Store, run_key: str, setup: Setup, folder: Path) -> str:
+    """The YAML of a run's winner, for a file in ``folder``.
 
     Raises:
         UsageError: the run is unknown, or has no winner yet.
@@ -63,16 +64,16 @@ def winner_yaml(store: Store, run_key: str, setup: Setup, given: str, folder: Pa
         test,
         setup,
         about,
-        location=dataset_location(given, folder),
+        location=dataset_location(setup.dataset, folder),
         folder=folder,
         fitness=settings.fitness,
         ids=record.models,
     )
 
 
-def write_winner(store: Store, run_key: str, setup: Setup, given: str, path: Path) -> Path:
+def write_winner(store: Store, run_key: str, setup: Setup, path: Path) -> Path:
     """Write a run's winner to ``path``, whole or not at all."""
-    text = winner_yaml(store, run_key, setup, given, path.parent)
+    text = winner_yaml(store, run_key, setup, path.parent)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

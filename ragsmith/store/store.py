@@ -8,6 +8,7 @@ is named in `Store.damaged`.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -56,10 +57,16 @@ __all__ = [
     "Statistics",
     "Store",
     "StoredCall",
+    "opened",
 ]
 
 BATCH = 500
 """Keys in one statement."""
+
+
+def opened(cache: Store | str | Path, *, read_only: bool = False) -> AbstractContextManager[Store]:
+    """``cache`` as a context: a store that is open already stays open, a file or URL is opened and closed."""
+    return nullcontext(cache) if isinstance(cache, Store) else Store.open(cache, read_only=read_only)
 
 
 class Store:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import SpaceError, UsageError
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.evaluation.keys import evaluation_key
@@ -35,7 +36,7 @@ def found(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Setup, space: Sp
 @pytest.fixture
 def winner(found: tuple[Store, Outcome], tiny_setup: Setup, tiny_folder: Path, tmp_path: Path) -> Path:
     store, outcome = found
-    return write_winner(store, outcome.key, tiny_setup, str(tiny_folder), tmp_path / "out" / "winner.yaml")
+    return write_winner(store, outcome.key, tiny_setup, tmp_path / "out" / "winner.yaml")
 
 
 @pytest.fixture
@@ -90,14 +91,14 @@ def test_a_file_replaces_another_whole_and_leaves_nothing_beside_it(
     store, outcome = found
     text = winner.read_text()
     winner.write_text("old")
-    write_winner(store, outcome.key, tiny_setup, str(tiny_folder), winner)
+    write_winner(store, outcome.key, tiny_setup, winner)
     assert winner.read_text() == text
     assert list(winner.parent.iterdir()) == [winner]
 
 
 def test_a_data_set_is_named_by_its_bundled_name_or_by_the_way_to_it(tiny_folder: Path, tmp_path: Path) -> None:
-    assert dataset_location("law", tmp_path) == {"bundled": "law"}
-    location = dataset_location(str(tiny_folder), tmp_path / "a" / "b")["path"]
+    assert dataset_location(load_dataset("law"), tmp_path) == {"bundled": "law"}
+    location = dataset_location(load_dataset(tiny_folder), tmp_path / "a" / "b")["path"]
     assert not Path(location).is_absolute()
     assert (tmp_path / "a" / "b" / location).resolve() == tiny_folder.resolve()
 
@@ -294,4 +295,4 @@ def test_a_search_that_is_not_there_is_named(found: tuple[Store, Outcome], tiny_
         run_setup(found[0], str(tiny_folder), "ffff")
     _, setup = run_setup(found[0], str(tiny_folder))
     with pytest.raises(UsageError, match="no winner yet"):
-        winner_yaml(store, "nothing", setup, "x", Path())
+        winner_yaml(store, "nothing", setup, Path())

@@ -166,4 +166,6 @@ def test_a_search_finds_the_replies_that_were_paid_for(old: Path) -> None:
     outcome = package.search("island", **there, models={"language_model": Chat()})
     assert outcome.state == "finished"
     assert outcome.computed > 0
-    assert outcome.winner.mean("fitness") == pytest.approx(RunRecord.read(stored(CHAT)).history[-1].best, abs=1e-12)
+    assert outcome.ranking[0].scores["fitness"].mean == pytest.approx(
+        RunRecord.read(stored(CHAT)).history[-1].best, abs=1e-12
+    )

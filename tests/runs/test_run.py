@@ -172,14 +172,14 @@ def test_the_same_run_again_computes_nothing_and_ends_alike(
 ) -> None:
     store, outcome, _ = finished
     before = (proposals(store, outcome), rows(store, tiny_setup), store.run(outcome.key))
-    text = winner_yaml(store, outcome.key, tiny_setup, "law", Path())
+    text = winner_yaml(store, outcome.key, tiny_setup, Path())
     again = Run(tiny_setup, space, store, SETTINGS).go()
     assert (again.computed, again.work) == (0, None)
     assert again.reused > 0
     assert again.winner == outcome.winner
     assert again.key == outcome.key
     assert (proposals(store, again), rows(store, tiny_setup), store.run(again.key)) == before
-    assert winner_yaml(store, again.key, tiny_setup, "law", Path()) == text
+    assert winner_yaml(store, again.key, tiny_setup, Path()) == text
 
 
 def test_two_workers_end_as_one(
@@ -191,7 +191,7 @@ def test_two_workers_end_as_one(
     assert two.winner == one.winner
     assert proposals(store, two) == proposals(one_store, one)
     assert rows(store, tiny_setup) == rows(one_store, tiny_setup)
-    texts = [winner_yaml(s, o.key, tiny_setup, "law", Path()) for s, o in ((store, two), (one_store, one))]
+    texts = [winner_yaml(s, o.key, tiny_setup, Path()) for s, o in ((store, two), (one_store, one))]
     assert texts[0] == texts[1]
 
 

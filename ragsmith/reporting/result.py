@@ -1,0 +1,262 @@
+"""What a search found, to look at from Python: a ranking, a verdict, test scores, questions, and the winner itself.
+
+Everything is taken from the report of the run, which is worked out when something of it is first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ragsmith.errors import MissingExtra, UsageError
+from ragsmith.evaluation.fitness import COMPOSITES
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.gateway.budget import Spent
+from ragsmith.reporting import numbers
+from ragsmith.reporting.domain import domain_of, question_values
+from ragsmith.reporting.material import Material, choose_runs
+from ragsmith.reporting.page import figure_page
+from ragsmith.reporting.plots import Figure, convergence
+from ragsmith.reporting.values import TITLES, About, Comparison, Domain, Finalist, Row
+from ragsmith.reporting.wording import headline, sentence, summary_lines
+from ragsmith.reporting.writing import write_domains
+from ragsmith.runs.pipeline import Pipeline, expected_scores
+from ragsmith.runs.run import Outcome
+from ragsmith.runs.winner import write_winner
+from ragsmith.store.store import Store, opened
+from ragsmith.text.suggest import did_you_mean
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+SHOWN_ROWS = 10
+"""Pipelines that a notebook shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusion:
+    """The verdict of a run: in a sentence or two, and each comparison on the test questions with its numbers."""
+
+    words: str
+    comparisons: tuple[Comparison, ...]
+
+    def __str__(self) -> str:
+        return "\n".join([self.words, *map(sentence, self.comparisons)])
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What a pipeline did with one question of the ``search`` or ``test`` split.
+
+    ``state`` is ``ok``, or ``failed``: then ``error`` says why, and the rest is empty. ``measures`` are all that the
+    question has a value of, F, R, G and model calls among them; ``retrieved`` are identifiers of chunks, best first.
+    """
+
+    question: str
+    split: str
+    state: str
+    measures: Mapping[str, float]
+    answer: str
+    retrieved: tuple[str, ...]
+    error: str = ""
+
+
+class Result:
+    """What `ragsmith.search` found.
+
+    ``state`` is ``finished``, or ``interrupted`` at a limit, and ``why`` then says at which: the same search again goes
+    on. ``computed`` and ``reused`` count answers, ``calls_made`` the calls of all models in this search; ``spent`` is
+    what was sent to servers, over all resumes. ``damaged`` names rows of the cache that had to be computed again.
+    ``files`` are those that were written of it so far.
+    """
+
+    def __init__(self, outcome: Outcome, setup: Setup, cache: Store | str | Path, damaged: Sequence[str] = ()) -> None:
+        self._outcome = outcome
+        self._cache = cache
+        self.setup = setup
+        self.damaged = tuple(damaged)
+        self.files: tuple[Path, ...] = ()
+        self.key: str = outcome.key
+        self.state: str = outcome.state
+        self.why: str = outcome.why
+        self.computed: int = outcome.computed
+        self.reused: int = outcome.reused
+        self.calls_made: int = outcome.calls_made
+        self.spent: Spent = outcome.spent
+
+    @property
+    def ranking(self) -> tuple[Row, ...]:
+        """The pipelines that answered every search question, the winner first, then by fitness.
+
+        Pipelines that found and answered the same share a row. The first ten have intervals.
+        """
+        return self.domain.ranking
+
+    @property
+    def verdict(self) -> Conclusion:
+        """Whether the winner is really better, by the questions that the search never saw."""
+        return Conclusion(headline(self.domain), self.domain.comparisons)
+
+    @property
+    def test(self) -> tuple[Finalist, ...]:
+        """The winner and what it has to beat, each on the search questions and on the test questions."""
+        return self.domain.finalists
+
+    @property
+    def front(self) -> tuple[Row, ...]:
+        """The pipelines of the ranking that no other beats in fitness with as few model calls a question; best first.
+
+        The last of them is the cheapest worth having.
+        """
+        found: list[Row] = []
+        for row in sorted(self.ranking, key=lambda row: (-row.scores["fitness"].mean, row.usage["calls"])):
+            if not found or row.usage["calls"] < found[-1].usage["calls"]:
+                found.append(row)
+        return tuple(found)
+
+    @cached_property
+    def winner(self) -> Pipeline:
+        """The best pipeline on the search questions, which can be asked at once."""
+        about, material = self._run
+        key, fitness = self._outcome.winner.key, material.fitness
+        return Pipeline(
+            self._outcome.winner.candidate,
+            self.setup,
+            fitness=fitness,
+            expected=expected_scores(material.on_search(key), material.on_test(key), fitness),
+            model_ids=about.record.models,
+        )
+
+    def records(self, pipeline: str | Row = "winner") -> tuple[Answered, ...]:
+        """What a pipeline did question by question.
+
+        It is named ``winner``, ``naive``, ``bm25`` or ``random``, or is a row of the ranking.
+
+        Raises:
+            UsageError: this run has no such pipeline.
+        """
+        material = self._run[1]
+        key = pipeline.key if isinstance(pipeline, Row) else self._named.get(pipeline, pipeline)
+        parts = {"search": material.on_search(key), "test": material.on_test(key)}
+        evaluations = {split: evaluation for split, evaluation in parts.items() if evaluation}
+        if not evaluations:
+            raise UsageError(f"this run has no pipeline {pipeline!r}: {did_you_mean(str(pipeline), self._named)}")
+        found = []
+        for split, evaluation in evaluations.items():
+            for question, state, measures in question_values(evaluation, material.fitness):
+                kept = evaluation.records.get(question) or evaluation.failures[question]
+                said = kept.get("answer", ""), tuple(kept.get("retrieved", ()))
+                found.append(Answered(question, split, state, measures, *said, kept.get("error", "")))
+        return tuple(found)
+
+    @property
+    def _named(self) -> dict[str, str]:
+        """Pipelines that have a name, and their keys."""
+        domain = self.domain
+        rows = {"winner": domain.winner, **domain.baselines, "random": domain.random}
+        return {name: row.key for name in TITLES if (row := rows.get(name))}
+
+    def to_pandas(self, table: str = "ranking") -> DataFrame:
+        """A table as a data frame: ``ranking``, ``front``, ``test``, or ``records``, the winner question by question.
+
+        Raises:
+            MissingExtra: pandas is not installed.
+            UsageError: there is no such table.
+        """
+        try:
+            from pandas import DataFrame  # noqa: PLC0415  it is optional, and slow to import
+        except ImportError as error:
+            raise MissingExtra("pandas", "pandas") from error
+        tables = {"ranking": self._ranked, "front": self._cheapest, "test": self._tested, "records": self._answered}
+        if table not in tables:
+            raise UsageError(f"unknown table {table!r}: {did_you_mean(table, tables)}")
+        return DataFrame(list(tables[table]()))
+
+    def _ranked(self) -> Iterable[dict[str, Any]]:
+        return ({"place": place, **_flat(row)} for place, row in enumerate(self.ranking, 1))
+
+    def _cheapest(self) -> Iterable[dict[str, Any]]:
+        return map(_flat, self.front)
+
+    def _tested(self) -> Iterable[dict[str, Any]]:
+        return ({"name": finalist.title, **_flat(finalist.test)} for finalist in self.test)
+
+    def _answered(self) -> Iterable[dict[str, Any]]:
+        for record in self.records():
+            said = {"answer": record.answer, "retrieved": " ".join(record.retrieved), "error": record.error}
+            yield {"question": record.question, "split": record.split, "state": record.state, **record.measures, **said}
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """The best fitness against pipelines evaluated, as plotly takes it: ``plotly.graph_objects.Figure(r.plot())``.
+
+        ``path`` names an HTML file to write it to, which needs nothing else to be looked at.
+        """
+        figure = convergence(self.domain)
+        if path is not None:
+            Path(path).write_text(figure_page(f"Search on {self.domain.about.dataset}", figure), encoding="utf-8")
+        return figure
+
+    def export(self, path: str | Path) -> Path:
+        """Write the winner to a YAML file, for ``ragsmith ask`` and `Pipeline.load`, and return its path."""
+        with opened(self._cache, read_only=True) as store:
+            written = write_winner(store, self.key, self.setup, Path(path))
+        self.files += (written,)
+        return written
+
+    def report(self, folder: str | Path) -> tuple[Path, ...]:
+        """Write the report into a folder of ``folder`` that is named after the data set, and return its files."""
+        written = write_domains(Path(folder), (self.domain,))
+        self.files += written
+        return written
+
+    @cached_property
+    def domain(self) -> Domain:
+        """Everything that the report says."""
+        return domain_of(*self._run)
+
+    @cached_property
+    def _run(self) -> tuple[About, Material]:
+        """The run as it is stored; what the search has met already is not read again."""
+        with opened(self._cache, read_only=True) as store:
+            (about,) = choose_runs(store, self.setup.dataset.name, self.key)
+            return about, Material(store, about, self._outcome.rows)
+
+    @property
+    def summary(self) -> str:
+        """Ranking, baselines and verdict in a few lines of text."""
+        return "\n".join(summary_lines(self.domain))
+
+    def __str__(self) -> str:
+        return self.summary
+
+    def __repr__(self) -> str:
+        about, words = self.domain.about, headline(self.domain)
+        best = f", the best {self.ranking[0].label!r}" if self.ranking else ""
+        return f"<Result: {self.domain.proposed} pipelines on {about.dataset}, {self.state}{best}. {words}>"
+
+    def _repr_html_(self) -> str:
+        head = ["", "pipeline", "fitness, 95 % interval", "retrieval", "generation", "calls a question"]
+        body = "".join(_html_row(place, row) for place, row in enumerate(self.ranking[:SHOWN_ROWS], 1))
+        cells = "".join(f"<th>{escape(name)}</th>" for name in head)
+        verdict = escape(self.verdict.words)
+        return f"<p>{verdict}</p><table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _flat(row: Row) -> dict[str, Any]:
+    """A pipeline as one row of a table: its means, intervals where there are some, model calls, and its genes."""
+    cells: dict[str, Any] = {"pipeline": row.label}
+    for name, score in row.scores.items():
+        cells[name] = score.mean
+        if score.low is not None:
+            cells |= {f"{name}_low": score.low, f"{name}_high": score.high}
+    return {**cells, "calls": row.usage.get("calls"), **row.genes}
+
+
+def _html_row(place: int, row: Row) -> str:
+    scores = [numbers.mean(row.scores["fitness"]), *(numbers.plain(row.scores[name].mean) for name in COMPOSITES)]
+    cells = [str(place), row.label, *scores, f"{row.usage['calls']:.1f}"]
+    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
