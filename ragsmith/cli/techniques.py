@@ -1,4 +1,4 @@
-"""``ragsmith techniques | space``: what there is to search."""
+"""``ragsmith techniques | measures | space``: what there is to search, and what it is judged by."""
 
 from __future__ import annotations
 
@@ -51,6 +51,32 @@ def _named(every: list[Technique], name: str) -> list[Technique]:
         known = {t.name for t in every} | ({f"{t.family}.{t.name}" for t in every} if "." in name else set())
         raise UsageError(f"unknown technique {name!r}: {did_you_mean(name, known)}")
     return found
+
+
+@app.command()
+def measures(
+    name: Annotated[str | None, typer.Argument(help="One measure, by name.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the measures that records hold and a fitness may use, or explain one."""
+    from inspect import getdoc
+
+    from ragsmith.measures.registry import measure_named
+    from ragsmith.measures.registry import measures as known
+
+    every = [measure_named(name)] if name is not None else list(known().values())
+    if as_json:
+        say_json([measure.plain() for measure in every])
+    elif name is None:
+        rows = [[measure.subject, measure.name, measure.label, measure.summary] for measure in every]
+        table(rows, ["of the", "measure", "shown as", "what it is"])
+    else:
+        say(f"{name}: {every[0].heading}")
+        say()
+        say(str(getdoc(every[0].fn)))
+        say()
+        for said, value in every[0].plain().items():
+            say(f"{said:<10} {', '.join(map(str, value)) if isinstance(value, list) else value}")
 
 
 @app.command()

@@ -40,11 +40,6 @@ def overlap(a: Span, b: Span) -> int:
     return max(0, min(a.end, b.end) - max(a.start, b.start)) if a.doc == b.doc else 0
 
 
-def relevant_spans(chunk: Span, evidence: Iterable[Span]) -> tuple[Span, ...]:
-    """Return the gold spans of which ``chunk`` covers at least half."""
-    return tuple(gold for gold in evidence if _covers_half(overlap(chunk, gold), gold))
-
-
 class ChunkMap:
     """Where the chunks of a corpus lie; built once, then asked about every question."""
 

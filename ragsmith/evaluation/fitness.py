@@ -100,18 +100,14 @@ class Fitness:
             ValueError: it is neither.
         """
         plain = settings.get("fitness", {"weights": settings.get("weights")})
-        if not isinstance(plain, Mapping):
-            raise ValueError("fitness must be 'weights', or 'file', 'function' and 'digest'")
-        if set(plain) == {"weights"}:
-            given = plain["weights"]
-            if not isinstance(given, Mapping) or set(given) != {"retrieval", "generation"}:
-                raise ValueError("weights must have 'retrieval' and 'generation', not both 0")
-            if not all(isinstance(v, int | float) and not isinstance(v, bool) and v >= 0 for v in given.values()):
-                raise ValueError("weights must have 'retrieval' and 'generation', not both 0")
-            return cls(Weights(**given))
-        if set(plain) != {"file", "function", "digest"} or not all(isinstance(v, str) for v in plain.values()):
-            raise ValueError("fitness must be 'weights', or 'file', 'function' and 'digest'")
-        return cls(file=str((folder or Path()) / plain["file"]), function=plain["function"], digest=plain["digest"])
+        try:
+            if set(plain) == {"weights"} and set(plain["weights"]) == {"retrieval", "generation"}:
+                return cls(Weights(**plain["weights"]))
+            file = str((folder or Path()) / plain["file"])
+            return cls(file=file, function=plain["function"], digest=plain["digest"])
+        except (TypeError, KeyError) as error:
+            form = "'weights' of 'retrieval' and 'generation', or 'file', 'function' and 'digest'"
+            raise ValueError(f"fitness must have {form}") from error
 
     def plain(self, folder: Path | None = None) -> dict[str, Any]:
         """What a run or an exported pipeline keeps of it; the path is relative to ``folder`` if one is given."""
@@ -130,7 +126,7 @@ class Fitness:
         """The formula in words."""
         if self.file:
             return f"{Path(self.file).name}:{self.function} (own), worked out for each question"
-        weights = " and ".join(f"{weight:g} {name}" for name, weight in reversed(asdict(self.weights).items()))
+        weights = " and ".join(f"{weight:g} {name}" for name, weight in asdict(self.weights).items())
         return f"mean of R and G, weights {weights}"
 
     def __call__(self, measures: Measured) -> float:

@@ -102,21 +102,9 @@ def holm(pvalues: Sequence[float]) -> tuple[float, ...]:
     raw = _probabilities(pvalues, "holm")
     order = np.argsort(raw, kind="stable")
     factors = np.arange(len(raw), 0, -1)  # reject while p_(i) <= alpha / (m - i + 1)
-    return _unsorted(np.maximum.accumulate(raw[order] * factors), order)
-
-
-def benjamini_hochberg(pvalues: Sequence[float]) -> tuple[float, ...]:
-    """Return p-values adjusted by Benjamini and Hochberg (1995), in order; ``<= q`` bounds the false share."""
-    raw = _probabilities(pvalues, "benjamini_hochberg")
-    order = np.argsort(raw, kind="stable")
-    factors = len(raw) / np.arange(1, len(raw) + 1)  # the largest i with p_(i) <= q i / m
-    return _unsorted(np.minimum.accumulate((raw[order] * factors)[::-1])[::-1], order)
-
-
-def _unsorted(adjusted: Vector, order: NDArray[np.intp]) -> tuple[float, ...]:
-    placed = np.empty_like(adjusted)
-    placed[order] = np.minimum(adjusted, 1.0)
-    return tuple(placed.tolist())
+    adjusted = np.empty_like(raw)
+    adjusted[order] = np.minimum(np.maximum.accumulate(raw[order] * factors), 1.0)
+    return tuple(adjusted.tolist())
 
 
 def _sign_flip_p(differences: Vector, resamples: int, seed: int) -> float:

@@ -1,16 +1,13 @@
 """Average precision (Buckley and Voorhees 2000); its mean over the questions is mAP."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Iterable
 
 from ragsmith.measures.case import Case
 from ragsmith.measures.rankings import gains
 from ragsmith.measures.registry import measure
 
 
-def average_precision(ranking: Iterable[str], relevant: AbstractSet[str]) -> float:
+def average_precision(ranking: Iterable[str], relevant: Collection[str]) -> float:
     """Return the mean, over the relevant chunks, of the precision at their ranks; the whole ranking counts."""
     found, total = 0, 0.0
     for rank, gain in enumerate(gains(ranking, relevant), 1):

@@ -1,7 +1,5 @@
 """The length of what the generator reads."""
 
-from __future__ import annotations
-
 import math
 
 from ragsmith.measures.case import Case

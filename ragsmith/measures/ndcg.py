@@ -1,10 +1,7 @@
 """Normalised discounted cumulative gain (Järvelin and Kekäläinen 2002), with binary and with graded gains."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ragsmith.measures.case import Case
 from ragsmith.measures.rankings import gains, something_to_find
@@ -13,7 +10,7 @@ from ragsmith.measures.registry import measure
 PAPER = "https://doi.org/10.1145/582415.582418"
 
 
-def ndcg_at(ranking: Iterable[str], relevant: AbstractSet[str], k: int = 5) -> float:
+def ndcg_at(ranking: Iterable[str], relevant: Collection[str], k: int = 5) -> float:
     """Return the discounted gain of the first ``k`` as a share of the best possible."""
     ideal = _dcg([True] * min(len(relevant), k))
     return _dcg(gains(ranking, relevant, k)) / ideal
@@ -41,5 +38,5 @@ def ndcg(case: Case) -> float:
 
 @measure(label="nDCG@10, graded", subject="ranking", paper=PAPER)
 def ndcg_10(case: Case) -> float:
-    """The same of the first 10, where a chunk gains the largest share of a gold span that it covers."""
+    """The discounted gain of the first 10, where a chunk gains the largest share of a gold span that it covers."""
     return graded_ndcg_at(case.ranking, case.relevance.grades, 10)

@@ -5,21 +5,16 @@ A ranking is a sequence of chunk ids, best first; of an id that is repeated only
 has no score of its ranking: the functions of these measures raise ``ValueError`` rather than call it 0.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-
-from ragsmith.types import Span
+from collections.abc import Collection, Iterable
 
 
-def gains(ranking: Iterable[str], relevant: AbstractSet[str], k: int | None = None) -> list[bool]:
+def gains(ranking: Iterable[str], relevant: Collection[str], k: int | None = None) -> list[bool]:
     """Return, for each of the first ``k`` distinct ids, whether it is relevant."""
     something_to_find(relevant, k)
     return [key in relevant for key in dict.fromkeys(ranking)][:k]
 
 
-def something_to_find(gold: AbstractSet[str] | Mapping[str, float] | Sequence[Span], k: int | None) -> None:
+def something_to_find(gold: Collection[object], k: int | None) -> None:
     """Raise ValueError where there is no gold, or nothing of the ranking is looked at."""
     if not gold:
         raise ValueError("a question without gold evidence has no retrieval score: leave it out of the mean")

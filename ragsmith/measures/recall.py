@@ -1,9 +1,6 @@
 """Recall at a cut-off (Cleverdon 1967): how much of what is relevant was found."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Iterable
 
 from ragsmith.measures.case import Case
 from ragsmith.measures.rankings import gains
@@ -12,7 +9,7 @@ from ragsmith.measures.registry import measure
 PAPER = "https://doi.org/10.1108/eb050097"
 
 
-def recall_at(ranking: Iterable[str], relevant: AbstractSet[str], k: int = 5) -> float:
+def recall_at(ranking: Iterable[str], relevant: Collection[str], k: int = 5) -> float:
     """Return the share of the relevant chunks among the first ``k``."""
     return sum(gains(ranking, relevant, k)) / len(relevant)
 

@@ -1,16 +1,13 @@
 """Reciprocal rank (Voorhees 2001); its mean over the questions is MRR."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Iterable
 
 from ragsmith.measures.case import Case
 from ragsmith.measures.rankings import gains
 from ragsmith.measures.registry import measure
 
 
-def reciprocal_rank(ranking: Iterable[str], relevant: AbstractSet[str]) -> float:
+def reciprocal_rank(ranking: Iterable[str], relevant: Collection[str]) -> float:
     """Return ``1 / rank`` of the first relevant chunk, 0 if there is none; the whole ranking counts."""
     return next((1 / rank for rank, gain in enumerate(gains(ranking, relevant), 1) if gain), 0.0)
 

@@ -3,8 +3,6 @@
 The values depend on the embedder: report it alongside.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

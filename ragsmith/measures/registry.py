@@ -66,6 +66,20 @@ class Measure:
         """What stored values of this measure depend on: its name, and the code of its function."""
         return self.name, fingerprint(self.fn.__module__, self.fn.__name__)
 
+    def plain(self) -> dict[str, Any]:
+        """The declaration as JSON says it; a bound that there is not is None."""
+        return {
+            "name": self.name,
+            "label": self.label,
+            "subject": self.subject,
+            "summary": self.summary,
+            "range": [bound if math.isfinite(bound) else None for bound in self.range],
+            "direction": self.direction,
+            "costly": self.costly,
+            "needs": sorted(set(self.tools.values())),
+            "paper": self.paper,
+        }
+
     def __call__(self, case: Case, models: Mapping[str, Any]) -> float | None:
         """Measure ``case``; ``models`` has a model for each role that ``tools`` names. None: nothing to measure.
 

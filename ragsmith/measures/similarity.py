@@ -1,7 +1,5 @@
 """Semantic similarity of two answers: the cosine of their vectors (in the manner of Risch et al. 2021)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ragsmith.measures.case import Case

@@ -1,7 +1,5 @@
 """Span recall: how much of the gold evidence the retrieved text covers, however the documents were cut."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from ragsmith.datasets.relevance import overlap

@@ -1,7 +1,5 @@
 """Exact match and token F1, as SQuAD compares answers (Rajpurkar et al. 2016)."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from ragsmith.measures.case import Case

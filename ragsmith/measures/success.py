@@ -1,9 +1,6 @@
 """Success at a cut-off (top-k accuracy; Karpukhin et al. 2020): whether anything relevant was found."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
+from collections.abc import Collection, Iterable
 
 from ragsmith.measures.case import Case
 from ragsmith.measures.rankings import gains
@@ -12,7 +9,7 @@ from ragsmith.measures.registry import measure
 PAPER = "https://arxiv.org/abs/2004.04906"
 
 
-def success_at(ranking: Iterable[str], relevant: AbstractSet[str], k: int = 5) -> float:
+def success_at(ranking: Iterable[str], relevant: Collection[str], k: int = 5) -> float:
     """Return 1 if a relevant chunk is among the first ``k``, else 0."""
     return float(any(gains(ranking, relevant, k)))
 

@@ -43,7 +43,7 @@ def convergence(domain: Domain) -> Figure:
                     "line": line,
                 }
             )
-    layout = _layout("Pipelines evaluated", "Best fitness F so far, 0 to 1", 400)
+    layout = _layout("Pipelines evaluated", "Best fitness F so far", 400)
     return {"data": traces, "layout": layout}
 
 
@@ -83,11 +83,8 @@ def types(domain: Domain) -> Figure:
     layout |= {"barmode": "group", "grid": {"rows": len(HEADLINE), "columns": 1, "pattern": "coupled", "ygap": 0.12}}
     for place, metric in enumerate(HEADLINE, 1):
         axis = "yaxis" if place == 1 else f"yaxis{place}"
-        layout[axis] = {
-            "title": {"text": f"{metric.capitalize()} {HEADLINE[metric]}, 0 to 1"},
-            "range": [0, 1],
-            "automargin": True,
-        }
+        title = {"text": f"{metric.capitalize()} {HEADLINE[metric]}"}
+        layout[axis] = {"title": title, "rangemode": "tozero", "automargin": True}
     return {"data": traces, "layout": layout}
 
 

@@ -89,7 +89,7 @@ def ranking(domain: Domain) -> Iterator[Block]:
     if domain.ranking or domain.baselines:
         yield wording.SELECTED
         yield tables.ranking(domain)
-        yield Folded("Every metric", (wording.metrics_explained(domain), tables.metrics(domain)))
+        yield Folded("Every measure", (wording.measures_explained(domain), tables.measured(domain)))
 
 
 @section("What each option does", "Options")

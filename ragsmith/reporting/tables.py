@@ -61,12 +61,12 @@ def ranking(domain: Domain) -> Table:
     return Table("Search questions: mean and 95 % interval", shown, tuple(rows), tuple(marks))
 
 
-def metrics(domain: Domain) -> Table:
+def measured(domain: Domain) -> Table:
     """Every measure of the same pipelines; those that are not registered any more go by their names."""
     listed = [(f"{place}", row) for place, row in enumerate(domain.ranking[:SHOWN], 1)] + _references(domain)
     known, found = measures(), {name for _, row in listed for name in row.scores}
     names = [name for name in known if name in found] + sorted(found - {*known, *HEADLINE})
-    rows = [(title, row.label, *(_metric(row, name) for name in names)) for title, row in listed]
+    rows = [(title, row.label, *(_measure(row, name) for name in names)) for title, row in listed]
     marks = ["" if title.isdigit() else "baseline" for title, _ in listed]
     shown = columns(["Rank", "Pipeline"], [known[name].heading if name in known else name for name in names])
     return Table("Search questions: means of every measure", shown, tuple(rows), tuple(marks))
@@ -141,7 +141,7 @@ def _ranked(title: str, row: Row) -> tuple[str, ...]:
     return (title, row.label, *scores, numbers.coverage(row.coverage), calls, shared)
 
 
-def _metric(row: Row, name: str) -> str:
+def _measure(row: Row, name: str) -> str:
     found = row.scores.get(name)
     mean = numbers.plain(found.mean if found else None, 3 if found is None or abs(found.mean) < 100 else 0)
     return f"{mean} (n {found.n})" if found and found.n not in (None, row.coverage.questions) else mean

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragsmith.evaluation.statistics import Verdict
+from ragsmith.measures.registry import measures
 from ragsmith.reporting import numbers
 from ragsmith.reporting.values import TITLES, Comparison, Domain, Row
 
@@ -136,21 +137,12 @@ def _listed(names: Sequence[str], last: str) -> str:
     return f" {last} ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
-def metrics_explained(domain: Domain) -> str:
-    """What the less usual metrics are, and by which embedder."""
+def measures_explained(domain: Domain) -> str:
+    """What the measures that are shown are, in the words of their files, and by which embedder."""
     embedder = next((identifier(model.id) for model in domain.models if model.role == "embedder"), "the embedder")
     shown = {name for row in (*domain.ranking, *domain.baselines.values()) for name in row.scores}
-    faithfulness = (
-        "Faithfulness is the share of an answer's claims that the passages shown support, by the judge; it needs a "
-        "claim. "
-    )
-    return (
-        "nDCG@10 is graded: a chunk gains the largest share of a gold span that it covers. Pool recall@50 is that of "
-        "the first 50 candidates before reranking and filter, or of all where fewer are fetched. Redundancy ratio is "
-        f"the share of pairs of passages with a cosine above 0.85 by {embedder}, mean cosine that of all pairs; both "
-        f"need two passages. {faithfulness if 'faithfulness' in shown else ''}Where not every question has a value, n "
-        "says how many have."
-    )
+    said = " ".join(f"{known.label}: {known.summary}" for known in measures().values() if known.name in shown)
+    return f"{said} Vectors are by {embedder}. Where not every question has a value, n says how many have."
 
 
 def identifier(text: str) -> str:

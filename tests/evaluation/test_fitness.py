@@ -150,7 +150,6 @@ def test_what_version_0_1_kept_is_read() -> None:
         {"weights": {"retrieval": "1", "generation": 0}},
         {"fitness": "paper"},
         {"fitness": {"file": "a.py"}},
-        {"fitness": {"file": "a.py", "function": 1, "digest": ""}},
     ],
 )
 def test_anything_else_is_refused(settings: dict[str, Any]) -> None:
