@@ -20,8 +20,8 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
-from functools import cache
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache, cached_property
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
@@ -173,17 +173,33 @@ class _Statement(NamedTuple):
     uses: list[_Use]
 
 
-class _Module(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Module:
     """A file of code, and the folder in which its dotted name begins."""
 
     name: str
     path: Path
     base: Path
 
-    @property
-    def is_ours(self) -> bool:
-        """Whether it belongs to this package, whose statements can be told apart."""
-        return self.name.partition(".")[0] == "ragsmith"
+    @cached_property
+    def outline(self) -> list[_Statement]:
+        """Its statements."""
+        return _outline(self.path)
+
+    @cached_property
+    def places(self) -> dict[str, list[int]]:
+        """The positions of the statements that define each name; of another package, they cannot be told apart."""
+        found: dict[str, list[int]] = {}
+        if self.name.partition(".")[0] == "ragsmith":
+            for at, statement in enumerate(self.outline):
+                for name in statement.defines:
+                    found.setdefault(name, []).append(at)
+        return found
+
+    @cached_property
+    def effects(self) -> list[int]:
+        """The positions of the statements that do something besides defining names."""
+        return [at for at, statement in enumerate(self.outline) if "" in statement.defines]
 
 
 _NO_RESULTS = sys.stdlib_module_names | {"tqdm"}
@@ -275,13 +291,13 @@ def _imported(name: str, by: _Module) -> _Module | None:
     return None if is_installed and top != by.name.partition(".")[0] else _in_folder(by.base, name)
 
 
+@cache
 def _definitions(module: _Module, name: str) -> frozenset[_Node]:
     """The statements that define ``name``; all of the module where they cannot be told apart."""
     if module.name in DECLARATIVE:
         return frozenset()
-    statements = _outline(module.path)
-    found = [at for at, statement in enumerate(statements) if module.is_ours and name in statement.defines and name]
-    return frozenset((module, at) for at in found or range(len(statements)))
+    found = name and module.places.get(name)
+    return frozenset((module, at) for at in found or range(len(module.outline)))
 
 
 @cache
@@ -322,7 +338,7 @@ def _version(library: str) -> str:
 
 
 def _statement(node: _Node) -> _Statement:
-    return _outline(node[0].path)[node[1]]
+    return node[0].outline[node[1]]
 
 
 def _reached(roots: Iterable[_Node]) -> set[_Node]:
@@ -341,15 +357,22 @@ def _reached(roots: Iterable[_Node]) -> set[_Node]:
 @cache
 def _effects(module: _Module) -> frozenset[_Node]:
     """What ``module`` and all it imports do, besides defining names, when they are imported."""
-    seen: dict[_Module, None] = {module: None}
-    for by in (waiting := [module]):
-        for use in (use for statement in _outline(by.path) if not statement.text for use in statement.uses):
-            for name in (_below(use.module, use.name), use.module):
-                found = _imported(name, by)
-                if found is not None and found not in seen and found.name not in DECLARATIVE:
-                    seen[found] = None
-                    waiting.append(found)
-    return frozenset((by, at) for by in seen for at, done in enumerate(_outline(by.path)) if "" in done.defines)
+    seen = {module}
+    waiting = [module]
+    while waiting:
+        new = _imports(waiting.pop()) - seen
+        seen |= new
+        waiting.extend(new)
+    return frozenset((by, at) for by in seen for at in by.effects)
+
+
+@cache
+def _imports(module: _Module) -> frozenset[_Module]:
+    """The modules that ``module`` imports at its top."""
+    uses = [use for statement in module.outline if not statement.text for use in statement.uses]
+    names = {name for use in uses for name in (_below(use.module, use.name), use.module)}
+    found = {_imported(name, module) for name in names}
+    return frozenset(other for other in found if other is not None and other.name not in DECLARATIVE)
 
 
 @cache
