@@ -58,7 +58,7 @@ class EvidenceChecker:
         document = self.documents[span.doc]
         if document is None:  # its own mistake is reported already
             return None, []
-        if problem := _place_problem(span, str(text), document) or self._heading_problem(span):
+        if problem := _text_problem(span, str(text), document) or self._heading_problem(span):
             return None, [problem]
         return span, []
 
@@ -82,23 +82,23 @@ def _unknown_document(doc: str, documents: Documents) -> str:
     return f"there is no document {shown(doc)}; {did_you_mean(doc, documents)}"
 
 
-def _place_problem(span: Span, text: str, document: Document) -> str | None:
+def _text_problem(span: Span, text: str, document: Document) -> str | None:
     """Return why ``text`` does not stand at ``span``, and where it does."""
-    place = f"[{span.start}, {span.end})"
+    at = f"[{span.start}, {span.end})"
     if span.start < 0 or span.end > len(document.text):
         length = len(document.text)
-        return f"{place} lies outside document {span.doc!r} of {length} characters{_elsewhere(span, text, document)}"
+        return f"{at} lies outside document {span.doc!r} of {length} characters{_elsewhere(span, text, document)}"
     if span.start >= span.end:
-        return f"{place} is empty: 'start' must be below 'end'{_elsewhere(span, text, document)}"
+        return f"{at} is empty: 'start' must be below 'end'{_elsewhere(span, text, document)}"
     found = document.text[span.start : span.end]
     if found == text:
         return None
-    return f"text differs from document {span.doc!r} at {place}: found {shown(found)}{_elsewhere(span, text, document)}"
+    return f"text differs from document {span.doc!r} at {at}: found {shown(found)}{_elsewhere(span, text, document)}"
 
 
 def _elsewhere(span: Span, text: str, document: Document) -> str:
     """Return a hint at where ``text`` stands in the document, or at why it does not."""
-    starts = _occurrences(text, document.text)
+    starts = occurrences(text, document.text)
     if starts:
         nearest = min(starts, key=lambda start: abs(start - span.start))
         which = f", the nearest of {len(starts)}" if len(starts) > 1 else ""
@@ -117,9 +117,10 @@ def _as_loaded(document: Document) -> str:
     return ", which is the text extracted from the PDF" if document.id.lower().endswith(".pdf") else ""
 
 
-def _occurrences(text: str, whole: str) -> Sequence[int]:
+def occurrences(text: str, whole: str, first: int = 0) -> Sequence[int]:
+    """Return every offset of ``whole``, from ``first`` on, at which ``text`` stands; occurrences may overlap."""
     starts = []
-    at = whole.find(text)
+    at = whole.find(text, first)
     while at >= 0:
         starts.append(at)
         at = whole.find(text, at + 1)

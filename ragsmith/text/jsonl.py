@@ -1,4 +1,4 @@
-"""JSON objects one a line, parsed strictly, and checks of their fields; every problem is one sentence."""
+"""JSON, parsed strictly, and checks of their fields; every problem is one sentence."""
 
 from __future__ import annotations
 
@@ -11,19 +11,25 @@ from ragsmith.text.strict_yaml import unknown_key_message
 Record = Mapping[str, object]
 
 
-def parse_record(line: str) -> dict[str, object]:
-    """Return the JSON object written in ``line``.
+def parse_json(text: str) -> object:
+    """Return the JSON value written in ``text``.
 
-    Duplicate keys, NaN and infinities, numbers of thousands of digits and endless nesting raise ``TextError``.
+    Malformed JSON raises ``TextError`` with its line; so do duplicate keys, NaN and infinities, numbers of thousands of
+    digits and endless nesting, without a line.
     """
     try:
-        record = json.loads(line, object_pairs_hook=_unique, parse_constant=_no_constant)
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
-        raise TextError(f"not valid JSON: {error.msg} at column {error.colno}") from None
+        raise TextError(f"not valid JSON: {error.msg} at column {error.colno}; mend it", error.lineno) from None
     except RecursionError:
-        raise TextError("the JSON is nested too deeply; write a flat object") from None
+        raise TextError("the JSON is nested too deeply; flatten it") from None
     except ValueError:
         raise TextError("not valid JSON: a number has too many digits; shorten it") from None
+
+
+def parse_record(line: str) -> dict[str, object]:
+    """Return the JSON object written in ``line``; anything else raises ``TextError``, as in `parse_json`."""
+    record = parse_json(line)
     if not isinstance(record, dict):
         raise TextError(f"{kind(record)} stands here instead of a JSON object; write {{...}}")
     return record

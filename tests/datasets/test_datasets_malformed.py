@@ -221,12 +221,12 @@ MALFORMED: list[tuple[str, Break, str]] = [
     (
         "broken JSON",
         lines(record(1), "{'id': 1}"),
-        "questions.jsonl:2: not valid JSON: Expecting property name enclosed in double quotes at column 2",
+        "questions.jsonl:2: not valid JSON: Expecting property name enclosed in double quotes at column 2; mend it",
     ),
     (
         "cut line",
         lines('{"id": "q1", "ques'),
-        "questions.jsonl:1: not valid JSON: Unterminated string starting at at column 14",
+        "questions.jsonl:1: not valid JSON: Unterminated string starting at at column 14; mend it",
     ),
     ("list", lines("[1]"), "questions.jsonl:1: a list stands here instead of a JSON object; write {...}"),
     (
@@ -235,7 +235,7 @@ MALFORMED: list[tuple[str, Break, str]] = [
         "questions.jsonl:1: the key 'id' is given twice; keep one of them",
     ),
     ("NaN", lines('{"id": NaN}'), "questions.jsonl:1: not valid JSON: NaN is not a number; write a finite one"),
-    ("deep", lines("[" * 100_000), "questions.jsonl:1: the JSON is nested too deeply; write a flat object"),
+    ("deep", lines("[" * 100_000), "questions.jsonl:1: the JSON is nested too deeply; flatten it"),
     (
         "digits",
         lines('{"id": ' + "9" * 5000 + "}"),

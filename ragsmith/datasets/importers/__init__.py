@@ -10,7 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ragsmith.datasets.importers.hotpotqa import import_hotpotqa, is_hotpotqa
-from ragsmith.datasets.importers.imported import Imported, json_files
+from ragsmith.datasets.importers.imported import Imported, read_files
 from ragsmith.datasets.importers.ragsmith_layout import import_ragsmith_layout
 from ragsmith.datasets.importers.tatqa import import_tatqa, is_tatqa
 from ragsmith.errors import UsageError
@@ -43,7 +43,7 @@ def import_dataset(source: Path, layout: str | None = None) -> Imported:
     if layout is not None and layout not in IMPORTERS:
         raise UsageError(f"unknown format {layout!r}: {did_you_mean(layout, IMPORTERS)}")
     if not source.exists():
-        raise UsageError(f"{source}: there is no such folder or file; give the place of the published data")
+        raise UsageError(f"{source}: there is no such folder or file; give the folder or the file that was published")
     return IMPORTERS[layout or recognised(source)](source)
 
 
@@ -52,7 +52,8 @@ def recognised(source: Path) -> str:
 
     Raises ``UsageError`` when none or several are seen, ``DatasetError`` when a file is not JSON.
     """
-    found = {name for _, content in json_files(source) for name, looks in _LOOKS.items() if looks(content)}
+    files = read_files(source, lambda content: [name for name, looks_so in _LOOKS.items() if looks_so(content)])
+    found = {name for names in files for name in names}
     if len(found) == 1:
         return found.pop()
     seen = f"has files in several formats ({', '.join(sorted(found))})" if found else "is in no format that is known"

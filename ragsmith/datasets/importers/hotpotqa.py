@@ -8,21 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragsmith.datasets.dataset import make_dataset
-from ragsmith.datasets.importers.imported import (
-    DocumentNames,
-    Fields,
-    Imported,
-    about,
-    json_files,
-    repeated_ids,
-    titled,
-)
-from ragsmith.errors import DatasetError
+from ragsmith.datasets.importers.imported import DocumentNames, Fields, Gold, Imported, check_ids, read_files, titled
 from ragsmith.text.files import TextError, shown
 from ragsmith.text.jsonl import kind
 from ragsmith.types import Document, Example, Span
@@ -76,50 +66,29 @@ def import_hotpotqa(source: Path) -> Imported:
     Evidence are the supporting sentences, neighbours as one span. A fact whose sentence does not exist gives none, and
     a question without any is left out; the notes say so. Raises ``DatasetError`` when a file is not in this layout.
     """
-    asked: list[Asked] = []
-    pool: dict[Paragraph, None] = {}
-    mistakes: list[str] = []
-    for name, content in json_files(source):
-        try:
-            questions, corpus = _read(content)
-        except TextError as error:
-            mistakes.append(error.at(name))
-            continue
-        asked += questions
-        pool.update(dict.fromkeys([*(p for q in questions for p in q.context.values()), *corpus]))
-    mistakes += repeated_ids(question.id for question in asked)
-    if not asked and not mistakes:
-        mistakes.append(f"{source}: has no questions; give a file in {LAYOUT} layout")
-    if mistakes:
-        raise DatasetError(mistakes)
-    return _imported(source, asked, list(pool))
+    files = read_files(source, _read)
+    asked = [question for questions, _ in files for question in questions]
+    check_ids((question.id for question in asked), source, LAYOUT)
+    corpus = [paragraph for _, paragraphs in files for paragraph in paragraphs]
+    pool = {*corpus, *(paragraph for question in asked for paragraph in question.context.values())}
+    return _imported(source, asked, pool)
 
 
-def _imported(source: Path, asked: Sequence[Asked], pool: Sequence[Paragraph]) -> Imported:
+def _imported(source: Path, asked: Sequence[Asked], pool: Collection[Paragraph]) -> Imported:
     names = DocumentNames()
     ordered = sorted(pool, key=lambda paragraph: (paragraph.title, paragraph.sentences))
     placed = {paragraph: _placed(paragraph, names.name(paragraph.title)) for paragraph in ordered}
-    texts = {place.document.id: place.document.text for place in placed.values()}
-    examples: list[Example] = []
-    notes: list[str] = []
-    located = 0
+    documents = [each.document for each in placed.values()]
+    texts = {document.id: document.text for document in documents}
+    gold = Gold()
     for question in asked:
         found = {fact: _located(fact, question, placed) for fact in question.facts}
         spans = _merged([span for span in found.values() if span], texts)
-        located += sum(span is not None for span in found.values())
-        notes += [
-            f"{question.id}: {_named(fact)} does not stand there exactly once"
-            for fact, span in found.items()
-            if span is None
-        ]
-        if spans:
-            examples.append(Example(question.id, question.question, question.answer, question.type, spans))
-        else:
-            notes.append(f"{question.id}: left out, because none of its evidence was found")
+        lost = [f"{_named(fact)} does not stand there exactly once" for fact, span in found.items() if span is None]
+        example = Example(question.id, question.question, question.answer, question.type, spans)
+        gold.add(example, len(question.facts), lost)
     described = f"{len(pool)} Wikipedia paragraphs with multi-hop questions, imported from HotpotQA."
-    documents = [place.document for place in placed.values()]
-    dataset = make_dataset(about(source, description=described, licence=LICENCE), documents, examples)
-    return Imported(dataset, located, sum(len(question.facts) for question in asked), tuple(notes))
+    return gold.imported(source, documents, description=described, licence=LICENCE)
 
 
 def _placed(paragraph: Paragraph, id_: str) -> Placed:
@@ -171,11 +140,11 @@ def _read(content: object) -> tuple[list[Asked], list[Paragraph]]:
     raise TextError(f"{kind(content)} stands here instead of a list of questions; give a file in {LAYOUT} layout")
 
 
-def _asked(item: object, place: str) -> Asked:
-    fields = Fields.of(item, place, LAYOUT)
+def _asked(item: object, where: str) -> Asked:
+    fields = Fields.of(item, where, LAYOUT)
     id_ = fields.text("_id")
-    fields = Fields(fields.record, f"{place} ({id_})", LAYOUT)
-    paragraphs = [_paragraph(entry, fields.place) for entry in fields.get("context", list)]
+    fields = Fields(fields.record, f"{where} ({id_})", LAYOUT)
+    paragraphs = [_paragraph(entry, fields.where) for entry in fields.get("context", list)]
     titled_so = Counter(paragraph.title for paragraph in dict.fromkeys(paragraphs))
     # a title that stands over two paragraphs does not say which of them is meant
     context = {paragraph.title: paragraph for paragraph in paragraphs if titled_so[paragraph.title] == 1}
@@ -184,13 +153,13 @@ def _asked(item: object, place: str) -> Asked:
     return Asked(id_, question, answer, type_, context, tuple(dict.fromkeys(facts)))
 
 
-def _paragraph(entry: object, place: str) -> Paragraph:
+def _paragraph(entry: object, where: str) -> Paragraph:
     match entry:
         case [str(title), list(entries)] if title.strip() and all(isinstance(e, str) for e in entries):
             sentences = tuple(map(str, entries))
-            Fields({}, place, LAYOUT).printable("".join([title, *sentences]), "context")
+            Fields({}, where, LAYOUT).printable("".join([title, *sentences]), "context")
             return Paragraph(_title(title), sentences)
-    raise TextError(f"{place}: a paragraph must be a title with a list of sentences; give a file in {LAYOUT} layout")
+    raise TextError(f"{where}: a paragraph must be a title with a list of sentences; give a file in {LAYOUT} layout")
 
 
 def _fact(entry: object, fields: Fields) -> Fact:

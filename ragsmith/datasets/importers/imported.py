@@ -1,21 +1,21 @@
-"""What importers share: what they return, and how they read foreign JSON, strictly and with the place of a mistake."""
+"""What importers share: what they return, and how they read foreign JSON, strictly and saying where a mistake is."""
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from ragsmith.datasets.dataset import make_dataset
 from ragsmith.errors import DatasetError
-from ragsmith.text.files import FORBIDDEN, MIB, TextError, control, read_text, shown
-from ragsmith.text.jsonl import kind
+from ragsmith.text.files import FORBIDDEN, MIB, TextError, control, read_text
+from ragsmith.text.jsonl import kind, parse_json
 from ragsmith.text.markdown import title
-from ragsmith.types import Dataset, Document
+from ragsmith.types import Dataset, Document, Example
 
 MAX_BYTES = 64 * MIB
 LONGEST_NAME = 64
@@ -38,49 +38,70 @@ class Imported:
     notes: tuple[str, ...] = ()
 
 
-def json_files(source: Path) -> Iterator[tuple[str, object]]:
-    """Yield the name and the content of ``source``, or of every ``*.json`` file in the folder ``source``, by name.
+@dataclass(slots=True)
+class Gold:
+    """Collects questions, and counts how much of their evidence was found in the documents."""
 
-    Raises ``DatasetError`` when there is none, and for the first file that is not JSON.
+    examples: list[Example] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    located: int = 0
+    total: int = 0
+
+    def add(self, example: Example, pieces: int, lost: Sequence[str]) -> None:
+        """Add a question whose evidence was published in so many ``pieces``; leave it out if none of them was found.
+
+        ``lost`` has a sentence for each piece that does not stand exactly in a document.
+        """
+        self.total += pieces
+        self.located += pieces - len(lost)
+        self.notes += [f"{example.id}: {sentence}" for sentence in lost]
+        if example.evidence:
+            self.examples.append(example)
+        else:
+            self.notes.append(f"{example.id}: left out, because none of its evidence was found")
+
+    def imported(self, source: Path, documents: Sequence[Document], *, description: str, licence: str) -> Imported:
+        """Return the data set of the questions and these ``documents``, named after ``source``."""
+        described = about(source, description=description, licence=licence)
+        dataset = make_dataset(described, documents, self.examples)
+        return Imported(dataset, self.located, self.total, tuple(self.notes))
+
+
+def read_files(source: Path, read: Callable[[object], T]) -> list[T]:
+    """Return what ``read`` makes of the JSON in ``source``, or in every ``*.json`` file in the folder ``source``.
+
+    Raises ``DatasetError`` when there is no such file, and with the mistakes of all files that are not JSON or that
+    ``read`` refuses with ``TextError``.
     """
-    files = sorted(source.glob("*.json"), key=lambda path: path.name) if source.is_dir() else [source]
-    if not files:
+    paths = sorted(source.glob("*.json"), key=lambda path: path.name) if source.is_dir() else [source]
+    if not paths:
         raise DatasetError([f"{source}: has no *.json files; give the folder or the file that was published"])
-    for path in files:
+    found: list[T] = []
+    mistakes: list[str] = []
+    for path in paths:
         try:
-            yield path.name, parse_json(read_text(path, limit=MAX_BYTES, links=path == source))
+            found.append(read(parse_json(read_text(path, limit=MAX_BYTES, links=path == source))))
         except TextError as error:
-            raise DatasetError([error.at(path.name if source.is_dir() else path)]) from None
-
-
-def parse_json(text: str) -> object:
-    """Return any JSON value; malformed, endlessly nested or ambiguous JSON raises ``TextError`` with its line."""
-    try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
-    except json.JSONDecodeError as error:
-        raise TextError(
-            f"not valid JSON: {error.msg} at column {error.colno}; download it again", error.lineno
-        ) from None
-    except RecursionError:
-        raise TextError("the JSON is nested too deeply; give a published file") from None
-    except ValueError:
-        raise TextError("not valid JSON: a number has too many digits; download it again") from None
+            mistakes.append(error.at(path.name if source.is_dir() else path))
+    if mistakes:
+        raise DatasetError(mistakes)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """A JSON object of a file in a foreign ``layout``, whose ``place`` in the file its mistakes name."""
+    """A JSON object of a file in a foreign ``layout``; mistakes in it begin with ``where`` it is in the file."""
 
     record: Mapping[str, object]
-    place: str
+    where: str
     layout: str
 
     @classmethod
-    def of(cls, value: object, place: str, layout: str) -> Fields:
+    def of(cls, value: object, where: str, layout: str) -> Fields:
         """``value`` as an object; raises ``TextError`` when it is none."""
         if not isinstance(value, dict):
-            raise TextError(f"{place}: {kind(value)} stands here instead of an object; give a file in {layout} layout")
-        return cls(value, place, layout)
+            raise TextError(f"{where}: {kind(value)} stands here instead of an object; give a file in {layout} layout")
+        return cls(value, where, layout)
 
     def get(self, key: str, type_: type[T]) -> T:
         """The value of ``key``, which has to be a ``type_``; raises ``TextError``."""
@@ -98,9 +119,9 @@ class Fields:
         return self.printable(value, key)
 
     def objects(self, key: str) -> Iterator[Fields]:
-        """The objects in the list under ``key``, placed by number: ``page 3, question 2``."""
+        """The objects in the list under ``key``; where each is says its number: ``page 3, question 2``."""
         for number, item in enumerate(self.get(key, list), start=1):
-            yield Fields.of(item, f"{self.place}, {key.removesuffix('s')} {number}", self.layout)
+            yield Fields.of(item, f"{self.where}, {key.removesuffix('s')} {number}", self.layout)
 
     def printable(self, value: str, key: str) -> str:
         """``value``, unless it has control characters, which no document or question may have."""
@@ -110,7 +131,7 @@ class Fields:
 
     def error(self, problem: str) -> TextError:
         """The sentence for a problem with this object."""
-        return TextError(f"{self.place}: {problem}; give a file in {self.layout} layout")
+        return TextError(f"{self.where}: {problem}; give a file in {self.layout} layout")
 
 
 class DocumentNames:
@@ -141,19 +162,11 @@ def about(source: Path, *, description: str, licence: str) -> dict[str, str]:
     return {"name": name, "title": shown_name, "description": description, "licence": licence, "language": "en"}
 
 
-def repeated_ids(ids: Iterable[str]) -> list[str]:
-    """A sentence for every question's identifier that is there more than once."""
-    return [f"the question {id_!r} is there {n} times; give each file once" for id_, n in Counter(ids).items() if n > 1]
-
-
-def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    record = dict(pairs)
-    if len(record) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for i, name in enumerate(names) if name in names[:i])
-        raise TextError(f"the key {shown(twice)} is given twice; keep one of them")
-    return record
-
-
-def _no_constant(name: str) -> object:
-    raise TextError(f"not valid JSON: {name} is not a number; write a finite one")
+def check_ids(ids: Iterable[str], source: Path, layout: str) -> None:
+    """Raise ``DatasetError`` when ``source`` has no questions, or several with one of these identifiers."""
+    counts = Counter(ids)
+    if not counts:
+        raise DatasetError([f"{source}: has no questions; give a file in {layout} layout"])
+    if repeated := {id_: n for id_, n in counts.items() if n > 1}:
+        mistakes = [f"the question {id_!r} is there {n} times; give each file once" for id_, n in repeated.items()]
+        raise DatasetError(mistakes)

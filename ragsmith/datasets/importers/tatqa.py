@@ -10,10 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ragsmith.datasets.dataset import make_dataset
-from ragsmith.datasets.importers.imported import Fields, Imported, about, json_files, repeated_ids, titled
+from ragsmith.datasets.importers.imported import Fields, Gold, Imported, check_ids, read_files, titled
 from ragsmith.datasets.importers.table_rows import Cells, Sought, rows
-from ragsmith.errors import DatasetError
 from ragsmith.text.files import TextError
 from ragsmith.text.jsonl import kind
 from ragsmith.types import Document, Example, Span
@@ -72,42 +70,18 @@ def import_tatqa(source: Path) -> Imported:
     question's part of the table: the rows found for it, else the whole table. A question without any is left out. The
     notes name what was not found. Raises ``DatasetError`` when a file is not in this layout.
     """
-    pages: list[Page] = []
-    mistakes: list[str] = []
-    for name, content in json_files(source):
-        try:
-            pages += _read(content)
-        except TextError as error:
-            mistakes.append(error.at(name))
-    mistakes += repeated_ids(question.id for page in pages for question in page.questions)
-    if not any(page.questions for page in pages) and not mistakes:
-        mistakes.append(f"{source}: has no questions; give a file in {LAYOUT} layout")
-    if mistakes:
-        raise DatasetError(mistakes)
-    return _imported(source, pages)
-
-
-def _imported(source: Path, pages: Sequence[Page]) -> Imported:
+    pages = [page for found in read_files(source, _read) for page in found]
+    check_ids((question.id for page in pages for question in page.questions), source, LAYOUT)
     width = max(3, len(str(len(pages))))
     placed = [_placed(page, f"page-{number:0{width}d}") for number, page in enumerate(pages, start=1)]
-    examples: list[Example] = []
-    notes: list[str] = []
-    located = total = 0
-    for page, place in zip(pages, placed, strict=True):
+    gold = Gold()
+    for page, parts in zip(pages, placed, strict=True):
         for asked in page.questions:
-            spans, lost = _evidence(asked, page, place)
-            pieces = len(asked.paragraphs) + asked.reads_table
-            total += pieces
-            located += pieces - len(lost)
-            notes += [f"{asked.id}: {what}" for what in lost]
-            if spans:
-                examples.append(Example(asked.id, asked.sought.question, asked.answer, asked.type, spans))
-            else:
-                notes.append(f"{asked.id}: left out, because none of its evidence was found")
+            spans, lost = _evidence(asked, page, parts)
+            example = Example(asked.id, asked.sought.question, asked.answer, asked.type, spans)
+            gold.add(example, len(asked.paragraphs) + asked.reads_table, lost)
     described = f"{len(pages)} pages of financial reports with questions, imported from TAT-QA."
-    documents = [place.document for place in placed]
-    dataset = make_dataset(about(source, description=described, licence=LICENCE), documents, examples)
-    return Imported(dataset, located, total, tuple(notes))
+    return gold.imported(source, [parts.document for parts in placed], description=described, licence=LICENCE)
 
 
 def _evidence(asked: Asked, page: Page, placed: Placed) -> tuple[tuple[Span, ...], list[str]]:
@@ -148,7 +122,7 @@ def _read(content: object) -> list[Page]:
 
 
 def _page(fields: Fields) -> Page:
-    table = Fields.of(fields.get("table", dict), f"{fields.place}, table", LAYOUT)
+    table = Fields.of(fields.get("table", dict), f"{fields.where}, table", LAYOUT)
     ordered = sorted(fields.objects("paragraphs"), key=lambda paragraph: paragraph.get("order", int))
     paragraphs = {str(paragraph.get("order", int)): paragraph.text("text") for paragraph in ordered}
     if len(paragraphs) < len(ordered):
@@ -168,7 +142,7 @@ def _cells(fields: Fields) -> Cells:
 
 def _asked(fields: Fields) -> Asked:
     id_ = fields.text("uid")
-    fields = Fields(fields.record, f"{fields.place} ({id_})", LAYOUT)
+    fields = Fields(fields.record, f"{fields.where} ({id_})", LAYOUT)
     source = fields.text("answer_from")
     if source not in SOURCES:
         raise fields.error(f"'answer_from' is {source!r}, not one of {', '.join(SOURCES)}")

@@ -79,10 +79,10 @@ def test_gold_that_is_not_found_is_counted_and_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        ([], "art.json: a list stands here instead of a JSON object"),
-        ({"questions": []}, "art.json: has no 'article' of type dict; give a file in RAGSmith's layout"),
-        ({**article(), "chunks": [1]}, "art.json: 'chunks' must be a list of objects"),
-        (article({"question": "Q?"}), "art.json: has no 'reranked_relative_chunk_ids' of type list"),
+        ([], "art.json: the file: a list stands here instead of an object"),
+        ({"questions": []}, "art.json: the file: 'article' is missing; give a file in RAGSmith's layout"),
+        ({**article(), "chunks": [1]}, "art.json: the file, chunk 1: an integer stands here instead of an object"),
+        (article({"question": "Q?"}), "art.json: the questions, item 1: 'reranked_relative_chunk_ids' is missing"),
     ],
 )
 def test_other_files_are_refused_by_name(tmp_path: Path, record: object, reason: str) -> None:
