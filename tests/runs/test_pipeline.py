@@ -198,6 +198,11 @@ def test_another_pipeline_does_not_reproduce_the_scores(changed: Callable[..., P
     assert Pipeline.load(worse).verify() != []
 
 
+def test_a_score_that_nobody_measures_any_more_is_not_reproduced(changed: Callable[..., Path]) -> None:
+    [difference] = Pipeline.load(changed("expected", "search", "answer_words", to=3.0)).verify()
+    assert (difference.metric, difference.expected, difference.found) == ("answer_words", 3.0, None)
+
+
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 WRONG: list[tuple[tuple[str, ...], Any, str]] = [
