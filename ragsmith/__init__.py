@@ -12,9 +12,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragsmith.api import plan, report, search
+    from ragsmith.api import ask, audit, evaluate, export, plan, report, search, verify
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.evaluation.fitness import Fitness, Weights
+    from ragsmith.gateway.budget import Limits, Prices
     from ragsmith.models.names import ModelName, ModelNames
     from ragsmith.pipelines.space_file import load_space
     from ragsmith.reporting.result import Result
@@ -26,23 +27,32 @@ __version__ = "0.1.0"
 __all__ = [
     "Fitness",
     "GeneticSettings",
+    "Limits",
     "ModelName",
     "ModelNames",
     "Pipeline",
+    "Prices",
     "Result",
     "RunSettings",
     "Weights",
     "__version__",
+    "ask",
+    "audit",
+    "evaluate",
+    "export",
     "load_dataset",
     "load_space",
     "plan",
     "report",
     "search",
+    "verify",
 ]
 
 _HOME = {
     "Fitness": "ragsmith.evaluation.fitness",
     "GeneticSettings": "ragsmith.strategies",
+    "Limits": "ragsmith.gateway.budget",
+    "Prices": "ragsmith.gateway.budget",
     "ModelName": "ragsmith.models.names",
     "ModelNames": "ragsmith.models.names",
     "Pipeline": "ragsmith.runs.pipeline",
@@ -51,6 +61,11 @@ _HOME = {
     "Weights": "ragsmith.evaluation.fitness",
     "load_dataset": "ragsmith.datasets.dataset",
     "load_space": "ragsmith.pipelines.space_file",
+    "ask": "ragsmith.api",
+    "audit": "ragsmith.api",
+    "evaluate": "ragsmith.api",
+    "export": "ragsmith.api",
+    "verify": "ragsmith.api",
     "plan": "ragsmith.api",
     "report": "ragsmith.api",
     "search": "ragsmith.api",

@@ -7,13 +7,14 @@ a mapping by role, as a file or as objects; prices as a mapping or a file; a cac
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
-from ragsmith.errors import WrongOption
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup, prepare
 from ragsmith.gateway.budget import Limits, Price, Prices, read_prices
@@ -22,12 +23,20 @@ from ragsmith.models.given import apart
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.reporting import folder_of, write_report
+from ragsmith.reporting import Written, folder_of, write_report
+from ragsmith.reporting.audit import audit_markdown
 from ragsmith.reporting.result import Result
+from ragsmith.runs.audit import Audit
+from ragsmith.runs.audit import audit as switch_on
+from ragsmith.runs.audit import sample as draw
+from ragsmith.runs.pipeline import Pipeline, Reply, Verified
 from ragsmith.runs.plan import SAMPLE, Plan
 from ragsmith.runs.plan import plan as work_out
 from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Run, Start, Step
+from ragsmith.runs.scores import Scores
+from ragsmith.runs.scores import evaluate as score
+from ragsmith.runs.winner import run_setup, write_winner
 from ragsmith.store.store import Store, opened
 from ragsmith.strategies.genetic import PRESETS, GeneticSettings, check_choice
 from ragsmith.types import Dataset
@@ -188,10 +197,164 @@ def plan(
         return work_out(setup, found, store, chosen, prices=known, latency=latency, in_flight=in_flight, sample=sample)
 
 
-def report(cache: Store | str | Path, folder: str | Path, dataset: str | None = None) -> list[Path]:
-    """Write the report of the searches in ``cache``, of one data set or of all, and return the files written."""
+def audit(
+    dataset: Dataset | str | Path,
+    *,
+    space: Space | str | Path = "seeds",
+    sample: int = 50,
+    seed: int = 0,
+    models: GivenModels = None,
+    base_url: str | None = None,
+    vector_store: str | None = None,
+    fitness: GivenFitness = None,
+    chunk_size: int | None = None,
+    workers: int | None = None,
+    cache: Store | str | Path = CACHE,
+    output: str | Path | None = None,
+) -> Audit:
+    """Switch every option of ``space`` on alone: what it changes, costs and gains on ``sample`` search questions.
+
+    ``seed`` draws the sample, and ``output`` names a file for the table in Markdown.
+
+    Raises:
+        UsageError: as for `search`, or the folder of ``output`` is not there.
+    """
+    _refuse_no_workers(workers)
+    if output is not None and not Path(output).parent.is_dir():
+        raise WrongOption("output", f"{output}: there is no folder {Path(output).parent}: make it first")
+    found = _space(space, None)
+    setup = _setup(dataset, models, base_url, vector_store, chunk_size)
+    questions = draw(setup, sample, seed)
+    own = workers or setup.models.workers()
+    with opened(cache) as store:
+        findings = switch_on(setup, found, store, questions, workers=own, fitness=Fitness.of(fitness))
+    audited = Audit(setup.dataset.name, found.name, len(questions), setup.loaded_models.ids(), tuple(findings))
+    if output is not None:
+        Path(output).write_text(audit_markdown(audited), encoding="utf-8")
+    return audited
+
+
+def report(cache: Store | str | Path, folder: str | Path, dataset: str | Path | None = None) -> Written:
+    """Write the report of the searches in ``cache``, of one data set (by name or folder) or of all and compared.
+
+    Raises:
+        UsageError: there is no such cache or search.
+    """
+    if dataset is not None and Path(dataset).is_dir():  # as it was given to the search
+        dataset = load_dataset(dataset).name
     with opened(cache, read_only=True) as store:
-        return list(write_report(store, Path(folder), dataset).paths)
+        return write_report(store, Path(folder), None if dataset is None else str(dataset))
+
+
+def export(
+    dataset: Dataset | str | Path,
+    *,
+    cache: Store | str | Path = CACHE,
+    output: str | Path = "winner.yaml",
+    run: str | None = None,
+) -> Path:
+    """Write the winner of a search on ``dataset`` as YAML: the latest search, or the one whose key ``run`` begins.
+
+    Raises:
+        UsageError: there is no such cache or search.
+    """
+    with opened(cache, read_only=True) as store:
+        key, setup = run_setup(store, dataset, run)
+        return write_winner(store, key, setup, Path(output))
+
+
+def ask(
+    pipeline: Pipeline | str | Path,
+    question: str,
+    *,
+    dataset: Dataset | str | Path | None = None,
+    models: GivenModels = None,
+    base_url: str | None = None,
+    vector_store: str | None = None,
+    cache: Store | str | Path = CACHE,
+) -> Reply:
+    """Answer a question with an exported pipeline; replies that are paid for are kept in ``cache``.
+
+    ``dataset``, ``models``, ``base_url`` and ``vector_store`` take the place of those that the file names.
+
+    Raises:
+        UsageError: the file, its documents or a model cannot be used.
+    """
+    loaded = _pipeline(pipeline, dataset, models, base_url, vector_store)
+    with _remembering(loaded, cache):
+        return loaded.ask(question)
+
+
+def evaluate(
+    pipeline: Pipeline | str | Path,
+    *,
+    dataset: Dataset | str | Path | None = None,
+    models: GivenModels = None,
+    base_url: str | None = None,
+    vector_store: str | None = None,
+    workers: int | None = None,
+    latency: bool = False,
+    cache: Store | str | Path = CACHE,
+) -> Scores:
+    """Score a pipeline on the questions of its data set, or of another; with ``latency``, time every question too.
+
+    Raises:
+        UsageError: the file, its documents or a model cannot be used.
+    """
+    _refuse_no_workers(workers)
+    loaded = _pipeline(pipeline, dataset, models, base_url, vector_store)
+    own = workers or loaded.setup.models.workers()
+    at_home = dataset is None and (loaded is not pipeline or bool(loaded.expected))
+    with opened(cache) as store:
+        return score(loaded, store, at_home=at_home, workers=own, latency=latency)
+
+
+def verify(
+    pipeline: Pipeline | str | Path,
+    *,
+    models: GivenModels = None,
+    base_url: str | None = None,
+    vector_store: str | None = None,
+    cache: Store | str | Path = CACHE,
+) -> Verified:
+    """Run a pipeline again, from its documents, and compare with the scores that it was exported with.
+
+    Raises:
+        UsageError: the file, its documents or a model cannot be used, or it has no scores.
+        RagsmithError: a question fails now.
+    """
+    loaded = _pipeline(pipeline, None, models, base_url, vector_store)
+    with _remembering(loaded, cache):
+        differences = tuple(loaded.verify())
+    questions = {part: scores["questions"] for part, scores in loaded.expected.items()}
+    return Verified(differences, loaded.changed_models(), questions)
+
+
+def _pipeline(
+    pipeline: Pipeline | str | Path,
+    dataset: Dataset | str | Path | None,
+    models: GivenModels,
+    base_url: str | None,
+    vector_store: str | None,
+) -> Pipeline:
+    """The pipeline of a file; or the one that is loaded already, which keeps its data set and models."""
+    if not isinstance(pipeline, Pipeline):
+        by_role = _by_role(models)
+        return Pipeline.load(pipeline, dataset=dataset, models=by_role, base_url=base_url, vector_store=vector_store)
+    if (dataset, models, base_url, vector_store) != (None, None, None, None):
+        raise UsageError("a loaded pipeline has its data set and models: give others to Pipeline.load")
+    return pipeline
+
+
+@contextmanager
+def _remembering(pipeline: Pipeline, cache: Store | str | Path) -> Iterator[None]:
+    """Keep replies of ``pipeline`` in the cache where a model is paid for."""
+    if not pipeline.setup.loaded_models.waits:
+        yield
+        return
+    with opened(cache) as store:
+        pipeline.remember(store)
+        yield
 
 
 def _settings(settings: RunSettings | None, preset: str | None, changes: Mapping[str, Any]) -> RunSettings:
@@ -233,14 +396,19 @@ def _setup(
     faithfulness: bool | None = None,
 ) -> Setup:
     """Data set and models, loaded and checked."""
-    if isinstance(models, str | Path):
-        models = read_models(Path(models))
-    named, given = ({}, {}) if isinstance(models, ModelNames) else apart(models or {})
+    named, given = apart(_by_role(models))
     names = models if isinstance(models, ModelNames) else ModelNames()
     chosen = names.overridden(named, base_url, vector_store)
     chosen.check()
     size = CHUNK_SIZE if chunk_size is None else chunk_size
     return prepare(dataset, chosen, size, faithfulness=faithfulness, given=given)
+
+
+def _by_role(models: GivenModels) -> Mapping[str, Any]:
+    """The models that are named, by role."""
+    if isinstance(models, str | Path):
+        return read_models(Path(models))
+    return {role: models.of(role) for role in models.named} if isinstance(models, ModelNames) else models or {}
 
 
 def _prices(prices: GivenPrices) -> Prices:

@@ -39,6 +39,10 @@ FaithfulnessOption = Annotated[
         help="Check answers claim by claim, two judge calls each. [default: if embedded]",
     ),
 ]
+FitnessOption = Annotated[
+    str | None,
+    typer.Option("--fitness", help="FILE.py:function that ranks by a question's measures. [default: the paper's]"),
+]
 PresetSpaceOption = Annotated[
     str | None,
     typer.Option("--space", help="A bundled search space by name, or a YAML file. [default: the preset's]"),
@@ -213,10 +217,7 @@ class RunFlags:
         typer.Option("--mutation", help="random, adaptive, categorical, swap, inversion or composite."),
     ] = None
     selection: Annotated[str | None, typer.Option("--selection", help="tournament, roulette, rank or elite.")] = None
-    fitness: Annotated[
-        str | None,
-        typer.Option("--fitness", help="FILE.py:function that ranks by a question's measures. [default: the paper's]"),
-    ] = None
+    fitness: FitnessOption = None
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the search.")] = None
     max_evaluations: Annotated[int | None, typer.Option("--max-evaluations", help="Most candidates to evaluate.")] = (
         None

@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from ragsmith.store.store import RunRow, Store
 
 
-def _open(cache: str, *, read_only: bool = True) -> Store:
-    from ragsmith.errors import UsageError
-    from ragsmith.store.store import Store
-
-    if "://" not in cache and not Path(cache).exists():
-        raise UsageError(f"there is no cache {cache!r}: run a search first, or name its cache with --cache")
-    return Store.open(cache, read_only=read_only)
-
-
 @app.command()
 def report(
     dataset: Annotated[str | None, typer.Option("--dataset", help="A bundled data set by name, or a folder.")] = None,
@@ -36,23 +27,20 @@ def report(
     as_json: JsonOption = False,
 ) -> None:
     """Write the report of each data set in the cache, and how they compare."""
-    from ragsmith.datasets.dataset import load_dataset
-    from ragsmith.reporting import domain_json, summary_lines, write_report
+    import ragsmith
+    from ragsmith.reporting import domain_json, summary_lines
 
-    if dataset is not None and Path(dataset).is_dir():  # as it was given to the search
-        dataset = load_dataset(dataset).name
-    with _open(cache) as store:
-        written = write_report(store, output, dataset)
-        if as_json:
-            domains = [domain_json(domain) for domain in written.read]
-            say_json({"paths": [str(path) for path in written.paths], "domains": domains})
-            return
-        for domain in written.read:
-            for line in summary_lines(domain):
-                say(line)
-            say()
-        for path in written.paths:
-            say(str(path))
+    written = ragsmith.report(cache, output, dataset)
+    if as_json:
+        domains = [domain_json(domain) for domain in written.read]
+        say_json({"paths": [str(path) for path in written.paths], "domains": domains})
+        return
+    for domain in written.read:
+        for line in summary_lines(domain):
+            say(line)
+        say()
+    for path in written.paths:
+        say(str(path))
 
 
 @app.command()
@@ -63,11 +51,9 @@ def export(
     run: Annotated[str | None, typer.Option(help="A run's key (see `ragsmith runs`). [default: the latest]")] = None,
 ) -> None:
     """Write the winner of a search as YAML."""
-    from ragsmith.runs.winner import run_setup, write_winner
+    import ragsmith
 
-    with _open(cache) as store:
-        key, setup = run_setup(store, dataset, run)
-        say(str(write_winner(store, key, setup, output)))
+    say(str(ragsmith.export(dataset, cache=cache, output=output, run=run)))
 
 
 @app.command()
@@ -79,7 +65,9 @@ def runs(
     as_json: JsonOption = False,
 ) -> None:
     """List the searches in the cache."""
-    with _open(cache) as store:
+    from ragsmith.store.store import opened
+
+    with opened(cache, read_only=True) as store:
         names = {row.digest: row.name for row in store.datasets()}
         found = [_run(row, names.get(row.dataset, row.dataset), len(store.proposals(row.key))) for row in store.runs()]
         studies = _mirrored(store) if mirror else {}
@@ -135,7 +123,9 @@ def cache(
     as_json: JsonOption = False,
 ) -> None:
     """Say what the cache holds."""
-    with _open(path) as store:
+    from ragsmith.store.store import opened
+
+    with opened(path, read_only=True) as store:
         found: dict[str, Any] = dict(store.statistics())
         if verify:
             found["damaged rows"] = store.verify()

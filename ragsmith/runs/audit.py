@@ -6,11 +6,11 @@ switched on alone and compared, question by question, with the same pipeline wit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 
-from ragsmith.errors import UsageError
+from ragsmith.errors import WrongOption
 from ragsmith.evaluation.evaluator import Evaluation, Evaluator
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.statistics import Paired, holm, paired
@@ -56,10 +56,21 @@ class Finding:
         return self.activity == 0
 
 
+@dataclass(frozen=True)
+class Audit:
+    """What every option of a space does by itself, on ``questions`` search questions; ``models`` are ids by role."""
+
+    dataset: str
+    space: str
+    questions: int
+    models: Mapping[str, str]
+    findings: tuple[Finding, ...]
+
+
 def sample(setup: Setup, size: int, seed: int = 0) -> list[Example]:
     """Draw up to ``size`` of the search questions; the test questions stay unseen."""
     if size < 1:
-        raise UsageError(f"a sample of {size} questions is not possible: give at least 1")
+        raise WrongOption("sample", f"is {size} questions: give at least 1")
     questions = ordered(setup.calibration)
     return ordered(Random(seed).sample(questions, min(size, len(questions))))
 

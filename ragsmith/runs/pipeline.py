@@ -66,6 +66,15 @@ class Difference:
     found: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """Scores that were not reproduced, models that are others now (role to their ids), and questions by part."""
+
+    differences: tuple[Difference, ...]
+    changed_models: Mapping[str, tuple[str, str]]
+    questions: Mapping[str, int]
+
+
 class Pipeline:
     """One configuration over one data set."""
 

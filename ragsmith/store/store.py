@@ -16,7 +16,7 @@ from typing import Any, Self
 from sqlalchemy import Column, ColumnElement, Table, delete, select, tuple_
 from sqlalchemy.engine import URL
 
-from ragsmith.errors import StoreError
+from ragsmith.errors import StoreError, UsageError
 from ragsmith.gateway.budget import Limits, Spent
 from ragsmith.models.calls import Json, StoredCall
 from ragsmith.store.database import Database
@@ -65,7 +65,13 @@ BATCH = 500
 
 
 def opened(cache: Store | str | Path, *, read_only: bool = False) -> AbstractContextManager[Store]:
-    """``cache`` as a context: a store that is open already stays open, a file or URL is opened and closed."""
+    """``cache`` as a context: a store that is open already stays open, a file or URL is opened and closed.
+
+    Raises:
+        UsageError: nothing is there to be read.
+    """
+    if read_only and not isinstance(cache, Store) and "://" not in str(cache) and not Path(cache).exists():
+        raise UsageError(f"there is no cache {str(cache)!r}: run a search first, or name its cache with --cache")
     return nullcontext(cache) if isinstance(cache, Store) else Store.open(cache, read_only=read_only)
 
 
