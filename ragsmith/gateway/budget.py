@@ -15,12 +15,9 @@ from pathlib import Path
 from typing import Protocol
 
 from ragsmith.errors import BudgetExhausted, UsageError
-from ragsmith.models.usage import Usage
+from ragsmith.models.usage import FEWEST_CHARACTERS_A_TOKEN, Usage
 from ragsmith.text.strict_yaml import YamlError, parse_yaml, read_yaml
 from ragsmith.text.suggest import did_you_mean
-
-CHARACTERS_A_TOKEN = 3
-"""Of text in ASCII; fewer than tokenisers need for prose. Elsewhere a character may be more than a token."""
 
 MILLION = 1_000_000
 BLOCK = 16
@@ -141,7 +138,7 @@ def read_prices(given: str | Path | Mapping[str, Price | Mapping[str, float]]) -
 def tokens_at_most(text: str) -> int:
     """An estimate of the tokens of ``text`` that is seldom too low: three for two characters outside ASCII."""
     other = sum(character > "\x7f" for character in text)
-    return (len(text) - other) // CHARACTERS_A_TOKEN + 3 * other // 2 + 1
+    return (len(text) - other) // FEWEST_CHARACTERS_A_TOKEN + 3 * other // 2 + 1
 
 
 class Ledger(Protocol):

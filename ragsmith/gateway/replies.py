@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from ragsmith.errors import ModelError
-from ragsmith.gateway.budget import CHARACTERS_A_TOKEN
 from ragsmith.gateway.claims import Grouped, claimed
 from ragsmith.gateway.desk import Desk
 from ragsmith.gateway.memo import Memo
 from ragsmith.models.calls import ChatModel, Completion, StoredCall, completion_key
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import Input, Task
-from ragsmith.models.usage import ONE_CALL, Usage
+from ragsmith.models.usage import FEWEST_CHARACTERS_A_TOKEN, ONE_CALL, Usage
 
 T = TypeVar("T")
 
@@ -66,7 +65,7 @@ class Replies:
             ModelError: nothing that could be cut would make it fit.
         """
         try:
-            cut = task.cut_to(inputs, tokens * CHARACTERS_A_TOKEN)
+            cut = task.cut_to(inputs, tokens * FEWEST_CHARACTERS_A_TOKEN)
         except ValueError as error:
             raise ModelError(f"{error}: name a model with a larger context window") from error
         if cut != inputs:

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+FEWEST_CHARACTERS_A_TOKEN = 3
+"""For bounds, of text in ASCII: tokenisers seldom need more tokens, so what is cut or reserved by this is enough."""
+AVERAGE_CHARACTERS_A_TOKEN = 4
+"""For estimates: what English prose has on average, by the rule of thumb of OpenAI's documentation of its tokeniser."""
+
 
 @dataclass(frozen=True, slots=True)
 class Usage:

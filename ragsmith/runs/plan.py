@@ -29,7 +29,7 @@ from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel, Vectors
 from ragsmith.models.roles import Models
 from ragsmith.models.tasks import Input, Task
-from ragsmith.models.usage import Usage
+from ragsmith.models.usage import AVERAGE_CHARACTERS_A_TOKEN, Usage
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Run
@@ -42,8 +42,6 @@ T = TypeVar("T")
 
 SAMPLE = 15
 """Search questions that the plan is worked out on."""
-
-CHARACTERS_A_TOKEN = 4
 
 COLLECTION_TEXTS = "embed a text of the collection"
 MOST_QUERIES = 16
@@ -112,8 +110,8 @@ class _StandIn:
                 return reply
         result = self._embedded.run(task, sample=sample, **inputs)
         tally.needed += 1
-        tally.input_tokens += len(prompt) // CHARACTERS_A_TOKEN + 1
-        tally.output_tokens += min(task.max_tokens, len(str(result)) // CHARACTERS_A_TOKEN + 1)
+        tally.input_tokens += len(prompt) // AVERAGE_CHARACTERS_A_TOKEN + 1
+        tally.output_tokens += min(task.max_tokens, len(str(result)) // AVERAGE_CHARACTERS_A_TOKEN + 1)
         return result
 
     def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
@@ -147,7 +145,7 @@ class _EmbedderStandIn:
                 tally.cached += 1
             else:
                 tally.needed += 1
-                tally.input_tokens += len(text) // CHARACTERS_A_TOKEN + 1
+                tally.input_tokens += len(text) // AVERAGE_CHARACTERS_A_TOKEN + 1
         return self._embedded.embed(texts)
 
 
@@ -169,7 +167,7 @@ class _RerankerStandIn:
         missing = [text for text, key in zip(texts, keys, strict=True) if key not in known]
         tally.cached += not missing
         tally.needed += bool(missing)
-        tally.input_tokens += sum(len(query) + len(text) for text in missing) // CHARACTERS_A_TOKEN
+        tally.input_tokens += sum(len(query) + len(text) for text in missing) // AVERAGE_CHARACTERS_A_TOKEN
         return self._embedded.score(query, texts)
 
 

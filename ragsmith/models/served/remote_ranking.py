@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ragsmith.models.served.policy import Transient
-
-CHARACTERS_A_TOKEN = 3
-"""Fewer than tokenisers need for prose: a text cut by this estimate fits the window that it is cut to."""
+from ragsmith.models.usage import FEWEST_CHARACTERS_A_TOKEN
 
 
 class Window:
@@ -25,7 +23,7 @@ class Window:
         """``texts``, each no longer than the window."""
         if self.tokens is None:
             return list(texts)
-        most = self.tokens * CHARACTERS_A_TOKEN
+        most = self.tokens * FEWEST_CHARACTERS_A_TOKEN
         too_long = sum(len(text) > most for text in texts)
         if too_long:
             with self._lock:
