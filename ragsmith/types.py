@@ -5,7 +5,6 @@ Offsets are code points in the text of a document as it was loaded; every interv
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -214,20 +213,3 @@ class Dataset:
     """Identical documents: (dropped id, kept id)."""
     source: str = field(default="", compare=False)
     """The folder that it was read from, or the name of a bundled one; empty where it was made in Python."""
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """The numbers that a parameter of a technique, or an option of a model, may be: both ends are included.
-
-    It stands beside the type, as in ``n: Annotated[int, Range(1, 10)] = 3``.
-    """
-
-    least: float
-    most: float = math.inf
-
-    def __contains__(self, number: float) -> bool:
-        return math.isfinite(number) and self.least <= number <= self.most
-
-    def __str__(self) -> str:
-        return f"from {self.least:g} on" if self.most == math.inf else f"from {self.least:g} to {self.most:g}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
@@ -71,6 +72,10 @@ def described(technique: Technique) -> dict[str, Any]:
         **asdict(parts(technique.fn.__doc__ or "")),
         "doc": inspect.getdoc(technique.fn),
         "parameters": technique.defaults,
+        "ranges": {
+            name: {"least": within.least, "most": within.most if within.most < math.inf else None}
+            for name, within in technique.ranges.items()
+        },
         "choices": {key: list(values) for key, values in technique.choices.items()},
         "needs": [kind for kind in technique.tools.values() if kind not in LABELS],
         "after": {family: list(names) for family, names in technique.after.items()},
@@ -121,8 +126,9 @@ def _wrapped(text: str, indent: str) -> list[str]:
 
 def _parameters(technique: Technique) -> Iterator[str]:
     for key, default in technique.defaults.items():
+        within = f" ({technique.ranges[key]})" if key in technique.ranges else ""
         choices = ", ".join(map(str, technique.choices.get(key, ())))
-        yield f"{key} = {default!r}{f'  (a search may vary it: {choices})' if choices else ''}"
+        yield f"{key} = {default!r}{within}{f'  (a search may vary it: {choices})' if choices else ''}"
 
 
 def _needs(technique: Technique) -> Iterator[str]:

@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import urlsplit
 
 from ragsmith.models.vector_address import AUTO, EXACT, QDRANT, is_url
+from ragsmith.plugins import Range
 from ragsmith.text.files import shown
 from ragsmith.text.redaction import redacted
 from ragsmith.text.suggest import did_you_mean
-from ragsmith.types import Range
 
 NOT_SHAPING = "does not shape results"
 """Stands beside the type of an option that says only where or how a model is asked: it is in no id and no record."""

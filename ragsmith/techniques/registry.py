@@ -7,13 +7,13 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeVar, get_type_hints
 
 from ragsmith.digest import fingerprint
 from ragsmith.errors import SpaceError
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
-from ragsmith.plugins import load_plugins, tools_of
+from ragsmith.plugins import Range, load_plugins, tools_of
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Fitted, Gold
 
@@ -29,6 +29,8 @@ TOOLS: Mapping[Any, str] = {
     Gold: "gold",
 }
 """Argument types that a technique is handed, and the kind of tool they stand for."""
+ANY_NUMBER = Range(-math.inf)
+"""What a number may be that has no declared range."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,13 @@ class Technique:
         return {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in self.tools}
 
     @cached_property
+    def ranges(self) -> dict[str, Range]:
+        """Parameters to the numbers that they may be, as declared beside their types."""
+        hints = get_type_hints(self.fn, include_extras=True)
+        beside = {name: getattr(hints[name], "__metadata__", ()) for name in self.defaults}
+        return {name: part for name, parts in beside.items() for part in parts if isinstance(part, Range)}
+
+    @cached_property
     def code(self) -> str:
         """Fingerprint of the function and of everything it uses."""
         return fingerprint(self.fn.__module__, self.fn.__name__)
@@ -94,28 +103,25 @@ class Technique:
         """All parameters, defaults applied.
 
         Raises:
-            SpaceError: a name is unknown, or a value has the wrong type or is not among the declared choices.
+            SpaceError: a name is unknown, or a value has the wrong type, or is not in the declared range or among the
+                declared choices.
         """
-        place = f"{where}: " if where else ""
+        begin = f"{where}: " if where else ""
         for name, value in given.items():
             if name not in self.defaults:
                 raise SpaceError(
-                    f"{place}{self.family}.{self.name} has no parameter {name!r}: {did_you_mean(name, self.defaults)}"
+                    f"{begin}{self.family}.{self.name} has no parameter {name!r}: {did_you_mean(name, self.defaults)}"
                 )
             default = self.defaults[name]
+            problem = ""
             if not _fits(value, default):
-                raise SpaceError(
-                    f"{place}{self.family}.{self.name}: {name} must be {_kind(default)} like {default!r}, not {value!r}"
-                )
-            shares = [choice for choice in self.choices.get(name, ()) if isinstance(choice, float)]
-            if shares and max(shares) <= 1 and isinstance(value, int | float) and value > 1:
-                raise SpaceError(f"{place}{self.family}.{self.name}: {name} must be 1 or less, not {value!r}")
-            if not _in_range(value, default):
-                least = "at least 1" if isinstance(default, int) else "0 or more"
-                raise SpaceError(f"{place}{self.family}.{self.name}: {name} must be {least}, not {value!r}")
-            if name in self.choices and isinstance(default, str) and value not in self.choices[name]:
-                known = ", ".join(map(repr, self.choices[name]))
-                raise SpaceError(f"{place}{self.family}.{self.name}: {name} must be one of {known}, not {value!r}")
+                problem = f"{_kind(default)} like {default!r}"
+            elif type(default) in (int, float) and value not in (within := self.ranges.get(name, ANY_NUMBER)):
+                problem = f"{_kind(default)} {within}"
+            elif isinstance(default, str) and value not in self.choices.get(name, (value,)):
+                problem = f"one of {', '.join(map(repr, self.choices[name]))}"
+            if problem:
+                raise SpaceError(f"{begin}{self.family}.{self.name}: {name} must be {problem}, not {value!r}")
         merged = {**self.defaults, **given}
         return {name: float(v) if isinstance(self.defaults[name], float) else v for name, v in merged.items()}
 
@@ -126,15 +132,6 @@ def _fits(value: Any, default: Parameter) -> bool:
     if isinstance(default, float):
         return isinstance(value, int | float)
     return isinstance(value, type(default))
-
-
-def _in_range(value: Any, default: Parameter) -> bool:
-    """A count that is 1 or more by default stays so; no weight, share or penalty is negative."""
-    if isinstance(value, str | bool) or isinstance(default, str):
-        return True
-    if isinstance(default, int):
-        return default < 1 or value >= 1
-    return math.isfinite(value) and (default < 0 or value >= 0)
 
 
 def _kind(value: Parameter) -> str:
@@ -166,7 +163,8 @@ class Family(Generic[F]):
     ) -> Callable[[F], F]:
         """Register the decorated function.
 
-        ``choices`` lists the values a search should vary a parameter over. ``after`` names, by family, the techniques
+        ``choices`` lists the values a search should vary a parameter over; which numbers it may be at all stands beside
+        its type (`Range`, or `Count`, `Share` and `Amount`). ``after`` names, by family, the techniques
         of which one has to come before this one.
         """
 

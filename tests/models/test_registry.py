@@ -15,7 +15,7 @@ from ragsmith.errors import UsageError
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.options import NOT_SHAPING, Option, option_of
 from ragsmith.models.registry import REGISTERED, ROLES, provider, providers
-from ragsmith.types import Range
+from ragsmith.plugins import Range
 
 FILE = '''
 """Letters: a text is how often it has each letter, of the first `letters` of the alphabet."""
@@ -26,7 +26,7 @@ import numpy as np
 
 from ragsmith.models.options import BatchSize
 from ragsmith.models.registry import model_id, provider
-from ragsmith.types import Range
+from ragsmith.plugins import Range
 
 
 @provider("embedder", "letters")

@@ -56,6 +56,7 @@ OF_RAGSMITH = frozenset(
         "techniques.fusion",
         "techniques.generation",
         "index.entity_graph",
+        "plugins",
         "index.index",
         "measures.average_precision",
         "measures.ndcg",
@@ -117,6 +118,14 @@ def test_keyword_arguments_are_tools_or_parameters_with_a_json_default(technique
         else:
             assert type(parameter.default) in (int, float, bool, str), parameter.name
             assert hint is type(parameter.default), parameter.name
+
+
+@every_technique
+def test_every_number_declares_its_range_and_default_and_choices_lie_in_it(technique: Technique) -> None:
+    numbers = {name for name, default in technique.defaults.items() if type(default) in (int, float)}
+    assert technique.ranges.keys() == numbers
+    for name, within in technique.ranges.items():
+        assert all(value in within for value in (technique.defaults[name], *technique.choices.get(name, ())))
 
 
 @every_technique

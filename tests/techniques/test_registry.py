@@ -9,6 +9,7 @@ import pytest
 from ragsmith.errors import SpaceError
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
+from ragsmith.plugins import Count, Range, Share
 from ragsmith.techniques.families import FAMILIES, passage_filter, reranking
 from ragsmith.techniques.registry import Family, Technique, load_techniques
 from ragsmith.types import Hits, Question
@@ -22,8 +23,9 @@ def shuffle(
     cross_encoder: CrossEncoder,
     embedder: Embedder,
     entity_graph: EntityGraph,
-    depth: int = 20,
-    weight: float = 0.5,
+    depth: Count = 20,
+    weight: Share = 0.5,
+    shift: float = 0.0,
     how: str = "rrf",
     keep: bool = False,
 ) -> Hits:
@@ -49,7 +51,8 @@ def test_everything_is_read_from_the_function(technique: Technique) -> None:
         ("embedder", "embedder"),
         ("entity_graph", "entity_graph"),
     ]
-    assert technique.defaults == {"depth": 20, "weight": 0.5, "how": "rrf", "keep": False}
+    assert technique.defaults == {"depth": 20, "weight": 0.5, "shift": 0.0, "how": "rrf", "keep": False}
+    assert technique.ranges == {"depth": Range(1), "weight": Range(0, 1)}
 
 
 def test_a_decorated_function_is_still_the_function(technique: Technique) -> None:
@@ -79,13 +82,14 @@ def test_an_unknown_technique_is_answered_with_the_known_ones() -> None:
 def test_defaults_are_applied_and_whole_numbers_become_floats_where_floats_are_meant(technique: Technique) -> None:
     assert technique.resolved({}) == technique.defaults
     resolved = technique.resolved({"weight": 1, "depth": 5, "keep": True})
-    assert resolved == {"depth": 5, "weight": 1.0, "how": "rrf", "keep": True}
+    assert resolved == {"depth": 5, "weight": 1.0, "shift": 0.0, "how": "rrf", "keep": True}
     assert isinstance(resolved["weight"], float)
     assert list(resolved) == list(technique.defaults)
 
 
 def test_a_number_outside_the_suggested_choices_is_allowed(technique: Technique) -> None:
     assert technique.resolved({"depth": 17})["depth"] == 17
+    assert technique.resolved({"shift": -3})["shift"] == -3.0
 
 
 @pytest.mark.parametrize(
@@ -100,6 +104,10 @@ def test_a_number_outside_the_suggested_choices_is_allowed(technique: Technique)
         ({"depth": None}, "depth must be a whole number like 20, not None"),
         ({"weight": "high"}, "weight must be a number like 0.5, not 'high'"),
         ({"weight": False}, "weight must be a number like 0.5, not False"),
+        ({"weight": 1.5}, "weight must be a number from 0 to 1, not 1.5"),
+        ({"weight": float("nan")}, "weight must be a number from 0 to 1, not nan"),
+        ({"depth": 0}, "depth must be a whole number from 1 on, not 0"),
+        ({"shift": float("inf")}, "shift must be a number that is finite, not inf"),
         ({"keep": 1}, "keep must be true or false like False, not 1"),
         ({"how": 3}, "how must be a word like 'rrf', not 3"),
         ({"how": "borda"}, "how must be one of 'rrf', 'convex', not 'borda'"),

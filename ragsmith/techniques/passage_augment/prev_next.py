@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ragsmith.index.index import Corpus
+from ragsmith.plugins import Count
 from ragsmith.techniques.families import passage_augment
 from ragsmith.types import Hits, Passage, Passages, Question, Span
 
@@ -31,7 +32,7 @@ def merged(windows: list[Window]) -> list[Window]:
 
 
 @passage_augment(paper="https://arxiv.org/abs/2511.01386", choices={"n": (1, 2)})
-def prev_next(corpus: Corpus, question: Question, hits: Hits, *, n: int = 1) -> Passages:
+def prev_next(corpus: Corpus, question: Question, hits: Hits, *, n: Count = 1) -> Passages:
     """Read each hit with the ``n`` chunks before and after it, overlapping or touching windows as one passage.
 
     Helps when chunks are short and an answer runs over their borders. Costs no calls, but up to 2n + 1 times the

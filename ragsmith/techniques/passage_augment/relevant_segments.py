@@ -5,6 +5,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from ragsmith.index.index import Corpus
+from ragsmith.plugins import Amount, Count
 from ragsmith.techniques.families import passage_augment
 from ragsmith.techniques.fusion import normalised
 from ragsmith.types import Hit, Hits, Passage, Passages, Question, Span
@@ -80,10 +81,10 @@ def relevant_segments(
     question: Question,
     hits: Hits,
     *,
-    penalty: float = 0.18,
-    minimum_value: float = 0.2,
-    max_length: int = 5,
-    max_total: int = 15,
+    penalty: Amount = 0.18,
+    minimum_value: Amount = 0.2,
+    max_length: Count = 5,
+    max_total: Count = 15,
 ) -> Passages:
     """Read the segments of neighbouring chunks that are worth most, at most ``max_length`` chunks each.
 

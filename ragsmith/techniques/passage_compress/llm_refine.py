@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task
+from ragsmith.plugins import Count
 from ragsmith.techniques.families import passage_compress
 from ragsmith.techniques.passage_compress.tree_summarize import summary_of
 from ragsmith.types import Passage, Passages, Question
@@ -80,7 +81,7 @@ REFINE = Task(name="refine_summary", prompt=PROMPT, parse=summary_of, offline=re
 
 @passage_compress(paper="https://arxiv.org/abs/2310.00785", choices={"max_words": (150, 300)})
 def llm_refine(
-    question: Question, passages: Passages, *, language_model: LanguageModel, max_words: int = 200
+    question: Question, passages: Passages, *, language_model: LanguageModel, max_words: Count = 200
 ) -> Passages:
     """Condense all passages to one text that is written from the first and updated by each of the others.
 

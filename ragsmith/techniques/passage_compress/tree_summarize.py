@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import Input, OfflineModel, Task, text
+from ragsmith.plugins import Count, Range
 from ragsmith.techniques.families import passage_compress
 from ragsmith.types import Passage, Passages, Question
 
@@ -69,8 +71,8 @@ def tree_summarize(
     passages: Passages,
     *,
     language_model: LanguageModel,
-    fan_in: int = 3,
-    max_words: int = 200,
+    fan_in: Annotated[int, Range(2)] = 3,
+    max_words: Count = 200,
 ) -> Passages:
     """Condense all passages to one text by summarising ``fan_in`` of them at a time, then the summaries.
 

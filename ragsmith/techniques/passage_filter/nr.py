@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.index.index import queries_of
 from ragsmith.models.protocols import Embedder
+from ragsmith.plugins import Amount, Count, Range
 from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.fusion import ranked
 from ragsmith.types import Hits, Question
@@ -30,10 +32,10 @@ def nr(
     *,
     embedder: Embedder,
     mode: str = "greedy",
-    share: float = 0.7,
-    alpha: float = 5.0,
+    share: Annotated[float, Range(0.01, 1)] = 0.7,
+    alpha: Amount = 5.0,
     divisor: str = "others",
-    keep_at_most: int = 10,
+    keep_at_most: Count = 10,
 ) -> Hits:
     """Keep the ``share`` of the candidates whose relevance most exceeds their redundancy.
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 from ragsmith.models.protocols import Embedder
+from ragsmith.plugins import Amount, Count, Range
 from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.fusion import ranked
 from ragsmith.techniques.passage_filter.nr import DIVISORS, MODES, chosen, cosines
@@ -22,10 +24,10 @@ def nr_mrr(
     *,
     embedder: Embedder,
     mode: str = "greedy",
-    share: float = 0.7,
-    alpha: float = 5.0,
+    share: Annotated[float, Range(0.01, 1)] = 0.7,
+    alpha: Amount = 5.0,
     divisor: str = "others",
-    keep_at_most: int = 10,
+    keep_at_most: Count = 10,
 ) -> Hits:
     """Keep the ``share`` of the candidates that survived best across NEST's scopes and repeat the others least.
 

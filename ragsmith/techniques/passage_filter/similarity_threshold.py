@@ -1,5 +1,6 @@
 """Similarity threshold: keep the candidates whose score comes near the best one."""
 
+from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.fusion import normalised, ranked
 from ragsmith.types import Hits, Question
@@ -10,9 +11,9 @@ def similarity_threshold(
     question: Question,
     hits: Hits,
     *,
-    threshold: float = 0.6,
-    keep_at_least: int = 1,
-    keep_at_most: int = 10,
+    threshold: Share = 0.6,
+    keep_at_least: Count = 1,
+    keep_at_most: Count = 10,
 ) -> Hits:
     """Keep candidates that score at least ``threshold`` on the way from the worst candidate (0) to the best (1).
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
+from ragsmith.plugins import Count
 from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.fusion import normalised, ranked
 from ragsmith.techniques.registry import Fitting
@@ -53,8 +54,8 @@ def sscc(
     fitted: Fitted,
     objective: str = "balanced_accuracy",
     per_scale: bool = True,
-    min_keep: int = 1,
-    keep_at_most: int = 10,
+    min_keep: Count = 1,
+    keep_at_most: Count = 10,
 ) -> Hits:
     """Keep candidates that score at least the threshold fitted for their scale on calibration questions.
 

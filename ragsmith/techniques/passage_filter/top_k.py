@@ -1,12 +1,13 @@
 """Top k: keep the best-scored candidates."""
 
+from ragsmith.plugins import Count
 from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.fusion import ranked
 from ragsmith.types import Hits, Question
 
 
 @passage_filter(paper="https://arxiv.org/abs/2511.01386", choices={"k": (3, 5, 10)})
-def top_k(question: Question, hits: Hits, *, k: int = 10) -> Hits:
+def top_k(question: Question, hits: Hits, *, k: Count = 10) -> Hits:
     """Keep the ``k`` best candidates.
 
     Helps as a plain bound on what the generator reads. Costs nothing. The score that counts is the last one given, so

@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean, unmarked
+from ragsmith.plugins import Count
 from ragsmith.techniques.families import post_generation
 from ragsmith.techniques.generation import Cited, answer_of, cited_text, read_sentences, wants_explanation
 from ragsmith.types import Answer, Prompt, Question
@@ -228,7 +229,7 @@ def revising(n: int) -> Task[Cited]:
 
 @post_generation(paper="https://arxiv.org/abs/2303.17651", choices={"max_rounds": (1, 2)})
 def reflection_revising(
-    question: Question, prompt: Prompt, answer: Answer, *, language_model: LanguageModel, max_rounds: int = 1
+    question: Question, prompt: Prompt, answer: Answer, *, language_model: LanguageModel, max_rounds: Count = 1
 ) -> Answer:
     """Have the draft reviewed against the passages and, where it fails, rewritten, at most ``max_rounds`` times.
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 
 from ragsmith.digest import digest
 from ragsmith.index.clustering import Floats, Members
 from ragsmith.models.protocols import Embedder, LanguageModel
+from ragsmith.plugins import Count, Range
 from ragsmith.techniques.families import pre_embedding
 from ragsmith.techniques.pre_embedding.raptor import SUMMARISE, clusters, shared_out, summary_node, tokens
 from ragsmith.types import Chunk, Chunks, Entries, IndexEntry
@@ -28,10 +30,10 @@ def cross_document(
     language_model: LanguageModel,
     embedder: Embedder,
     partition: str = "anchors",
-    size: int = 8,
-    min_cosine: float = 0.4,
-    cluster_tokens: int = 1000,
-    max_words: int = 150,
+    size: Count = 8,
+    min_cosine: Annotated[float, Range(-1, 1)] = 0.4,
+    cluster_tokens: Count = 1000,
+    max_words: Count = 150,
 ) -> Entries:
     """Index every chunk by its text, and with it a summary of every cluster of chunks that spans two documents.
 

@@ -6,6 +6,7 @@ import re
 
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, questions
+from ragsmith.plugins import Count
 from ragsmith.techniques.families import pre_embedding
 from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Chunks, Entries, IndexEntry
@@ -74,7 +75,7 @@ ASK_QUESTIONS = Task(
     paper="https://doi.org/10.2139/ssrn.5139335",
     choices={"n": (3, 5), "keep_text": (True, False)},
 )
-def hype(chunks: Chunks, *, language_model: LanguageModel, n: int = 3, keep_text: bool = True) -> Entries:
+def hype(chunks: Chunks, *, language_model: LanguageModel, n: Count = 3, keep_text: bool = True) -> Entries:
     """Index every chunk by ``n`` questions that it answers.
 
     Helps when questions and documents use different words. Costs one call a chunk, once a corpus. The paper indexes the

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from ragsmith.plugins import Count
 from ragsmith.techniques.families import pre_embedding
 from ragsmith.text.words import sentences
 from ragsmith.types import Chunks, Entries, IndexEntry
@@ -11,7 +12,7 @@ from ragsmith.types import Chunks, Entries, IndexEntry
     paper="https://arxiv.org/abs/2312.06648",
     choices={"unit": ("sentences", "characters"), "window": (1, 2, 3), "size": (100, 200, 300)},
 )
-def parent_document(chunks: Chunks, *, unit: str = "sentences", window: int = 2, size: int = 200) -> Entries:
+def parent_document(chunks: Chunks, *, unit: str = "sentences", window: Count = 2, size: Count = 200) -> Entries:
     """Index every chunk by small overlapping pieces of its text.
 
     With ``unit="sentences"`` a piece is ``window`` sentences and the next one starts half a window later; with

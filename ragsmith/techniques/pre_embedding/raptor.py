@@ -12,6 +12,7 @@ from ragsmith.digest import digest
 from ragsmith.index.clustering import COVARIANCES, Floats, Members, soft_clusters
 from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, told
+from ragsmith.plugins import Count
 from ragsmith.techniques.families import pre_embedding
 from ragsmith.techniques.passage_compress.tree_summarize import summarise_offline
 from ragsmith.text.words import sentences
@@ -64,9 +65,9 @@ def raptor(
     language_model: LanguageModel,
     embedder: Embedder,
     covariance: str = "diagonal",
-    levels: int = 3,
-    cluster_tokens: int = 1000,
-    max_words: int = 150,
+    levels: Count = 3,
+    cluster_tokens: Count = 1000,
+    max_words: Count = 150,
 ) -> Entries:
     """Index every chunk by its text, and with it a tree of summaries of its document, each found by its own text.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from ragsmith.index.entity_graph import names
 from ragsmith.index.index import queries_of
 from ragsmith.measures.ndcg import ndcg_at
 from ragsmith.models.protocols import Embedder, LanguageModel
+from ragsmith.plugins import Count, Range
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.entropy_router import distances
 from ragsmith.techniques.query_expansion.keyword_router import STRATEGIES, broad, searched_by
@@ -96,8 +97,8 @@ def compositional_router(
     language_model: LanguageModel,
     embedder: Embedder,
     fitted: Fitted,
-    alpha: float = 1.0,
-    depth: int = 20,
+    alpha: Annotated[float, Range(0.001)] = 1.0,
+    depth: Count = 20,
 ) -> Hits:
     """Search plainly, with an imagined passage or with a broader question, whichever is predicted to score best.
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import Annotated
 
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean
+from ragsmith.plugins import Count, Range
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.query_rewriting import REWRITE
@@ -91,11 +93,11 @@ def crag(
     search: Search,
     *,
     language_model: LanguageModel,
-    lower: int = 25,
+    lower: Annotated[int, Range(1, 100)] = 25,
     on_low: str = "merge_rerank",
-    snippets: int = 3,
-    max_characters: int = 500,
-    depth: int = 20,
+    snippets: Count = 3,
+    max_characters: Count = 500,
+    depth: Count = 20,
 ) -> Hits:
     """Search, have the first hits judged from 1 to 100, and where they score below ``lower`` search once more.
 

@@ -7,6 +7,7 @@ import re
 from ragsmith.index.entity_graph import names
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, questions
+from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import convex_combination
 from ragsmith.types import Hits, Question, Search
@@ -98,9 +99,9 @@ def decomposition(
     search: Search,
     *,
     language_model: LanguageModel,
-    n: int = 3,
-    weight: float = 0.5,
-    depth: int = 20,
+    n: Count = 3,
+    weight: Share = 0.5,
+    depth: Count = 20,
 ) -> Hits:
     """Search with the question and up to ``n`` simpler ones it consists of, and combine the scores.
 

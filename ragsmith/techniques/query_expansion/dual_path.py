@@ -1,6 +1,7 @@
 """Dual path: fuse the rankings of the question and of an imagined answer by reciprocal rank (DPHF, Singh et al.)."""
 
 from ragsmith.models.protocols import LanguageModel
+from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.hyde import IMAGINE
@@ -9,7 +10,7 @@ from ragsmith.types import Hits, Question, Search
 
 @query_expansion(paper="https://doi.org/10.1145/1571941.1572114", choices={"constant": (10, 60)})
 def dual_path(
-    question: Question, search: Search, *, language_model: LanguageModel, constant: int = 60, depth: int = 20
+    question: Question, search: Search, *, language_model: LanguageModel, constant: Count = 60, depth: Count = 20
 ) -> Hits:
     """Search with the question and with one passage imagined as its answer, and fuse the two rankings.
 

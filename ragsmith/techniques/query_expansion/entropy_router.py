@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 
 from ragsmith.index.index import queries_of
 from ragsmith.models.protocols import Embedder, LanguageModel
+from ragsmith.plugins import Amount, Count, Range
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.keyword_router import searched_by
 from ragsmith.types import Hits, Question, Search
@@ -24,11 +26,11 @@ def entropy_router(
     *,
     language_model: LanguageModel,
     embedder: Embedder,
-    temperature: float = 0.05,
-    low: float = 1.8,
-    high: float = 2.6,
-    nearest: int = 20,
-    depth: int = 20,
+    temperature: Annotated[float, Range(0.001)] = 0.05,
+    low: Amount = 1.8,
+    high: Amount = 2.6,
+    nearest: Count = 20,
+    depth: Count = 20,
 ) -> Hits:
     """Search plainly; where the distances of the best hits leave it undecided which is meant, search otherwise.
 

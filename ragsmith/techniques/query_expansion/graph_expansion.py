@@ -1,6 +1,7 @@
 """Graph expansion: search also with what the entity graph says about the question's entities (Dalton et al. 2014)."""
 
 from ragsmith.index.entity_graph import EntityGraph
+from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import convex_combination
 from ragsmith.types import Hits, Question, Search
@@ -15,10 +16,10 @@ def graph_expansion(
     search: Search,
     *,
     entity_graph: EntityGraph,
-    n: int = 3,
+    n: Count = 3,
     mode: str = "fuse",
-    weight: float = 0.5,
-    depth: int = 20,
+    weight: Share = 0.5,
+    depth: Count = 20,
 ) -> Hits:
     """Search with the ``n`` relations that say most about the question's entities and their neighbours.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, told
+from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import convex_combination, reciprocal_rank_fusion
 from ragsmith.types import Hits, Question, Search
@@ -57,10 +58,10 @@ def hyde(
     search: Search,
     *,
     language_model: LanguageModel,
-    n: int = 1,
+    n: Count = 1,
     keep_question: bool = False,
     fusion: str = "rrf",
-    depth: int = 20,
+    depth: Count = 20,
 ) -> Hits:
     """Search with ``n`` passages imagined as answers; with ``keep_question``, with the question as well.
 

@@ -6,6 +6,7 @@ from functools import partial
 
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, told
+from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import reciprocal_rank_fusion
 from ragsmith.techniques.reranking.llm import beginning
@@ -60,11 +61,11 @@ def iterative(
     search: Search,
     *,
     language_model: LanguageModel,
-    rounds: int = 3,
-    snippets: int = 5,
-    max_characters: int = 500,
-    constant: int = 60,
-    depth: int = 20,
+    rounds: Count = 3,
+    snippets: Count = 5,
+    max_characters: Count = 500,
+    constant: Count = 60,
+    depth: Count = 20,
 ) -> Hits:
     """Search again ``rounds`` times with the question and a note on the best hits so far, and fuse all rankings.
 

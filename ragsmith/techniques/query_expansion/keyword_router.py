@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ragsmith.models.protocols import LanguageModel
+from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.dual_path import dual_path
 from ragsmith.techniques.query_expansion.step_back import step_back
@@ -43,7 +44,7 @@ _FACTS = frozenset(
     choices={"rule": ("corrected", "as_printed")},
 )
 def keyword_router(
-    question: Question, search: Search, *, language_model: LanguageModel, rule: str = "corrected", depth: int = 20
+    question: Question, search: Search, *, language_model: LanguageModel, rule: str = "corrected", depth: Count = 20
 ) -> Hits:
     """Search plainly, with an imagined passage or with a broader question, by the words of the question.
 

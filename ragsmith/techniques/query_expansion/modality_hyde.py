@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean, told
+from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import best_per_chunk, reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.hyde import IMAGINE
@@ -182,7 +183,7 @@ def searched(question: str, hypotheses: Iterable[str], search: Search, fusion: s
 
 @query_expansion(paper="https://arxiv.org/abs/2212.10496", choices={"fusion": ("rrf", "max")})
 def modality_hyde(
-    question: Question, search: Search, *, language_model: LanguageModel, fusion: str = "rrf", depth: int = 20
+    question: Question, search: Search, *, language_model: LanguageModel, fusion: str = "rrf", depth: Count = 20
 ) -> Hits:
     """Search with the question and with its answer imagined as prose, as code and as a table, and fuse the rankings.
 

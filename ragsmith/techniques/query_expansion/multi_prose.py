@@ -8,6 +8,7 @@ from functools import partial
 
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, told
+from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.modality_hyde import searched
 from ragsmith.types import Hits, Question, Search
@@ -64,7 +65,7 @@ IMAGINE_FRAMED = Task(
 
 @query_expansion(paper="https://arxiv.org/abs/2212.10496", choices={"fusion": ("rrf", "max")})
 def multi_prose(
-    question: Question, search: Search, *, language_model: LanguageModel, fusion: str = "rrf", depth: int = 20
+    question: Question, search: Search, *, language_model: LanguageModel, fusion: str = "rrf", depth: Count = 20
 ) -> Hits:
     """Search with the question and with a definition, an explanation and an example imagined for it, and fuse.
 

@@ -6,6 +6,7 @@ import re
 
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, questions
+from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import convex_combination
 from ragsmith.text.words import STOP_WORDS
@@ -67,9 +68,9 @@ def multi_query(
     search: Search,
     *,
     language_model: LanguageModel,
-    n: int = 3,
-    weight: float = 0.5,
-    depth: int = 20,
+    n: Count = 3,
+    weight: Share = 0.5,
+    depth: Count = 20,
 ) -> Hits:
     """Search with the question and ``n`` paraphrases of it, and combine the scores.
 

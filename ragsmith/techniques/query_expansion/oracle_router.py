@@ -12,6 +12,7 @@ from ragsmith.measures.recall import recall_at
 from ragsmith.measures.reciprocal_rank import reciprocal_rank
 from ragsmith.measures.success import success_at
 from ragsmith.models.protocols import LanguageModel
+from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.keyword_router import STRATEGIES, searched_by
 from ragsmith.types import Gold, Hits, Question, Search
@@ -39,7 +40,7 @@ def oracle_router(
     gold: Gold,
     metric: str = "ndcg",
     ties: str = "semantic",
-    depth: int = 20,
+    depth: Count = 20,
 ) -> Hits:
     """Search in the way whose hits score best on ``metric`` by the gold labels.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, query
+from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Hits, Question, Search
@@ -42,7 +43,7 @@ REWRITE = Task(
 
 
 @query_expansion(paper="https://arxiv.org/abs/2305.14283")
-def query_rewriting(question: Question, search: Search, *, language_model: LanguageModel, depth: int = 20) -> Hits:
+def query_rewriting(question: Question, search: Search, *, language_model: LanguageModel, depth: Count = 20) -> Hits:
     """Search with one rewritten query alone.
 
     Helps when questions are wordy or use words that the documents do not. Costs one call. In the RAGSmith code the

@@ -6,6 +6,7 @@ from collections import Counter
 
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, questions
+from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import reciprocal_rank_fusion
 from ragsmith.text.words import STOP_WORDS, words
@@ -57,9 +58,9 @@ def rag_fusion(
     search: Search,
     *,
     language_model: LanguageModel,
-    n: int = 3,
-    constant: int = 60,
-    depth: int = 20,
+    n: Count = 3,
+    constant: Count = 60,
+    depth: Count = 20,
 ) -> Hits:
     """Search with the question and ``n`` related ones, and fuse the rankings by reciprocal rank.
 

@@ -8,6 +8,7 @@ from functools import cache, partial
 
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean, unmarked
+from ragsmith.plugins import Amount, Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.decomposition import sub_questions_offline
 from ragsmith.techniques.query_expansion.multi_query import paraphrases_offline
@@ -210,15 +211,15 @@ def srr(
     search: Search,
     *,
     language_model: LanguageModel,
-    reformulations: int = 3,
+    reformulations: Count = 3,
     candidates: str = "reformulate",
     stop_rule: str = "corrected",
-    beta: float = 0.5,
-    tau: float = 0.1,
+    beta: Amount = 0.5,
+    tau: Amount = 0.1,
     keep: str = "rrf_union",
-    snippets: int = 5,
-    max_characters: int = 500,
-    depth: int = 20,
+    snippets: Count = 5,
+    max_characters: Count = 500,
+    depth: Count = 20,
 ) -> Hits:
     """Search until a controller finds the evidence sufficient, each time with the most probable reformulation.
 

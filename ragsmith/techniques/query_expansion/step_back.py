@@ -7,6 +7,7 @@ from collections import Counter
 from ragsmith.index.entity_graph import names
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, query
+from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import convex_combination
 from ragsmith.text.words import STOP_WORDS, words
@@ -73,8 +74,8 @@ def step_back(
     search: Search,
     *,
     language_model: LanguageModel,
-    weight: float = 0.5,
-    depth: int = 20,
+    weight: Share = 0.5,
+    depth: Count = 20,
 ) -> Hits:
     """Search with the question and a broader one, and combine the scores.
 

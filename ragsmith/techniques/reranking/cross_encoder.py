@@ -1,6 +1,7 @@
 """Cross-encoder reranking: score question and passage together (Nogueira and Cho 2019)."""
 
 from ragsmith.models.protocols import CrossEncoder
+from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import reranking
 from ragsmith.techniques.fusion import normalised, ranked
 from ragsmith.types import Hits, Question, Scale
@@ -15,8 +16,8 @@ def cross_encoder(
     hits: Hits,
     *,
     cross_encoder: CrossEncoder,
-    depth: int = 20,
-    first_stage_weight: float = 0.5,
+    depth: Count = 20,
+    first_stage_weight: Share = 0.5,
 ) -> Hits:
     """Order the first ``depth`` candidates by a cross-encoder's score, blended with the score of the first stage.
 

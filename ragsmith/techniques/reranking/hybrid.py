@@ -1,6 +1,7 @@
 """Hybrid reranking: a cross-encoder and a listwise language model vote together (Kartal et al. 2025)."""
 
 from ragsmith.models.protocols import CrossEncoder, LanguageModel
+from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import reranking
 from ragsmith.techniques.fusion import convex_combination
 from ragsmith.techniques.reranking.cross_encoder import cross_encoder as by_cross_encoder
@@ -15,10 +16,10 @@ def hybrid(
     *,
     cross_encoder: CrossEncoder,
     language_model: LanguageModel,
-    depth: int = 20,
-    cross_encoder_weight: float = 0.7,
-    first_stage_weight: float = 0.5,
-    max_characters: int = 1000,
+    depth: Count = 20,
+    cross_encoder_weight: Share = 0.7,
+    first_stage_weight: Share = 0.5,
+    max_characters: Count = 1000,
 ) -> Hits:
     """Order the first ``depth`` candidates by the weighted mean of a cross-encoder's and a language model's ranking.
 

@@ -7,6 +7,7 @@ from functools import cache, partial
 
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean, unmarked
+from ragsmith.plugins import Count
 from ragsmith.techniques.families import reranking
 from ragsmith.techniques.fusion import ranked
 from ragsmith.text.words import sentences
@@ -90,7 +91,7 @@ def ranking_of(n: int) -> Task[Order]:
 
 @reranking(paper="https://arxiv.org/abs/2304.09542", choices={"depth": (10, 20)})
 def llm(
-    question: Question, hits: Hits, *, language_model: LanguageModel, depth: int = 20, max_characters: int = 1000
+    question: Question, hits: Hits, *, language_model: LanguageModel, depth: Count = 20, max_characters: Count = 1000
 ) -> Hits:
     """Order the first ``depth`` candidates as a language model ranks them when it reads them side by side.
 

@@ -1,12 +1,13 @@
 """BM25: the chunks that share the rarest words with the query (Robertson & Zaragoza 2009)."""
 
 from ragsmith.index.index import Index
+from ragsmith.plugins import Count
 from ragsmith.techniques.families import retrieval
 from ragsmith.types import Queries, Rankings
 
 
 @retrieval(paper="https://doi.org/10.1561/1500000019")
-def bm25(index: Index, queries: Queries, *, k: int = 20) -> Rankings:
+def bm25(index: Index, queries: Queries, *, k: Count = 20) -> Rankings:
     """Find the ``k`` chunks with the highest BM25 score for each query; those without a common term are not found.
 
     Helps when names, numbers and technical terms decide. Costs no model call. Words are stemmed and stop words dropped,

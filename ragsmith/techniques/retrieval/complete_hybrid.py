@@ -3,6 +3,7 @@
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder
+from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import retrieval
 from ragsmith.techniques.fusion import convex_combination, reciprocal_rank_fusion
 from ragsmith.types import Queries, Rankings
@@ -19,10 +20,10 @@ def complete_hybrid(
     embedder: Embedder,
     entity_graph: EntityGraph,
     fusion: str = "convex",
-    weight: float = 0.5,
-    graph_weight: float = 0.2,
-    pool: int = 60,
-    k: int = 20,
+    weight: Share = 0.5,
+    graph_weight: Share = 0.2,
+    pool: Count = 60,
+    k: Count = 20,
 ) -> Rankings:
     """Fuse, for each query, the best chunks by cosine, by BM25 and by the entity graph.
 

@@ -2,12 +2,13 @@
 
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
+from ragsmith.plugins import Count
 from ragsmith.techniques.families import retrieval
 from ragsmith.types import Queries, Rankings
 
 
 @retrieval(paper="https://arxiv.org/abs/2405.14831", choices={"seeds": (10, 20)})
-def graph(index: Index, queries: Queries, *, entity_graph: EntityGraph, seeds: int = 20, k: int = 20) -> Rankings:
+def graph(index: Index, queries: Queries, *, entity_graph: EntityGraph, seeds: Count = 20, k: Count = 20) -> Rankings:
     """Find the ``k`` chunks with most evidence in the entity graph for each query.
 
     The ``seeds`` entities best matching the query are activated, pass it on to their neighbours, and every relation

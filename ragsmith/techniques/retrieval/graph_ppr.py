@@ -1,11 +1,14 @@
 """Chunk graph: hybrid search, and what random walks from its best hits reach (GAHR, Singh et al.)."""
 
+from typing import Annotated
+
 import numpy as np
 
 from ragsmith.index.chunk_graph import ChunkGraph, chunk_graph
 from ragsmith.index.index import Index
 from ragsmith.index.top import best_places
 from ragsmith.models.protocols import Embedder
+from ragsmith.plugins import Count, Range, Share
 from ragsmith.techniques.families import retrieval
 from ragsmith.techniques.fusion import convex_combination, ranked
 from ragsmith.techniques.retrieval.hybrid import hybrid
@@ -27,13 +30,13 @@ def graph_ppr(
     queries: Queries,
     *,
     embedder: Embedder,
-    budget: int = 10,
-    weight: float = 0.3,
-    restart: float = 0.15,
-    seeds: int = 5,
-    neighbours: int = 16,
-    threshold: float = 0.7,
-    k: int = 20,
+    budget: Count = 10,
+    weight: Share = 0.3,
+    restart: Share = 0.15,
+    seeds: Count = 5,
+    neighbours: Count = 16,
+    threshold: Annotated[float, Range(-1, 1)] = 0.7,
+    k: Count = 20,
 ) -> Rankings:
     """Add to the ``k`` chunks of hybrid search up to ``budget`` that are near the best of them in a graph of chunks.
 

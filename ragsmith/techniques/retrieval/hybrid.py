@@ -2,6 +2,7 @@
 
 from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder
+from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import retrieval
 from ragsmith.techniques.fusion import convex_combination, reciprocal_rank_fusion
 from ragsmith.types import Queries, Rankings
@@ -17,9 +18,9 @@ def hybrid(
     *,
     embedder: Embedder,
     fusion: str = "convex",
-    weight: float = 0.5,
-    pool: int = 60,
-    k: int = 20,
+    weight: Share = 0.5,
+    pool: Count = 60,
+    k: Count = 20,
 ) -> Rankings:
     """Fuse, for each query, the best chunks by cosine and by BM25.
 

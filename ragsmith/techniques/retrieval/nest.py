@@ -13,6 +13,7 @@ from ragsmith.index.index import Index, queries_of
 from ragsmith.index.scopes import Scope, cosines, scopes, word_scores
 from ragsmith.index.top import best_places
 from ragsmith.models.protocols import Embedder
+from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import retrieval
 from ragsmith.types import Hit, Hits, Queries, Rankings, Scale, Survival
 
@@ -42,13 +43,13 @@ def nest(
     projection: str = "context_rank",
     aggregate: str = "mean_all",
     nested: bool = False,
-    document_budget: int = 100,
-    section_budget: int = 50,
-    chunk_budget: int = 20,
-    context: float = 0.5,
-    weight: float = 0.4,
+    document_budget: Count = 100,
+    section_budget: Count = 50,
+    chunk_budget: Count = 20,
+    context: Share = 0.5,
+    weight: Share = 0.4,
     norm: str = "minmax",
-    k: int = 20,
+    k: Count = 20,
 ) -> Rankings:
     """Find the ``k`` chunks that rank best over the scopes document, section and chunk.
 

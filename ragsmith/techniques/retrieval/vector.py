@@ -2,12 +2,13 @@
 
 from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder
+from ragsmith.plugins import Count
 from ragsmith.techniques.families import retrieval
 from ragsmith.types import Queries, Rankings
 
 
 @retrieval(paper="https://arxiv.org/abs/2004.04906")
-def vector(index: Index, queries: Queries, *, embedder: Embedder, k: int = 20) -> Rankings:
+def vector(index: Index, queries: Queries, *, embedder: Embedder, k: Count = 20) -> Rankings:
     """Find the ``k`` chunks nearest to each query by cosine similarity.
 
     Helps when questions and documents say the same in other words. Costs one embedding a query; search is exact.
