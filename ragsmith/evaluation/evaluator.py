@@ -49,6 +49,11 @@ class Evaluation:
         return len(self.records) == len(self.questions)
 
     @property
+    def attempted(self) -> bool:
+        """Whether every question has a record or failed."""
+        return len(self.records) + len(self.failures) == len(self.questions)
+
+    @property
     def measures(self) -> tuple[str, ...]:
         """The measures that any question has a value of."""
         return tuple(dict.fromkeys(n for r in self.records.values() for n, v in r["measures"].items() if v is not None))
@@ -59,10 +64,15 @@ class Evaluation:
         ``name`` is a measure, and questions that have no value of it are left out; or ``fitness``, ``retrieval`` or
         ``generation``, or a count of the usage such as ``calls``.
         """
+        key = (name, fitness or Fitness()) if name == "fitness" else (name, None)
+        if key not in self._values:
+            self._values[key] = self._worked_out(*key)
+        return self._values[key]
+
+    def _worked_out(self, name: str, fitness: Fitness | None) -> list[float]:
         records = [self.records[question] for question in self.questions if question in self.records]
-        if name == "fitness":
-            formula = fitness or Fitness()
-            return [formula(record["measures"]) for record in records]
+        if fitness:
+            return [fitness(record["measures"]) for record in records]
         if name in COMPOSITES:
             return [composite(name, record["measures"]) for record in records]
         part = "usage" if records and name in records[0]["usage"] else "measures"
@@ -70,11 +80,8 @@ class Evaluation:
 
     def mean(self, name: str, fitness: Fitness | None = None) -> float | None:
         """The mean of a value over the questions that have one; None unless all have a record."""
-        key = (name, fitness)
-        if key not in self._means:
-            values = self.values(name, fitness) if self.complete else []
-            self._means[key] = math.fsum(values) / len(values) if values else None
-        return self._means[key]
+        values = self.values(name, fitness) if self.complete else []
+        return math.fsum(values) / len(values) if values else None
 
     @cached_property
     def phenotype(self) -> str:
@@ -85,8 +92,12 @@ class Evaluation:
         return state.hexdigest()
 
     @cached_property
-    def _means(self) -> dict[tuple[str, Fitness | None], float | None]:
+    def _values(self) -> dict[tuple[str, Fitness | None], list[float]]:
         return {}
+
+
+Evaluations = Mapping[tuple[str, tuple[str, ...]], Evaluation]
+"""Evaluations by their keys and questions."""
 
 
 def stored_evaluation(store: Store, key: str, questions: Sequence[str]) -> Evaluation:
@@ -150,6 +161,7 @@ class Evaluator:
         self._stack = ExitStack()
         self._fitter = Fitter(setup, store, self._started)
         self._known: dict[str, dict[str, ResultRow]] = {}
+        self._evaluations: dict[tuple[str, tuple[str, ...]], Evaluation] = {}
         self.computed = 0
         self.reused = 0
 
@@ -170,9 +182,9 @@ class Evaluator:
         return self._engine.gateway.activity() if self._engine else Activity()
 
     @property
-    def rows(self) -> Mapping[str, Mapping[str, ResultRow]]:
-        """Every result met so far, by evaluation and question."""
-        return self._known
+    def evaluations(self) -> Evaluations:
+        """Every evaluation so far."""
+        return self._evaluations
 
     def evaluate(self, candidates: Sequence[Candidate], examples: Sequence[Example]) -> list[Evaluation]:
         """Evaluations of ``candidates`` on ``examples``, in their order; what learns is fitted first."""
@@ -196,7 +208,11 @@ class Evaluator:
         able = [job for job in jobs if distinct[job[0]][0] not in unfit]
         if able:
             self._compute(distinct, able)
-        return [evaluation_of(key, candidate, questions, self._known[key]) for key, candidate in keyed]
+        for key, candidate in distinct:
+            before = self._evaluations.get((key, questions))
+            if before is None or not before.complete:
+                self._evaluations[key, questions] = evaluation_of(key, candidate, questions, self._known[key])
+        return [self._evaluations[key, questions] for key, _ in keyed]
 
     def _recall(self, keys: Sequence[str]) -> None:
         new = [key for key in dict.fromkeys(keys) if key not in self._known]

@@ -7,10 +7,11 @@ from typing import Literal
 
 from ragsmith.evaluation.evaluator import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
+from ragsmith.evaluation.ranking import best
 from ragsmith.reporting import facts
 from ragsmith.reporting.activity import options
-from ragsmith.reporting.material import Material, Rows, choose_runs
-from ragsmith.reporting.rows import best, best_so_far, by_group, ranking, row
+from ragsmith.reporting.material import Material, choose_runs
+from ragsmith.reporting.rows import best_so_far, by_group, ranking, row
 from ragsmith.reporting.values import TITLES, About, Answered, Domain, Finalist, Row
 from ragsmith.reporting.verdicts import compare
 from ragsmith.runs.record import RunRecord
@@ -23,12 +24,12 @@ def load_domain(store: Store, dataset: str) -> Domain:
     Raises:
         UsageError: there is no such run; the message lists the data sets that have one.
     """
-    return read_domain(store, choose_runs(store, dataset)[0], {})
+    return read_domain(store, choose_runs(store, dataset)[0])
 
 
-def read_domain(store: Store, about: About, known: Rows) -> Domain:
-    """Everything a report says about a run; results that are ``known`` are not read again."""
-    return domain_of(about, Material(store, about, known))
+def read_domain(store: Store, about: About) -> Domain:
+    """Everything a report says about a run."""
+    return domain_of(about, Material(store, about, {}))
 
 
 def domain_of(about: About, material: Material) -> Domain:

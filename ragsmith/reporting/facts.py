@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from ragsmith.evaluation.evaluator import Record
 from ragsmith.reporting.material import Material
 from ragsmith.reporting.values import Failure, ModelUsed, Row
-from ragsmith.store.store import ResultRow
 
 EMBEDDED: Mapping[tuple[str, str], str] = {
     ("embedder", "wordllama"): "embedded: the mean of static token vectors (WordLlama, 256 dimensions), no transformer",
@@ -44,12 +44,12 @@ def described(role: str, id_: str) -> str:
     return EMBEDDED.get((role, kind)) or local or "a model served elsewhere"
 
 
-def failures(rows: Sequence[ResultRow]) -> tuple[Failure, ...]:
+def failures(failed: Iterable[Record]) -> tuple[Failure, ...]:
     """Failed questions by stage and exception, the most frequent first."""
     groups: dict[tuple[str, str], list[str]] = {}
-    for row in rows:
-        exception, _, message = str(row.value["error"]).partition(":")
-        groups.setdefault((str(row.value["stage"]), exception), []).append(message.strip())
+    for value in failed:
+        exception, _, message = str(value["error"]).partition(":")
+        groups.setdefault((str(value["stage"]), exception), []).append(message.strip())
     found = [Failure(*group, len(messages), messages[0]) for group, messages in groups.items()]
     return tuple(sorted(found, key=lambda failure: (-failure.count, failure.stage, failure.exception)))
 

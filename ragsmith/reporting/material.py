@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence, Set
 
 from ragsmith.errors import UsageError
-from ragsmith.evaluation.evaluator import Evaluation, evaluation_of
-from ragsmith.pipelines.genes import Candidate, read_configuration
+from ragsmith.evaluation.evaluator import Evaluation, Evaluations, Record, evaluation_of
+from ragsmith.pipelines.genes import read_configuration
 from ragsmith.reporting.values import About
 from ragsmith.runs.record import DatasetRecord, RunRecord
-from ragsmith.store.store import DatasetRow, ProposalRow, ResultRow, RunRow, Store
+from ragsmith.store.store import DatasetRow, ProposalRow, RunRow, Store
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.suggest import did_you_mean
-
-Rows = Mapping[str, Mapping[str, ResultRow]]
-"""Results by evaluation and question."""
 
 
 def choose_runs(store: Store, dataset: str | None = None, key: str | None = None) -> list[About]:
@@ -56,9 +53,9 @@ def _proposals(store: Store, about: About) -> tuple[ProposalRow, ...]:
 
 
 class Material:
-    """The pipelines and answers that a run refers to."""
+    """The pipelines and answers that a run refers to; those that are ``known`` are not read again."""
 
-    def __init__(self, store: Store, about: About, known: Rows) -> None:
+    def __init__(self, store: Store, about: About, known: Evaluations) -> None:
         load_techniques()
         self.about = about
         self.record = record = about.record
@@ -67,55 +64,50 @@ class Material:
         self.fitness = record.settings.fitness
         self.proposals = _proposals(store, about)
         self.keys = _keys(record, self.proposals)
-        wanted = set(self.keys)
         runs = (other for other in store.runs() if other.dataset == about.digest)
         self.tests = sum(bool(RunRecord.read(other.value).test) for other in runs)
-        self._tested = set(record.test.values())
-        self._candidates: dict[str, Candidate] = {
-            row.key: read_configuration(row.configuration["pipeline"])
-            for row in store.evaluations(about.digest)
-            if row.key in wanted
-        }
-        unknown = store.results_many(key for key in self._candidates if not self._covers(known, key))
-        self._rows: Rows = {**{key: known[key] for key in self._candidates if key not in unknown}, **unknown}
-        self._seen: dict[str, Evaluation] = {}
+        self._found = {found: evaluation for found, evaluation in known.items() if evaluation.attempted}
+        self._read(store, {key for key in self.keys if not self._is_found(key)})
 
-    def _covers(self, known: Rows, key: str) -> bool:
-        """Whether everything that the store can say of an evaluation on the search questions is known already."""
-        tested = set(self.test) if key in self._tested else set()
-        return key in known and {*self.search, *tested} <= known[key].keys()
+    def _is_found(self, key: str) -> bool:
+        """Whether nothing more has to be read of an evaluation.
+
+        A run that was stopped before its test may have been tested in another run.
+        """
+        tested = key in self.record.test.values() or not self.record.test
+        parts = (self.search, self.test) if tested and self.test else (self.search,)
+        return all((key, part) in self._found for part in parts)
+
+    def _read(self, store: Store, keys: Set[str]) -> None:
+        """Read evaluations as far as the store has them."""
+        described = {row.key: row for row in store.evaluations(self.about.digest) if row.key in keys} if keys else {}
+        for key, rows in store.results_many(described).items():
+            candidate = read_configuration(described[key].configuration["pipeline"])
+            for part in {self.search, self.test}:
+                self._found[key, part] = evaluation_of(key, candidate, part, rows)
 
     @property
     def missing(self) -> int:
         """How many evaluations of the run the store has lost."""
-        return len(set(self.keys) - set(self._candidates))
+        return sum((key, self.search) not in self._found for key in self.keys)
 
     def on_search(self, key: str) -> Evaluation | None:
         """An evaluation on the search questions; None when the store does not have it."""
-        if key not in self._seen and key in self._candidates:
-            self._seen[key] = self._evaluation(key, self.search)
-        return self._seen.get(key)
+        return self._found.get((key, self.search))
 
     def on_test(self, key: str) -> Evaluation | None:
         """An evaluation on the test questions; None when the store does not have it."""
-        return self._evaluation(key, self.test) if key in self._candidates else None
+        return self._found.get((key, self.test))
 
     def all_on_search(self, keys: Sequence[str]) -> list[Evaluation]:
         """Those of the evaluations that the store has."""
         return [found for key in keys if (found := self.on_search(key)) is not None]
 
-    def failed(self) -> list[ResultRow]:
-        """Every failed question of every pipeline of the run, in order."""
-        asked = {*self.search, *self.test}
-        return [
-            row
-            for _, rows in sorted(self._rows.items())
-            for question, row in sorted(rows.items())
-            if row.state == "failed" and question in asked
-        ]
-
-    def _evaluation(self, key: str, questions: tuple[str, ...]) -> Evaluation:
-        return evaluation_of(key, self._candidates[key], questions, self._rows[key])
+    def failed(self) -> list[Record]:
+        """What failed of every pipeline of the run, in the order of their keys and of the questions."""
+        evaluations = [(key, found) for key in sorted(self.keys) for found in (self.on_search(key), self.on_test(key))]
+        failures = [(key, q, value) for key, found in evaluations if found for q, value in found.failures.items()]
+        return [value for _, _, value in sorted(failures, key=lambda failure: failure[:2])]
 
 
 def _keys(record: RunRecord, proposals: Sequence[ProposalRow]) -> tuple[str, ...]:

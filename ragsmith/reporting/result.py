@@ -223,7 +223,7 @@ class Result:
         """The run as it is stored; what the search has met already is not read again."""
         with opened(self._cache, read_only=True) as store:
             (about,) = choose_runs(store, self.setup.dataset.name, self.key)
-            return about, Material(store, about, self._outcome.rows)
+            return about, Material(store, about, self._outcome.evaluations)
 
     @property
     def summary(self) -> str:

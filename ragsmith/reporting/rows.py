@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from math import fsum
 
 from ragsmith.evaluation.evaluator import Evaluation
@@ -17,9 +18,15 @@ COSTS = ("calls", "input_tokens", "output_tokens", "texts_embedded", "pairs_scor
 """What a group of questions costs, per question: counts of the usage, and the length of the prompt in characters."""
 
 
+@lru_cache(maxsize=1000)
+def _interval(values: tuple[float, ...]) -> tuple[float, float]:
+    """See `bootstrap_interval`. Pipelines that differ late in the pipeline retrieve the same."""
+    return bootstrap_interval(values)
+
+
 def score(values: Sequence[float]) -> Score:
     """The mean of ``values``, one for each question, and its interval."""
-    low, high = bootstrap_interval(values)
+    low, high = _interval(tuple(values))
     return Score(fsum(values) / len(values), low, high)
 
 
@@ -33,7 +40,7 @@ def row(
     if coverage.complete and coverage.questions:
         for name in (*HEADLINE, *evaluation.measures):
             values = evaluation.values(name, fitness)
-            low, high = bootstrap_interval(values) if name in intervals else (None, None)
+            low, high = _interval(tuple(values)) if name in intervals else (None, None)
             n = None if len(values) == coverage.questions else len(values)
             scores[name] = Score(fsum(values) / len(values), low, high, n)
         first = next(iter(evaluation.records.values()))
@@ -85,13 +92,6 @@ def by_group(
             }
             found.append(GroupScores(group, name, len(places), scores, costs))
     return tuple(found)
-
-
-def best(evaluations: Sequence[Evaluation], fitness: Fitness) -> Evaluation | None:
-    """The first that `ranked` would give; the costly comparison of phenotypes is left to those that tie."""
-    scored = [(round(mean, 12), e) for e in evaluations if (mean := e.mean("fitness", fitness)) is not None]
-    highest = max((mean for mean, _ in scored), default=None)
-    return next(iter(ranked([e for mean, e in scored if mean == highest], fitness)), None)
 
 
 def _columns(evaluation: Evaluation, fitness: Fitness) -> dict[str, list[float]]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ragsmith.reporting.domain import read_domain
 from ragsmith.reporting.markdown import domain_markdown, index_markdown
-from ragsmith.reporting.material import Rows, choose_runs
+from ragsmith.reporting.material import choose_runs
 from ragsmith.reporting.page import domain_page, index_page
 from ragsmith.reporting.spreadsheet import activity_csv, groups_csv, questions_csv, ranking_csv
 from ragsmith.reporting.values import Domain
@@ -28,13 +28,8 @@ def write_report(
     store: Store,
     folder: Path,
     dataset: str | None = None,
-    *,
-    run: str | None = None,
-    rows: Rows | None = None,
 ) -> Written:
     """Report the latest finished run, else the latest, of every data set in ``store``, or of ``dataset`` alone.
-
-    ``run`` is the key of a run to report instead of the latest, and ``rows`` what is known of its results already.
 
     Into ``folder/<data set>`` go ``report.md``, ``index.html``, ``ranking.csv``, ``activity.csv``, ``groups.csv`` and
     ``questions.csv``; with several data sets, ``index.html`` and ``index.md`` into ``folder``. Equal runs give equal
@@ -43,7 +38,7 @@ def write_report(
     Raises:
         UsageError: there is no run; the message lists the data sets that have one.
     """
-    domains = tuple(read_domain(store, about, rows or {}) for about in choose_runs(store, dataset, run))
+    domains = tuple(read_domain(store, about) for about in choose_runs(store, dataset))
     return Written(write_domains(folder, domains), tuple(domain.about.dataset for domain in domains), domains)
 
 

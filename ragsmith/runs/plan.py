@@ -204,7 +204,7 @@ def plan(
     )
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "plan.sqlite") as scratch:
         outcome = Run(rehearsal, space, scratch, settings).go()
-        genomes = len(outcome.rows)
+        genomes = len({key for key, _ in outcome.evaluations})
     share = len(questions) / len(setup.dataset.examples)
     lines = [
         _line(model, request, tally, share, prices, latency, in_flight) for (model, request), tally in tallies.items()

@@ -10,7 +10,7 @@ things it has to beat: naive RAG, BM25, and the best of as many random candidate
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -21,8 +21,8 @@ from random import Random
 from ragsmith.datasets.splits import Split, split
 from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import BudgetExhausted, RagsmithError
-from ragsmith.evaluation.evaluator import Evaluation, Evaluator
-from ragsmith.evaluation.ranking import ranked
+from ragsmith.evaluation.evaluator import Evaluation, Evaluations, Evaluator
+from ragsmith.evaluation.ranking import best, ranked
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Work
 from ragsmith.gateway.budget import NOTHING_SPENT, Budget, Limits, Prices, Spent
@@ -34,7 +34,7 @@ from ragsmith.pipelines.space import Space
 from ragsmith.runs.baselines import BASELINES, baseline, probes_of
 from ragsmith.runs.record import Account, DatasetRecord, ProbeRecord, RunRecord, RunSettings
 from ragsmith.runs.requirements import refuse_missing_models
-from ragsmith.store.store import ProposalRow, ResultRow, RunState, Store
+from ragsmith.store.store import ProposalRow, RunState, Store
 from ragsmith.strategies import make_strategy
 from ragsmith.strategies.random_search import shuffled_space
 from ragsmith.strategies.strategy import Genome, Strategy
@@ -69,7 +69,7 @@ class Start:
 class Outcome:
     """How a run ended: ``state`` is ``finished``, or ``interrupted`` at a limit, and ``why`` says at which.
 
-    Counts are answers; ``rows`` holds them all, by evaluation and question. ``spent`` is cumulative over resumes.
+    Counts are answers; ``evaluations`` are all that were looked at. ``spent`` is cumulative over resumes.
     """
 
     key: str
@@ -78,7 +78,7 @@ class Outcome:
     computed: int
     reused: int
     work: Work | None
-    rows: Mapping[str, Mapping[str, ResultRow]]
+    evaluations: Evaluations
     spent: Spent = NOTHING_SPENT
     why: str = ""
 
@@ -184,7 +184,7 @@ class Run:
         evaluator = self._evaluator
         why = self.why if state == "interrupted" else ""
         counts = evaluator.computed, evaluator.reused
-        return Outcome(self._key, state, winner, *counts, work, evaluator.rows, self._budget.spent, why)
+        return Outcome(self._key, state, winner, *counts, work, evaluator.evaluations, self._budget.spent, why)
 
     def _search(self) -> Evaluation:
         settings = self._settings
@@ -210,7 +210,7 @@ class Run:
         self._record = replace(self._record, winner=winner.key)
         if not self._stopped:
             try:
-                self._test(winner, ranked(drawn, settings.fitness))
+                self._test(winner, best(drawn, settings.fitness))
             except BudgetExhausted as stop:
                 self._stopped, self.why = True, str(stop)
         return winner
@@ -294,12 +294,12 @@ class Run:
         if self._incremental:
             self._store.put_proposals(self._key, rows)
 
-    def _test(self, winner: Evaluation, drawn: Sequence[Evaluation]) -> None:
+    def _test(self, winner: Evaluation, drawn: Evaluation | None) -> None:
         if not self._split.test:
             return
         finalists = {"winner": winner.candidate, **{name: baseline(name) for name in BASELINES}}
         if drawn:
-            finalists["random"] = drawn[0].candidate
+            finalists["random"] = drawn.candidate
         evaluations = self._evaluator.evaluate(list(finalists.values()), self._split.test)
         tested = {name: e.key for name, e in zip(finalists, evaluations, strict=True)}
         self._record = replace(self._record, test=tested)

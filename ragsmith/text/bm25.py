@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from threading import RLock
 
-import bm25s
 import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
@@ -60,6 +59,8 @@ def _columns(corpus: list[list[int]], size: int, k1: float, b: float) -> _Column
     """Return the matrix texts × terms by columns: what each term adds, to which texts, and where its column starts."""
     if not size:  # no text, or none with a term: bm25s would divide by a mean length of zero
         return np.empty(0), np.empty(0, np.int32), np.zeros(1, np.int64)
+    import bm25s  # noqa: PLC0415  # slow import, and nothing is indexed where every result is stored
+
     # bm25s counts with tqdm, whose own lock is a semaphore of the system: it outlives a process that is killed, and
     # Python then warns of a leaked one; no two processes draw a bar here
     tqdm.set_lock(RLock())
