@@ -5,9 +5,9 @@ default: lint types test docs
 test *args:
     python -m pytest {{args}}
 
-# without the tests that start, kill and wait for processes
+# without the tests that start, kill and wait for processes: a minute on two cores
 quick:
-    python -m pytest -m "not processes"
+    python -m pytest -n 2 --dist worksteal -m "not processes"
 
 lint:
     ruff check .

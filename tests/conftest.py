@@ -215,7 +215,7 @@ def write_island(folder: Path, name: str = "island") -> Path:
     return folder
 
 
-PROCESSES = ("test_resume.py", "test_runner.py", "test_store_files.py", "test_openai_chat.py")
+PROCESSES = ("test_resume.py", "test_processes.py", "test_store_files.py", "test_openai_chat.py")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -189,12 +189,12 @@ def test_documents_do_not_drive_the_terminal(
 
 def test_an_evaluation_has_intervals_and_denominators(winner: Path, ragsmith: Command, tmp_path: Path) -> None:
     cache = tmp_path / "cache.sqlite"
-    shown = ragsmith("evaluate", winner, "--cache", cache)
+    shown = ragsmith("evaluate", winner, "--cache", cache, "--workers", 1)
     assert shown.code == 0
     assert "island, search questions: 18 attempted = 18 scored + 0 failed" in shown.out
     assert "island, test questions: 6 attempted = 6 scored + 0 failed" in shown.out
     assert "95 % interval" in shown.out
-    said = json.loads(ragsmith("evaluate", winner, "--cache", cache, "--json").out)
+    said = json.loads(ragsmith("evaluate", winner, "--cache", cache, "--workers", 1, "--json").out)
     for part, questions in (("search", 18), ("test", 6)):
         scores = said[part]
         assert (scores["attempted"], scores["scored"], scores["failed"]) == (questions, questions, 0)
@@ -207,7 +207,9 @@ def test_an_evaluation_on_another_data_set(winner: Path, ragsmith: Command, tiny
     shutil.copytree(tiny_folder, folder)
     lines = (folder / "questions.jsonl").read_text().splitlines(keepends=True)
     (folder / "questions.jsonl").write_text("".join(lines[::2]))
-    said = json.loads(ragsmith("evaluate", winner, "--dataset", folder, "--cache", tmp_path / "c.sqlite", "--json").out)
+    cache = tmp_path / "c.sqlite"
+    shown = ragsmith("evaluate", winner, "--dataset", folder, "--cache", cache, "--workers", 1, "--json")
+    said = json.loads(shown.out)
     assert (said["all"]["attempted"], said["all"]["scored"]) == (12, 12)
 
 

@@ -94,6 +94,7 @@ def test_only_the_questions_asked_for_are_evaluated(tiny_setup: Setup, store: St
         assert {q: more.records[q] for q in few.questions} == few.records
 
 
+@pytest.mark.processes
 def test_processes_and_threads_leave_the_same_rows(tiny_setup: Setup, tmp_path: object, pipeline: Build) -> None:
     candidates = [pipeline(query_expansion="hyde"), pipeline(reranking="cross_encoder", retrieval="hybrid")]
     rows = []

@@ -234,6 +234,7 @@ def test_a_model_that_takes_more_than_was_asked_for_ends_the_run() -> None:
 # The store as the ledger
 
 
+@pytest.mark.processes
 def test_several_processes_keep_one_limit(place: Path | str) -> None:
     """Each has a store of its own, as each process has."""
     together = threading.Barrier(4)

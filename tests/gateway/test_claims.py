@@ -144,6 +144,7 @@ def make_calls(place: Path | str, made: Pipe) -> None:
     made.close()
 
 
+@pytest.mark.processes
 def test_processes_share_out_the_calls(place: Path | str) -> None:
     pipes, processes = [], []
     for _ in range(3):

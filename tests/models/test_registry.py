@@ -63,6 +63,7 @@ def letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runpy.run_path(str(file))
 
 
+@pytest.mark.processes
 @pytest.mark.usefixtures("letters")
 def test_a_new_provider_is_searched_with_recorded_and_verified(
     ragsmith: Callable[..., Any], search_arguments: Callable[..., list[object]]

@@ -182,6 +182,7 @@ def test_the_same_run_again_computes_nothing_and_ends_alike(
     assert winner_yaml(store, again.key, tiny_setup, Path()) == text
 
 
+@pytest.mark.processes
 def test_two_workers_end_as_one(
     finished: tuple[Store, Outcome, list[Step]], store: Store, tiny_setup: Setup, space: Space
 ) -> None:

@@ -114,6 +114,7 @@ def test_another_seed_is_another_run(name: str) -> None:
     assert runs[0] != runs[1]
 
 
+@pytest.mark.processes
 def test_runs_do_not_depend_on_the_hash_seed() -> None:
     program = (
         "from ragsmith.strategies import *\n"

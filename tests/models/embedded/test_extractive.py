@@ -112,6 +112,7 @@ print(json.dumps(everything(ExtractiveModel(TEXTS, WordLlamaEmbedder()), QUESTIO
 """
 
 
+@pytest.mark.processes
 def test_results_do_not_depend_on_the_hash_seed_or_on_threads_of_the_blas(model: ExtractiveModel) -> None:
     here = json.loads(json.dumps(everything(model, QUESTION, TEXTS)))
     root = Path(__file__).resolve().parents[3]
