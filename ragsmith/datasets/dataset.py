@@ -11,21 +11,19 @@ Nothing is computed on a data set with mistakes: all of them are listed at once.
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ragsmith.datasets.bundled import bundled_path
-from ragsmith.datasets.documents import FOLDER, default_title, document_file, read_documents
-from ragsmith.datasets.manifest import FILE as MANIFEST
-from ragsmith.datasets.manifest import KEYS, read_manifest, written
+from ragsmith.datasets.documents import read_documents
+from ragsmith.datasets.manifest import KEYS, read_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.datasets.questions import read_questions
 from ragsmith.datasets.summary import describe
+from ragsmith.datasets.writing import document_files, new_folder, write_documents
 from ragsmith.digest import digest
 from ragsmith.errors import DatasetError, UsageError
-from ragsmith.text.files import TextError
 from ragsmith.types import Dataset, Document, Example, Modality, Span
 
 __all__ = ["describe", "load_dataset", "make_dataset", "validate_dataset", "write_dataset"]
@@ -85,19 +83,14 @@ def write_dataset(dataset: Dataset, folder: str | Path) -> None:
     Raises ``UsageError`` when ``folder`` exists and is not empty, ``DatasetError`` when the data set could not be read
     back as it is; nothing is left behind then.
     """
-    folder = Path(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} is not an empty folder; give a new one")
-    files = _files(dataset)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".ragsmith-") as temporary:
-        draft = Path(temporary)
-        _write(dataset, files, draft)
+    files = document_files(dataset.documents)
+    with new_folder(Path(folder)) as draft:
+        write_documents(draft, {key: getattr(dataset, key) for key in KEYS}, dataset.documents, files)
+        texts = {document.id: document.text for document in dataset.documents}
+        lines = [json.dumps(_record(example, texts), ensure_ascii=False) + "\n" for example in dataset.examples]
+        (draft / QUESTIONS).write_bytes("".join(lines).encode())
         if mistakes := validate_dataset(draft):
             raise DatasetError(mistakes)
-        folder.mkdir(exist_ok=True)
-        for path in sorted(draft.iterdir()):
-            path.rename(folder / path.name)
 
 
 def _merge(documents: Sequence[Document]) -> tuple[tuple[Document, ...], dict[str, str]]:
@@ -119,34 +112,6 @@ def _repoint(example: Example, merged: Mapping[str, str]) -> Example:
     spans = {replace(span, doc=merged.get(span.doc, span.doc)) for span in example.evidence}
     ordered: tuple[Span, ...] = tuple(sorted(spans, key=lambda span: (span.doc, span.start, span.end)))
     return replace(example, evidence=ordered)
-
-
-def _files(dataset: Dataset) -> dict[str, str]:
-    """Return the contents of the documents' files by name; raises ``DatasetError`` for those no file can hold."""
-    files: dict[str, str] = {}
-    mistakes: list[str] = []
-    for document in dataset.documents:
-        try:
-            name, content = document_file(document)
-        except TextError as error:
-            mistakes.append(error.at(f"document {document.id!r}"))
-        else:
-            files[name] = content
-    if mistakes:
-        raise DatasetError(mistakes)
-    return files
-
-
-def _write(dataset: Dataset, files: Mapping[str, str], folder: Path) -> None:
-    about = {key: getattr(dataset, key) for key in KEYS}
-    titles = {d.id: d.title for d in dataset.documents if d.title != default_title(d)}
-    (folder / MANIFEST).write_bytes(written(about, titles).encode())
-    (folder / FOLDER).mkdir()
-    for name, content in files.items():
-        (folder / FOLDER / name).write_bytes(content.encode())
-    texts = {document.id: document.text for document in dataset.documents}
-    lines = [json.dumps(_record(example, texts), ensure_ascii=False) + "\n" for example in dataset.examples]
-    (folder / QUESTIONS).write_bytes("".join(lines).encode())
 
 
 def _record(example: Example, texts: Mapping[str, str]) -> dict[str, object]:

@@ -47,19 +47,23 @@ class ChunkMap:
         by_doc: defaultdict[str, list[tuple[int, int, str]]] = defaultdict(list)
         for chunk in chunks:
             by_doc[chunk.doc].append((chunk.start, chunk.end, chunk.id))
-        self._places = {doc: sorted(places) for doc, places in by_doc.items()}
-        self._starts = {doc: [start for start, _, _ in places] for doc, places in self._places.items()}
+        self._extents = {doc: sorted(extents) for doc, extents in by_doc.items()}
+        self._starts = {doc: [start for start, _, _ in extents] for doc, extents in self._extents.items()}
         # Chunks may overlap or nest, so their ends are not sorted; the furthest end so far is.
-        self._reach = {doc: list(accumulate((end for _, end, _ in at), max)) for doc, at in self._places.items()}
+        self._reach = {
+            doc: list(accumulate((end for _, end, _ in extents), max)) for doc, extents in self._extents.items()
+        }
 
     def overlaps(self, span: Span) -> dict[str, int]:
         """Return the chunks that share characters with ``span``, and how many."""
-        places = self._places.get(span.doc, [])
-        if not places:
+        if span.doc not in self._extents:
             return {}
         first = bisect_right(self._reach[span.doc], span.start)
         last = bisect_left(self._starts[span.doc], span.end)
-        shared = ((key, min(end, span.end) - max(start, span.start)) for start, end, key in places[first:last])
+        shared = (
+            (key, min(end, span.end) - max(start, span.start))
+            for start, end, key in self._extents[span.doc][first:last]
+        )
         return {key: n for key, n in shared if n > 0}
 
     def relevance(self, evidence: Iterable[Span]) -> Relevance:

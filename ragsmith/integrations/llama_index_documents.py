@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import re
-import tempfile
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.datasets.dataset import make_dataset
-from ragsmith.datasets.documents import FOLDER, default_title, document_file, read_documents
-from ragsmith.datasets.importers.imported import about
+from ragsmith.datasets.documents import FOLDER, default_title, read_documents
+from ragsmith.datasets.importers.imported import DocumentNames, about
 from ragsmith.datasets.kinds import kind_of
-from ragsmith.datasets.manifest import FILE as MANIFEST
-from ragsmith.datasets.manifest import read_manifest, written
+from ragsmith.datasets.manifest import read_manifest
+from ragsmith.datasets.writing import document_files, new_folder
+from ragsmith.datasets.writing import write_documents as write_files
 from ragsmith.errors import DatasetError, UsageError
-from ragsmith.text.files import FORBIDDEN, TextError
+from ragsmith.text.files import FORBIDDEN
 from ragsmith.types import Dataset, Document, Modality
 
 if TYPE_CHECKING:
     from llama_index.core.schema import BaseNode
 
-LONGEST_ID = 60
-"""Characters of a document's identifier, before a number that makes it unique."""
 BYTE_ORDER_MARK = "\ufeff"
 ARCHIVE = "PK\x03\x04"
 """How a ZIP archive begins, and with it a file of Word, Excel, PowerPoint or OpenDocument."""
@@ -69,24 +64,16 @@ def write_documents(documents: Sequence[BaseNode], folder: str | Path, *, name: 
             took for text cannot; lists every mistake.
     """
     folder = Path(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UsageError(f"{folder} is not an empty folder; give a new one")
     converted, ids, skipped = _convert(documents)
     described = about(folder, description="Documents read with LlamaIndex.", licence="not stated")
-    titles = {document.id: document.title for document in converted if document.title != default_title(document)}
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".ragsmith-") as temporary:
-        draft = Path(temporary)
-        (draft / MANIFEST).write_bytes(written(described | ({"name": name} if name else {}), titles).encode())
-        names = _write(converted, draft / FOLDER)
+    files = document_files(converted)
+    with new_folder(folder) as draft:
+        write_files(draft, described | ({"name": name} if name else {}), converted, files)
         _, wrong = read_manifest(draft)
         _, wrong_documents = read_documents(draft)
         if mistakes := [*wrong, *wrong_documents]:
             raise DatasetError(mistakes)
-        folder.mkdir(exist_ok=True)
-        for path in sorted(draft.iterdir()):
-            path.rename(folder / path.name)
-    return WrittenDocuments(folder, tuple(folder / FOLDER / file for file in names), ids, skipped)
+    return WrittenDocuments(folder, tuple(folder / FOLDER / file for file in files), ids, skipped)
 
 
 def _convert(
@@ -96,7 +83,7 @@ def _convert(
     converted: list[Document] = []
     ids: list[tuple[str, str]] = []
     skipped: list[str] = []
-    taken: set[str] = set()
+    names = DocumentNames()
     mistakes: list[str] = []
     for document in documents:
         read = _text(document)
@@ -110,7 +97,7 @@ def _convert(
         if not text.strip():
             skipped.append(document.node_id)
             continue
-        converted.append(_document(document, text, taken))
+        converted.append(_document(document, text, names))
         ids.append((document.node_id, converted[-1].id))
     if mistakes:
         raise DatasetError(mistakes)
@@ -119,47 +106,20 @@ def _convert(
     return converted, tuple(ids), tuple(skipped)
 
 
-def _document(node: BaseNode, text: str, taken: set[str]) -> Document:
+def _document(node: BaseNode, text: str, names: DocumentNames) -> Document:
     """A document of ``text`` that is named after its file, its page in it, or else its id."""
     file = _said(node, "file_name")
     kind = kind_of(file) if file else None
     title = " ".join(_clean(_said(node, "title")).split())
     if kind is not None and kind.modality is Modality.CODE:
         suffix = PurePath(file).suffix
-        found = _unique(PurePath(file).stem, suffix, taken)
+        found = names.name(PurePath(file).stem, suffix)
         return Document(found, title or found, text, Modality.CODE)
     page = _said(node, "page_label")
     stem = PurePath(file).stem if file else node.node_id
-    found = _unique(f"{stem}_p{page}" if file and page else stem, "", taken)
+    found = names.name(f"{stem}_p{page}" if file and page else stem)
     plain = Document(found, found, text)
     return Document(found, title or default_title(plain), text)
-
-
-def _unique(wanted: str, suffix: str, taken: set[str]) -> str:
-    """An identifier made of ``wanted`` that is safe in a file name, and not ``taken`` however a disk folds case."""
-    safe = re.sub(r"[^\w.()-]+", "_", unicodedata.normalize("NFC", wanted)).strip("._-")[:LONGEST_ID] or "document"
-    numbered = (f"{safe}{suffix}" if n == 1 else f"{safe}-{n}{suffix}" for n in count(1))
-    found = next(name for name in numbered if name.casefold() not in taken)
-    taken.add(found.casefold())
-    return found
-
-
-def _write(documents: Sequence[Document], folder: Path) -> list[str]:
-    """Write the documents' files; return their names in the same order."""
-    folder.mkdir()
-    names: list[str] = []
-    mistakes: list[str] = []
-    for document in documents:
-        try:
-            name, content = document_file(document)
-        except TextError as error:
-            mistakes.append(error.at(f"document {document.id!r}"))
-        else:
-            (folder / name).write_bytes(content.encode())
-            names.append(name)
-    if mistakes:
-        raise DatasetError(mistakes)
-    return names
 
 
 def _text(node: BaseNode) -> str:

@@ -20,6 +20,8 @@ from ragsmith.types import Dataset, Document, Example
 MAX_BYTES = 64 * MIB
 LONGEST_NAME = 64
 """Characters of a data set's name."""
+LONGEST_ID = 60
+"""Characters of a document's identifier, before a number that makes it unique."""
 
 T = TypeVar("T")
 
@@ -140,10 +142,10 @@ class DocumentNames:
     def __init__(self) -> None:
         self._taken: set[str] = set()
 
-    def name(self, wanted: str) -> str:
-        """An identifier made of ``wanted``, numbered when it is taken."""
-        folded = re.sub(r"[^\w.()-]+", "_", unicodedata.normalize("NFC", wanted)).strip("._-")[:60] or "document"
-        candidates = (folded if n == 1 else f"{folded}-{n}" for n in range(1, len(self._taken) + 2))
+    def name(self, wanted: str, suffix: str = "") -> str:
+        """An identifier made of ``wanted`` and ending in ``suffix``; it has a number between them if it was taken."""
+        safe = re.sub(r"[^\w.()-]+", "_", unicodedata.normalize("NFC", wanted)).strip("._-")[:LONGEST_ID] or "document"
+        candidates = (f"{safe}{suffix}" if n == 1 else f"{safe}-{n}{suffix}" for n in range(1, len(self._taken) + 2))
         found = next(name for name in candidates if name.casefold() not in self._taken)
         self._taken.add(found.casefold())
         return found
