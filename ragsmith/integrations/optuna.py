@@ -8,8 +8,7 @@ Optuna's tables lie beside ours, under its own names, and are written in short t
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -25,7 +24,7 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluator import evaluation_of
 from ragsmith.integrations.optuna_tables import StudyTables, agrees, study_tables
 from ragsmith.runs.record import RunRecord
-from ragsmith.store.store import ProposalRow, RunRow, Store
+from ragsmith.store.store import ProposalRow, RunRow, Store, opened
 from ragsmith.strategies.tpe import quiet
 from ragsmith.techniques.families import FAMILIES
 
@@ -48,43 +47,28 @@ class Mirror:
     written: int
 
 
-def mirror_run(place: Store | str | Path, run_key: str | None = None) -> Mirror:
+def mirror_run(cache: Store | str | Path, run_key: str | None = None) -> Mirror:
     """Mirror the run whose key begins with ``run_key``, or the latest, as a study in the cache it is in.
 
-    ``place`` is the open cache, its file or its URL. It may be done again at any time, and during the search: only
+    ``cache`` is an open store, a file or a URL. It may be done again at any time, and during the search: only
     what is new or has changed is written.
 
     Raises:
         UsageError: there is no such run, or several.
         StoreError: the cache cannot be written, or its studies are of another version of Optuna.
     """
-    with _opened(place) as store:
+    with opened(cache, read_only=True) as store:  # a cache that is not there is not made
         run = _chosen(store, run_key)
-        with _tables(store) as tables:
+        with quiet(), study_tables(store._location, store.place) as tables:
             return _mirror(store, run, tables)
 
 
-def mirror_all(place: Store | str | Path) -> list[Mirror]:
+def mirror_all(cache: Store | str | Path) -> list[Mirror]:
     """Mirror every run of a cache, by the time it started; see `mirror_run`. Studies of runs that are gone go, too."""
-    with _opened(place) as store, _tables(store) as tables:
+    with opened(cache, read_only=True) as store, quiet(), study_tables(store._location, store.place) as tables:
         runs = store.runs()
         _delete_others(tables.storage, {run.key for run in runs})
         return [_mirror(store, run, tables) for run in runs]
-
-
-@contextmanager
-def _opened(place: Store | str | Path) -> Iterator[Store]:
-    if isinstance(place, Store):
-        yield place
-        return
-    with Store.open(place, read_only=True) as store:  # a cache that is not there is not made
-        yield store
-
-
-@contextmanager
-def _tables(store: Store) -> Iterator[StudyTables]:
-    with quiet(), study_tables(store._location, store.place) as tables:
-        yield tables
 
 
 def _chosen(store: Store, run_key: str | None) -> RunRow:

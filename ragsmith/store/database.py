@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from sqlalchemy import Connection, Engine, Select, Table
+from sqlalchemy import Connection, Engine, Select, Table, select
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import OperationalError
 
@@ -29,8 +29,11 @@ from ragsmith.store.engine import (
     shown_url,
     speaking_of,
 )
-from ragsmith.store.rows import Value, insertion, label, seal, unseal
+from ragsmith.store.rows import Value, batches, insertion, label, seal, unseal
 from ragsmith.store.schema import APPLICATION_ID, Migration, migrate, refuse_newer, stored_version
+
+BATCH = 500
+"""Keys in one statement."""
 
 
 class Database:
@@ -146,6 +149,13 @@ class Database:
                 self.damaged.setdefault(label(table, tuple(row)))
             else:
                 yield values
+
+    def fetch_keyed(
+        self, connection: Connection, table: Table, keys: Iterable[str], *, column: str = "key"
+    ) -> Iterator[list[Json]]:
+        """`fetch` the rows of ``table`` with one of ``keys`` in that column."""
+        for batch in batches(list(dict.fromkeys(keys)), BATCH):
+            yield from self.fetch(connection, table, select(table).where(table.c[column].in_(batch)))
 
     def put(
         self,

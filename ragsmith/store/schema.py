@@ -137,8 +137,8 @@ def stored_version(connection: Connection) -> int:
     return int(connection.execute(text("SELECT version FROM ragsmith_schema")).scalar_one())
 
 
-def migrate(connection: Connection, migrations: Sequence[Migration], place: str) -> bool:
-    """Apply the steps that ``place`` lacks, in the caller's writing transaction; tell whether there were any.
+def migrate(connection: Connection, migrations: Sequence[Migration], place: str) -> None:
+    """Apply the steps that ``place`` lacks, in the caller's writing transaction.
 
     Raises StoreError when the database is newer than the last step, or belongs to something else.
     """
@@ -150,7 +150,6 @@ def migrate(connection: Connection, migrations: Sequence[Migration], place: str)
         step(connection)
     if version < len(migrations):
         _record_version(connection, version, len(migrations))
-    return version < len(migrations)
 
 
 def refuse_newer(version: int, migrations: Sequence[Migration], place: str) -> None:

@@ -19,7 +19,7 @@ from sqlalchemy.engine import URL
 from ragsmith.errors import StoreError, UsageError
 from ragsmith.gateway.budget import Limits, Spent
 from ragsmith.models.calls import Json, StoredCall
-from ragsmith.store.database import Database
+from ragsmith.store.database import BATCH, Database
 from ragsmith.store.engine import alone_at
 from ragsmith.store.rows import (
     DatasetRow,
@@ -59,9 +59,6 @@ __all__ = [
     "StoredCall",
     "opened",
 ]
-
-BATCH = 500
-"""Keys in one statement."""
 
 
 def opened(cache: Store | str | Path, *, read_only: bool = False) -> AbstractContextManager[Store]:
@@ -143,13 +140,9 @@ class Store:
 
     def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
         """Those of the calls that are there, by key."""
-        found = {}
         with self._database.reading() as connection:
-            for batch in batches(list(dict.fromkeys(keys)), BATCH):
-                statement = select(MODEL_CALL).where(MODEL_CALL.c.key.in_(batch))
-                for values in self._database.fetch(connection, MODEL_CALL, statement):
-                    found[values[0]] = StoredCall(*values)
-        return found
+            rows = self._database.fetch_keyed(connection, MODEL_CALL, keys)
+            return {row[0]: StoredCall(*row) for row in rows}
 
     def put_call(
         self,
@@ -188,13 +181,10 @@ class Store:
         A claim ends with the reply, at ``until`` (seconds since the epoch), or when ``is_gone`` says so of its owner.
         """
         with self._database.writing_alone("claim") as connection:
-            taken = set()
-            for batch in batches(list(dict.fromkeys(keys)), BATCH):
-                statement = select(CLAIM).where(CLAIM.c.key.in_(batch))
-                for key, other, expires in self._database.fetch(connection, CLAIM, statement):
-                    if other != owner and now < expires and not is_gone(other):
-                        taken.add(key)
-            free = set(keys) - taken
+            free = set(keys)
+            for key, other, expires in self._database.fetch_keyed(connection, CLAIM, keys):
+                if other != owner and now < expires and not is_gone(other):
+                    free.remove(key)
             self._database.put(connection, CLAIM, [(key, owner, until) for key in free], replacing=True)
             return free
 
@@ -238,22 +228,16 @@ class Store:
 
     def fits(self, keys: Iterable[str]) -> dict[str, Json]:
         """Those that are there, by key."""
-        found = {}
         with self._database.reading() as connection:
-            for batch in batches(list(dict.fromkeys(keys)), BATCH):
-                for key, _, value in self._database.fetch(connection, FIT, select(FIT).where(FIT.c.key.in_(batch))):
-                    found[key] = value
-        return found
+            return {key: value for key, _, value in self._database.fetch_keyed(connection, FIT, keys)}
 
     # What was spent
 
     def spend(self, key: str, amount: Spent, limits: Limits) -> Spent | None:
         """See `ragsmith.gateway.budget.Ledger`: one transaction, so several processes keep one limit together."""
         with self._database.writing_alone("spending", key) as connection:
-            statement = select(SPENDING).where(SPENDING.c.key == key)
-            rows = list(self._database.fetch(connection, SPENDING, statement))
-            before = Spent(*rows[0][1:]) if rows else Spent()
-            after = before + amount
+            rows = self._database.fetch_keyed(connection, SPENDING, [key])
+            after = next((Spent(*row[1:]) for row in rows), Spent()) + amount
             if limits.exceeded(after):
                 return None
             if amount != Spent():
@@ -299,10 +283,8 @@ class Store:
         """The finished questions of several evaluations; every one asked for has an entry, in the order asked."""
         found: dict[str, dict[str, ResultRow]] = {key: {} for key in evaluations}
         with self._database.reading() as connection:
-            for batch in batches(list(found), BATCH):
-                statement = select(RESULT).where(RESULT.c.evaluation.in_(batch))
-                for values in self._database.fetch(connection, RESULT, statement):
-                    found[values[0]][values[1]] = ResultRow(*values)
+            for row in self._database.fetch_keyed(connection, RESULT, found, column="evaluation"):
+                found[row[0]][row[1]] = ResultRow(*row)
         return found
 
     # Runs and their proposals
@@ -312,16 +294,14 @@ class Store:
     ) -> None:
         """Begin a run, or take it up again: the time it first started stays, the rest is as now given."""
         with self._database.writing_alone("run", key) as connection:
-            statement = select(RUN).where(RUN.c.key == key)
-            for row in self._database.fetch(connection, RUN, statement):
+            for row in self._database.fetch_keyed(connection, RUN, [key]):
                 started = RunRow(*row).started or started
             self._database.put(connection, RUN, [(key, dataset, state, value, started, None)], replacing=True)
 
     def update_run(self, key: str, state: RunState, value: Json, *, finished: str | None = None) -> None:
         """Record how a run goes or went. Raises StoreError when there is no such run."""
         with self._database.writing_alone("run", key) as connection:
-            statement = select(RUN).where(RUN.c.key == key)
-            old = next((RunRow(*row) for row in self._database.fetch(connection, RUN, statement)), None)
+            old = next((RunRow(*row) for row in self._database.fetch_keyed(connection, RUN, [key])), None)
             if old is None:
                 raise StoreError(f"{self.place} holds no run {key}: begin it with put_run")
             row = (key, old.dataset, state, value, old.started, finished)

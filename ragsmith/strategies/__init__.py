@@ -31,32 +31,26 @@ __all__ = [
 
 Make = Callable[[Sizes, GeneticSettings, int, Repair, int | None], Strategy]
 
-
-def _genetic(sizes: Sizes, settings: GeneticSettings, seed: int, repair: Repair, limit: int | None) -> Strategy:
-    return GeneticSearch(sizes, settings, seed=seed, repair=repair, max_evaluations=limit)
-
-
-def _random(sizes: Sizes, settings: GeneticSettings, seed: int, repair: Repair, limit: int | None) -> Strategy:
-    limit = settings.evaluations if limit is None else limit
-    return RandomSearch(sizes, seed=seed, batch=settings.population, repair=repair, max_evaluations=limit)
-
-
-def _tpe(sizes: Sizes, settings: GeneticSettings, seed: int, repair: Repair, limit: int | None) -> Strategy:
-    limit = settings.evaluations if limit is None else limit
-    return TPESearch(sizes, seed=seed, repair=repair, max_evaluations=limit)
-
-
-def _greedy(sizes: Sizes, settings: GeneticSettings, seed: int, repair: Repair, limit: int | None) -> Strategy:
-    return GreedySearch(sizes, repair=repair, max_evaluations=limit)
-
-
-def _exhaustive(sizes: Sizes, settings: GeneticSettings, seed: int, repair: Repair, limit: int | None) -> Strategy:
-    return ExhaustiveSearch(sizes, repair=repair, max_evaluations=limit)
-
-
 STRATEGIES: Mapping[str, Make] = MappingProxyType(
-    {"genetic": _genetic, "random": _random, "tpe": _tpe, "greedy": _greedy, "exhaustive": _exhaustive}
+    {
+        "genetic": lambda sizes, settings, seed, repair, most: GeneticSearch(
+            sizes, settings, seed=seed, repair=repair, max_evaluations=most
+        ),
+        "random": lambda sizes, settings, seed, repair, most: RandomSearch(
+            sizes, seed=seed, batch=settings.population, repair=repair, max_evaluations=most
+        ),
+        "tpe": lambda sizes, settings, seed, repair, most: TPESearch(
+            sizes, seed=seed, repair=repair, max_evaluations=most
+        ),
+        "greedy": lambda sizes, settings, seed, repair, most: GreedySearch(sizes, repair=repair, max_evaluations=most),
+        "exhaustive": lambda sizes, settings, seed, repair, most: ExhaustiveSearch(
+            sizes, repair=repair, max_evaluations=most
+        ),
+    }
 )
+
+ENDLESS = ("random", "tpe")
+"""Strategies that go on until the space is used up, unless they are given a limit."""
 
 
 def make_strategy(
@@ -74,4 +68,6 @@ def make_strategy(
     as many genomes as the genetic search could score. Raises `UsageError` for an unknown name, listing the known.
     """
     check_choice("strategy", name, STRATEGIES)
+    if name in ENDLESS and max_evaluations is None:
+        max_evaluations = settings.evaluations
     return STRATEGIES[name](sizes, settings, seed, repair, max_evaluations)

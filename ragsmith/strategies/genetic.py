@@ -1,4 +1,4 @@
-"""The genetic algorithm of the RAGSmith paper: elitism, crossover, mutation at an adaptive rate; on DEAP.
+"""The genetic algorithm of the RAGSmith paper: elitism, crossover, mutation at an adaptive rate.
 
 The initial population is generation 0 and is followed by up to ``generations`` more. Each consists of the elites, best
 first and unchanged, and of ``population - elitism`` children, so its size is constant and a run scores at most
@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from types import MappingProxyType
-
-from deap import base
 
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.strategies.crossover import CROSSOVERS
 from ragsmith.strategies.mutation import MUTATIONS, adaptive_rate
-from ragsmith.strategies.selection import SELECTIONS, Individual, elite
+from ragsmith.strategies.selection import SELECTIONS, Individual, elite, tournament
 from ragsmith.strategies.strategy import Genome, Repair, Sizes, Step, SteppedSearch, identity, random_genome
 from ragsmith.text.suggest import did_you_mean
 
@@ -108,7 +107,6 @@ class GeneticSearch(SteppedSearch):
         super().__init__(sizes, repair=repair, max_evaluations=max_evaluations)
         self.settings = settings
         self._rng = Random(seed)
-        self._operators = self._toolbox()
 
     def steps(self) -> Iterator[Step]:
         """Generation 0 is drawn uniformly; each next one is the elites of the last and their population's children."""
@@ -124,23 +122,18 @@ class GeneticSearch(SteppedSearch):
             genomes = elites + self._children(population, rate)
             yield Step(genomes, rate)
 
-    def _toolbox(self) -> base.Toolbox:
-        settings, rng = self.settings, self._rng
-        sized = {"size": settings.tournament} if settings.selection == "tournament" else {}
-        toolbox = base.Toolbox()
-        toolbox.register("select", SELECTIONS[settings.selection], rng=rng, **sized)
-        toolbox.register("mate", CROSSOVERS[settings.crossover], rng=rng)
-        toolbox.register("mutate", MUTATIONS[settings.mutation], rng=rng)
-        return toolbox
-
     def _children(self, population: list[Individual], rate: float) -> tuple[Genome, ...]:
         """As many children as parents: neighbours are paired, and an odd last parent is mutated alone."""
-        parents = self._operators.select(population, self.settings.population - self.settings.elitism)
-        genomes: list[Genome] = [parent.genome for parent in parents]
+        settings, rng = self.settings, self._rng
+        by_name = SELECTIONS[settings.selection]
+        select = partial(tournament, size=settings.tournament) if by_name is tournament else by_name
+        parents = select(population, settings.population - settings.elitism, rng)
+        cross, mutate = CROSSOVERS[settings.crossover], MUTATIONS[settings.mutation]
+        genomes = [parent.genome for parent in parents]
         for i in range(0, len(genomes) - 1, 2):
-            if self._rng.random() < self.settings.crossover_rate:
-                genomes[i], genomes[i + 1] = self._operators.mate(genomes[i], genomes[i + 1])
-        return tuple(self.repair(self._operators.mutate(genome, self.sizes, rate)) for genome in genomes)
+            if rng.random() < settings.crossover_rate:
+                genomes[i], genomes[i + 1] = cross(genomes[i], genomes[i + 1], rng)
+        return tuple(self.repair(mutate(genome, self.sizes, rate, rng)) for genome in genomes)
 
     def _mutation_rate(self) -> float:
         settings, last = self.settings, self.history[-1]
