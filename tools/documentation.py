@@ -49,8 +49,8 @@ def techniques() -> Iterator[str]:
     yield "# Techniques"
     yield (
         "A pipeline has one option of each of the nine families below, in their order. An option is a technique with "
-        "values for its parameters: a default stands behind the parameter's name, and in brackets the values that "
-        "are worth a search, or of a word all that there are. `ragsmith techniques NAME` says more about one."
+        "values for its parameters: a default stands behind the parameter's name, and in brackets what it may be and "
+        "the values that are worth a search; of a word, these are all. `ragsmith techniques NAME` says more about one."
     )
     for family in FAMILIES:
         yield f"## {family.name}: {family.purpose}"
@@ -73,7 +73,10 @@ def _technique(technique: Technique) -> Iterator[str]:
 
 def _parameter(technique: Technique, name: str, default: object) -> str:
     values = ", ".join(f"`{value}`" for value in technique.choices.get(name, ()))
-    return f"`{name} = {default}`{f' ({values})' if values else ''}"
+    said = [str(technique.ranges[name])] if name in technique.ranges else []
+    said += [f"tried: {values}" if said else values] if values else []
+    brackets = f" ({'; '.join(said)})" if said else ""
+    return f"`{name} = {default}`{brackets}"
 
 
 def _paper(paper: str) -> str:
