@@ -78,6 +78,17 @@ def test_a_search_on_objects_asks_them_and_nothing_twice(here: dict[str, Any]) -
         assert record.models["embedder"] == Words.id
 
 
+def test_a_repeated_search_writes_the_same_files(here: dict[str, Any], tmp_path: Path) -> None:
+    for name in ("computed", "from the cache"):
+        ragsmith.search(**here, workers=1, reports=tmp_path / name)
+    ragsmith.report(here["cache"], tmp_path / "read alone")
+    first, *others = ((tmp_path / name / "island") for name in ("computed", "from the cache", "read alone"))
+    names = {path.name for path in first.iterdir()} - {"winner.yaml"}
+    assert {"report.md", "index.html", "ranking.csv", "activity.csv", "groups.csv", "questions.csv"} == names
+    for other in others:
+        assert {name for name in names if (first / name).read_bytes() != (other / name).read_bytes()} == set()
+
+
 def test_objects_are_handed_over_again_to_the_pipeline(here: dict[str, Any], tmp_path: Path) -> None:
     ragsmith.search(**here, models={"language_model": Chat()})
     said = yaml.safe_load(here["winner"].read_text())["models"]

@@ -55,8 +55,8 @@ class Evaluation:
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The measures that any question has a value of."""
-        return tuple(dict.fromkeys(n for r in self.records.values() for n, v in r["measures"].items() if v is not None))
+        """The measures that any question has a value of, in the order in which the store returns them."""
+        return tuple(sorted({n for r in self.records.values() for n, v in r["measures"].items() if v is not None}))
 
     def values(self, name: str, fitness: Fitness | None = None) -> list[float]:
         """A value of each question that has a record, in the order of ``questions``.
