@@ -7,7 +7,7 @@ a mapping by role, as a file or as objects; prices as a mapping or a file; a cac
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
@@ -39,6 +39,7 @@ from ragsmith.runs.scores import evaluate as score
 from ragsmith.runs.winner import run_setup, write_winner
 from ragsmith.store.store import Store, opened
 from ragsmith.strategies.genetic import PRESETS, GeneticSettings, check_choice
+from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset
 
 CACHE = "cache.sqlite"
@@ -90,6 +91,7 @@ def search(
     prices: GivenPrices = None,
     faithfulness: bool | None = None,
     chunk_size: int | None = None,
+    imports: Sequence[str | Path] = (),
     workers: int | None = None,
     cache: Store | str | Path = CACHE,
     winner: str | Path | None = None,
@@ -119,6 +121,9 @@ def search(
     asked, and ``vector_store`` where vectors lie. ``limits`` bound what may be spent, over all resumes; one on cost
     needs ``prices``. ``faithfulness`` checks answers claim by claim: unless given, where the judge costs nothing.
 
+    ``imports`` are Python files of your own: the techniques, measures and providers of models that they define are
+    known by name, and what is stored counts as long as their code stays the same.
+
     ``workers`` is questions in flight for models that are elsewhere, and processes for the embedded ones: every core
     unless given. A script that uses more than one process needs the usual ``if __name__ == "__main__":``.
 
@@ -133,6 +138,7 @@ def search(
         RagsmithError: no candidate could be evaluated on every question; what was computed is kept.
     """
     _refuse_no_workers(workers)
+    import_files(imports)
     chosen, found = _settings(settings, preset, changes), _space(space, preset)
     known = _prices(prices)
     setup = _setup(dataset, models, base_url, vector_store, chunk_size, faithfulness)
@@ -173,6 +179,7 @@ def plan(
     prices: GivenPrices = None,
     faithfulness: bool | None = None,
     chunk_size: int | None = None,
+    imports: Sequence[str | Path] = (),
     latency: float = 1.0,
     in_flight: int = 32,
     sample: int = SAMPLE,
@@ -190,6 +197,7 @@ def plan(
     for name, value in (("latency", latency), ("in_flight", in_flight), ("sample", sample)):
         if not value > 0:
             raise WrongOption(name, f"is {value}: give a number above 0")
+    import_files(imports)
     chosen, found = _settings(settings, preset, changes), _space(space, preset)
     known = _prices(prices)
     setup = _setup(dataset, models, base_url, vector_store, chunk_size, faithfulness)
@@ -208,6 +216,7 @@ def audit(
     vector_store: str | None = None,
     fitness: GivenFitness = None,
     chunk_size: int | None = None,
+    imports: Sequence[str | Path] = (),
     workers: int | None = None,
     cache: Store | str | Path = CACHE,
     output: str | Path | None = None,
@@ -220,6 +229,7 @@ def audit(
         UsageError: as for `search`, or the folder of ``output`` is not there.
     """
     _refuse_no_workers(workers)
+    import_files(imports)
     if output is not None and not Path(output).parent.is_dir():
         raise WrongOption("output", f"{output}: there is no folder {Path(output).parent}: make it first")
     found = _space(space, None)

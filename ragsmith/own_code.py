@@ -47,6 +47,11 @@ def loaded_files() -> tuple[Path, ...]:
     return tuple(_loaded)
 
 
+def file_of(module: str) -> Path | None:
+    """The file that was loaded as the module of this name; None for a module that is no file of one's own."""
+    return next((path for path, loaded in _loaded.items() if loaded.__name__ == module), None)
+
+
 def load_files(paths: Iterable[Path]) -> None:
     """Load each of ``paths``; see `load_file`."""
     for path in paths:

@@ -53,6 +53,25 @@ PricesOption = Annotated[
 WorkersOption = Annotated[int | None, typer.Option("--workers", help="Processes, or questions in flight.")]
 
 
+def _import(files: list[Path] | None) -> list[Path] | None:
+    if files:
+        from ragsmith.techniques.own import import_files
+
+        import_files(files)
+    return files
+
+
+ImportsOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--import",
+        callback=_import,
+        help="A Python file with techniques, measures or models of your own; may be given several times.",
+    ),
+]
+"""Files are imported while flags are read, so that everything that a command does knows what they define."""
+
+
 def merged(command: Callable[..., None]) -> Callable[..., None]:
     """``command`` for Typer: each parameter whose type is a group of flags is replaced by the flags of the group."""
     hints = get_type_hints(command, include_extras=True)
@@ -79,8 +98,9 @@ def merged(command: Callable[..., None]) -> Callable[..., None]:
 
 @dataclass(frozen=True)
 class RoleFlags:
-    """Which model plays each role, and the server that ``openai:`` models are asked at."""
+    """Which model plays each role, the server that ``openai:`` models are asked at, and files that define more."""
 
+    imports: ImportsOption = None
     models: Annotated[
         Path | None,
         typer.Option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragsmith.cli.app import app
-from ragsmith.cli.options import CACHE, REPORTS, CacheOption, JsonOption
+from ragsmith.cli.options import CACHE, REPORTS, CacheOption, ImportsOption, JsonOption
 from ragsmith.cli.output import say, say_json, table
 
 HIDDEN = "***"
@@ -24,6 +24,7 @@ def report(
     dataset: Annotated[str | None, typer.Option("--dataset", help="A bundled data set by name, or a folder.")] = None,
     cache: CacheOption = str(CACHE),
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write to.")] = REPORTS,
+    imports: ImportsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write the report of each data set in the cache, and how they compare."""
@@ -49,6 +50,7 @@ def export(
     cache: CacheOption = str(CACHE),
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("winner.yaml"),
     run: Annotated[str | None, typer.Option(help="A run's key (see `ragsmith runs`). [default: the latest]")] = None,
+    imports: ImportsOption = None,
 ) -> None:
     """Write the winner of a search as YAML."""
     import ragsmith

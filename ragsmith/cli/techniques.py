@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragsmith.cli.app import app
-from ragsmith.cli.options import JsonOption
+from ragsmith.cli.options import ImportsOption, JsonOption
 from ragsmith.cli.output import say, say_json, table
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def techniques(
     name: Annotated[str | None, typer.Argument(help="One technique, as name or family.name.")] = None,
     prompts: Annotated[bool, typer.Option("--prompts", help="Show what its language tasks ask a chat model.")] = False,
+    imports: ImportsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the techniques of each family, or explain one."""
@@ -56,6 +57,7 @@ def _named(every: list[Technique], name: str) -> list[Technique]:
 @app.command()
 def measures(
     name: Annotated[str | None, typer.Argument(help="One measure, by name.")] = None,
+    imports: ImportsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """List the measures that records hold and a fitness may use, or explain one."""
@@ -82,6 +84,7 @@ def measures(
 @app.command()
 def space(
     name: Annotated[str, typer.Argument(metavar="SPACE", help="A bundled search space by name, or a YAML file.")],
+    imports: ImportsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show a search space: its options and its size."""

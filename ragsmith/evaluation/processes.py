@@ -23,6 +23,7 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Finished, Job, Work, account, evaluate_job
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
+from ragsmith.own_code import LoadedFiles
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, Fit, make_gene
 
@@ -50,7 +51,7 @@ class ProcessRunner:
             for _ in range(workers):
                 with signals_held():
                     ours, theirs = context.Pipe()
-                    process = context.Process(target=_serve, args=(theirs, setup), daemon=True)
+                    process = context.Process(target=_serve, args=(LoadedFiles(), theirs, setup), daemon=True)
                     process.start()
                     self._workers.append((process, ours))
                     theirs.close()
@@ -157,8 +158,8 @@ def _one_thread_each() -> Iterator[None]:
             os.environ["OMP_NUM_THREADS"] = threads
 
 
-def _serve(connection: Connection, setup: Setup) -> None:
-    """Body of a worker process."""
+def _serve(_: LoadedFiles | None, connection: Connection, setup: Setup) -> None:
+    """Body of a worker process, which has loaded the files of the parent when it begins."""
     ignore_signals()  # the parent hears them, and ends its workers
     from ragsmith.techniques.registry import load_techniques  # noqa: PLC0415  in the worker, not where the runner is imported
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ragsmith.digest import fingerprint
 from ragsmith.models.given import refuse_absent
 from ragsmith.models.local.weights import installed_version
 from ragsmith.models.names import WORDLLAMA, ModelName, ModelNames
@@ -12,6 +13,7 @@ from ragsmith.models.registry import GIVEN, ROLES, providers
 from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.servers import Servers, server_of
 from ragsmith.models.vector_address import QDRANT
+from ragsmith.own_code import file_of
 
 if TYPE_CHECKING:
     from ragsmith.models.roles import Models
@@ -44,6 +46,22 @@ def load_models(names: ModelNames, texts: Sequence[str], given: Mapping[str, Any
         controller=loader.model("controller") if names.controller else None,
         vectors_at=names.vectors_at,
     )
+
+
+class OwnModel:
+    """A model that a file of one's own makes: its ``id`` names the code of the file, too."""
+
+    def __init__(self, model: Any, code: str) -> None:
+        self._made = model, code
+        self.id = f"{model.id}@code={code}"
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_made":  # while it is unpickled
+            raise AttributeError(name)
+        return getattr(self._made[0], name)
+
+    def __reduce__(self) -> tuple[type[OwnModel], tuple[Any, str]]:
+        return OwnModel, self._made
 
 
 class Loader:
@@ -87,10 +105,10 @@ class Loader:
                 "texts": lambda: self._texts,
                 "word_vectors": lambda: self._model("embedder", ModelName(WORDLLAMA)),
             }
+            module = declared.factory.__module__
             options = {option: value for option, value in chosen.given if option in declared.own_options}
-            self._made[known] = declared.factory(
-                **{name: handed_over[name]() for name in declared.handed_over}, **options
-            )
+            made = declared.factory(**{name: handed_over[name]() for name in declared.handed_over}, **options)
+            self._made[known] = OwnModel(made, fingerprint(module)) if file_of(module) else made
         return self._made[known]
 
     def _endpoint(self, role: str, chosen: ModelName) -> JsonEndpoint:

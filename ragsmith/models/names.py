@@ -7,7 +7,7 @@ is and how it is asked stays with the user: it is in no key, no record and no ex
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -127,6 +127,10 @@ class ModelNames:
             if declared is not None and declared.service.self_hosted:
                 found = found.changed(base_url=self.base_url)
         return found
+
+    def factories(self) -> list[Callable[..., Any]]:
+        """What makes the models of a run."""
+        return [declared.factory for role in self.named if (declared := self._declared(role)) is not None]
 
     def _declared(self, role: str) -> ModelProvider | None:
         """Who makes the model of a role; nobody knows of an object that was handed over."""

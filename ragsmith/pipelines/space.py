@@ -2,6 +2,7 @@
 
     name: mine
     description: one sentence
+    imports: [my_techniques.py]                          # if any: Python files, relative to this one
     families:
       pre_embedding: [none, hype]
       retrieval:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ragsmith.datasets.bundled import bundled_path
-from ragsmith.errors import SpaceError
+from ragsmith.errors import SpaceError, UsageError
 from ragsmith.pipelines.genes import Gene, make_gene
 from ragsmith.pipelines.space import Constraint, Space
 from ragsmith.techniques.families import FAMILIES, family_named
+from ragsmith.techniques.own import import_files
 from ragsmith.techniques.registry import Technique, load_techniques
 from ragsmith.text.strict_yaml import Tree, YamlError, read_yaml
 from ragsmith.text.suggest import did_you_mean
@@ -29,23 +30,24 @@ def load_space(name_or_path: str | Path) -> Space:
         tree = read_yaml(path)
     except YamlError as error:
         raise SpaceError(str(error)) from error
-    return _Reader(tree, path.stem).space()
+    return _Reader(tree, path).space()
 
 
 class _Reader:
     """Turns one YAML tree into a space; every complaint has file and line."""
 
-    def __init__(self, tree: Tree, default_name: str) -> None:
+    def __init__(self, tree: Tree, path: Path) -> None:
         self._tree = tree
-        self._default_name = default_name
+        self._path = path
 
     def space(self) -> Space:
-        root = self._mapping((), ("name", "description", "families", "constraints"))
-        name = root.get("name", self._default_name)
+        root = self._mapping((), ("name", "description", "imports", "families", "constraints"))
+        name = root.get("name", self._path.stem)
         description = root.get("description", "")
         for key, value in (("name", name), ("description", description)):
             if not isinstance(value, str):
                 raise self._error((key,), f"{key} must be text, not {value!r}")
+        self._import(root.get("imports", []))
         if "families" not in root:
             raise self._error((), "'families' is missing")
         families = self._mapping(("families",), [family.name for family in FAMILIES])
@@ -58,6 +60,16 @@ class _Reader:
         if space.feasible_size == 0:
             raise self._error(("constraints",), "the constraints forbid every candidate")
         return space
+
+    def _import(self, listed: Any) -> None:
+        """Import the Python files that the space lists, by paths relative to its own."""
+        if not isinstance(listed, list) or not all(isinstance(file, str) for file in listed):
+            raise self._error(("imports",), f"imports must be a list of Python files, not {listed!r}")
+        for i, file in enumerate(listed):
+            try:
+                import_files([self._path.parent / file])
+            except UsageError as error:
+                raise self._error(("imports", i), str(error)) from error
 
     def _options(self, family: str, listed: Any) -> tuple[Gene, ...]:
         if listed == "all":

@@ -30,6 +30,7 @@ from ragsmith.pipelines.genes import Candidate, configuration, facing
 from ragsmith.pipelines.trace import Trace
 from ragsmith.runs.pipeline_file import FORMAT, ExportedFile
 from ragsmith.store.store import Store
+from ragsmith.techniques.own import import_files, recorded
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.types import Dataset, Example, Question, Span
 
@@ -103,20 +104,24 @@ class Pipeline:
         models: Mapping[str, Any] | None = None,
         base_url: str | None = None,
         vector_store: str | None = None,
+        imports: Sequence[str | Path] = (),
     ) -> Pipeline:
         """Read an exported pipeline; ``dataset`` puts it on other documents.
 
         ``models`` says, by role, where and how a model is asked, or gives the role to another model; the objects that a
         search was handed are handed over again here, see `ragsmith.search`. ``base_url`` is where ``openai:`` models
-        answer, and ``vector_store`` where vectors lie.
+        answer, and ``vector_store`` where vectors lie. The files of one's own that define its techniques, measures and
+        models are imported from where the file says, unless ``imports`` names them elsewhere.
 
         Raises:
             UsageError: the file is wrong, its documents are not where it says or are not the same any more, or a model
-                that was an object is missing.
+                that was an object, or a file of one's own, is missing or has changed.
         """
         load_techniques()
-        named, given = apart(models or {})
+        import_files(imports)
         exported = ExportedFile(Path(path))
+        exported.import_files()
+        named, given = apart(models or {})
         names = exported.models().overridden(named, base_url, vector_store)
         refuse_absent({role: names.of(role) for role in names.named}, given)
         data = exported.dataset(dataset)
@@ -253,11 +258,14 @@ def export_yaml(
     Paths in it are relative to ``folder``. ``ids`` are those that its models had, by role: known, nothing has to be
     loaded, and no key be at hand.
     """
+    techniques = [gene.technique.fn for gene in evaluation.candidate]
+    imports = recorded([*techniques, *(known.fn for known in setup.measures), *setup.models.factories()], folder)
     content = {
         "format": FORMAT,
         "ragsmith": version("ragsmith"),
         "dataset": {"name": setup.dataset.name, **location, "digest": setup.dataset.digest},
         "chunk_size": setup.chunk_size,
+        **({"imports": imports} if imports else {}),
         "models": {**setup.models.plain(), "ids": dict(ids or setup.loaded_models.ids())},
         "fitness": fitness.plain(folder),
         "pipeline": configuration(evaluation.candidate),

@@ -12,13 +12,14 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.models.file import models_in
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.genes import Candidate, read_configuration
+from ragsmith.techniques.own import import_recorded
 from ragsmith.text.strict_yaml import Tree, YamlError, read_yaml, unknown_key_message
 from ragsmith.types import Dataset
 
 FORMAT = 2
 """Since 2 the section ``fitness`` stands in the place of ``weights``."""
 
-KEYS = ("format", "ragsmith", "dataset", "chunk_size", "models", "fitness", "pipeline", "run", "expected")
+KEYS = ("format", "ragsmith", "dataset", "chunk_size", "imports", "models", "fitness", "pipeline", "run", "expected")
 
 
 class ExportedFile:
@@ -39,6 +40,19 @@ class ExportedFile:
         if self._data.get("format") not in (1, FORMAT):
             given = self._data.get("format")
             raise self._error(("format",), f"this ragsmith reads the formats 1 and {FORMAT}, not {given!r}")
+
+    def import_files(self) -> None:
+        """Import the files of one's own that the pipeline needs; what follows may name what they define."""
+        listed = self._data.get("imports", [])
+        known = isinstance(listed, list) and all(
+            isinstance(entry, dict)
+            and set(entry) == {"file", "digest"}
+            and all(isinstance(value, str) for value in entry.values())
+            for entry in listed
+        )
+        if not known:
+            raise self._error(("imports",), "imports must list files by 'file' and 'digest'")
+        import_recorded(listed, self._path.parent)
 
     def candidate(self) -> Candidate:
         """The pipeline, every technique and parameter checked."""

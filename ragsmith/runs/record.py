@@ -24,6 +24,7 @@ from ragsmith.store.rows import RunState
 from ragsmith.strategies import STRATEGIES, Generation, GeneticSettings
 from ragsmith.strategies.genetic import check_choice, check_least
 from ragsmith.techniques.families import FAMILIES
+from ragsmith.techniques.own import ANYWHERE, Recorded, recorded
 
 VERSION = 2
 """Of the stored form of a run. The first form names no version; it is brought forward when it is read."""
@@ -117,7 +118,7 @@ class RunRecord:
 
     ``models`` has the id of each role's model, ``model_names`` what was asked for. ``random`` are the random candidates
     in the order drawn; ``test`` has what was evaluated on the test questions, by its part in the comparison.
-    ``process`` names the process that runs it, while it runs.
+    ``imports`` are the files of one's own that it needs. ``process`` names the process that runs it, while it runs.
     """
 
     space: SearchedSpace
@@ -134,11 +135,14 @@ class RunRecord:
     test: Mapping[str, str] = field(default_factory=dict)
     account: Account = Account()
     process: str = ""
+    imports: tuple[Recorded, ...] = ()
 
     @classmethod
     def begun(cls, setup: Setup, space: Space, settings: RunSettings, split: Split) -> RunRecord:
         """The record of a run that has been asked for and has done nothing yet."""
         options = zip(FAMILIES, space.options, strict=True)
+        techniques = [gene.technique.fn for genes in space.options for gene in genes]
+        needed = [*techniques, *(measure.fn for measure in setup.measures), *setup.models.factories()]
         return cls(
             SearchedSpace(
                 space.name,
@@ -156,6 +160,7 @@ class RunRecord:
                 tuple(sorted(example.id for example in split.search)),
                 tuple(sorted(example.id for example in split.test)),
             ),
+            imports=tuple(recorded(needed, ANYWHERE)),
         )
 
     def plain(self) -> dict[str, Any]:
@@ -215,6 +220,7 @@ class RunRecord:
                 }
             ),
             stored.get("process", ""),
+            tuple(stored.get("imports", ())),
         )
 
 

@@ -14,6 +14,7 @@ from ragsmith.models.names import ModelNames
 from ragsmith.runs.pipeline import dataset_location, export_yaml
 from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import Store
+from ragsmith.techniques.own import ANYWHERE, import_recorded
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.types import Dataset
 
@@ -22,7 +23,7 @@ def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None =
     """The key of a run on ``dataset`` (the latest with a winner, unless named), and the setup it had.
 
     Raises:
-        UsageError: there is no such run.
+        UsageError: there is no such run, or a file of one's own that it needs is missing or has changed.
     """
     load_techniques()
     data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
@@ -36,6 +37,7 @@ def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None =
     if not rows:
         raise UsageError(f"the cache has no finished search on {data.name!r} as it is now: run one first")
     row, record = max(rows, key=lambda pair: pair[0].finished or "")
+    import_recorded(record.imports, ANYWHERE)
     return row.key, Setup(data, ModelNames.recorded(record.model_names), record.chunk_size)
 
 

@@ -1,0 +1,60 @@
+"""Techniques, measures and providers of models in files of one's own: they are imported, and named in a winner."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ragsmith.digest import fingerprint
+from ragsmith.errors import UsageError
+from ragsmith.measures.registry import measures
+from ragsmith.models.registry import providers
+from ragsmith.own_code import file_of, load_file, loaded_files
+from ragsmith.techniques.registry import load_techniques
+
+ANYWHERE = Path(Path.cwd().anchor)
+"""The folder that paths are relative to where a record does not move with its files."""
+
+Recorded = Mapping[str, str]
+"""A file of one's own in an exported pipeline: its path, and the fingerprint of its code as ``digest``."""
+
+
+def import_files(paths: Iterable[str | Path]) -> None:
+    """Make known what the Python files ``paths`` define; a name that the project has already is a mistake of the file.
+
+    Raises:
+        UsageError: a file is missing, cannot be run, or has changed since this process ran it.
+    """
+    for path in paths:
+        load_techniques()
+        measures()
+        providers("embedder")
+        load_file(path)
+
+
+def recorded(functions: Iterable[Callable[..., Any]], folder: Path) -> list[dict[str, str]]:
+    """The files of one's own that define ``functions``, as a file in ``folder`` names them."""
+    modules = {path: fn.__module__ for fn in functions if (path := file_of(fn.__module__)) is not None}
+    return [
+        {"file": Path(os.path.relpath(path, folder.resolve())).as_posix(), "digest": fingerprint(module)}
+        for path, module in sorted(modules.items())
+    ]
+
+
+def import_recorded(listed: Iterable[Recorded], folder: Path) -> None:
+    """Import the files that `recorded` listed; one with the same code that has been imported already will do.
+
+    Raises:
+        UsageError: a file is missing or has changed.
+    """
+    for entry in listed:
+        if any(fingerprint(load_file(path).__name__) == entry["digest"] for path in loaded_files()):
+            continue
+        path = folder / entry["file"]
+        if not path.is_file():
+            raise UsageError(f"the pipeline needs {path}, which is missing: put it back, or name it with --import")
+        import_files([path])
+        if fingerprint(load_file(path).__name__) != entry["digest"]:
+            raise UsageError(f"{path} has changed since the pipeline was found: put it back, or search again")
