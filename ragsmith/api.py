@@ -103,11 +103,13 @@ def search(
 ) -> Result:
     """Search ``space`` for the best pipeline on ``dataset``; the same search again goes on from what ``cache`` holds.
 
-    >>> found = search("law", space="quick", max_evaluations=6, generations=1, compare=False, workers=1)
-    >>> found.state
-    'finished'
-    >>> found.winner.ask("When does the limitation period start?").sources[0].doc
-    'statuteoflimitations_a53d29f0'
+    >>> found = ragsmith.search("law", space="quick", seed=1, max_evaluations=8, compare=False)
+    >>> found.state, len(found.ranking)
+    ('finished', 8)
+    >>> print(found.verdict.words)
+    No difference from naive RAG or BM25 shown.
+    >>> found.winner.ask("When does the limitation period start?").sources[0].title
+    'Obligations Code of Ostrevane (Excerpt)'
 
     ``settings`` says how the search goes, or else ``preset`` does: ``default``, ``paper`` or ``quick``. Single settings
     are changed by name: ``seed=7``, ``strategy="tpe"`` and all others of `RunSettings` and `GeneticSettings`;
@@ -285,6 +287,9 @@ def ask(
 ) -> Reply:
     """Answer a question with an exported pipeline; replies that are paid for are kept in ``cache``.
 
+    >>> ragsmith.ask("winner.yaml", "When does the limitation period start?").sources[0].doc
+    'obligations-code'
+
     ``dataset``, ``models``, ``base_url`` and ``vector_store`` take the place of those that the file names.
 
     Raises:
@@ -308,6 +313,10 @@ def evaluate(
 ) -> Scores:
     """Score a pipeline on the questions of its data set, or of another; with ``latency``, time every question too.
 
+    >>> scores = ragsmith.evaluate("winner.yaml")
+    >>> {part: scored.attempted for part, scored in scores.parts.items()}
+    {'search': 70, 'test': 30}
+
     Raises:
         UsageError: the file, its documents or a model cannot be used.
     """
@@ -328,6 +337,9 @@ def verify(
     cache: Store | str | Path = CACHE,
 ) -> Verified:
     """Run a pipeline again, from its documents, and compare with the scores that it was exported with.
+
+    >>> ragsmith.verify("winner.yaml").differences
+    ()
 
     Raises:
         UsageError: the file, its documents or a model cannot be used, or it has no scores.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -10,9 +11,10 @@ from typing import Any
 import pytest
 import yaml
 from fault_replies import chat_reply
+from fault_server import FaultServer
 
 import ragsmith
-from ragsmith.errors import UsageError
+from ragsmith.errors import BudgetExhausted, UsageError
 from ragsmith.models.calls import Completion
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.protocols import Vectors
@@ -53,6 +55,12 @@ class Words:
         with self.lock:
             self.asked += len(texts)
             return self._words.embed(texts)
+
+
+@pytest.fixture
+def command(request: pytest.FixtureRequest) -> Any:
+    """The command line, whose fixture has the name of the package."""
+    return request.getfixturevalue("ragsmith")
 
 
 @pytest.fixture
@@ -132,6 +140,132 @@ def test_a_search_on_models_of_llama_index(here: dict[str, Any]) -> None:
     assert yaml.safe_load(here["winner"].read_text())["models"]["language_model"].startswith("given:llama_index:Said:")
     pipeline = ragsmith.Pipeline.load(here["winner"], models={"language_model": Said()})
     assert pipeline.verify() == []
+
+
+def winner_of(folder: Path) -> bytes:
+    return (folder / "reports" / "island" / "winner.yaml").read_bytes()
+
+
+def test_flags_a_call_files_and_objects_find_the_same_winner_byte_for_byte(
+    tmp_path: Path, tiny_folder: Path, tiny_space: Path, command: Any
+) -> None:
+    def places(name: str) -> dict[str, Any]:
+        return {"cache": tmp_path / f"{name}.sqlite", "reports": tmp_path / name / "reports"}
+
+    flags = {"--space": tiny_space, "--seed": 7, "--strategy": "random", "--max-evaluations": 6, "--chunk-size": 100}
+    models = {"--llm": "extractive", "--embedder": "wordllama", "--reranker": "late_interaction"}
+    there = {f"--{name}": place for name, place in places("flags").items()}
+    given = [item for pair in (flags | models | there).items() for item in pair]
+    ended = command("search", "--dataset", tiny_folder, *given, "--no-compare", "--workers", 1)
+    assert ended.code == 0, ended.err
+
+    same: dict[str, Any] = {"seed": 7, "strategy": "random", "max_evaluations": 6, "compare": False}
+    same |= {"chunk_size": 100, "workers": 1}
+    named = {"language_model": "extractive", "embedder": "wordllama", "cross_encoder": "late_interaction"}
+    ragsmith.search(tiny_folder, space=tiny_space, models=named, **same, **places("call"))
+
+    (tmp_path / "models.yaml").write_text("".join(f"{role}: {name}\n" for role, name in named.items()))
+    (tmp_path / "space.yaml").write_text(tiny_space.read_text())
+    files = {"space": tmp_path / "space.yaml", "models": tmp_path / "models.yaml"}
+    ragsmith.search(str(tiny_folder), **files, **same, **places("files"))
+
+    settings = ragsmith.RunSettings("random", seed=7, max_evaluations=6, compare=False)
+    with Store.open(tmp_path / "objects.sqlite") as store:
+        ragsmith.search(
+            ragsmith.load_dataset(tiny_folder),
+            space=ragsmith.load_space(tiny_space),
+            models=ragsmith.ModelNames(),
+            settings=settings,
+            chunk_size=100,
+            workers=1,
+            cache=store,
+            reports=tmp_path / "objects" / "reports",
+        )
+    assert {winner_of(tmp_path / name) for name in ("call", "files", "objects")} == {winner_of(tmp_path / "flags")}
+
+
+def test_a_data_set_that_was_made_in_python_is_handed_over_again(here: dict[str, Any]) -> None:
+    data = replace(ragsmith.load_dataset(here["dataset"]), source="")
+    found = ragsmith.search(**here | {"dataset": data})
+    assert set(yaml.safe_load(here["winner"].read_text())["dataset"]) == {"name", "digest"}
+    with pytest.raises(UsageError, match=r"data set 'island' was an object in Python.*dataset=\.\.\., or write it"):
+        ragsmith.Pipeline.load(here["winner"])
+    loaded = ragsmith.Pipeline.load(here["winner"], dataset=data)
+    assert loaded.expected == found.winner.expected
+    assert loaded.verify() == []
+
+
+def test_a_budget_holds_over_resumes(here: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    with FaultServer() as server:
+        models = {"language_model": "openai:tiny"}
+        asked: dict[str, Any] = {"models": models, "base_url": server.url, "faithfulness": False, "workers": 8}
+        for _ in range(2):
+            with pytest.raises(BudgetExhausted, match="--max-calls 20"):
+                ragsmith.search(**here, **asked, limits=ragsmith.Limits(calls=20))
+            assert len(server.log) == 20
+        with pytest.raises(UsageError, match=r"a limit on cost .* needs the price of openai:tiny"):
+            ragsmith.search(**here, **asked, limits=ragsmith.Limits(cost=1.0))
+        prices = {"openai:tiny": {"input": 1.0, "output": 2.0, "requests": 1000.0}}
+        with pytest.raises(BudgetExhausted, match="--max-cost 30"):
+            ragsmith.search(**here, **asked, limits=ragsmith.Limits(cost=30.0), prices=prices)
+        assert 20 < len(server.log) <= 20 + 30  # the first twenty were sent when they had no price
+        found = ragsmith.search(**here, **asked)
+        assert found.state == "finished"
+        assert found.spent.calls == len(server.log)
+
+
+def test_a_search_tells_what_it_does(here: dict[str, Any]) -> None:
+    started: list[Any] = []
+    steps: list[Any] = []
+    counts: list[tuple[int, ...]] = []
+    ragsmith.search(**here, on_start=started.append, on_step=steps.append, on_progress=lambda *of: counts.append(of))
+    assert [start.setup.dataset.name for start in started] == ["island"]
+    assert steps[-1].phase == "test questions"
+    assert counts[-1][0] == counts[-1][1]
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"workers": 0}, "workers is 0: give at least 1"),
+    ({"preset": "quick"}, "preset was given beside settings"),
+    ({"settings": None, "preset": "quik"}, "unknown preset 'quik': did you mean 'quick'"),
+    ({"strategy": "genetics"}, "unknown strategy 'genetics': did you mean 'genetic'"),
+    ({"poulation": 4}, "unknown setting 'poulation': did you mean 'population'"),
+    ({"max_evaluations": 0}, "max_evaluations is 0: give at least 1"),
+    ({"time_limit": 0.0}, "time_limit is 0.0: give seconds above 0"),
+    ({"prices": {"openai:x": {"inptu": 1}}}, "prices:1: unknown key 'inptu': did you mean 'input'"),
+    ({"models": "nowhere.yaml"}, "nowhere.yaml"),
+    ({"fitness": "nowhere.py:f"}, "the fitness 'nowhere.py:f' is not in a file"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "said"), WRONG, ids=[said for _, said in WRONG])
+def test_what_cannot_be_is_refused_before_anything_is_done(
+    here: dict[str, Any], wrong: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UsageError, match=said):
+        ragsmith.search(**here | wrong)
+    assert not Path(here["cache"]).exists()
+
+
+def test_a_report_an_export_scores_and_an_audit_are_calls_as_well(here: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no cache"):
+        ragsmith.report(here["cache"], tmp_path)
+    ragsmith.search(**here)
+    written = ragsmith.report(here["cache"], tmp_path / "reports", here["dataset"])
+    assert written.domains == ("island",)
+    winner = ragsmith.export(here["dataset"], cache=here["cache"], output=tmp_path / "again.yaml")
+    assert winner.read_bytes() == here["winner"].read_bytes()
+    scores = ragsmith.evaluate(winner, cache=here["cache"], latency=True)
+    assert {part: scored.failed for part, scored in scores.parts.items()} == {"search": 0, "test": 0}
+    assert scores.latency[0].n == 24
+    assert set(ragsmith.evaluate(winner, dataset=here["dataset"], cache=here["cache"]).parts) == {"all"}
+    common = {name: here[name] for name in ("space", "chunk_size", "cache")}
+    audited = ragsmith.audit(here["dataset"], **common, sample=6, workers=1, output=tmp_path / "audit.md")
+    assert audited.questions == 6
+    assert f"Audit of `{audited.space}` on `island`" in (tmp_path / "audit.md").read_text()
+    with pytest.raises(UsageError, match=r"give others to Pipeline\.load"):
+        ragsmith.ask(ragsmith.Pipeline.load(winner), "Who?", dataset="law")
 
 
 def test_a_wrong_role_is_refused_before_anything_is_done(here: dict[str, Any]) -> None:

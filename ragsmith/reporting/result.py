@@ -68,6 +68,14 @@ class Answered:
 class Result:
     """What `ragsmith.search` found.
 
+    >>> found = ragsmith.search("law", space="quick", seed=1, max_evaluations=8, compare=False)
+    >>> print(f"{found.front[-1].usage['calls']:.0f} call a question: {found.front[-1].label}")
+    1 call a question: contextual_chunk_headers + bm25 + prev_next
+    >>> found.to_pandas()["fitness"].is_monotonic_decreasing
+    True
+    >>> len(found.records("naive")) == len(found.to_pandas("records"))
+    True
+
     ``state`` is ``finished``, or ``interrupted`` at a limit, and ``why`` then says at which: the same search again goes
     on. ``computed`` and ``reused`` count answers, ``calls_made`` the calls of all models in this search; ``spent`` is
     what was sent to servers, over all resumes. ``damaged`` names rows of the cache that had to be computed again.

@@ -125,7 +125,7 @@ class Pipeline:
         names = exported.models().overridden(named, base_url, vector_store)
         refuse_absent({role: names.of(role) for role in names.named}, given)
         data = exported.dataset(dataset)
-        expected = exported.expected() if dataset is None else {}
+        expected = exported.expected() if exported.is_on(data) else {}
         claims = any("faithfulness" in scores for scores in expected.values()) if expected else None
         return cls(
             exported.candidate(),

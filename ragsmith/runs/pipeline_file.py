@@ -132,6 +132,10 @@ class ExportedFile:
             )
         return data
 
+    def is_on(self, data: Dataset) -> bool:
+        """Whether the pipeline was found on these documents and questions."""
+        return bool(self._section("dataset").get("digest") == data.digest)
+
     def _section(self, name: str) -> dict[str, Any]:
         value = self._data.get(name)
         if not isinstance(value, dict):

@@ -1,0 +1,118 @@
+"""What a search returns: its ranking, verdict, tables, questions and winner, without reading the report."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ragsmith
+from ragsmith.errors import MissingExtra, UsageError
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path, tiny_space: Path) -> ragsmith.Result:
+    return ragsmith.search(
+        tiny_folder,
+        space=tiny_space,
+        population=6,
+        generations=1,
+        chunk_size=100,
+        workers=1,
+        cache=tmp_path_factory.mktemp("result") / "cache.sqlite",
+    )
+
+
+def test_the_ranking_is_by_fitness_and_has_intervals_and_costs(found: ragsmith.Result) -> None:
+    means = [row.scores["fitness"].mean for row in found.ranking]
+    assert means == sorted(means, reverse=True)
+    best = found.ranking[0]
+    recall = best.scores["recall"]
+    assert recall.low is not None
+    assert recall.high is not None
+    assert recall.low <= recall.mean <= recall.high
+    assert best.usage["calls"] > 0
+    assert set(best.genes) >= {"retrieval", "reranking"}
+
+
+def test_the_verdict_says_what_was_compared_on_the_test_questions(found: ragsmith.Result) -> None:
+    assert {comparison.name for comparison in found.verdict.comparisons} == {"naive", "bm25", "random"}
+    assert str(found.verdict).startswith(found.verdict.words)
+    assert {finalist.name for finalist in found.test} == {"winner", "naive", "bm25", "random"}
+    assert all(finalist.test.coverage.complete for finalist in found.test)
+
+
+def test_the_front_has_for_every_pipeline_one_that_is_as_good_for_as_few_calls(found: ragsmith.Result) -> None:
+    def point(row: Any) -> tuple[float, float]:
+        return row.scores["fitness"].mean, -row.usage["calls"]
+
+    front = list(map(point, found.front))
+    assert len(set(front)) == len(front)
+    for fitness, fewness in map(point, found.ranking):
+        assert any(f >= fitness and c >= fewness for f, c in front)
+    for fitness, fewness in front:
+        assert not any((f, c) != (fitness, fewness) and f >= fitness and c >= fewness for f, c in front)
+
+
+def test_every_question_says_what_was_found_and_answered(found: ragsmith.Result) -> None:
+    records = found.records()
+    assert len({record.question for record in records}) == len(found.setup.dataset.examples)
+    assert {record.split for record in records} == {"search", "test"}
+    on_search = [record.measures["fitness"] for record in records if record.split == "search"]
+    assert sum(on_search) / len(on_search) == pytest.approx(found.ranking[0].scores["fitness"].mean)
+    assert found.records(found.ranking[0]) == records
+    chunks = {chunk.id for chunk in found.setup.corpus.chunks}
+    assert all(set(record.retrieved) <= chunks and record.state == "ok" and record.answer for record in records)
+    with pytest.raises(UsageError, match=r"no pipeline 'naiv': did you mean 'naive'"):
+        found.records("naiv")
+
+
+def test_the_winner_can_be_asked_and_verified_at_once(found: ragsmith.Result) -> None:
+    assert found.winner.ask("Who founded the library?").sources
+    assert found.winner.expected
+    assert found.winner.verify() == []
+
+
+def test_tables_become_data_frames(found: ragsmith.Result) -> None:
+    pytest.importorskip("pandas", reason="pandas is not installed")
+    ranking = found.to_pandas()
+    assert list(ranking["place"]) == list(range(1, len(found.ranking) + 1))
+    assert {"pipeline", "fitness", "fitness_low", "recall", "calls", "retrieval"} <= set(ranking.columns)
+    assert list(found.to_pandas("front")["pipeline"]) == [row.label for row in found.front]
+    assert set(found.to_pandas("test")["name"]) >= {"winner", "naive RAG"}
+    assert len(found.to_pandas("records")) == len(found.records())
+    with pytest.raises(UsageError, match=r"unknown table 'rankin': did you mean 'ranking'"):
+        found.to_pandas("rankin")
+
+
+def test_without_pandas_the_way_to_it_is_named(found: ragsmith.Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'ragsmith\[pandas\]'"):
+        found.to_pandas()
+
+
+def test_it_shows_itself(found: ragsmith.Result) -> None:
+    assert found.verdict.words in repr(found)
+    assert "\n" not in repr(found)
+    assert str(found) == found.summary
+    page = found._repr_html_()
+    assert page.count("<tr>") == 1 + min(10, len(found.ranking))
+    assert found.ranking[0].label in page
+
+
+def test_a_picture_is_what_plotly_takes_and_a_page_by_itself(found: ragsmith.Result, tmp_path: Path) -> None:
+    figure = found.plot(tmp_path / "picture.html")
+    assert figure["data"][0]["y"] == sorted(figure["data"][0]["y"])
+    page = (tmp_path / "picture.html").read_text(encoding="utf-8")
+    assert "Search on island" in page
+    assert "Plotly.react" in page
+
+
+def test_winner_and_report_are_written_and_listed(found: ragsmith.Result, tmp_path: Path) -> None:
+    winner = found.export(tmp_path / "winner.yaml")
+    report = found.report(tmp_path / "reports")
+    assert found.files[-1 - len(report) :] == (winner, *report)
+    assert (tmp_path / "reports" / "island" / "index.html") in report
+    assert ragsmith.verify(winner, cache=tmp_path / "other.sqlite").differences == ()

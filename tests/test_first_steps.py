@@ -1,0 +1,48 @@
+"""The first steps in docs/, and the examples of docstrings, run as they are printed."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ragsmith
+import ragsmith.api
+import ragsmith.reporting.result
+
+ROOT = Path(__file__).resolve().parent.parent
+MODULES = (ragsmith.api, ragsmith.reporting.result)
+
+
+@pytest.fixture(scope="module")
+def walked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder in which the first steps were walked, and what they printed."""
+    pytest.importorskip("pandas", reason="pandas is not installed")
+    folder = tmp_path_factory.mktemp("steps") / "first_steps"
+    command = [sys.executable, "-W", "error", ROOT / "docs" / "first_steps.py", folder]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return folder, ended.stdout
+
+
+def test_the_first_steps_can_be_walked(walked: tuple[Path, str]) -> None:
+    folder, said = walked
+    assert "finished: 8 pipelines that differ, of 48" in said
+    assert "No difference from naive RAG" in said
+    assert {path.name for path in folder.iterdir()} >= {"cache.sqlite", "convergence.html", "reports", "winner.yaml"}
+    assert "Plotly" in (folder / "convergence.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_the_examples_of_docstrings_hold(
+    walked: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, module: object
+) -> None:
+    monkeypatch.chdir(walked[0])  # where the examples find the cache and the winner of the first steps
+    tried = doctest.testmod(module, extraglobs={"ragsmith": ragsmith})  # type: ignore[arg-type]
+    assert tried.attempted > 0
+    assert tried.failed == 0
