@@ -152,6 +152,7 @@ class ThreadRunner:
             self._pool.shutdown(wait=False, cancel_futures=True)
             self._engine.gateway.stop(AT_ONCE if issubclass(kind, KeyboardInterrupt) else LAST_REPLIES)
         self._pool.shutdown(wait=True, cancel_futures=True)
+        self._engine.gateway.write_rest()
 
     def work(self) -> Work:
         """See `Runner.work`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
+from ragsmith.errors import StoreError
 from ragsmith.gateway.batching import Batcher
 from ragsmith.models.calls import StoredCall
 
@@ -144,10 +146,16 @@ def claimed_many(store: Grouped, keys: Sequence[str]) -> Iterator[tuple[set[str]
 
 
 class Grouped:
-    """A store whose claims and replies are written by many threads in few transactions: each costs a write to disk."""
+    """A store whose claims and replies are written by many threads in few transactions: each costs a write to disk.
+
+    A paid reply that cannot be written is written with the next one; ``broken`` is why one could not be.
+    """
 
     def __init__(self, store: CallStore) -> None:
         self._store = store
+        self._lock = threading.Lock()
+        self._unwritten: list[StoredCall] = []
+        self.broken: StoreError | None = None
         self._claims: Batcher[str, bool] = Batcher(self._claim, size=BATCH)
         self._new: Batcher[StoredCall, None] = Batcher(self._put, size=BATCH)
 
@@ -162,9 +170,21 @@ class Grouped:
     def put_calls(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
         """See `Store.put_calls`; durable when this returns."""
         if replacing:
-            self._store.put_calls(calls, replacing=True)
+            self._write(calls, replacing=True)
         else:
             self._new(list(calls))
+
+    def write_rest(self) -> None:
+        """Try once more to write the replies that could not be written.
+
+        Raises:
+            StoreError: they still cannot be; it says how many are lost.
+        """
+        try:
+            self._write(())
+        except StoreError as error:
+            lost = len(self._unwritten)
+            raise StoreError(f"{error}; {lost} paid replies could not be kept, and will be paid for again") from None
 
     def claim(self, key: str, owner: str, *, now: float, until: float, is_gone: Callable[[str], bool]) -> bool:
         """Whether this process may make the call now."""
@@ -184,5 +204,17 @@ class Grouped:
         return [key in free for key in keys]
 
     def _put(self, calls: list[StoredCall]) -> list[None]:
-        self._store.put_calls(calls)
+        self._write(calls)
         return [None] * len(calls)
+
+    def _write(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
+        with self._lock:
+            replacing = replacing or bool(self._unwritten)  # one of those may have been to replace another
+            self._unwritten += calls
+            try:
+                if self._unwritten:
+                    self._store.put_calls(self._unwritten, replacing=replacing)
+            except StoreError as error:
+                self.broken = error
+                raise
+            self._unwritten = []

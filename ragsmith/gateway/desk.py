@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, TypeVar
 
-from ragsmith.errors import ModelUnavailable
+from ragsmith.errors import ModelUnavailable, StoreError
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.claims import PAUSE_SECONDS, CallStore, Grouped, claimed_many
 from ragsmith.models.calls import StoredCall, result_key
@@ -74,6 +74,7 @@ class Desk:
 
         Raises:
             ModelUnavailable: the run is being stopped.
+            StoreError: the reply to an earlier one could not be written.
             BudgetExhausted: it could cost more than is left.
         """
         self.refuse_if_stopped()
@@ -83,8 +84,16 @@ class Desk:
         with self._budget.request(model, text, max_tokens) as used:
             yield used
 
+    def before_attempt(self) -> None:
+        """Called before each attempt to send a request, also of one that has waited for its turn. Raises as `paid`."""
+        self.refuse_if_stopped()
+        if self._budget is not None:
+            self._budget.before_attempt()
+
     def refuse_if_stopped(self) -> None:
-        """Raise ModelUnavailable when the run is being stopped."""
+        """Raise ModelUnavailable when the run is being stopped, StoreError when paid replies cannot be written."""
+        if self.store is not None and self.store.broken is not None:
+            raise StoreError(str(self.store.broken))
         if self.stopped:
             raise ModelUnavailable("the run is being stopped")
 

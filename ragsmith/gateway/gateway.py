@@ -28,7 +28,6 @@ class Gateway:
 
     def __init__(self, store: CallStore | None = None, budget: Budget | None = None) -> None:
         self._desk = Desk(store, budget)
-        self._budget = budget
         self._replies = Replies(self._desk)
         self._embeddings = Embeddings(self._desk)
         self._scores = Scores(self._desk)
@@ -74,10 +73,14 @@ class Gateway:
         for provider in tuple(self._providers.values()):
             provider.close(patience=until - time.monotonic())
 
+    def write_rest(self) -> None:
+        """See `Grouped.write_rest`; to be called when nothing is in flight any more."""
+        if self._desk.store is not None:
+            self._desk.store.write_rest()
+
     def _watch(self, model: object) -> None:
-        """Have the model's provider, if it has one, ask the budget before each attempt."""
+        """Have the model's provider, if it has one, ask the desk before each attempt."""
         provider = getattr(model, "provider", None)
         if provider is not None and id(provider) not in self._providers:
             self._providers[id(provider)] = provider
-            if self._budget is not None:
-                provider.on_attempt = self._budget.before_attempt
+            provider.on_attempt = self._desk.before_attempt

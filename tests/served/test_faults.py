@@ -9,7 +9,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -18,12 +18,13 @@ from typing import Any
 import pytest
 from fault_kinds import Fault, endpoint
 from fault_server import Request
-from served import Left, Ruled, failures, is_judging, left, passing, said, searched, served, small
+from served import Left, Ruled, calls, failures, is_judging, left, passing, said, searched, served, small
 
 from ragsmith.datasets.splits import split
-from ragsmith.errors import ModelUnavailable, RagsmithError
+from ragsmith.errors import ModelUnavailable, RagsmithError, StoreError
 from ragsmith.evaluation.evaluator import stored_evaluation
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.models.calls import StoredCall
 from ragsmith.pipelines.genes import label
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
@@ -372,6 +373,47 @@ def test_a_question_on_which_all_fail_leaves_no_winner(
     ended = ragsmith(*command)
     assert ended.code == 0, ended.err
     assert (len(server.log) > before, server.most_given()) == (True, 1)
+
+
+# --- a full disk -----------------------------------------------------------------------------------------------------
+
+
+class Filling(Store):
+    """A cache on a disk that is full for some of the writes of replies: those with numbers in ``full``."""
+
+    full: Container[int] = ()
+    writes = 0
+
+    def put_calls(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
+        self.writes += 1
+        if self.writes in self.full:
+            raise StoreError(f"{self.place} cannot be written, the disk is full: free some space")
+        super().put_calls(calls, replacing=replacing)
+
+
+@pytest.mark.parametrize(
+    ("full", "lost"),
+    [pytest.param({4}, False, id="for a while"), pytest.param(range(4, 1000), True, id="for good")],
+)
+def test_a_full_disk_stops_the_run_and_what_it_has_paid_for_is_written_when_there_is_room_again(
+    server: Ruled, tiny_setup: Setup, space: Space, tmp_path: Path, full: Container[int], lost: bool
+) -> None:
+    server.latency = 0.05
+    setup = served(tiny_setup, server.url)
+    with Filling.open(tmp_path / "cache.sqlite") as store:
+        store.full = full
+        with pytest.raises(StoreError, match="the disk is full") as raised:
+            searched(setup, space, store, workers=4)
+        kept = len(calls(store))
+        assert ("could not be kept" in str(raised.value)) == lost
+    sent = len(server.log)
+    assert kept < sent if lost else kept == sent
+    assert sent <= kept + 4 * 2, "nothing but what was in flight was sent after the first reply that was not written"
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        assert searched(served(tiny_setup, server.url), space, store, workers=4).state == "finished"
+        assert left(store).state == "finished"
+    again = sum(1 for request in server.given) - len({request.digest for request in server.given})
+    assert again == sent - kept, "only a reply that no disk had room for is paid for again"
 
 
 # --- Ctrl-C ----------------------------------------------------------------------------------------------------------
