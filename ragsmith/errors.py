@@ -12,6 +12,8 @@ RagsmithError
 ├── ScaleError              scores of different scales were about to be compared
 ├── StageFailed             a technique failed on a question; names both
 └── StoreError              the cache cannot be opened, or belongs to something else
+
+DamagedRows is a warning: rows of the cache are not what was written, and were left out.
 """
 
 from __future__ import annotations
@@ -77,6 +79,10 @@ class StoreError(RagsmithError):
 
 class WrongStore(StoreError, UsageError):
     """The place named for the cache cannot hold one, or holds something else; it was left as it is."""
+
+
+class DamagedRows(UserWarning):
+    """Rows of the cache are not what was written; what needed them did without."""
 
 
 class StageFailed(RagsmithError):

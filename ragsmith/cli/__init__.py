@@ -7,10 +7,11 @@ import gc
 import os
 import signal
 import sys
+import warnings
 from types import TracebackType
 
 from ragsmith.cli.interrupts import INTERRUPTED, SENTENCE, Interrupts
-from ragsmith.errors import RagsmithError, UsageError, WrongOption
+from ragsmith.errors import DamagedRows, RagsmithError, UsageError, WrongOption
 from ragsmith.evaluation.signals import ignore_signals
 
 DONE, FAILED, WRONG = 0, 1, 2
@@ -43,7 +44,10 @@ def run(arguments: list[str]) -> int:
     try:
         from ragsmith.cli.commands import app
 
-        app(arguments, prog_name="ragsmith", standalone_mode=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", DamagedRows)
+            warnings.showwarning = _say_warning
+            app(arguments, prog_name="ragsmith", standalone_mode=True)
     except SystemExit as stop:  # how Typer ends, with the exit code of a wrong flag among others
         return stop.code if isinstance(stop.code, int) else DONE
     except UsageError as error:
@@ -56,6 +60,11 @@ def run(arguments: list[str]) -> int:
         place = f"{error.filename}: " if error.filename else ""
         return _complain(RagsmithError(f"{place}{error.strerror or error}"), FAILED if _is_full(error) else WRONG)
     return DONE
+
+
+def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
+    """Print a warning without where in the program it was raised."""
+    print(f"warning: {message}", file=sys.stderr)
 
 
 def _say_unexpected(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

@@ -124,7 +124,7 @@ def cache(
     verify: Annotated[bool, typer.Option("--verify", help="Read every row and check it.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Say what the cache holds."""
+    """Say what the cache holds; with --verify, exit code 1 if a row is damaged."""
     from ragsmith.store.store import opened
 
     with opened(path, read_only=True) as store:
@@ -133,9 +133,11 @@ def cache(
             found["damaged rows"] = store.verify()
     if as_json:
         say_json(found)
-        return
-    for name, value in found.items():
-        _say_entry(name, value)
+    else:
+        for name, value in found.items():
+            _say_entry(name, value)
+    if found.get("damaged rows"):
+        raise typer.Exit(1)
 
 
 def _say_entry(name: str, value: Any, indent: str = "") -> None:

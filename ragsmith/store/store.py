@@ -7,8 +7,9 @@ is named in `Store.damaged`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import warnings
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,7 +17,7 @@ from typing import Any, Self
 from sqlalchemy import Column, ColumnElement, Table, delete, select, tuple_
 from sqlalchemy.engine import URL
 
-from ragsmith.errors import StoreError, UsageError
+from ragsmith.errors import DamagedRows, StoreError, UsageError
 from ragsmith.gateway.budget import Limits, Spent
 from ragsmith.models.calls import Json, StoredCall
 from ragsmith.store.database import BATCH, Database
@@ -60,16 +61,33 @@ __all__ = [
     "opened",
 ]
 
+MOST_NAMED = 10
+"""How many damaged rows a warning names."""
 
-def opened(cache: Store | str | Path, *, read_only: bool = False) -> AbstractContextManager[Store]:
+
+@contextmanager
+def opened(cache: Store | str | Path, *, read_only: bool = False) -> Iterator[Store]:
     """``cache`` as a context: a store that is open already stays open, a file or URL is opened and closed.
+
+    Damaged rows that were met while it was only read are named in a `DamagedRows` warning at the end.
 
     Raises:
         UsageError: nothing is there to be read.
     """
     if read_only and not isinstance(cache, Store) and "://" not in str(cache) and not Path(cache).exists():
         raise UsageError(f"there is no cache {str(cache)!r}: run a search first, or name its cache with --cache")
-    return nullcontext(cache) if isinstance(cache, Store) else Store.open(cache, read_only=read_only)
+    with nullcontext(cache) if isinstance(cache, Store) else Store.open(cache, read_only=read_only) as store:
+        try:
+            yield store
+        finally:
+            if read_only and store.damaged:
+                more = f" and {len(store.damaged) - MOST_NAMED:,} more" if len(store.damaged) > MOST_NAMED else ""
+                warnings.warn(
+                    f"damaged in {store.place}, and left out: {', '.join(store.damaged[:MOST_NAMED])}{more}; "
+                    "the same search again computes what was there",
+                    DamagedRows,
+                    stacklevel=3,
+                )
 
 
 class Store:

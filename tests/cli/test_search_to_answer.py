@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -269,6 +271,46 @@ def test_the_cache_says_what_it_holds(home: Path, ragsmith: Command) -> None:
     assert shown.code == 0
     assert re.search(r"damaged rows +none", shown.out)
     assert json.loads(ragsmith("cache", "--verify", "--json").out)["damaged rows"] == []
+
+
+@pytest.fixture
+def damage(home: Path, tmp_path: Path) -> Callable[[str], Path]:
+    """A copy of the cache in which a column of the rows of a table is not what was written."""
+
+    def damaged(statement: str) -> Path:
+        path = tmp_path / "damaged.sqlite"
+        shutil.copyfile(home / "cache.sqlite", path)
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute(statement)
+        return path
+
+    return damaged
+
+
+def test_a_damaged_row_is_named_wherever_it_is_met(
+    home: Path, tiny_folder: Path, damage: Callable[[str], Path], ragsmith: Command, tmp_path: Path
+) -> None:
+    cache = damage("update result set value = replace(value, 'answer', 'another')")
+    shown = ragsmith("report", "--cache", cache, "-o", tmp_path / "out")
+    assert re.search(r"warning: damaged in .*, and left out: result:.* and [\d,]+ more; the same search", shown.err)
+    cache = damage("update evaluation set configuration = replace(configuration, 'bm25', 'vector')")
+    shown = ragsmith("export", "--cache", cache, "--dataset", tiny_folder, "-o", tmp_path / "winner.yaml")
+    assert (shown.code != 0) == ("and left out: evaluation:" in shown.err)
+    cache = damage("update run set value = replace(value, 'genetic', 'random')")
+    shown = ragsmith("runs", "--cache", cache)
+    assert re.search(r"and left out: run:\w+; the same search again computes what was there\n", shown.err)
+
+
+def test_verifying_a_damaged_cache_fails_and_names_every_row(
+    home: Path, damage: Callable[[str], Path], ragsmith: Command
+) -> None:
+    cache = damage("update result set value = replace(value, 'answer', 'another')")
+    command = ("cache", "--verify", "--cache", cache)
+    shown, said = ragsmith(*command), ragsmith(*command, "--json")
+    assert shown.code == said.code == 1
+    rows = json.loads(said.out)["damaged rows"]
+    assert len(rows) > 100
+    assert all(row in shown.out for row in rows)
 
 
 def test_reading_does_not_write(home: Path, winner: Path, ragsmith: Command, tmp_path: Path) -> None:
