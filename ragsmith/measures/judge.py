@@ -50,7 +50,7 @@ _BARE = re.compile(rf"{_NUMBER}\.?")
 _LABELLED = re.compile(r"\bscore\b(?:\W|is\b)*\d", re.IGNORECASE)
 
 
-def verdict(reply: str) -> float:
+def read_score(reply: str) -> float:
     """Read ``Score: n`` on the anchored scale and return (n - 1) / 4.
 
     Raises:
@@ -79,7 +79,7 @@ def unquoted(text: str) -> str:
     return "\n".join(line.removeprefix("> ") for line in text.split("\n"))
 
 
-JUDGE = Task(name="judge", prompt=PROMPT, parse=verdict, offline=judge_offline, max_tokens=256)
+JUDGE = Task(name="judge", prompt=PROMPT, parse=read_score, offline=judge_offline, max_tokens=256)
 
 
 @measure(label="Judge", subject="answer", paper="https://arxiv.org/abs/2306.05685")

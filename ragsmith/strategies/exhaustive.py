@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from ragsmith.strategies.strategy import Repair, Sizes, Step, SteppedSearch, batches, identity
+from ragsmith.strategies.strategy import Population, Repair, Sizes, SteppedSearch, batches, identity
 
 
 class ExhaustiveSearch(SteppedSearch):
@@ -19,7 +19,7 @@ class ExhaustiveSearch(SteppedSearch):
         super().__init__(sizes, repair=repair, max_evaluations=max_evaluations)
         self._size = batch
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[Population]:
         """The genomes that repair leaves alone, in lexicographic order."""
         every = product(*map(range, self.sizes))
         return batches((genome for genome in every if self.repair(genome) == genome), self._size)

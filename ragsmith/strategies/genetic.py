@@ -17,7 +17,7 @@ from ragsmith.errors import UsageError, WrongOption
 from ragsmith.strategies.crossover import CROSSOVERS
 from ragsmith.strategies.mutation import MUTATIONS, adaptive_rate
 from ragsmith.strategies.selection import SELECTIONS, Individual, elite, tournament
-from ragsmith.strategies.strategy import Genome, Repair, Sizes, Step, SteppedSearch, identity, random_genome
+from ragsmith.strategies.strategy import Genome, Population, Repair, Sizes, SteppedSearch, identity, random_genome
 from ragsmith.text.suggest import did_you_mean
 
 
@@ -108,11 +108,11 @@ class GeneticSearch(SteppedSearch):
         self.settings = settings
         self._rng = Random(seed)
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[Population]:
         """Generation 0 is drawn uniformly; each next one is the elites of the last and their population's children."""
         settings = self.settings
         genomes = tuple(self.repair(random_genome(self.sizes, self._rng)) for _ in range(settings.population))
-        yield Step(genomes)
+        yield Population(genomes)
         for _ in range(settings.generations):
             if self._converged():
                 return
@@ -120,7 +120,7 @@ class GeneticSearch(SteppedSearch):
             elites = tuple(member.genome for member in elite(population, settings.elitism))
             rate = self._mutation_rate()
             genomes = elites + self._children(population, rate)
-            yield Step(genomes, rate)
+            yield Population(genomes, rate)
 
     def _children(self, population: list[Individual], rate: float) -> tuple[Genome, ...]:
         """As many children as parents: neighbours are paired, and an odd last parent is mutated alone."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from ragsmith.strategies.strategy import Genome, Repair, Sizes, Step, SteppedSearch, identity
+from ragsmith.strategies.strategy import Genome, Population, Repair, Sizes, SteppedSearch, identity
 
 
 class GreedySearch(SteppedSearch):
@@ -29,7 +29,7 @@ class GreedySearch(SteppedSearch):
         self._start = start if start is not None else (0,) * len(self.sizes)
         self._check(self._start)
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[Population]:
         """For each gene the current genome and its variants; only a strictly better one replaces it."""
         current = self.repair(self._start)
         changed = True
@@ -37,7 +37,7 @@ class GreedySearch(SteppedSearch):
             changed = False
             for gene in range(len(self.sizes)):
                 candidates = self._variants(current, gene)
-                yield Step(candidates)
+                yield Population(candidates)
                 best = max(candidates, key=self._worth)  # the first of equals, and the current genome is first
                 changed |= self._worth(best) > self._worth(current)
                 current = best

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from random import Random
 
-from ragsmith.strategies.strategy import Genome, Repair, Sizes, Step, SteppedSearch, batches, identity
+from ragsmith.strategies.strategy import Genome, Population, Repair, Sizes, SteppedSearch, batches, identity
 
 
 class RandomSearch(SteppedSearch):
@@ -27,7 +27,7 @@ class RandomSearch(SteppedSearch):
         self._rng = Random(seed)
         self._size = batch
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[Population]:
         """``batch`` genomes of a random order of the feasible space at a time."""
         return batches(shuffled_space(self.sizes, self.repair, self._rng), self._size)
 

@@ -83,10 +83,10 @@ class Strategy(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Population:
     """Genomes a strategy wants scores for before it goes on; repeats and known ones cost nothing."""
 
-    population: tuple[Genome, ...]
+    genomes: tuple[Genome, ...]
     mutation_rate: float | None = None
 
 
@@ -113,15 +113,15 @@ class SteppedSearch(ABC):
         self._found: dict[Genome, int] = {}  # genome -> its place in the order of discovery, which breaks ties
         self._best: tuple[Genome, float] | None = None
         self._proposed = 0
-        self._step: Step | None = None
+        self._step: Population | None = None
         self._batch: tuple[Genome, ...] = ()
 
     @cached_property
-    def _plan(self) -> Iterator[Step]:
+    def _plan(self) -> Iterator[Population]:
         return self.steps()
 
     @abstractmethod
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[Population]:
         """Yield populations. On return from a yield, ``scores`` and ``history[-1]`` cover the population."""
 
     def propose(self) -> tuple[Genome, ...]:
@@ -148,10 +148,10 @@ class SteppedSearch(ABC):
         """See `Strategy.best`."""
         return self._best
 
-    def _open(self, step: Step) -> None:
-        for genome in step.population:
+    def _open(self, step: Population) -> None:
+        for genome in step.genomes:
             self._check(genome)
-        fresh = tuple(genome for genome in dict.fromkeys(step.population) if genome not in self.scores)
+        fresh = tuple(genome for genome in dict.fromkeys(step.genomes) if genome not in self.scores)
         self._step, self._batch = step, fresh[: self._remaining()]
         self._proposed += len(self._batch)
         for genome in self._batch:
@@ -174,17 +174,17 @@ class SteppedSearch(ABC):
         """Close the open step, if any: its scores are complete."""
         if (step := self._step) is None:
             return
-        scored = [score for genome in step.population if (score := self.scores.get(genome)) is not None]
+        scored = [score for genome in step.genomes if (score := self.scores.get(genome)) is not None]
         best_genome, best = self._best or (None, None)
         last = self.history[-1] if self.history else None
         self.history.append(
             Generation(
                 number=len(self.history),
-                population=step.population,
+                population=step.genomes,
                 best=best,
                 best_genome=best_genome,
                 mean=math.fsum(scored) / len(scored) if scored else None,
-                diversity=len(set(step.population)) / len(step.population),
+                diversity=len(set(step.genomes)) / len(step.genomes),
                 mutation_rate=step.mutation_rate,
                 evaluations=len(self._batch),
                 stagnant=0 if last is None or best != last.best else last.stagnant + 1,
@@ -210,13 +210,13 @@ def random_genome(sizes: Sizes, rng: Random) -> Genome:
     return tuple(rng.randrange(size) for size in sizes)
 
 
-def batches(genomes: Iterable[Genome], size: int) -> Iterator[Step]:
+def batches(genomes: Iterable[Genome], size: int) -> Iterator[Population]:
     """Cut a stream of genomes into steps of ``size``."""
     batch: list[Genome] = []
     for genome in genomes:
         batch.append(genome)
         if len(batch) == size:
-            yield Step(tuple(batch))
+            yield Population(tuple(batch))
             batch = []
     if batch:
-        yield Step(tuple(batch))
+        yield Population(tuple(batch))

@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from ragsmith.strategies.random_search import shuffled_space
-from ragsmith.strategies.strategy import Genome, Repair, Sizes, Step, SteppedSearch, identity
+from ragsmith.strategies.strategy import Genome, Population, Repair, Sizes, SteppedSearch, identity
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -43,7 +43,7 @@ class TPESearch(SteppedSearch):
         self._size = batch
         self._spare = shuffled_space(self.sizes, repair, Random(seed))
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[Population]:
         """Ask for ``batch`` new genomes, then tell the study what they are worth."""
         study, options = new_study(self._seed), gene_options(self.sizes)
         while True:
@@ -53,7 +53,7 @@ class TPESearch(SteppedSearch):
                 asked[genome] = trial
             if not asked:
                 return
-            yield Step(tuple(asked))
+            yield Population(tuple(asked))
             for genome, trial in asked.items():
                 answer(study, trial, self.scores.get(genome))
 

@@ -19,7 +19,7 @@ from ragsmith.digest import fingerprint
 from ragsmith.errors import ModelError, UsageError
 from ragsmith.models.local.fixed_shapes import Array
 from ragsmith.models.local.networks import Network, loading
-from ragsmith.models.local.weights import Weights, find_weights, installed_version
+from ragsmith.models.local.weights import LocatedWeights, find_weights, installed_version
 from ragsmith.models.options import BatchSize, ContextWindow, Device, Dtype
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.registry import provider
@@ -65,7 +65,7 @@ class _Client:
         return self._network.truncated if self._network else 0
 
     @cached_property
-    def _weights(self) -> Weights:
+    def _weights(self) -> LocatedWeights:
         return find_weights(self._model, self._options.revision)
 
     def _load(self, architecture: str, first: Callable[[Any], object]) -> Network:
@@ -96,7 +96,7 @@ class _Client:
         return Network(model, context_window=options.context_window, rows=options.batch_size)
 
     def __reduce__(self) -> tuple[Callable[[], _Client], tuple[()]]:  # a process reads the weights itself
-        found: Weights | None = self.__dict__.get("_weights")
+        found: LocatedWeights | None = self.__dict__.get("_weights")
         options = asdict(self._options) | ({"revision": found.revision} if found else {})
         return partial(type(self), self._model, **options, **self._prefixes), ()  # type: ignore[arg-type]
 

@@ -21,7 +21,7 @@ _PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class LocatedWeights:
     """What to load, and what identifies it; ``revision`` is the commit of a repository, None for a folder."""
 
     location: str
@@ -29,7 +29,7 @@ class Weights:
     id: str
 
 
-def find_weights(model: str, revision: str | None = None) -> Weights:
+def find_weights(model: str, revision: str | None = None) -> LocatedWeights:
     """Find a folder, or else a repository: in the hub's cache, on the hub where ``HF_HUB_OFFLINE`` does not forbid it.
 
     Raises:
@@ -39,11 +39,11 @@ def find_weights(model: str, revision: str | None = None) -> Weights:
     if Path(model).is_dir():
         if revision is not None:
             raise UsageError(f"{model!r} is a folder and has no revision {revision!r}: leave the revision out")
-        return Weights(model, None, folder_id(Path(model)))
+        return LocatedWeights(model, None, folder_id(Path(model)))
     if not _REPOSITORY.fullmatch(model):
         raise UsageError(f"{model!r} is no folder and no name of a model on the hub: give a folder, or owner/name")
     commit = _commit(model, revision)
-    return Weights(model, commit, f"{model}@{commit}")
+    return LocatedWeights(model, commit, f"{model}@{commit}")
 
 
 def folder_id(folder: Path) -> str:

@@ -44,7 +44,7 @@ _OPEN_QUESTION = re.compile(  # says what would be, or asks
 )
 
 
-def verdict(reply: str) -> bool:
+def read_decision(reply: str) -> bool:
     """Read ``Sufficient`` or ``Insufficient``, alone on a line or else the first; ``not sufficient`` is the latter.
 
     Raises:
@@ -96,7 +96,7 @@ CONTROL = Task(
         "If the passages hold everything that a full answer needs, reply Sufficient. If something that the question "
         "asks is missing, reply Insufficient. Reply with that one word."
     ),
-    parse=verdict,
+    parse=read_decision,
     offline=sufficient_offline,
     max_tokens=256,
 )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ragsmith.models.embedded.extractive import ExtractiveModel
-from ragsmith.techniques.query_expansion.srr import CONTROL, REFORMULATE, SUB_QUERIES, sampled, srr, verdict
+from ragsmith.techniques.query_expansion.srr import CONTROL, REFORMULATE, SUB_QUERIES, read_decision, sampled, srr
 from ragsmith.techniques.reflection import Candidates
 from ragsmith.testing import ScriptedModel, example_chunks, hits_of
 from ragsmith.types import Chunks, Hits, Question
@@ -90,13 +90,13 @@ def test_nothing_found_is_not_sufficient_without_asking(search: Callable[..., An
     ],
 )
 def test_the_first_of_the_two_words_is_the_verdict(reply: str, expected: bool) -> None:
-    assert verdict(reply) is expected
+    assert read_decision(reply) is expected
 
 
 @pytest.mark.parametrize("reply", ["", "Yes", "sufficiently so", "That is not insufficient.", "<think>Sufficient"])
 def test_a_verdict_that_cannot_be_read_is_refused(reply: str) -> None:
     with pytest.raises(ValueError, match="expected Sufficient or Insufficient"):
-        verdict(reply)
+        read_decision(reply)
 
 
 def test_tagged_candidates_are_read_tolerantly_and_probabilities_clipped() -> None:
