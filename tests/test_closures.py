@@ -32,7 +32,7 @@ CLOSURES = {
     },
     "evaluation.scoring:record": SCORED,
     "techniques.pre_embedding.contextual_chunk_headers:contextual_chunk_headers": FAMILY | TASK | {"text.words"},
-    "techniques.query_expansion.hyde:hyde": FAMILY | TASK | {"techniques.fusion"},
+    "techniques.query_expansion.hyde:hyde": FAMILY | TASK | {"techniques.fusion", "techniques.searching"},
     "techniques.retrieval.bm25:bm25": FAMILY | INDEX,
     "techniques.reranking.cross_encoder:cross_encoder": FAMILY | {"models.protocols", "techniques.fusion"},
     "techniques.passage_filter.sscc:sscc": FAMILY | {"techniques.fusion"},

@@ -38,6 +38,11 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
+def content_words(text: str) -> list[str]:
+    """Return the distinct `words` that are not stop words, in order."""
+    return [word for word in dict.fromkeys(words(text)) if word not in STOP_WORDS]
+
+
 @lru_cache(maxsize=1 << 16)
 def _stem(word: str) -> str:
     stem: str = _STEMMER.stemWord(word)

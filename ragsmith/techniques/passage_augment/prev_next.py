@@ -39,8 +39,6 @@ def prev_next(corpus: Corpus, question: Question, hits: Hits, *, n: Count = 1) -
     context. A passage stands at the rank of its best hit and has its score; the original system ordered by document. A
     summary has no neighbours and is read as it is.
     """
-    if n < 0:
-        raise ValueError(f"passage_augment.prev_next: n is {n}; give 0 or more")
     windows = []
     passages = {}
     for rank, hit in enumerate(hits):

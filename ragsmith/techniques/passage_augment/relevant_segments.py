@@ -94,10 +94,6 @@ def relevant_segments(
     overlap, up to ``max_total`` chunks in all. Against the original system: worthless segments are rejected, and a
     document's last chunk can be read.
     """
-    if max_length < 1 or max_total < 1:
-        raise ValueError(
-            f"passage_augment.relevant_segments: max_length is {max_length} and max_total {max_total}; give 1 or more"
-        )
     taken: list[Segment] = []
     left = max_total
     for segment in segments(hits, penalty, max_length):

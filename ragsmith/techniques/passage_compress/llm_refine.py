@@ -89,8 +89,6 @@ def llm_refine(
     1 call a passage, one after the other. The paper behind the original system describes this method; its code had a
     summary of each passage that did not know the question instead.
     """
-    if max_words < 1:
-        raise ValueError(f"passage_compress.llm_refine: max_words is {max_words}; give 1 or more")
     if not passages:
         return ()
     summary = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 from ragsmith.models.protocols import LanguageModel
@@ -28,13 +29,8 @@ DIVERSITY = 0.3
 """Share of novelty in the choice of sentences: passages that were found together often say the same thing."""
 
 
-def summary_of(reply: str) -> str:
-    """Parse a reply that is one summary.
-
-    Raises:
-        ValueError: the reply is blank.
-    """
-    return text(reply, "summary")
+summary_of = partial(text, label="summary")
+"""Parses a reply that is one summary; a blank one raises `ValueError`."""
 
 
 def summarise_offline(
@@ -80,10 +76,6 @@ def tree_summarize(
     for 5 and none for one, each of at most ``max_words`` words. Every text of a level is summarised, so that all that
     meet on the next level have gone through as many hands. Against the original system: summaries know the question.
     """
-    if fan_in < 2 or max_words < 1:
-        raise ValueError(
-            f"passage_compress.tree_summarize: fan_in is {fan_in} and max_words {max_words}; give at least 2 and 1"
-        )
     while len(passages) > 1:
         groups = [passages[start : start + fan_in] for start in range(0, len(passages), fan_in)]
         texts = [tuple(passage.text for passage in group) for group in groups]

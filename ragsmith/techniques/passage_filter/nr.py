@@ -83,16 +83,7 @@ def chosen(
     divisor: str,
     keep_at_most: int,
 ) -> tuple[int, ...]:
-    """Return the positions to keep, the best first; ties go to the earlier one.
-
-    Raises:
-        ValueError: ``mode`` or ``divisor`` is unknown, ``share`` is no share, or nothing may be kept.
-    """
-    if mode not in MODES or not 0 < share <= 1 or keep_at_most < 1:
-        raise ValueError(
-            f"passage_filter.nr: mode is {mode!r}, share {share}, keep_at_most {keep_at_most}; "
-            f"give one of {', '.join(MODES)}, a share above 0 and up to 1, and 1 or more to keep"
-        )
+    """Return the positions to keep, the best first; ties go to the earlier one."""
     few = max(1, math.ceil(round(share * len(relevance), 9)))
     if mode == "greedy":
         return greedy(relevance, similarity)[: min(few, keep_at_most)]
@@ -106,8 +97,6 @@ def chosen(
 
 def contrast(relevance: Sequence[float], similarity: Matrix, divisor: str = "others") -> tuple[float, ...]:
     """Return relevance less redundancy; ``sum_abs`` sums over all pairs, as a sum for each chunk would make all 1."""
-    if divisor not in DIVISORS:
-        raise ValueError(f"passage_filter.nr: divisor is {divisor!r}; give one of {', '.join(DIVISORS)}")
     n = len(relevance)
     others = [[similarity[i][j] for j in range(n) if j != i] for i in range(n)]
     total = math.fsum(abs(cosine) for row in others for cosine in row)

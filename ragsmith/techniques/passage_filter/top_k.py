@@ -13,6 +13,4 @@ def top_k(question: Question, hits: Hits, *, k: Count = 10) -> Hits:
     Helps as a plain bound on what the generator reads. Costs nothing. The score that counts is the last one given, so
     a reranker's order survives; the original system went back to the score of the first stage.
     """
-    if k < 1:
-        raise ValueError(f"passage_filter.top_k: k is {k}; give 1 or more")
     return ranked(hits)[:k]

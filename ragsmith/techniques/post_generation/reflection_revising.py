@@ -237,8 +237,6 @@ def reflection_revising(
     original system: reviewer and reviser both see question, passages and answer, a review that cannot be read is a
     failure instead of a pass, and what is returned is what is scored.
     """
-    if max_rounds < 1:
-        raise ValueError(f"post_generation.reflection_revising: max_rounds is {max_rounds}; give 1 or more")
     if not prompt.passages:
         return answer
     for _ in range(max_rounds):

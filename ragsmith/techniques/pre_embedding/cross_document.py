@@ -56,9 +56,6 @@ def cross_document(
     membership. Keeping old clusters and assigning new texts to them would depend on the order of additions. A cluster
     within one document is left to `raptor`. The scope is the collection that is indexed.
     """
-    for name, value in (("size", size), ("cluster_tokens", cluster_tokens), ("max_words", max_words)):
-        if value < 1:
-            raise ValueError(f"cross_document: {name} is {value}; give 1 or more")
     carriers: dict[str, list[Chunk]] = defaultdict(list)  # chunks by the hash of their text
     for chunk in chunks:
         carriers[digest(chunk.text)].append(chunk)

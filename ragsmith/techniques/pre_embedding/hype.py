@@ -8,7 +8,7 @@ from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, questions
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import pre_embedding
-from ragsmith.text.words import STOP_WORDS, words
+from ragsmith.text.words import STOP_WORDS, content_words
 from ragsmith.types import Chunks, Entries, IndexEntry
 
 _AUXILIARY = re.compile(
@@ -53,7 +53,7 @@ def _inverted(sentence: str) -> str | None:
 
 
 def _about(model: OfflineModel, sentence: str) -> str:
-    content = dict.fromkeys(word for word in words(sentence) if word not in STOP_WORDS)
+    content = content_words(sentence)
     best = set(sorted(content, key=lambda word: (-max(map(model.idf, model.terms(word)), default=0.0), word))[:6])
     return f"What is said about {' '.join(word for word in content if word in best) or sentence.strip()}?"
 

@@ -21,9 +21,6 @@ def parent_document(chunks: Chunks, *, unit: str = "sentences", window: Count = 
     RAGSmith code cuts 100 characters anywhere and finds fewer chunks than asked for, as it counts pieces; here a chunk
     counts once, by its best piece.
     """
-    for name, value in (("window", window), ("size", size)):
-        if value < 1:
-            raise ValueError(f"parent_document: {name} is {value}; give 1 or more")
     cut = _of_sentences if unit == "sentences" else _of_characters
     length = window if unit == "sentences" else size
     return tuple(IndexEntry(tuple(dict.fromkeys(cut(chunk.text, length))) or (chunk.text,), chunk) for chunk in chunks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -20,15 +21,6 @@ from ragsmith.types import Chunk, Chunks, Entries, IndexEntry
 
 FEWEST_NODES = 4
 """So few are as quickly read as their summary."""
-
-
-def summary(reply: str) -> str:
-    """Parse a reply that is one summary.
-
-    Raises:
-        ValueError: it is blank or a refusal: nothing is found by an apology.
-    """
-    return told(reply, "summary")
 
 
 def cluster_offline(model: OfflineModel, *, sample: int, passages: tuple[str, ...], words: int) -> str:
@@ -49,7 +41,7 @@ SUMMARISE = Task(
         "the answer here: what connects them, and what each adds. Keep names, numbers, dates and conditions exactly "
         "as the passages have them, and add nothing of your own. Reply with the summary alone.\n"
     ),
-    parse=summary,
+    parse=partial(told, label="summary"),
     offline=cluster_offline,
     max_tokens=1024,
 )
@@ -89,9 +81,6 @@ def raptor(
     that is all there is becomes the root. It cuts a cluster's text at 8,000 characters (``cluster_tokens=2000``) and
     loses what is behind.
     """
-    for name, value in (("levels", levels), ("cluster_tokens", cluster_tokens), ("max_words", max_words)):
-        if value < 1:
-            raise ValueError(f"raptor: {name} is {value}; give 1 or more")
     leaves: dict[str, list[Chunk]] = defaultdict(list)
     for chunk in chunks:
         leaves[chunk.doc].append(chunk)

@@ -9,7 +9,7 @@ from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, questions
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import query_expansion
-from ragsmith.techniques.fusion import convex_combination
+from ragsmith.techniques.searching import weighted_search
 from ragsmith.types import Hits, Question, Search
 
 _ASKING = (
@@ -110,8 +110,4 @@ def decomposition(
     about.
     """
     parts = language_model.run(DECOMPOSE, question=question.text, n=n)[:n]
-    rankings = search(tuple(dict.fromkeys((question.text, *parts))))
-    if len(rankings) == 1:
-        return rankings[0][:depth]
-    others = len(rankings) - 1
-    return convex_combination(rankings, [weight] + [(1 - weight) / others] * others)[:depth]
+    return weighted_search(search, question, parts, weight)[:depth]

@@ -1,10 +1,13 @@
 """Dual path: fuse the rankings of the question and of an imagined answer by reciprocal rank (DPHF, Singh et al.)."""
 
+from functools import partial
+
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.hyde import IMAGINE
+from ragsmith.techniques.searching import fused_search
 from ragsmith.types import Hits, Question, Search
 
 
@@ -23,7 +26,5 @@ def dual_path(
     the same passage.
     """
     imagined = language_model.run(IMAGINE, question=question.text)
-    rankings = search(tuple(dict.fromkeys((question.text, imagined))))
-    if len(rankings) == 1:
-        return rankings[0][:depth]
-    return reciprocal_rank_fusion(rankings, constant=constant)[:depth]
+    fuse = partial(reciprocal_rank_fusion, constant=constant)
+    return fused_search(search, (question.text, imagined), fuse)[:depth]

@@ -3,7 +3,7 @@
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import query_expansion
-from ragsmith.techniques.fusion import convex_combination
+from ragsmith.techniques.searching import weighted_search
 from ragsmith.types import Hits, Question, Search
 
 
@@ -30,8 +30,4 @@ def graph_expansion(
     facts = entity_graph.facts(question.text, n)
     if mode == "append" or not facts:
         return search((" ".join((question.text, *facts)),))[0][:depth]
-    rankings = search(tuple(dict.fromkeys((question.text, *facts))))
-    if len(rankings) == 1:
-        return rankings[0][:depth]
-    others = len(rankings) - 1
-    return convex_combination(rankings, [weight] + [(1 - weight) / others] * others)[:depth]
+    return weighted_search(search, question, facts, weight)[:depth]

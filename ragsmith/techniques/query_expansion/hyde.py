@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, told
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import convex_combination, reciprocal_rank_fusion
+from ragsmith.techniques.searching import fused_search
 from ragsmith.types import Hits, Question, Search
 
 SENTENCES = 3
 FEEDBACK = 3
-
-
-def passage(reply: str) -> str:
-    """Parse a reply that is one passage.
-
-    Raises:
-        ValueError: the reply is blank or a refusal.
-    """
-    return told(reply, "passage|paragraph")
 
 
 def imagine_offline(model: OfflineModel, *, sample: int, question: str) -> str:
@@ -44,7 +38,7 @@ IMAGINE = Task(
         "Use the terms that such a text would use. Whether it is true does not matter: it serves to find real "
         "passages. Reply with the passage alone, without refusing and without remarks."
     ),
-    parse=passage,
+    parse=partial(told, label="passage|paragraph"),
     offline=imagine_offline,
 )
 
@@ -69,12 +63,7 @@ def hyde(
     each passage and fusing works for word search too, and with ``keep_question`` and ``rrf`` is the DPHF of Singh et
     al. The hits of one passage alone keep their scores.
     """
-    if n < 1:
-        raise ValueError(f"hyde: n is {n}; give 1 or more passages")
     imagined = [language_model.run(IMAGINE, sample=i, question=question.text) for i in range(n)]
     queries = (question.text, *imagined) if keep_question else tuple(imagined)
-    rankings = search(tuple(dict.fromkeys(queries)))
-    if len(rankings) == 1:
-        return rankings[0][:depth]
-    fused = reciprocal_rank_fusion(rankings) if fusion == "rrf" else convex_combination(rankings)
-    return fused[:depth]
+    fuse = reciprocal_rank_fusion if fusion == "rrf" else convex_combination
+    return fused_search(search, queries, fuse)[:depth]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 
 from ragsmith.models.protocols import LanguageModel
@@ -10,7 +11,7 @@ from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import reciprocal_rank_fusion
 from ragsmith.techniques.reranking.llm import beginning
-from ragsmith.text.words import STOP_WORDS, words
+from ragsmith.text.words import content_words
 from ragsmith.types import Hits, Question, Search
 
 KNOWN = 2
@@ -29,11 +30,15 @@ def note_offline(model: OfflineModel, *, sample: int, question: str, passages: t
     """
     sentences = tuple(dict.fromkeys(sentence for passage in passages for sentence in model.sentences(passage)))
     known = " ".join(sentences[i] for i in model.select(question, sentences, KNOWN))
-    held = {term for passage in passages for term in model.terms(passage)}
-    content = [word for word in dict.fromkeys(words(question)) if word not in STOP_WORDS]
-    missing = " ".join(word for word in content if not held.issuperset(model.terms(word)))
+    missing = missing_words(model, question, passages)
     added = model.expansion_terms(missing or known, ADDED)
     return " ".join([part for part in (known, missing) if part] + list(added)) or question
+
+
+def missing_words(model: OfflineModel, question: str, passages: Iterable[str]) -> str:
+    """Return the content words of ``question`` that none of ``passages`` has, with a space between them."""
+    held = {term for passage in passages for term in model.terms(passage)}
+    return " ".join(word for word in content_words(question) if not held.issuperset(model.terms(word)))
 
 
 NOTE = Task(

@@ -58,8 +58,6 @@ def keyword_router(
     that an imagined passage shares and the question does not. In both a word of breadth (overview, compare, all, ...)
     means ``step_back``; corrected, only where it is asked: in the last sentence, and not as "at all".
     """
-    if rule not in ("corrected", "as_printed"):
-        raise ValueError(f"query_expansion.keyword_router: rule is {rule!r}; give 'corrected' or 'as_printed'")
     strategy = corrected(question.text) if rule == "corrected" else as_printed(question.text)
     return searched_by(strategy, question, search, language_model=language_model, depth=depth)
 

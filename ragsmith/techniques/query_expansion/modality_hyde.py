@@ -11,8 +11,9 @@ from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import best_per_chunk, reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.hyde import IMAGINE
-from ragsmith.text.words import STOP_WORDS, words
-from ragsmith.types import Hits, Question, Scale, Search
+from ragsmith.techniques.searching import fused_search
+from ragsmith.text.words import content_words, words
+from ragsmith.types import Hits, Question, Rankings, Scale, Search
 
 FEEDBACK = 10
 """Chunks looked through for code or for rows."""
@@ -70,7 +71,7 @@ def code_offline(model: OfflineModel, *, sample: int, question: str) -> str:
     and Tonella 1999). Where the feedback holds no code, a function named after the question's words calls what
     pseudo-relevance feedback adds to them.
     """
-    content = [word for word in dict.fromkeys(words(question)) if word not in STOP_WORDS and word.isidentifier()]
+    content = [word for word in content_words(question) if word.isidentifier()]
     lines = tuple(dict.fromkeys(_code_lines(model.feedback(question, FEEDBACK))))
     chosen = [lines[i] for i in sorted(model.select(question, tuple(map(_in_words, lines)), TAKEN))]
     names = dict.fromkeys(name for line in chosen for name in _IDENTIFIER.findall(line))
@@ -128,7 +129,7 @@ def table_offline(model: OfflineModel, *, sample: int, question: str) -> str:
     rows = tuple(dict.fromkeys(row for text in feedback for row in _rows(text)))
     if rows:
         return "\n".join(rows[i] for i in model.select(question, rows, TAKEN))
-    content = [word for word in dict.fromkeys(words(question)) if word not in STOP_WORDS]
+    content = content_words(question)
     figures = dict.fromkeys(figure for text in feedback[:1] for figure in _FIGURE.findall(text))
     values = [*model.expansion_terms(question, ADDED), *list(figures)[:2]]
     cells = [f"{name}: {value}" for name, value in zip(content, values, strict=False)]
@@ -172,13 +173,14 @@ def searched(question: str, hypotheses: Iterable[str], search: Search, fusion: s
     ``max`` takes each chunk's best score, if all are cosines; scores of other scales depend on the length of the query,
     so they are fused by rank, as with ``rrf``.
     """
-    rankings = search(tuple(dict.fromkeys([question, *filter(None, hypotheses)])))
-    if len(rankings) == 1:
-        return rankings[0]
-    hits = [hit for ranking in rankings for hit in ranking]
-    if fusion == "max" and {hit.scale for hit in hits} == {Scale.COSINE}:
-        return best_per_chunk(hits)
-    return reciprocal_rank_fusion(rankings)
+
+    def fuse(rankings: Rankings) -> Hits:
+        hits = [hit for ranking in rankings for hit in ranking]
+        if fusion == "max" and {hit.scale for hit in hits} == {Scale.COSINE}:
+            return best_per_chunk(hits)
+        return reciprocal_rank_fusion(rankings)
+
+    return fused_search(search, [question, *filter(None, hypotheses)], fuse)
 
 
 @query_expansion(paper="https://arxiv.org/abs/2212.10496", choices={"fusion": ("rrf", "max")})

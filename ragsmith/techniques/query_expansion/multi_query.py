@@ -8,7 +8,7 @@ from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, questions
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import query_expansion
-from ragsmith.techniques.fusion import convex_combination
+from ragsmith.techniques.searching import weighted_search
 from ragsmith.text.words import STOP_WORDS
 from ragsmith.types import Hits, Question, Search
 
@@ -78,8 +78,4 @@ def multi_query(
     the share ``weight`` of the score, so that bad paraphrases cannot outvote it; the RAGSmith code weighs all alike.
     """
     variants = language_model.run(PARAPHRASE, question=question.text, n=n)[:n]
-    rankings = search(tuple(dict.fromkeys((question.text, *variants))))
-    if len(rankings) == 1:
-        return rankings[0][:depth]
-    others = len(rankings) - 1
-    return convex_combination(rankings, [weight] + [(1 - weight) / others] * others)[:depth]
+    return weighted_search(search, question, variants, weight)[:depth]

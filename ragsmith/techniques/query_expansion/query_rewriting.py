@@ -6,7 +6,7 @@ from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, query
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
-from ragsmith.text.words import STOP_WORDS, words
+from ragsmith.text.words import content_words
 from ragsmith.types import Hits, Question, Search
 
 ADDED = 5
@@ -18,13 +18,14 @@ def rewrite_offline(model: OfflineModel, *, sample: int, question: str) -> str:
 
     RM3 is the relevance model of Lavrenko & Croft (2001) mixed with the query (Abdul-Jaleel et al. 2004).
     """
-    content = [word for word in dict.fromkeys(words(question)) if word not in STOP_WORDS]
+    content = content_words(question)
     unknown = model.idf("")  # no text has the empty term
-    known = [word if _idf(model, word) < unknown else (*model.related(word, 1), word)[0] for word in content]
+    known = [word if specificity(model, word) < unknown else (*model.related(word, 1), word)[0] for word in content]
     return " ".join(dict.fromkeys([*known, *model.expansion_terms(question, ADDED)])) or question
 
 
-def _idf(model: OfflineModel, word: str) -> float:
+def specificity(model: OfflineModel, word: str) -> float:
+    """The idf of a word; 0 for one that is no index term."""
     return max(map(model.idf, model.terms(word)), default=0.0)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, questions
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import reciprocal_rank_fusion
+from ragsmith.techniques.searching import fused_search
 from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Hits, Question, Search
 
@@ -68,7 +70,5 @@ def rag_fusion(
     RAGSmith code hands on all 80 to 130 chunks, and asks for the same queries as its multi-query.
     """
     related = language_model.run(RELATE, question=question.text, n=n)[:n]
-    rankings = search(tuple(dict.fromkeys((question.text, *related))))
-    if len(rankings) == 1:
-        return rankings[0][:depth]
-    return reciprocal_rank_fusion(rankings, constant=constant)[:depth]
+    fuse = partial(reciprocal_rank_fusion, constant=constant)
+    return fused_search(search, (question.text, *related), fuse)[:depth]

@@ -11,10 +11,11 @@ from ragsmith.models.tasks import OfflineModel, Task, clean, unmarked
 from ragsmith.plugins import Amount, Count
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.decomposition import sub_questions_offline
+from ragsmith.techniques.query_expansion.iterative import missing_words
 from ragsmith.techniques.query_expansion.multi_query import paraphrases_offline
 from ragsmith.techniques.reflection import Candidates, Round, converged, kept, reflect
 from ragsmith.techniques.reranking.llm import beginning
-from ragsmith.text.words import STOP_WORDS, words
+from ragsmith.text.words import content_words
 from ragsmith.types import Hits, Question, Search
 
 SAMPLED = 5
@@ -140,9 +141,8 @@ def reformulations_offline(
     They are: what the passages leave out, with the words of its feedback; the question with those of the last query's
     (RM3, Abdul-Jaleel et al. 2004); words replaced from a thesaurus (Voorhees 1994); the question's clauses.
     """
-    content = [word for word in dict.fromkeys(words(question)) if word not in STOP_WORDS]
-    held = {term for passage in passages for term in model.terms(passage)}
-    missing = " ".join(word for word in content if not held.issuperset(model.terms(word)))
+    content = content_words(question)
+    missing = missing_words(model, question, passages)
     lacking = dict.fromkeys([*missing.split(), *content, *model.expansion_terms(missing, ADDED)])
     drafts = (
         " ".join(lacking) if missing else "",

@@ -9,7 +9,8 @@ from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, query
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import query_expansion
-from ragsmith.techniques.fusion import convex_combination
+from ragsmith.techniques.query_expansion.query_rewriting import specificity
+from ragsmith.techniques.searching import weighted_search
 from ragsmith.text.words import STOP_WORDS, words
 from ragsmith.types import Hits, Question, Search
 
@@ -28,14 +29,10 @@ def broader_offline(model: OfflineModel, *, sample: int, question: str) -> str:
     content = [
         w for w in dict.fromkeys(words(question)) if w not in STOP_WORDS | named and not any(map(str.isdigit, w))
     ]
-    by_generality = sorted(content, key=lambda word: (_specificity(model, word), word))
+    by_generality = sorted(content, key=lambda word: (specificity(model, word), word))
     kept = set(by_generality[: (len(content) + 1) // 2])
     general = [word for word in content if word in kept] + _shared(model, question)
     return " ".join(dict.fromkeys(general)) or question
-
-
-def _specificity(model: OfflineModel, word: str) -> float:
-    return max(map(model.idf, model.terms(word)), default=0.0)
 
 
 def _shared(model: OfflineModel, question: str) -> list[str]:
@@ -84,7 +81,4 @@ def step_back(
     both are normalised and the question has the share ``weight``.
     """
     broader = language_model.run(STEP_BACK, question=question.text)
-    rankings = search(tuple(dict.fromkeys((question.text, broader))))
-    if len(rankings) == 1:
-        return rankings[0][:depth]
-    return convex_combination(rankings, [weight, 1 - weight])[:depth]
+    return weighted_search(search, question, [broader], weight)[:depth]

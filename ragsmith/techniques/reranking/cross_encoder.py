@@ -26,11 +26,6 @@ def cross_encoder(
     All scored candidates stay, the filter decides. Those below ``depth`` are dropped: they have a score of the first
     stage only, which cannot be compared with the new ones. The original system threw the new scores away again.
     """
-    if depth < 1 or not 0 <= first_stage_weight <= 1:
-        raise ValueError(
-            f"reranking.cross_encoder: depth is {depth} and first_stage_weight {first_stage_weight}; "
-            "give a depth of 1 or more and a weight from 0 to 1"
-        )
     first = ranked(hits)[:depth]
     scores = cross_encoder.score(question.text, [hit.chunk.text for hit in first])
     rescored = tuple(hit.rescored(score, Scale.CROSS_ENCODER) for hit, score in zip(first, scores, strict=True))

@@ -100,8 +100,6 @@ def llm(
     system: the list is cut, so that a full ranking can be had, passages end with a sentence, the new score is kept, and
     an unreadable reply is a failure instead of the old order.
     """
-    if depth < 1 or max_characters < 1:
-        raise ValueError(f"reranking.llm: depth is {depth} and max_characters {max_characters}; give 1 or more")
     first = ranked(hits)[:depth]
     if len(first) < 2:
         return tuple(hit.rescored(1.0, Scale.LISTWISE) for hit in first)

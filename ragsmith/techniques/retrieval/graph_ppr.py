@@ -57,8 +57,6 @@ def graph_ppr(
     is the document's, references stay within it, similarity is the weight of its edges, and a dead end leads back to
     the seeds. Its learned refinement of vectors (GraphSAGE) influenced no result but one, and is left out.
     """
-    if not (0 <= weight <= 1 and 0 <= restart <= 1):
-        raise ValueError(f"retrieval.graph_ppr: weight is {weight} and restart {restart}; give numbers from 0 to 1")
     graph = chunk_graph(index, embedder, threshold=threshold, neighbours=neighbours)
     rankings = []
     for hits in hybrid(index, queries, embedder=embedder, k=k):

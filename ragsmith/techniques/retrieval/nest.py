@@ -107,7 +107,6 @@ def pool(
     the chunk was found, and its id. So that this order is also that of scores and ids, each chunk of such a tie scores
     1e-15 less than the one before; scores are rounded to 9 decimals before that, so no tie reaches the next score.
     """
-    _check(projection, aggregate, norm, context, weight)
     if not index.keys:
         return tuple(() for _ in queries)
     budgets = {"document": document_budget, "section": section_budget, "chunk": chunk_budget}
@@ -250,15 +249,3 @@ def _order(profile: Survival, scopes: int, aggregate: str) -> tuple[float, int, 
     """Least first: by score, number of scopes, best rank, and rank at the deepest scope."""
     score = round(aggregate_survival(profile, scopes, aggregate), 9)
     return -score, -len(profile), min(rank for _, rank in profile), profile[-1][1]
-
-
-def _check(projection: str, aggregate: str, norm: str, context: float, weight: float) -> None:
-    for name, value, known in (
-        ("projection", projection, PROJECTIONS),
-        ("aggregate", aggregate, AGGREGATES),
-        ("norm", norm, NORMS),
-    ):
-        if value not in known:
-            raise ValueError(f"retrieval.nest: {name} is {value!r}; use one of {', '.join(known)}")
-    if not (0 <= context <= 1 and 0 <= weight <= 1):
-        raise ValueError(f"retrieval.nest: context is {context} and weight {weight}; give numbers from 0 to 1")

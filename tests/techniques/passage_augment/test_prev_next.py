@@ -1,4 +1,3 @@
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,8 +62,3 @@ def test_every_chunk_of_every_window_is_read_exactly_once(places, n):
     read = [word for passage in passages for word in passage.text.split()]
     assert sorted(read) == sorted(wanted)
     assert all(corpus.text(span) == passage.text for passage in passages for span in passage.sources)
-
-
-def test_refuses_a_negative_window():
-    with pytest.raises(ValueError, match="n is -1"):
-        prev_next(corpus_of(A=1), QUESTION, (), n=-1)

@@ -1,5 +1,3 @@
-import pytest
-
 from ragsmith.techniques.passage_compress.llm_refine import llm_refine, refine_offline
 from ragsmith.types import Passage, Question, Span
 
@@ -28,11 +26,6 @@ def test_updates_one_summary_by_one_passage_after_the_other(language_model):
 
 def test_no_passage_needs_no_call(language_model):
     assert llm_refine(QUESTION, (), language_model=language_model()) == ()
-
-
-def test_names_a_wrong_parameter(language_model):
-    with pytest.raises(ValueError, match="max_words"):
-        llm_refine(QUESTION, (), language_model=language_model(), max_words=0)
 
 
 def test_offline_adds_while_there_is_room(extractive):

@@ -38,12 +38,6 @@ def test_names_a_source_once(language_model):
     assert result.score == 0.2
 
 
-@pytest.mark.parametrize("wrong", [{"fan_in": 1}, {"max_words": 0}])
-def test_names_a_wrong_parameter(language_model, wrong):
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        tree_summarize(QUESTION, passages_of(2), language_model=language_model(), **wrong)
-
-
 def test_offline_keeps_wording_order_and_budget(chunks, extractive):
     texts = tuple(chunk.text for chunk in chunks)
     summary = summarise_offline(extractive, sample=0, question=QUESTION.text, passages=texts, words=40)

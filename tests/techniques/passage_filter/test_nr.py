@@ -126,12 +126,7 @@ def test_no_more_than_asked_for_are_kept(chunks: Chunks, embedder: WordLlamaEmbe
         assert len(found) == 4
 
 
-def test_refuses_wrong_parameters_and_mixed_scales(embedder: WordLlamaEmbedder, chunks: Chunks) -> None:
-    for wrong in ({"mode": "some"}, {"share": 0.0}, {"share": 1.5}, {"keep_at_most": 0}):
-        with pytest.raises(ValueError, match="give one of greedy, count, nucleus, a share"):
-            nr(Question("?"), hits_of(chunks, [1.0, 0.5]), embedder=embedder, **wrong)
-    with pytest.raises(ValueError, match="give one of others, all, sum_abs"):
-        nr(Question("?"), hits_of(chunks, [1.0, 0.5]), embedder=embedder, mode="count", divisor="none")
+def test_refuses_mixed_scales(embedder: WordLlamaEmbedder, chunks: Chunks) -> None:
     mixed = hits_of(chunks, [0.2], Scale.COSINE) + hits_of(chunks[1:], [7.0], Scale.RRF)
     with pytest.raises(ScaleError):
         nr(Question("?"), mixed, embedder=embedder)

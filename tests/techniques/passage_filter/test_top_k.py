@@ -22,8 +22,6 @@ def test_equal_scores_go_by_chunk(chunks):
     assert [hit.chunk.id for hit in top_k(QUESTION, hits_of(chunks[::-1], [1.0] * 10), k=2)] == ["flood:0", "flood:1"]
 
 
-def test_refuses_mixed_scales_and_an_empty_selection(chunks):
+def test_refuses_mixed_scales(chunks):
     with pytest.raises(ScaleError):
         top_k(QUESTION, hits_of(chunks, [0.2], Scale.COSINE) + hits_of(chunks[1:], [7.0], Scale.RRF))
-    with pytest.raises(ValueError, match="k is 0"):
-        top_k(QUESTION, hits_of(chunks, [0.2]), k=0)

@@ -57,11 +57,6 @@ def test_without_passages_there_is_nothing_to_review(language_model):
     assert reflection_revising(QUESTION, Prompt("", ()), DRAFT, language_model=language_model()) == DRAFT
 
 
-def test_names_a_wrong_parameter(language_model):
-    with pytest.raises(ValueError, match="max_rounds is 0"):
-        reflection_revising(QUESTION, prompt_of(WALL), DRAFT, language_model=language_model(), max_rounds=0)
-
-
 @pytest.mark.parametrize("reply", ["Verdict: ok", "verdict: OK.", "**Verdict:** ok", "Verdict: **ok**\n"])
 def test_reads_a_pass(reply):
     assert feedback(reply) == ()

@@ -200,12 +200,6 @@ def test_an_edit_makes_another_node() -> None:
     assert before.keys() != after.keys()
 
 
-@pytest.mark.parametrize("name", ["size", "cluster_tokens", "max_words"])
-def test_a_limit_of_nothing_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match=f"cross_document: {name} is 0; give 1 or more"):
-        tier((), **{name: 0})
-
-
 @every_partition
 def test_on_the_embedded_models(
     partition: str, chunks: Chunks, extractive: ExtractiveModel, embedder: WordLlamaEmbedder

@@ -74,9 +74,3 @@ def test_a_word_longer_than_a_piece_is_cut() -> None:
 @pytest.mark.parametrize("text", [" ", "\n", ""])
 def test_a_chunk_without_visible_text_still_has_a_key(text: str) -> None:
     assert len(keys(text)) == 1
-
-
-@pytest.mark.parametrize("parameters", [{"window": 0}, {"size": 0}])
-def test_a_size_below_one_is_refused(parameters: dict[str, int]) -> None:
-    with pytest.raises(ValueError, match="give 1 or more"):
-        keys("text", **parameters)

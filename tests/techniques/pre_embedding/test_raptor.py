@@ -144,12 +144,6 @@ class Random:
         return np.array([row / np.linalg.norm(row) for row in rows], dtype=np.float32)
 
 
-@pytest.mark.parametrize("name", ["levels", "cluster_tokens", "max_words"])
-def test_a_limit_of_nothing_is_refused(name: str, chunks: Chunks, extractive: ExtractiveModel) -> None:
-    with pytest.raises(ValueError, match=f"raptor: {name} is 0; give 1 or more"):
-        raptor(chunks, language_model=extractive, embedder=Directions(), **{name: 0})  # type: ignore[arg-type]
-
-
 # --- a limit of tokens -----------------------------------------------------------------------------------------------
 
 

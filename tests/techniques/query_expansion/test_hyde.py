@@ -63,11 +63,6 @@ def test_nothing_found_is_no_hits(search: Callable[..., Any]) -> None:
     assert hyde(QUESTION, search({}), language_model=scripted("A.")) == ()
 
 
-def test_no_passage_at_all_is_refused(search: Callable[..., Any]) -> None:
-    with pytest.raises(ValueError, match="give 1 or more"):
-        hyde(QUESTION, search({}), language_model=scripted(), n=0)
-
-
 def test_a_blank_reply_is_refused() -> None:
     with pytest.raises(ValueError, match="blank"):
         IMAGINE.parse("\n")

@@ -84,8 +84,3 @@ def test_each_strategy_is_carried_out(search: Callable[..., Any], chunks: Chunks
     broad, model = found("Compare bells.", "corrected")
     assert [call.task for call in model.calls] == ["broader_question"]
     assert {hit.scale for hit in broad} == {Scale.CONVEX}
-
-
-def test_an_unknown_rule_is_refused(search: Callable[..., Any]) -> None:
-    with pytest.raises(ValueError, match="give 'corrected' or 'as_printed'"):
-        keyword_router(Question("?"), search(()), language_model=ScriptedModel(), rule="other")

@@ -66,9 +66,3 @@ def test_is_at_least_as_good_as_each_strategy(found: Any, chunks: Chunks) -> Non
 
 def test_is_for_analysis_only() -> None:
     assert query_expansion["oracle_router"].analysis_only
-
-
-def test_unknown_words_are_refused(found: Any) -> None:
-    for wrong in ({"metric": "f1"}, {"ties": "hyde"}):
-        with pytest.raises(ValueError, match="give one of ndcg, recall"):
-            route(found, "x", **wrong)

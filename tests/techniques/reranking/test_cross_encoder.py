@@ -68,9 +68,3 @@ def test_refuses_candidates_without_a_common_scale(chunks):
     mixed = hits_of(chunks, [0.2], Scale.COSINE) + hits_of(chunks[1:], [7.0], Scale.BM25)
     with pytest.raises(ScaleError):
         cross_encoder(QUESTION, mixed, cross_encoder=Scorer(1.0, 2.0))
-
-
-@pytest.mark.parametrize("wrong", [{"depth": 0}, {"first_stage_weight": 1.5}, {"first_stage_weight": -0.1}])
-def test_names_a_wrong_parameter(chunks, wrong):
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        cross_encoder(QUESTION, hits_of(chunks, [0.3]), cross_encoder=Scorer(0.7), **wrong)

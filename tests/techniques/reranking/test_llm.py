@@ -129,9 +129,3 @@ def test_offline_a_copy_falls_behind_a_passage_that_says_something_else(extracti
 
 def test_offline_copes_with_passages_without_words(extractive):
     assert sorted(rank_offline(extractive, sample=0, question="What?", passages=("", "…", "salt"))) == [0, 1, 2]
-
-
-@pytest.mark.parametrize("wrong", [{"depth": 0}, {"max_characters": 0}])
-def test_names_a_wrong_parameter(chunks, language_model, wrong):
-    with pytest.raises(ValueError, match=next(iter(wrong))):
-        llm(QUESTION, hits_of(chunks, [0.3]), language_model=language_model(), **wrong)

@@ -126,9 +126,3 @@ def test_asking_nothing_builds_the_graph(index: Index, embedder: Embedder) -> No
     held = index.holds
     graph_ppr(index, QUERIES, embedder=embedder, threshold=0.6)
     assert index.holds == held
-
-
-@pytest.mark.parametrize("wrong", [{"weight": 1.5}, {"restart": -0.1}])
-def test_shares_are_from_0_to_1(index: Index, embedder: Embedder, wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="give numbers from 0 to 1"):
-        graph_ppr(index, QUERIES, embedder=embedder, **wrong)

@@ -126,15 +126,9 @@ def test_with_the_published_mean_nothing_beats_one_first_rank(n: int, rank: int,
     )
 
 
-def test_an_unknown_word_is_refused(index: Index, embedder: Embedder) -> None:
+def test_an_unknown_aggregate_is_refused() -> None:
     with pytest.raises(ValueError, match="no aggregate 'median': use one of mean_all, mean_present"):
         aggregate_survival((), 3, "median")
-    for wrong in ({"aggregate": "x"}, {"projection": "x"}, {"norm": "x"}):
-        with pytest.raises(ValueError, match=f"nest: {next(iter(wrong))} is 'x'; use one of"):
-            nest(index, QUERIES, embedder=embedder, **wrong)
-    for share in ({"context": 1.5}, {"weight": -0.1}):
-        with pytest.raises(ValueError, match="give numbers from 0 to 1"):
-            nest(index, QUERIES, embedder=embedder, **share)
 
 
 # --- against an oracle -----------------------------------------------------------------------------------------------

@@ -1,0 +1,27 @@
+"""Search with several queries at once and fuse what they find: what most query expansions end with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ragsmith.techniques.fusion import convex_combination
+from ragsmith.types import Hits, Question, Rankings, Search
+
+
+def fused_search(search: Search, queries: Iterable[str], fuse: Callable[[Rankings], Hits]) -> Hits:
+    """Search with each of ``queries`` once and `fuse` the rankings; the hits of one query alone keep their scores."""
+    rankings = search(tuple(dict.fromkeys(queries)))
+    return rankings[0] if len(rankings) == 1 else fuse(rankings)
+
+
+def weighted_search(search: Search, question: Question, others: Iterable[str], weight: float) -> Hits:
+    """Search with the question and with ``others``, and combine the scores.
+
+    The question has the share ``weight`` of the score, and the other queries have equal shares of the rest.
+    """
+
+    def combined(rankings: Rankings) -> Hits:
+        n = len(rankings) - 1
+        return convex_combination(rankings, [weight] + [(1 - weight) / n] * n)
+
+    return fused_search(search, (question.text, *others), combined)
