@@ -26,4 +26,4 @@ def recall_50(case: Case) -> float:
 
     It bounds what reranking can bring up. How deep query expansion and retrieval fetch bounds it in turn.
     """
-    return recall_at((hit.chunk.id for hit in case.pool), case.relevant, 50)
+    return recall_at([hit.chunk.id for hit in case.pool], case.relevant, 50)

@@ -9,16 +9,21 @@ from ragsmith.text.words import normalise_answer
 PAPER = "https://arxiv.org/abs/1606.05250"
 
 
+def _normalised(case: Case) -> tuple[str, str]:
+    return normalise_answer(case.answer), normalise_answer(case.reference)
+
+
 @measure(label="Exact match", subject="answer", paper=PAPER)
 def exact_match(case: Case) -> float:
     """1 if answer and reference agree after SQuAD's normalisation, else 0."""
-    return float(normalise_answer(case.answer) == normalise_answer(case.reference))
+    given, wanted = case.once(_normalised)
+    return float(given == wanted)
 
 
 @measure(label="Token F1", subject="answer", paper=PAPER)
 def token_f1(case: Case) -> float:
     """The harmonic mean of precision and recall of words; 1 if both texts are empty, 0 if one is."""
-    given, wanted = (normalise_answer(text).split() for text in (case.answer, case.reference))
+    given, wanted = (text.split() for text in case.once(_normalised))
     if not given or not wanted:
         return float(given == wanted)
     shared = (Counter(given) & Counter(wanted)).total()
