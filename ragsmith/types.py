@@ -17,7 +17,6 @@ class Scale(StrEnum):
     BM25 = "bm25"
     COSINE = "cosine"
     RRF = "rrf"
-    BORDA = "borda"
     CONVEX = "convex"
     GRAPH = "graph"
     CROSS_ENCODER = "cross_encoder"

@@ -123,11 +123,6 @@ class Index:
             return cast(T, self._derived[name])
 
     @property
-    def embedded_by(self) -> frozenset[str]:
-        """Ids of the embedders whose vectors are there."""
-        return frozenset(self._vectors)
-
-    @property
     def holds(self) -> frozenset[str]:
         """What has been built so far: ids of embedders, and names of what was derived."""
         return frozenset([*self._vectors, *self._derived])

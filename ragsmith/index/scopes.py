@@ -19,9 +19,6 @@ from ragsmith.text.bm25 import BM25
 from ragsmith.text.words import terms
 from ragsmith.types import Chunk
 
-SCOPES = ("document", "section", "chunk")
-"""Coarsest first; each is a refinement of the one before."""
-
 _PART = "\0"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,12 +16,10 @@ from ragsmith.errors import StoreError, WrongStore
 from ragsmith.models.calls import Json
 from ragsmith.store.engine import (
     alone_at,
-    connect,
     create_file,
     enter_wal,
     file_engine,
     leave_wal,
-    log_is_missing,
     log_of,
     parse,
     refuse_foreign,
@@ -46,12 +44,10 @@ class Database:
         *,
         path: Path | None = None,
         read_only: bool = False,
-        log_missing: bool = False,
     ) -> None:
         self.place = place
         self.path = path
         self.read_only = read_only
-        self.log_missing = log_missing
         self.damaged: dict[str, None] = {}
         self._engine = engine
         self._writer = engine.execution_options(immediate=True)
@@ -86,9 +82,8 @@ class Database:
                 raise WrongStore(f"there is no cache at {path}: run a search first or name another cache")
             create_file(path)
         refuse_foreign(path)
-        log_missing = path.stat().st_size > 0 and log_is_missing(path, timeout=timeout)
         engine = _reading_engine(path, timeout) if read_only else file_engine(path, timeout=timeout, options="mode=rw")
-        return cls(engine, str(path), path=path, read_only=read_only, log_missing=log_missing)
+        return cls(engine, str(path), path=path, read_only=read_only)
 
     def _bring_forward(self, migrations: Sequence[Migration]) -> None:
         with self.reading() as connection:
@@ -182,12 +177,6 @@ class Database:
         if repairs:
             written += connection.execute(insertion(table, self.dialect, replacing=True), repairs).rowcount
         return written
-
-    def compact(self) -> None:
-        """Give the space of deleted rows back to the file system."""
-        if self.path:
-            with self._lock, speaking_of(self.place), closing(connect(self.path, timeout=30, options="mode=rw")) as raw:
-                raw.execute("VACUUM")
 
     def file_bytes(self) -> int | None:
         """The size of the file and its log; None for a server."""

@@ -24,9 +24,6 @@ from ragsmith.errors import MissingExtra, StoreError, WrongStore
 from ragsmith.store.schema import APPLICATION_ID
 from ragsmith.text.redaction import redacted, remember_secret
 
-OPTUNA = "SELECT name FROM sqlite_master WHERE name = 'studies'"
-"""Has a row in a file that Optuna has written studies to."""
-
 PAUSE = 0.01
 """Seconds between two attempts to change a file's journal mode, which waits for nobody by itself."""
 
@@ -173,28 +170,6 @@ def refuse_foreign(path: Path) -> None:
 def log_of(path: Path) -> Path:
     """The write-ahead log beside a file in WAL mode."""
     return path.with_name(path.name + "-wal")
-
-
-def log_is_missing(path: Path, *, timeout: float) -> bool:
-    """Whether the file was in use when it was last written, and its log is not here: the latest rows are lost.
-
-    Looked for twice, because another process may be about to begin its log. A program that does not leave WAL mode and
-    was the last to close the file looks the same: the ``sqlite3`` shell, and Optuna's dashboard, so that of a file with
-    Optuna's tables nothing is claimed.
-    """
-    if log_of(path).exists():
-        return False
-    time.sleep(PAUSE)
-    if log_of(path).exists():
-        return False
-    try:
-        with closing(connect(path, timeout=timeout, options="mode=rw")) as connection:
-            in_use = str(connection.execute("PRAGMA journal_mode").fetchone()[0]) == "wal"
-            return in_use and not connection.execute(OPTUNA).fetchall()
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY):
-            raise
-        return True  # no log can be begun in this folder, and without WAL mode none would have been needed
 
 
 def enter_wal(path: Path, *, timeout: float) -> None:

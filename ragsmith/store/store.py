@@ -8,7 +8,7 @@ is named in `Store.damaged`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import TracebackType
@@ -46,7 +46,7 @@ from ragsmith.store.schema import (
     SPENDING,
     Migration,
 )
-from ragsmith.store.upkeep import Statistics, damaged_rows, delete_others, statistics
+from ragsmith.store.upkeep import Statistics, damaged_rows, statistics
 
 __all__ = [
     "DatasetRow",
@@ -141,11 +141,6 @@ class Store:
         return self._database.location
 
     @property
-    def log_missing(self) -> bool:
-        """Whether the file came without the log it was last used with, so that the latest rows may be gone."""
-        return self._database.log_missing
-
-    @property
     def damaged(self) -> list[str]:
         """``table:key`` of every row met so far that is not what was written."""
         return list(self._database.damaged)
@@ -161,23 +156,6 @@ class Store:
         with self._database.reading() as connection:
             rows = self._database.fetch_keyed(connection, MODEL_CALL, keys)
             return {row[0]: StoredCall(*row) for row in rows}
-
-    def put_call(
-        self,
-        key: str,
-        model: str,
-        task: str,
-        value: Json,
-        *,
-        calls: int = 1,
-        input_tokens: int = 0,
-        output_tokens: int = 0,
-        seconds: float = 0.0,
-        replacing: bool = False,
-    ) -> None:
-        """Keep a reply and its cost; the first one under a key stays, unless this one is ``replacing`` it."""
-        call = StoredCall(key, model, task, value, calls, input_tokens, output_tokens, seconds)
-        self.put_calls([call], replacing=replacing)
 
     def put_calls(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
         """Keep several in one transaction."""
@@ -355,16 +333,6 @@ class Store:
     def verify(self) -> list[str]:
         """Read everything and return ``table:key`` of every damaged row."""
         return damaged_rows(self._database)
-
-    def prune(
-        self, *, keep_datasets: Collection[str] | None = None, keep_models: Collection[str] | None = None
-    ) -> dict[str, int]:
-        """Delete what belongs to data sets (digests) or models (ids) that are not named; rows deleted, by table.
-
-        None keeps all. With a data set go its evaluations, results, runs and proposals; calls go with their model. The
-        file then shrinks, for which it must not be in use elsewhere.
-        """
-        return delete_others(self._database, keep_datasets, keep_models)
 
     def _all(
         self, table: Table, *conditions: ColumnElement[bool], order: Sequence[Column[Any]] = ()

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from sqlalchemy import (
-    Column,
-    ColumnElement,
     Connection,
-    Delete,
     LargeBinary,
     Table,
     cast,
-    delete,
     func,
     literal,
     select,
@@ -21,7 +16,7 @@ from sqlalchemy import (
 
 from ragsmith.store.database import Database
 from ragsmith.store.rows import label, unseal
-from ragsmith.store.schema import DATASET, EVALUATION, FIT, MODEL_CALL, PROPOSAL, RESULT, RUN, TABLES
+from ragsmith.store.schema import TABLES
 
 
 class TableSize(TypedDict):
@@ -56,44 +51,6 @@ def damaged_rows(database: Database) -> list[str]:
                     found.append(label(table, tuple(row)))
     database.damaged.update(dict.fromkeys(found))
     return found
-
-
-def delete_others(
-    database: Database, keep_datasets: Collection[str] | None, keep_models: Collection[str] | None
-) -> dict[str, int]:
-    """Delete what belongs to other data sets and other models; how many rows went, by table."""
-    with database.writing() as connection:
-        deleted = {
-            table.name: connection.execute(statement).rowcount
-            for table, statement in _deletions(keep_datasets, keep_models)
-        }
-    database.compact()
-    return deleted
-
-
-def _deletions(
-    keep_datasets: Collection[str] | None, keep_models: Collection[str] | None
-) -> list[tuple[Table, Delete]]:
-    """What hangs on a row goes before the row."""
-    statements: list[tuple[Table, Delete]] = []
-    if keep_datasets is not None:
-        evaluations = select(EVALUATION.c.key).where(_other(EVALUATION.c.dataset, keep_datasets))
-        runs = select(RUN.c.key).where(_other(RUN.c.dataset, keep_datasets))
-        statements += [
-            (RESULT, delete(RESULT).where(RESULT.c.evaluation.in_(evaluations))),
-            (PROPOSAL, delete(PROPOSAL).where(PROPOSAL.c.run.in_(runs))),
-            (FIT, delete(FIT).where(_other(FIT.c.dataset, keep_datasets))),
-            (EVALUATION, delete(EVALUATION).where(_other(EVALUATION.c.dataset, keep_datasets))),
-            (RUN, delete(RUN).where(_other(RUN.c.dataset, keep_datasets))),
-            (DATASET, delete(DATASET).where(_other(DATASET.c.digest, keep_datasets))),
-        ]
-    if keep_models is not None:
-        statements.append((MODEL_CALL, delete(MODEL_CALL).where(_other(MODEL_CALL.c.model, keep_models))))
-    return statements
-
-
-def _other(column: Column[Any], keep: Collection[str]) -> ColumnElement[bool]:
-    return column.not_in(sorted(keep))
 
 
 def _size(connection: Connection, table: Table) -> TableSize:

@@ -64,12 +64,6 @@ def reciprocal_rank_fusion(rankings: Iterable[Iterable[Hit]], *, constant: float
     return _fused(lists, [[1 / (constant + rank) for rank, _ in enumerate(hits, 1)] for hits in lists], Scale.RRF)
 
 
-def borda(rankings: Iterable[Iterable[Hit]]) -> Hits:
-    """Fuse by votes: a list of ``n`` chunks gives ``n`` to its first and 1 to its last (Aslam and Montague 2001)."""
-    lists = [best_per_chunk(ranking) for ranking in rankings]
-    return _fused(lists, [[float(n) for n in range(len(hits), 0, -1)] for hits in lists], Scale.BORDA)
-
-
 def convex_combination(
     rankings: Iterable[Iterable[Hit]], weights: Sequence[float] | None = None, norm: Norm = "minmax"
 ) -> Hits:

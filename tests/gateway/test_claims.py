@@ -10,6 +10,7 @@ from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 
 import pytest
+from stored import put_call
 
 from ragsmith.gateway.claims import claimed, is_gone, this_process
 from ragsmith.store.store import Store
@@ -70,7 +71,7 @@ def test_a_claim_ends_with_the_reply_with_its_owner_and_in_time(store: Store) ->
     assert not claim("d:4", now=10.0)
     store.give_up("k", "c:3")
     assert claim("d:4", now=10.0)
-    store.put_call("k", "m", "t", "reply")
+    put_call(store, "k", "m", "t", "reply")
     assert claim("e:5", now=10.0)
 
 
@@ -93,7 +94,7 @@ def test_a_call_that_nobody_makes_is_ours_and_one_that_is_there_is_handed_over(s
     with claimed(store, "k", lambda: False) as found:
         assert found is None
         assert not store.claim("k", "elsewhere:1", now=0.0, until=1.0, is_gone=never)
-        store.put_call("k", "m", "t", "reply")
+        put_call(store, "k", "m", "t", "reply")
     with claimed(store, "k", lambda: False) as found:
         assert found.value == "reply"
     assert store.claim("k", "elsewhere:1", now=0.0, until=1.0, is_gone=never), "nothing is left claimed"
@@ -109,7 +110,7 @@ def test_a_call_that_fails_may_be_made_by_others_at_once(store: Store, error: ty
 def test_the_reply_of_another_is_waited_for(store: Store) -> None:
     now = time.time()
     assert store.claim("k", "elsewhere:1", now=now, until=now + 60, is_gone=never)
-    later = threading.Timer(0.2, store.put_call, ("k", "m", "t", "theirs"))
+    later = threading.Timer(0.2, put_call, (store, "k", "m", "t", "theirs"))
     later.start()
     with claimed(store, "k", lambda: False) as found:
         assert found.value == "theirs"
@@ -140,7 +141,7 @@ def make_calls(place: Path | str, made: Pipe) -> None:
                 if found is None:
                     made.send(i)
                     time.sleep(0.01)
-                    store.put_call(f"k{i}", "m", "t", i)
+                    put_call(store, f"k{i}", "m", "t", i)
     made.close()
 
 

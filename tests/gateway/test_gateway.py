@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from stored import put_call
 
 from ragsmith.errors import ModelError
 from ragsmith.gateway.desk import Counts
@@ -242,7 +243,7 @@ def test_a_reply_asked_for_again_is_paid_once_only(store: Any) -> None:
     calls = Calls()
     Gateway(calls).language_model(Chat("5"), Meter()).run(SUM, a=2, b=3)
     [key] = calls.rows
-    store.put_call(key, "chat:one", "sum", "five")
+    put_call(store, key, "chat:one", "sum", "five")
     Gateway(store).language_model(Chat("6"), Meter()).run(SUM, a=2, b=3)
     silent = Chat()
     assert Gateway(store).language_model(silent, Meter()).run(SUM, a=2, b=3) == 6
@@ -369,7 +370,7 @@ def test_vectors_that_another_process_asks_for_are_waited_for(store: Any) -> Non
     key = result_key("embedder", "paid", "7", "text")
     store.claim(key, "elsewhere:1", now=0.0, until=time.time() + 60, is_gone=lambda owner: False)
     vector = base64.b64encode(np.float32(70.0).tobytes()).decode()
-    later = threading.Timer(0.2, store.put_call, (key, "paid", "text", vector))
+    later = threading.Timer(0.2, put_call, (store, key, "paid", "text", vector))
     later.start()
     paid = Paid()
     assert Gateway(store).embedder(paid, Meter()).embed(["6", "7", "8"])[:, 0].tolist() == [6.0, 70.0, 8.0]

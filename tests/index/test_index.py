@@ -137,7 +137,7 @@ def test_keys_are_embedded_once_for_each_embedder() -> None:
     index.by_vector(["bell"], 3, two)
     assert len(one.embedded) == 10 + 2
     assert len(two.embedded) == 10 + 1
-    assert index.embedded_by == {"one", "two"}
+    assert {"one", "two"} <= index.holds
 
 
 def test_vectors_can_be_taken_over_from_an_equal_index() -> None:

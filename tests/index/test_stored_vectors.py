@@ -63,4 +63,4 @@ def test_what_is_there_is_not_embedded_again(stored: Setup, pipeline: Build) -> 
     again = stored.engine()  # beside the first: they share the folder
     index, _ = again.prepare(pipeline())
     assert again.gateway.counts()["embedder"].made == 0
-    assert not index.embedded_by
+    assert again.models.embedder.id not in index.holds

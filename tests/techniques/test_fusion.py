@@ -10,7 +10,6 @@ from ragsmith.errors import ScaleError
 from ragsmith.techniques.fusion import (
     Norm,
     best_per_chunk,
-    borda,
     convex_combination,
     normalised,
     ranked,
@@ -31,7 +30,7 @@ A = hits(Scale.COSINE, a=0.9, b=0.8, c=0.1)
 B = hits(Scale.BM25, c=5, d=4, a=1)
 MIXED = (*A, *B)
 LISTS = st.lists(st.dictionaries(st.sampled_from("abcdef"), st.integers(-3, 3).map(float)), max_size=4)
-FUSIONS: list[Callable[[list[Hits]], Hits]] = [reciprocal_rank_fusion, borda, convex_combination]
+FUSIONS: list[Callable[[list[Hits]], Hits]] = [reciprocal_rank_fusion, convex_combination]
 
 
 def test_order_is_by_score_and_then_by_chunk_id() -> None:
@@ -64,7 +63,6 @@ def test_published_fusion_values() -> None:
     assert list(fused) == ["a", "c", "b", "d"]
     assert fused == pytest.approx({"a": 1 / 61 + 1 / 63, "c": 1 / 61 + 1 / 63, "b": 1 / 62, "d": 1 / 62})
     assert fused["a"] == pytest.approx(0.032266, abs=1e-6)
-    assert list(scored(borda([A, B])).items()) == [("a", 4), ("c", 4), ("b", 2), ("d", 2)]
 
 
 def test_chunks_with_the_same_ranks_in_other_lists_tie() -> None:
@@ -77,7 +75,6 @@ def test_chunks_with_the_same_ranks_in_other_lists_tie() -> None:
 
 def test_fused_hits_carry_the_scale_of_the_fusion() -> None:
     assert {hit.scale for hit in reciprocal_rank_fusion([A, B])} == {Scale.RRF}
-    assert {hit.scale for hit in borda([A, B])} == {Scale.BORDA}
     assert {hit.scale for hit in convex_combination([A, B])} == {Scale.CONVEX}
 
 

@@ -7,7 +7,7 @@ up logging for the whole process and load much that is not needed here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,8 +30,6 @@ WEIGHTS = f"weights/{MODEL}.safetensors"
 TOKENIZER = "tokenizers/l2_supercat_tokenizer_config.json"
 DIMENSIONS = 256
 
-_REMEMBERED_TEXTS = 256  # about 150 KB each for a chunk of 120 words
-
 
 @provider("embedder", "wordllama")
 class WordLlamaEmbedder:
@@ -39,9 +37,6 @@ class WordLlamaEmbedder:
 
     A text's vector depends on nothing but the text. Files are read on first use; threads may share an instance.
     """
-
-    def __init__(self) -> None:
-        self._remembered_token_vectors = lru_cache(maxsize=_REMEMBERED_TEXTS)(self._token_vectors)
 
     @cached_property
     def id(self) -> str:
@@ -66,16 +61,6 @@ class WordLlamaEmbedder:
         # the fast batch does not work out offsets: half the time
         ids: list[int] = self._tokenizer.encode_batch_fast([text], add_special_tokens=False)[0].ids
         return ids
-
-    def token_vectors(self, text: str) -> tuple[tuple[int, ...], Vectors]:
-        """Return the token ids of ``text`` and their vectors: shape ``(tokens, 256)``, rows of length 1, read only."""
-        return self._remembered_token_vectors(text)
-
-    def _token_vectors(self, text: str) -> tuple[tuple[int, ...], Vectors]:
-        ids = self.tokens(text)
-        vectors = _unit(self._weights[ids].astype(np.float64)).astype(np.float32)
-        vectors.flags.writeable = False
-        return tuple(ids), vectors
 
     def vocabulary(self) -> tuple[str, ...]:
         """Return the form of every token, by id; ``▁`` stands for the space in front of a word."""

@@ -5,7 +5,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -62,24 +61,6 @@ def test_a_vector_does_not_depend_on_its_batch(texts: list[str], data: st.DataOb
     alone = np.concatenate([EMBEDDER.embed([text]) for text in texts])
     together = EMBEDDER.embed([*(texts[i] for i in order), *TEXTS])
     assert together[: len(texts)].tobytes() == alone[order].tobytes()
-
-
-def test_token_vectors_have_length_one_and_pool_to_the_text_with_their_lengths() -> None:
-    text = TEXTS[0]
-    ids, vectors = EMBEDDER.token_vectors(text)
-    assert list(ids) == EMBEDDER.tokens(text)
-    assert vectors.shape == (len(ids), 256)
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1.0, atol=1e-6)
-    table = EMBEDDER.vocabulary_vectors()
-    np.testing.assert_allclose(vectors, table[list(ids)], atol=1e-6)
-    assert EMBEDDER.token_vectors("")[1].shape == (0, 256)
-
-
-def test_remembered_token_vectors_cannot_be_changed() -> None:
-    _, vectors = EMBEDDER.token_vectors("remembered")
-    assert EMBEDDER.token_vectors("remembered")[1] is vectors
-    with pytest.raises(ValueError, match="read-only"):
-        vectors[0, 0] = 1
 
 
 def test_vocabulary_spells_the_tokens() -> None:

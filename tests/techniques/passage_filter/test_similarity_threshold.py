@@ -17,7 +17,6 @@ SHAPE = (1.0, 0.9, 0.61, 0.5, 0.0)
         (Scale.BM25, 3.0, 21.0),
         (Scale.COSINE, 0.55, 0.8),
         (Scale.RRF, 1 / 120, 2 / 61),
-        (Scale.BORDA, 4.0, 240.0),
         (Scale.CONVEX, 0.0, 1.0),
         (Scale.GRAPH, 0.01, 0.3),
         (Scale.CROSS_ENCODER, -11.0, 8.0),
