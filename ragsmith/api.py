@@ -264,12 +264,14 @@ def export(
     cache: Store | str | Path = CACHE,
     output: str | Path = "winner.yaml",
     run: str | None = None,
+    imports: Sequence[str | Path] = (),
 ) -> Path:
     """Write the winner of a search on ``dataset`` as YAML: the latest search, or the one whose key ``run`` begins.
 
     Raises:
         UsageError: there is no such cache or search.
     """
+    import_files(imports)
     with opened(cache, read_only=True) as store:
         key, setup = run_setup(store, dataset, run)
         return write_winner(store, key, setup, Path(output))
@@ -283,6 +285,7 @@ def ask(
     models: GivenModels = None,
     base_url: str | None = None,
     vector_store: str | None = None,
+    imports: Sequence[str | Path] = (),
     cache: Store | str | Path = CACHE,
 ) -> Reply:
     """Answer a question with an exported pipeline; replies that are paid for are kept in ``cache``.
@@ -290,11 +293,13 @@ def ask(
     >>> ragsmith.ask("winner.yaml", "When does the limitation period start?").sources[0].doc
     'obligations-code'
 
-    ``dataset``, ``models``, ``base_url`` and ``vector_store`` take the place of those that the file names.
+    ``dataset``, ``models``, ``base_url`` and ``vector_store`` take the place of those that the file names; ``imports``
+    are files of your own, where they lie elsewhere than it says.
 
     Raises:
         UsageError: the file, its documents or a model cannot be used.
     """
+    import_files(imports)
     loaded = _pipeline(pipeline, dataset, models, base_url, vector_store)
     with _remembering(loaded, cache):
         return loaded.ask(question)
@@ -307,6 +312,7 @@ def evaluate(
     models: GivenModels = None,
     base_url: str | None = None,
     vector_store: str | None = None,
+    imports: Sequence[str | Path] = (),
     workers: int | None = None,
     latency: bool = False,
     cache: Store | str | Path = CACHE,
@@ -320,6 +326,7 @@ def evaluate(
     Raises:
         UsageError: the file, its documents or a model cannot be used.
     """
+    import_files(imports)
     _refuse_no_workers(workers)
     loaded = _pipeline(pipeline, dataset, models, base_url, vector_store)
     own = workers or loaded.setup.models.workers()
@@ -334,6 +341,7 @@ def verify(
     models: GivenModels = None,
     base_url: str | None = None,
     vector_store: str | None = None,
+    imports: Sequence[str | Path] = (),
     cache: Store | str | Path = CACHE,
 ) -> Verified:
     """Run a pipeline again, from its documents, and compare with the scores that it was exported with.
@@ -345,6 +353,7 @@ def verify(
         UsageError: the file, its documents or a model cannot be used, or it has no scores.
         RagsmithError: a question fails now.
     """
+    import_files(imports)
     loaded = _pipeline(pipeline, None, models, base_url, vector_store)
     with _remembering(loaded, cache):
         differences = tuple(loaded.verify())

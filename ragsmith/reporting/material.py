@@ -10,6 +10,7 @@ from ragsmith.pipelines.genes import read_configuration
 from ragsmith.reporting.values import About
 from ragsmith.runs.record import DatasetRecord, RunRecord
 from ragsmith.store.store import DatasetRow, ProposalRow, RunRow, Store
+from ragsmith.techniques.own import ANYWHERE, import_recorded
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.suggest import did_you_mean
 
@@ -37,6 +38,7 @@ def choose_runs(store: Store, dataset: str | None = None, key: str | None = None
 def _about(data: DatasetRow, run: RunRow) -> About:
     times = run.started or "", run.finished or ""
     described, record = DatasetRecord.read(data.value), RunRecord.read(run.value)
+    import_recorded(record.imports, ANYWHERE)
     return About(data.name, data.digest, described, run.key, run.state, *times, record)
 
 

@@ -139,6 +139,9 @@ def test_a_winner_brings_its_file_with_it_unless_that_is_missing_or_has_changed(
     assert found(command("verify", winner, "--json"))["verified"]
     assert found(command("ask", winner, "When does the ferry to Marrow leave?", "--json"))["answer"]
     assert found(command("techniques", "few", "--import", "mine.py", "--json"))[0]["name"] == "few"
+    code, _, err = command("report", "--cache", "kept.sqlite", "-o", "again")
+    assert code == 0, err
+    assert (home / "again" / "island" / "report.md").read_bytes() == (winner.parent / "report.md").read_bytes()
     code, _, err = command("export", "--dataset", tiny_folder, "--cache", "kept.sqlite", "-o", "kept/island/again.yaml")
     assert code == 0, err
     assert (winner.parent / "again.yaml").read_bytes() == winner.read_bytes()
