@@ -45,7 +45,7 @@ def _block(block: Block) -> list[str]:
 
 
 def _summary(domain: Domain) -> list[str]:
-    lines = [f"**{_text(wording.headline(domain))}**"]
+    lines = [f"**{_text(wording.headline(domain))}**", _text(wording.scores_explained(domain))]
     if domain.winner:
         lines.append(f"Winner: **{_text(domain.winner.label)}**")
     return lines + [_bullet(_text(wording.sentence(comparison))) for comparison in domain.comparisons]

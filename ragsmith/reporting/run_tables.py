@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE
-from ragsmith.measures.registry import measures
 from ragsmith.reporting import numbers
 from ragsmith.reporting.tables import Table, columns
 from ragsmith.reporting.values import Domain
@@ -59,11 +57,6 @@ def run(domain: Domain) -> Table:
     """How the run was asked for."""
     about, record = domain.about, domain.about.record
     space, settings, split = record.space, record.settings, record.split
-    labels = {name: known.label for name, known in measures().items()}
-    made_of = "; ".join(
-        f"{HEADLINE[name]}: mean of {', '.join(labels[member] for member in members)}"
-        for name, members in COMPOSITES.items()
-    )
     rows = (
         (
             "Data set",
@@ -76,7 +69,6 @@ def run(domain: Domain) -> Table:
             f"{space.name}: {space.size:,} pipelines, {space.feasible:,} feasible, {domain.proposed:,} evaluated",
         ),
         ("Strategy", f"{settings.strategy}, seed {settings.seed}"),
-        ("Fitness F", f"{settings.fitness.formula}; {made_of}"),
         ("Run", f"{about.run}, {about.state}"),
     )
     return Table("The run", columns(["", ""]), rows)

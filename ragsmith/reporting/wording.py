@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.measures.registry import measures
 from ragsmith.reporting import numbers
@@ -92,6 +93,16 @@ def _verdicts(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
         f"No difference from {alike} shown." if alike else "",
         f"Not compared with {failed}." if failed else "",
     )
+
+
+def scores_explained(domain: Domain) -> str:
+    """What F, R and G are."""
+    known = measures()
+    made_of = "; ".join(
+        f"{HEADLINE[name]}, {name}: the mean of {', '.join(known[member].label for member in members)}"
+        for name, members in COMPOSITES.items()
+    )
+    return f"F, fitness: {domain.about.record.settings.fitness.formula}. {made_of}."
 
 
 def summary_lines(domain: Domain) -> list[str]:
