@@ -10,7 +10,7 @@ import numpy as np
 from large_corpus import large_index, show, timed
 
 from ragsmith.index.chunk_graph import ChunkGraph, chunk_graph
-from ragsmith.index.top import best_places
+from ragsmith.index.top import best_positions
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.techniques.retrieval.graph_ppr import MOST, graph_ppr
 from ragsmith.techniques.retrieval.hybrid import hybrid
@@ -24,14 +24,14 @@ def confined(graph: ChunkGraph) -> tuple[float, float, float]:
     """Share of questions whose walk was confined; L1 error of PageRank; share of the additions that are the same."""
     changed, errors, same = [], [], []
     for hits in hybrid(index, questions, embedder=embedder):
-        places = [index.places[hit.chunk.id] for hit in hits]
+        places = [index.positions[hit.chunk.id] for hit in hits]
         seeds = np.zeros(len(graph))
         seeds[places[:5]] = [hit.score for hit in hits[:5]]
         near, whole = graph.pagerank(seeds, most=MOST), graph.pagerank(seeds)
         changed.append(not np.array_equal(near, whole))
         errors.append(float(np.abs(near - whole).sum()))
         near[places] = whole[places] = 0.0
-        one, other = ({*best_places(ranks, 10, positive=True).tolist()} for ranks in (near, whole))
+        one, other = ({*best_positions(ranks, 10, positive=True).tolist()} for ranks in (near, whole))
         same.append(len(one & other) / max(1, len(other)))
     return fmean(changed), fmean(errors), fmean(same)
 

@@ -24,10 +24,10 @@ from ragsmith.pipelines.trace import Trace
 from ragsmith.text.redaction import redacted
 from ragsmith.types import Example, Gold, Question
 
-LAST_REPLIES, AT_ONCE = 10.0, 2.0
+PATIENCE_WHEN_STOPPING, PATIENCE_ON_INTERRUPT = 10.0, 2.0
 """Seconds in which what was sent may still be answered, and kept, when a run stops by itself and on Ctrl-C."""
 
-AHEAD = 4
+JOBS_A_THREAD = 4
 """Jobs for each thread that are handed out at a time: looking after all of a batch costs more than the work."""
 
 Job = tuple[int, str]
@@ -140,7 +140,7 @@ class ThreadRunner:
         self._setup = setup
         self._engine = engine
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="ragsmith")
-        self._ahead = AHEAD * workers
+        self._ahead = JOBS_A_THREAD * workers
 
     def __enter__(self) -> ThreadRunner:
         return self
@@ -150,7 +150,8 @@ class ThreadRunner:
     ) -> None:
         if kind is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
-            self._engine.gateway.stop(AT_ONCE if issubclass(kind, KeyboardInterrupt) else LAST_REPLIES)
+            is_interrupt = issubclass(kind, KeyboardInterrupt)
+            self._engine.gateway.stop(PATIENCE_ON_INTERRUPT if is_interrupt else PATIENCE_WHEN_STOPPING)
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._engine.gateway.write_rest()
 

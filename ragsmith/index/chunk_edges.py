@@ -68,15 +68,15 @@ _BLOCK = 1 << 22
 def edges_of(chunks: Sequence[Chunk], vectors: NDArray[np.float64], threshold: float, neighbours: int) -> Edges:
     """Every edge among ``chunks``; summaries have none."""
     documents: dict[str, list[int]] = {}
-    for place, chunk in enumerate(chunks):
+    for position, chunk in enumerate(chunks):
         if not chunk.level:
-            documents.setdefault(chunk.doc, []).append(place)
+            documents.setdefault(chunk.doc, []).append(position)
     joined: list[tuple[Kind, list[Pair]]] = [
-        (Kind.SEQUENTIAL, [pair for places in documents.values() for pair in _sequential(chunks, places)]),
-        (Kind.XREF, [pair for places in documents.values() for pair in _xref(chunks, places)]),
-        (Kind.AST, [pair for places in documents.values() for pair in _ast(chunks, places)]),
+        (Kind.SEQUENTIAL, [pair for positions in documents.values() for pair in _sequential(chunks, positions)]),
+        (Kind.XREF, [pair for positions in documents.values() for pair in _xref(chunks, positions)]),
+        (Kind.AST, [pair for positions in documents.values() for pair in _ast(chunks, positions)]),
     ]
-    leaves = np.array([place for places in documents.values() for place in places], dtype=np.int64)
+    leaves = np.array([position for positions in documents.values() for position in positions], dtype=np.int64)
     pairs, alike = semantic(vectors, np.sort(leaves), threshold, neighbours)
     parts = [pairs, *(np.array(found, dtype=np.int64).reshape(-1, 2) for _, found in joined)]
     weights = [alike, *(np.ones(len(found)) for _, found in joined)]
@@ -85,14 +85,14 @@ def edges_of(chunks: Sequence[Chunk], vectors: NDArray[np.float64], threshold: f
 
 
 def semantic(
-    vectors: NDArray[np.float64], places: NDArray[np.int64], threshold: float, neighbours: int
+    vectors: NDArray[np.float64], positions: NDArray[np.int64], threshold: float, neighbours: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Pairs of ``places`` of which one has the other among its ``neighbours`` nearest above ``threshold``; cosines.
+    """Pairs of ``positions`` of which one has the other among its ``neighbours`` nearest above ``threshold``; cosines.
 
     The nearest are taken by cosine to 6 decimals, then by position. A pair that has each other is there twice.
     """
-    vectors = vectors[places]
-    size = len(places)
+    vectors = vectors[positions]
+    size = len(positions)
     pairs, alike = [np.zeros((0, 2), dtype=np.int64)], [np.zeros(0)]
     rows = max(1, _BLOCK // max(1, size))
     for first in range(0, size, rows):
@@ -105,7 +105,7 @@ def semantic(
         order = np.lexsort((far, -cosine, near))
         near, far, cosine = near[order], far[order], cosine[order]
         kept = np.arange(len(near)) - np.searchsorted(near, near) < neighbours  # at the floor there may be ties
-        pairs.append(places[np.stack([first + near[kept], far[kept]], axis=1)])
+        pairs.append(positions[np.stack([first + near[kept], far[kept]], axis=1)])
         alike.append(cosine[kept])
     return np.concatenate(pairs), np.concatenate(alike)
 
@@ -134,28 +134,28 @@ def identifiers(chunk: Chunk) -> frozenset[str]:
     return frozenset(_IDENTIFIER.findall(chunk.text)) if chunk.modality is Modality.CODE else frozenset()
 
 
-def _sequential(chunks: Sequence[Chunk], places: Sequence[int]) -> Iterator[Pair]:
-    for one, other in pairwise(sorted(places, key=lambda place: chunks[place].index)):
+def _sequential(chunks: Sequence[Chunk], positions: Sequence[int]) -> Iterator[Pair]:
+    for one, other in pairwise(sorted(positions, key=lambda position: chunks[position].index)):
         if chunks[other].index == chunks[one].index + 1:
             yield one, other
 
 
-def _xref(chunks: Sequence[Chunk], places: Sequence[int]) -> Iterator[Pair]:
-    return _sharing(chunks, places, markers, MOST_MARKER)
+def _xref(chunks: Sequence[Chunk], positions: Sequence[int]) -> Iterator[Pair]:
+    return _sharing(chunks, positions, markers, MOST_MARKER)
 
 
-def _ast(chunks: Sequence[Chunk], places: Sequence[int]) -> Iterator[Pair]:
-    return _sharing(chunks, places, identifiers, MOST_IDENTIFIER)
+def _ast(chunks: Sequence[Chunk], positions: Sequence[int]) -> Iterator[Pair]:
+    return _sharing(chunks, positions, identifiers, MOST_IDENTIFIER)
 
 
 def _sharing(
-    chunks: Sequence[Chunk], places: Sequence[int], names: Callable[[Chunk], Iterable[str]], most: int
+    chunks: Sequence[Chunk], positions: Sequence[int], names: Callable[[Chunk], Iterable[str]], most: int
 ) -> Iterator[Pair]:
-    """Pairs of places with a common name that at most ``most`` of them have."""
+    """Pairs of positions with a common name that at most ``most`` of them have."""
     having: dict[str, list[int]] = {}
-    for place in places:
-        for name in names(chunks[place]):
-            having.setdefault(name, []).append(place)
+    for position in positions:
+        for name in names(chunks[position]):
+            having.setdefault(name, []).append(position)
     for shared in having.values():
         if len(shared) <= most:
             yield from combinations(shared, 2)

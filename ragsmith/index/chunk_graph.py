@@ -58,7 +58,7 @@ class ChunkGraph:
         rings, size = [frontier], 0
         for hop in range(hops):
             size += int(self._counts(frontier).sum())
-            reached = self.ends[self._places(frontier)]
+            reached = self.ends[self._positions(frontier)]
             frontier = np.unique(reached[~seen[reached]])
             if hop and most is not None and size + int(self._counts(frontier).sum()) > most:
                 break
@@ -96,19 +96,19 @@ class ChunkGraph:
 
     def _within(self, nodes: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """The edges among ``nodes``: both ends as positions in it, and the share of the source that takes the edge."""
-        places = self._places(nodes)
+        positions = self._positions(nodes)
         local = np.full(len(self), -1)
         local[nodes] = np.arange(len(nodes))
         sources = np.repeat(np.arange(len(nodes)), self._counts(nodes))
-        ends = local[self.ends[places]]
+        ends = local[self.ends[positions]]
         inside = ends >= 0
-        shares = self.weights[places] / self.degrees[nodes][sources]
+        shares = self.weights[positions] / self.degrees[nodes][sources]
         return sources[inside], ends[inside], shares[inside]
 
     def _counts(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
         return self.starts[nodes + 1] - self.starts[nodes]
 
-    def _places(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _positions(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Positions in ``ends`` of all neighbours of ``nodes``, node by node."""
         counts = self._counts(nodes)
         shifts = np.repeat(self.starts[nodes] - np.cumsum(counts) + counts, counts)

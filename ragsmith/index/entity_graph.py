@@ -82,10 +82,10 @@ class EntityGraph:
     def _connect(self) -> None:
         """Number everything: what search needs, as arrays."""
         node = {entity: number for number, entity in enumerate(self.entities)}
-        place = {chunk.id: number for number, chunk in enumerate(self._chunks)}
+        position = {chunk.id: number for number, chunk in enumerate(self._chunks)}
         self._subject = np.array([node[r.subject] for r in self.relations], dtype=np.int64)
         self._object = np.array([node[r.object] for r in self.relations], dtype=np.int64)
-        self._place = np.array([place[r.chunk] for r in self.relations], dtype=np.int64)
+        self._position = np.array([position[r.chunk] for r in self.relations], dtype=np.int64)
         entity_terms = [frozenset(entity.split()) for entity in self.entities]
         relation_terms = [frozenset(terms(text)) for text in self._texts]
         self._idf = _idf(
@@ -130,8 +130,8 @@ class EntityGraph:
         """
         evidence = self._evidence(text, seeds)
         scores = np.zeros(len(self._chunks))
-        np.maximum.at(scores, self._place, evidence)
-        total = np.bincount(self._place, weights=evidence, minlength=len(self._chunks))
+        np.maximum.at(scores, self._position, evidence)
+        total = np.bincount(self._position, weights=evidence, minlength=len(self._chunks))
         scores = np.round(scores + _SUPPORT * np.log1p(total), 9)  # many weak relations count less than one that fits
         return tuple(Hit(self._chunks[i], float(scores[i]), Scale.GRAPH) for i in _best(scores, k))
 

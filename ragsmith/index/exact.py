@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.index.top import best_places
+from ragsmith.index.top import best_positions
 from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores
 
 
@@ -22,5 +22,5 @@ class ExactVectors:
         if 0 in shape:
             return np.zeros(shape, dtype=np.int64), np.zeros(shape)
         rows = self._keys.entry_scores(query_vectors.astype(np.float64) @ self._vectors.T)
-        positions = np.stack([best_places(row, k) for row in rows])
+        positions = np.stack([best_positions(row, k) for row in rows])
         return positions, np.take_along_axis(rows, positions, axis=1)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ragsmith.digest import digest
 from ragsmith.index.exact import ExactVectors
-from ragsmith.index.top import best_places
+from ragsmith.index.top import best_positions
 from ragsmith.index.vector_store import Keys, OpenStore, VectorStore, keys_name
 from ragsmith.models.protocols import Embedder, Vectors
 from ragsmith.text.bm25 import BM25
@@ -69,8 +69,8 @@ class Index:
     def __init__(self, entries: Entries, open_store: OpenStore = ExactVectors) -> None:
         """``open_store`` makes the store that `by_vector` searches; every store finds the same."""
         self.entries = tuple(sorted(entries, key=lambda entry: entry.chunk.id))
-        places = [(c.doc, c.index, c.section, c.modality, c.level) for c in (entry.chunk for entry in self.entries)]
-        self.id = digest("index", [(entry.chunk.id, entry.chunk.text, entry.keys) for entry in self.entries], places)
+        positions = [(c.doc, c.index, c.section, c.modality, c.level) for c in (entry.chunk for entry in self.entries)]
+        self.id = digest("index", [(entry.chunk.id, entry.chunk.text, entry.keys) for entry in self.entries], positions)
         self.keys = tuple(key for entry in self.entries for key in entry.keys)
         sizes = [len(entry.keys) for entry in self.entries]
         if 0 in sizes:
@@ -87,9 +87,9 @@ class Index:
         return BM25(self.keys)
 
     @cached_property
-    def places(self) -> dict[str, int]:
+    def positions(self) -> dict[str, int]:
         """Chunk id to position among the entries."""
-        return {entry.chunk.id: place for place, entry in enumerate(self.entries)}
+        return {entry.chunk.id: position for position, entry in enumerate(self.entries)}
 
     def vectors(self, embedder: Embedder) -> NDArray[np.float64]:
         """Vectors of all keys, shape ``(len(keys), dimensions)``, embedded once."""
@@ -150,8 +150,8 @@ class Index:
     def by_words(self, queries: Sequence[str], k: int) -> Rankings:
         """The ``k`` best chunks for each query by BM25; chunks that share no term with it are not hits."""
         rows = [self.word_scores(query) for query in queries]
-        places = [best_places(row, k, positive=True) for row in rows]
-        return tuple(self._hits(best, row[best], Scale.BM25) for best, row in zip(places, rows, strict=True))
+        positions = [best_positions(row, k, positive=True) for row in rows]
+        return tuple(self._hits(best, row[best], Scale.BM25) for best, row in zip(positions, rows, strict=True))
 
     def by_vector(self, queries: Sequence[str], k: int, embedder: Embedder) -> Rankings:
         """The ``k`` best chunks for each query by cosine similarity; without any, the vector store is opened."""
@@ -161,7 +161,7 @@ class Index:
         if not queries:
             return ()
         found = store.search(queries_of(embedder, queries), k)
-        return tuple(self._hits(places, scores, Scale.COSINE) for places, scores in zip(*found, strict=True))
+        return tuple(self._hits(positions, scores, Scale.COSINE) for positions, scores in zip(*found, strict=True))
 
     def _vectors_of(self, embedder: Embedder, start: int, end: int) -> NDArray[np.floating]:
         """Vectors of the keys ``[start, end)``; asked for all of them, those that `vectors` keeps."""
@@ -169,8 +169,8 @@ class Index:
             return self.vectors(embedder)
         return embedder.embed(self.keys[start:end])
 
-    def _hits(self, places: NDArray[np.int64], scores: NDArray[np.float64], scale: Scale) -> Hits:
-        best = zip(places.tolist(), scores.tolist(), strict=True)
+    def _hits(self, positions: NDArray[np.int64], scores: NDArray[np.float64], scale: Scale) -> Hits:
+        best = zip(positions.tolist(), scores.tolist(), strict=True)
         return tuple(Hit(self.entries[i].chunk, score, scale) for i, score in best)
 
     def __getstate__(self) -> dict[str, object]:

@@ -58,11 +58,11 @@ def _connection(location: str) -> _Connection:
     """The connection to ``location`` that is there, or a new one; a store in memory is nobody else's."""
     if location == MEMORY:
         return _Connection(location)
-    place = location if is_url(location) else str(Path(location).resolve())
+    address = location if is_url(location) else str(Path(location).resolve())
     with _connecting:
-        found = _connections.get(place)
+        found = _connections.get(address)
         if found is None:
-            found = _connections[place] = _Connection(location)
+            found = _connections[address] = _Connection(location)
         return found
 
 

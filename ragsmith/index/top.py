@@ -1,4 +1,4 @@
-"""The places of the highest scores among many, ties in the order of the places."""
+"""The positions of the highest scores among many, ties in the order of the positions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def best_places(scores: NDArray[np.float64], k: int, *, positive: bool = False) -> NDArray[np.int64]:
+def best_positions(scores: NDArray[np.float64], k: int, *, positive: bool = False) -> NDArray[np.int64]:
     """Positions of the ``k`` highest scores, best first, ties by position; with ``positive`` only of scores above 0.
 
     Entries of an index stand in the order of their chunks' ids, so a tie goes to the smaller id.

@@ -229,14 +229,14 @@ def _tokens(reply: Any) -> tuple[int, int]:
     """Tokens read and written as the provider counts them; 0 where it does not say."""
     raw = reply.raw
     usage = raw.get("usage") if isinstance(raw, Mapping) else getattr(raw, "usage", None)
-    places = [reply.additional_kwargs, usage, raw]
-    return _count(places, INPUT_TOKENS), _count(places, OUTPUT_TOKENS)
+    found_in = [reply.additional_kwargs, usage, raw]
+    return _count(found_in, INPUT_TOKENS), _count(found_in, OUTPUT_TOKENS)
 
 
-def _count(places: Sequence[Any], names: Sequence[str]) -> int:
-    for place in places:
+def _count(found_in: Sequence[Any], names: Sequence[str]) -> int:
+    for part in found_in:
         for name in names:
-            value = place.get(name) if isinstance(place, Mapping) else getattr(place, name, None)
+            value = part.get(name) if isinstance(part, Mapping) else getattr(part, name, None)
             if isinstance(value, int) and not isinstance(value, bool) and value > 0:
                 return value
     return 0

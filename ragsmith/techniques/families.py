@@ -62,5 +62,5 @@ def family_named(name: str, where: str) -> Family[Any]:
         if family.name == name:
             return family
     known = [family.name for family in FAMILIES]
-    place = f"{where}: " if where else ""
-    raise SpaceError(f"{place}unknown family {name!r}: {did_you_mean(name, known)}")
+    begin = f"{where}: " if where else ""
+    raise SpaceError(f"{begin}unknown family {name!r}: {did_you_mean(name, known)}")

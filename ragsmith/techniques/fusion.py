@@ -112,8 +112,8 @@ def _same_scale(hits: Iterable[Hit]) -> None:
 
 def _by_rank(hits: Sequence[Hit]) -> tuple[float, ...]:
     n = len(hits)
-    places = sorted(range(n), key=lambda i: (-hits[i].score, hits[i].chunk.id))
-    value = {i: (n - place) / n for place, i in enumerate(places)}
+    positions = sorted(range(n), key=lambda i: (-hits[i].score, hits[i].chunk.id))
+    value = {i: (n - position) / n for position, i in enumerate(positions)}
     return tuple(value[i] for i in range(n))
 
 

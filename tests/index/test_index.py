@@ -17,7 +17,7 @@ from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.errors import UsageError
 from ragsmith.index.index import Corpus, Index
 from ragsmith.index.stores import open_vectors
-from ragsmith.index.top import best_places
+from ragsmith.index.top import best_positions
 from ragsmith.models.protocols import Vectors
 from ragsmith.testing import example_chunks, example_documents
 from ragsmith.types import Chunk, IndexEntry, Scale, Span
@@ -188,10 +188,10 @@ def test_search_is_exact(keys: list[list[str]], query: list[str], k: int) -> Non
 
 @given(st.lists(st.sampled_from([-0.5, 0.0, 0.25, 0.5, 1.0]), max_size=30), st.integers(1, 35), st.booleans())
 @settings(max_examples=100, deadline=None)
-def test_the_best_places_are_those_of_a_full_sort(scores: list[float], k: int, positive: bool) -> None:
+def test_the_best_positions_are_those_of_a_full_sort(scores: list[float], k: int, positive: bool) -> None:
     among = [place for place in range(len(scores)) if not positive or scores[place] > 0]
     expected = sorted(among, key=lambda place: (-scores[place], place))[:k]
-    assert best_places(np.array(scores), k, positive=positive).tolist() == expected
+    assert best_positions(np.array(scores), k, positive=positive).tolist() == expected
 
 
 @given(
@@ -262,5 +262,5 @@ def test_an_index_is_also_identified_by_where_its_chunks_lie() -> None:
 
 def test_chunks_have_places() -> None:
     index = plain(example_chunks())
-    assert [index.entries[place].chunk.id for place in index.places.values()] == list(index.places)
-    assert index.places["flood:1"] == 1
+    assert [index.entries[place].chunk.id for place in index.positions.values()] == list(index.positions)
+    assert index.positions["flood:1"] == 1

@@ -61,10 +61,10 @@ def segments(hits: Hits, penalty: float, max_length: int) -> list[Segment]:
         else:
             of_document[hit.chunk.doc][hit.chunk.index] = worth
     for doc, worth_at in of_document.items():
-        places = sorted(worth_at)
-        for i, first in enumerate(places):
+        positions = sorted(worth_at)
+        for i, first in enumerate(positions):
             worth = 0.0
-            for last in places[i:]:
+            for last in positions[i:]:
                 if last - first >= max_length:
                     break
                 worth += worth_at[last]

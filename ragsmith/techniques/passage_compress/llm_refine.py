@@ -57,8 +57,8 @@ def refine_offline(
             kept = [s for s in kept if s not in dropped] + [sentence]
     if not kept:
         return max(relevance, key=lambda s: relevance[s], default=passage[0])
-    place = {sentence: position for position, sentence in enumerate([*old, *new])}
-    return "\n".join(sorted(kept, key=lambda s: place[s]))
+    order = {sentence: position for position, sentence in enumerate([*old, *new])}
+    return "\n".join(sorted(kept, key=lambda s: order[s]))
 
 
 def _weakest(

@@ -204,7 +204,7 @@ def revise_offline(
     added = [point.removeprefix(MISSING) for point in points if point.startswith(MISSING)]
     taken, own = _parts(model, answer, sentences)
     kept = [sentence for sentence in (*taken, *own, *added) if _flat(sentence) not in dropped]
-    order = {_flat(sentence): place for place, sentence in enumerate(sentences)}
+    order = {_flat(sentence): position for position, sentence in enumerate(sentences)}
     text = sorted(dict.fromkeys(kept), key=lambda s: order.get(_flat(s), len(order)))
     source = {_flat(sentence): position for sentence, position in block.items()}
     cited = dict.fromkeys(source[_flat(s)] for s in text if _flat(s) in source)

@@ -87,12 +87,12 @@ def corrected(text: str) -> str:
     if broad(_NOT_BREADTH.sub(" ", text[start:end])):
         return "step_back"
     asked = words(text[start:end])
-    place = next((i for i, word in enumerate(asked) if word in _WH), None)
-    if place is None or asked[0] in _AUXILIARIES:
+    position = next((i for i, word in enumerate(asked) if word in _WH), None)
+    if position is None or asked[0] in _AUXILIARIES:
         return "semantic"
-    after = set(asked[place + 1 : place + 2])
+    after = set(asked[position + 1 : position + 2])
     explains = {"why": True, "how": not after & _QUANTITIES, "what": not after & _FACTS}
-    return "dual_path" if explains.get(asked[place]) else "semantic"
+    return "dual_path" if explains.get(asked[position]) else "semantic"
 
 
 def broad(text: str) -> bool:

@@ -21,13 +21,13 @@ def paraphrases_offline(model: OfflineModel, *, sample: int, question: str, n: i
     Names, numbers and function words stay. Each variant replaces its own share of the words, and a variant after all
     words had their turn takes the next nearest, so that no two are the same.
     """
-    places = [match.span() for match in _WORD.finditer(question) if _is_replaceable(match, question)]
-    related = {span: model.related(question[slice(*span)].lower(), n) for span in places}
-    places = [span for span in places if related[span]]
-    shares = min(n, len(places))
+    spans = [match.span() for match in _WORD.finditer(question) if _is_replaceable(match, question)]
+    related = {span: model.related(question[slice(*span)].lower(), n) for span in spans}
+    spans = [span for span in spans if related[span]]
+    shares = min(n, len(spans))
     variants = []
     for variant in range(n if shares else 0):
-        mine = places[variant % shares :: shares]
+        mine = spans[variant % shares :: shares]
         variants.append(_replaced(question, {span: _at(related[span], variant // shares) for span in mine}))
     return tuple(dict.fromkeys(text for text in variants if text != question)) or (question,)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ragsmith.index.chunk_graph import ChunkGraph, chunk_graph
 from ragsmith.index.index import Index
-from ragsmith.index.top import best_places
+from ragsmith.index.top import best_positions
 from ragsmith.models.protocols import Embedder
 from ragsmith.plugins import Count, Range, Share
 from ragsmith.techniques.families import retrieval
@@ -72,10 +72,10 @@ def _walked(index: Index, graph: ChunkGraph, hits: Hits, *, restart: float, seed
     """The candidates and the best ``budget`` other chunks, by PageRank."""
     begin = np.zeros(len(graph))
     for hit in [hit for hit in hits if not hit.chunk.level][:seeds]:  # summaries are not in the graph
-        begin[index.places[hit.chunk.id]] = hit.score
+        begin[index.positions[hit.chunk.id]] = hit.score
     ranks = graph.pagerank(begin, restart=restart, most=MOST)
-    candidates = [index.places[hit.chunk.id] for hit in hits]
+    candidates = [index.positions[hit.chunk.id] for hit in hits]
     others = ranks.copy()
     others[candidates] = 0.0
-    added = best_places(others, budget, positive=True).tolist()
+    added = best_positions(others, budget, positive=True).tolist()
     return tuple(Hit(index.entries[i].chunk, float(ranks[i]), Scale.GRAPH) for i in [*candidates, *added])

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ragsmith.index.index import Index, queries_of
 from ragsmith.index.scopes import Scope, cosines, scopes, word_scores
-from ragsmith.index.top import best_places
+from ragsmith.index.top import best_positions
 from ragsmith.models.protocols import Embedder
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import retrieval
@@ -151,7 +151,7 @@ def _hybrid(words: NDArray[np.float64], cosine: NDArray[np.float64], weight: flo
     """The score of every unit from the first ``listed`` of both sides: as `fusion.convex_combination` of two lists."""
     values, union = np.zeros(len(words)), np.zeros(len(words), dtype=np.bool_)
     for share, side, positive in ((weight, words, True), (1 - weight, cosine, False)):
-        best = best_places(side, listed, positive=positive)
+        best = best_positions(side, listed, positive=positive)
         values[best] += share * _normalised(side[best], norm)  # s = lambda * BM25n + (1 - lambda) * cos
         union[best] = True
     return _Scores(np.round(values, 9), union)
@@ -188,11 +188,11 @@ def _ranks(
     found = np.zeros((len(held), len(own.values)), dtype=np.int64)
     for ranks, scope, score, budget in zip(found, held, scores, budgets, strict=True):
         if projection == "inherit":
-            places, inherited = _inherited(scope, score, allowed, budget)
-            ranks[places] = inherited
+            positions, inherited = _inherited(scope, score, allowed, budget)
+            ranks[positions] = inherited
         else:
-            places = _in_context(scope, score, own, allowed, budget, context)
-            ranks[places] = np.arange(1, len(places) + 1)
+            positions = _in_context(scope, score, own, allowed, budget, context)
+            ranks[positions] = np.arange(1, len(positions) + 1)
         if nested:
             allowed = ranks > 0
     return found
@@ -205,7 +205,7 @@ def _in_context(
     mu = 0.0 if scope.words is None else context
     among = np.flatnonzero((own.listed | score.listed[scope.units] if mu else own.listed) & allowed)
     values = mu * score.values[scope.units[among]] + (1 - mu) * own.values[among]
-    return among[best_places(np.round(values, 9), budget)]
+    return among[best_positions(np.round(values, 9), budget)]
 
 
 def _inherited(
@@ -215,20 +215,20 @@ def _inherited(
     open_ = np.zeros(len(score.values), dtype=np.bool_)
     open_[scope.units[allowed]] = True
     units = np.flatnonzero(score.listed & open_)
-    units = units[best_places(score.values[units], budget)]
+    units = units[best_positions(score.values[units], budget)]
     ranks = np.zeros(len(score.values), dtype=np.int64)
     ranks[units] = np.arange(1, len(units) + 1)
-    places = np.flatnonzero((ranks[scope.units] > 0) & allowed)
-    return places, ranks[scope.units[places]]
+    positions = np.flatnonzero((ranks[scope.units] > 0) & allowed)
+    return positions, ranks[scope.units[positions]]
 
 
 def _ranked(index: Index, ranks: NDArray[np.int64], aggregate: str, first: int | None) -> Hits:
     """Hits by survival; ties resolved in the last digits of the score."""
-    places = np.flatnonzero(ranks.any(axis=0))
-    if not len(places):
+    positions = np.flatnonzero(ranks.any(axis=0))
+    if not len(positions):
         return ()
     # siblings with an inherited profile are many, profiles few
-    distinct, which = np.unique(ranks[:, places], axis=1, return_inverse=True)
+    distinct, which = np.unique(ranks[:, positions], axis=1, return_inverse=True)
     profiles = [
         tuple((scope, rank) for scope, rank in zip(DEPTHS[len(ranks)], column, strict=True) if rank)
         for column in distinct.T.tolist()
@@ -238,9 +238,9 @@ def _ranked(index: Index, ranks: NDArray[np.int64], aggregate: str, first: int |
     order = np.argsort(np.array([steps[key] for key in keys])[which.reshape(-1)], kind="stable")[:first]
     hits: list[Hit] = []
     equal: Counter[float] = Counter()
-    for place, profile in zip(places[order].tolist(), which.reshape(-1)[order].tolist(), strict=True):
+    for position, profile in zip(positions[order].tolist(), which.reshape(-1)[order].tolist(), strict=True):
         score = -keys[profile][0]
-        hits.append(Hit(index.entries[place].chunk, score - equal[score] * 1e-15, Scale.SURVIVAL, profiles[profile]))
+        hits.append(Hit(index.entries[position].chunk, score - equal[score] * 1e-15, Scale.SURVIVAL, profiles[profile]))
         equal[score] += 1
     return tuple(hits)
 
