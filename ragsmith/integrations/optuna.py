@@ -22,6 +22,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluator import evaluation_of
+from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE
 from ragsmith.integrations.optuna_tables import StudyTables, agrees, study_tables
 from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import ProposalRow, RunRow, Store, opened
@@ -32,9 +33,6 @@ NAMED = "ragsmith "
 """How the name of a study of ours begins."""
 KEY_LENGTH = 12
 """Characters of a run's key in the name of its study."""
-
-MEASURES = {"R": "retrieval", "G": "generation", "calls": "calls"}
-"""User attribute of a trial to the metric that it is the mean of, over the search questions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +167,8 @@ def _trials(
 def _measures(store: Store, record: RunRecord, key: str) -> dict[str, float]:
     """What an evaluation scored, as far as it is complete, and on how many of the search questions."""
     evaluation = evaluation_of(key, (), record.split.search, store.results(key))
-    means = {name: evaluation.mean(value) for name, value in MEASURES.items()}
+    shown = {**{HEADLINE[name]: name for name in COMPOSITES}, "calls": "calls"}
+    shown |= {name: name for name in evaluation.measures}
+    means = {name: evaluation.mean(value) for name, value in shown.items()}
     found = {name: mean for name, mean in means.items() if mean is not None}
     return {**found, "questions scored": len(evaluation.records), "questions failed": len(evaluation.failures)}

@@ -116,6 +116,7 @@ def test_every_proposal_is_a_trial_with_its_options_and_scores(cache: Path, key:
         assert trial.user_attrs["R"] == pytest.approx(retrieval)
         assert trial.user_attrs["R"] / 2 + trial.user_attrs["G"] / 2 == pytest.approx(trial.value)
         assert trial.user_attrs["calls"] == pytest.approx(fmean(record["usage"]["calls"] for record in records))
+        assert trial.user_attrs["token_f1"] == pytest.approx(fmean(m["token_f1"] for m in metrics))
         assert trial.user_attrs["questions scored"] == len(records)
         assert trial.user_attrs["questions failed"] == 0
         assert (trial.user_attrs["step"], trial.user_attrs["evaluation"]) == (row.step, row.evaluation)
