@@ -10,15 +10,17 @@ from __future__ import annotations
 import inspect
 import math
 import os
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from ragsmith.digest import fingerprint
 from ragsmith.errors import UsageError
-from ragsmith.own_code import load_file
+from ragsmith.own_code import file_of, load_file
 from ragsmith.text.suggest import did_you_mean
 
 Measured = Mapping[str, float | None]
@@ -82,11 +84,13 @@ class Fitness:
             file, _, function = given.rpartition(":")
         else:
             function = getattr(given, "__qualname__", "")
-            file = (inspect.getsourcefile(given) or "") if inspect.isfunction(given) else ""
+            imported = inspect.isfunction(given) and given.__module__ != "__main__"
+            file = (inspect.getsourcefile(given) or "") if imported else ""
         if not file or not function.isidentifier() or not Path(file).is_file():
-            raise UsageError(f"the fitness {given!r} is not in a file: give FILE.py:function, or a function of a file")
+            form = "FILE.py:function, or a function of a file that is not the script itself"
+            raise UsageError(f"the fitness {given!r} is in no file that can be imported: give {form}")
         path = str(Path(file).resolve())
-        found = cls(file=path, function=function, digest=fingerprint(load_file(path).__name__))
+        found = cls(file=path, function=function, digest=fingerprint(_module(path).__name__))
         _function(found.file, found.function, found.digest)
         return found
 
@@ -156,10 +160,18 @@ class Fitness:
         return f"the fitness {Path(self.file).name}:{self.function}"
 
 
+def _module(file: str) -> ModuleType:
+    """The module of a file. One that has been imported by name is not run again: it would register its measures twice."""
+    for name, module in tuple(sys.modules.items()):
+        if name != "__main__" and file_of(name) is None and getattr(module, "__file__", None) == file:
+            return module
+    return load_file(file)
+
+
 @cache
 def _function(file: str, function: str, digest: str) -> Callable[[Mapping[str, float]], Any]:
     """A function of a file whose code has this digest."""
-    module = load_file(file)
+    module = _module(file)
     if fingerprint(module.__name__) != digest:
         raise UsageError(f"{file} has changed since pipelines were ranked by it: put it back, or search again")
     known = {name: value for name, value in vars(module).items() if inspect.isfunction(value)}

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -99,6 +101,21 @@ def by_recall(measures: Mapping[str, float]) -> float:
 def test_a_function_in_python_is_its_file_and_name() -> None:
     assert Fitness.of(by_recall) == Fitness.of(f"{__file__}:by_recall")
     assert Fitness.of(by_recall)(MEASURES) == 0.5
+
+
+def test_a_file_that_has_been_imported_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "imported_fitness.py"
+    path.write_text("runs = []\n\n\ndef counted(measures):\n    runs.append(1)\n    return 1.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("imported_fitness")
+    assert Fitness.of(module.counted)(MEASURES) == Fitness.of(f"{path}:counted")(MEASURES) == 1.0
+    assert module.runs == [1, 1]
+
+
+def test_a_function_of_the_script_that_runs_is_refused() -> None:
+    scripted = FunctionType(by_recall.__code__, {"__name__": "__main__"})
+    with pytest.raises(UsageError, match="not the script itself"):
+        Fitness.of(scripted)
 
 
 @pytest.mark.parametrize("wrong", [lambda measures: 1.0, abs, "fitness.py", "nowhere.py:geometric", "geometric"])
