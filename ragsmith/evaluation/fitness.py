@@ -161,7 +161,7 @@ class Fitness:
 
 
 def _module(file: str) -> ModuleType:
-    """The module of a file. One that has been imported by name is not run again: it would register its measures twice."""
+    """The module of a file; one that was imported by name is not run again, for it would register measures twice."""
     for name, module in tuple(sys.modules.items()):
         if name != "__main__" and file_of(name) is None and getattr(module, "__file__", None) == file:
             return module
