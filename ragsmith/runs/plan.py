@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ragsmith.datasets.splits import split
 from ragsmith.evaluation.testbed import Setup, ordered
@@ -39,6 +39,8 @@ from ragsmith.techniques.families import FAMILIES
 from ragsmith.types import Example
 
 T = TypeVar("T")
+Real = TypeVar("Real", ChatModel, Embedder, CrossEncoder)
+Embedded = TypeVar("Embedded", LanguageModel, Embedder, CrossEncoder)
 
 SAMPLE = 15
 """Search questions that the plan is worked out on."""
@@ -85,21 +87,33 @@ class Plan:
     totals: Mapping[str, float | None] = field(default_factory=dict)
 
 
-class _StandIn:
-    """Answers in the place of a chat model, from the cache where it can, and tallies what it could not."""
+@dataclass(frozen=True, eq=False)
+class _StandIn(Generic[Real, Embedded]):
+    """Takes the place of a model that costs something: the embedded one works, ``tallies`` say what was asked."""
 
-    def __init__(self, real: ChatModel, embedded: LanguageModel, store: CallStore, tallies: dict[Any, Tally]) -> None:
-        self.id = f"plan of {real.id}"
-        self._real = real
-        self._embedded = embedded
-        self._store = store
-        self._tallies = tallies
+    real: Real
+    embedded: Embedded
+    store: CallStore
+    tallies: dict[Any, Tally]
+
+    @property
+    def id(self) -> str:
+        """Another one than the real model's: what this one returns is no reply of that."""
+        return f"plan of {self.real.id}"
+
+    def tally(self, request: str) -> Tally:
+        """What is counted for one kind of request to the real model."""
+        return self.tallies.setdefault((self.real.id, request), Tally())
+
+
+class _ChatStandIn(_StandIn[ChatModel, LanguageModel]):
+    """Answers in the place of a chat model, from the cache where it can, and tallies what it could not."""
 
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
         """Read the reply from the cache, or perform the task by its classical method."""
         prompt = task.render(inputs)
-        tally = self._tallies.setdefault((self._real.id, task.name), Tally())
-        known = self._store.get_call(completion_key(self._real.id, prompt, task.max_tokens, sample))
+        tally = self.tally(task.name)
+        known = self.store.get_call(completion_key(self.real.id, prompt, task.max_tokens, sample))
         if known is not None:
             try:
                 reply = task.parse(known.value)
@@ -108,7 +122,7 @@ class _StandIn:
             else:
                 tally.cached += 1
                 return reply
-        result = self._embedded.run(task, sample=sample, **inputs)
+        result = self.embedded.run(task, sample=sample, **inputs)
         tally.needed += 1
         tally.input_tokens += len(prompt) // AVERAGE_CHARACTERS_A_TOKEN + 1
         tally.output_tokens += min(task.max_tokens, len(str(result)) // AVERAGE_CHARACTERS_A_TOKEN + 1)
@@ -119,56 +133,35 @@ class _StandIn:
         return tuple(self.run(task, sample=0, **given) for given in inputs)
 
 
-class _EmbedderStandIn:
+class _EmbedderStandIn(_StandIn[Embedder, Embedder]):
     """Embeds in the place of an embedder that costs something."""
-
-    def __init__(self, real: Embedder, embedded: Embedder, store: CallStore, tallies: dict[Any, Tally]) -> None:
-        self.id = f"plan of {real.id}"
-        self._real = real
-        self._embedded = embedded
-        self._store = store
-        self._tallies = tallies
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Embed by the embedded model, and tally what the cache has not."""
-        kinds = ("text", "query") if hasattr(self._real, "embed_queries") else ("text",)
-        known = {
-            text
-            for kind in kinds
-            for text in texts
-            if self._store.get_call(result_key("embedder", self._real.id, text, kind)) is not None
-        }
-        request = COLLECTION_TEXTS if len(texts) > MOST_QUERIES else "embed a query"
-        tally = self._tallies.setdefault((self._real.id, request), Tally())
-        for text in texts:
-            if text in known:
-                tally.cached += 1
-            else:
-                tally.needed += 1
-                tally.input_tokens += len(text) // AVERAGE_CHARACTERS_A_TOKEN + 1
-        return self._embedded.embed(texts)
+        kinds = ("text", "query") if hasattr(self.real, "embed_queries") else ("text",)
+        keys = {text: [result_key("embedder", self.real.id, text, kind) for kind in kinds] for text in texts}
+        known = self.store.get_calls([key for each in keys.values() for key in each])
+        missing = [text for text in texts if not any(key in known for key in keys[text])]
+        tally = self.tally(COLLECTION_TEXTS if len(texts) > MOST_QUERIES else "embed a query")
+        tally.cached += len(texts) - len(missing)
+        tally.needed += len(missing)
+        tally.input_tokens += sum(len(text) // AVERAGE_CHARACTERS_A_TOKEN + 1 for text in missing)
+        return self.embedded.embed(texts)
 
 
-class _RerankerStandIn:
+class _RerankerStandIn(_StandIn[CrossEncoder, CrossEncoder]):
     """Scores in the place of a reranker that costs something."""
-
-    def __init__(self, real: CrossEncoder, embedded: CrossEncoder, store: CallStore, tallies: dict[Any, Tally]) -> None:
-        self.id = f"plan of {real.id}"
-        self._real = real
-        self._embedded = embedded
-        self._store = store
-        self._tallies = tallies
 
     def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
         """Score by the embedded model, and tally what the cache has not."""
-        keys = [result_key("cross_encoder", self._real.id, text, query) for text in texts]
-        known = self._store.get_calls(keys)
-        tally = self._tallies.setdefault((self._real.id, "score a list of passages"), Tally())
+        keys = [result_key("cross_encoder", self.real.id, text, query) for text in texts]
+        known = self.store.get_calls(keys)
+        tally = self.tally("score a list of passages")
         missing = [text for text, key in zip(texts, keys, strict=True) if key not in known]
         tally.cached += not missing
         tally.needed += bool(missing)
         tally.input_tokens += sum(len(query) + len(text) for text in missing) // AVERAGE_CHARACTERS_A_TOKEN
-        return self._embedded.score(query, texts)
+        return self.embedded.score(query, texts)
 
 
 @dataclass(frozen=True)
@@ -237,7 +230,7 @@ def _stand_ins(setup: Setup, store: CallStore, tallies: dict[Any, Tally]) -> Mod
     embedded = ExtractiveModel(texts, embedder)
 
     def language_model(model: LanguageModel | ChatModel) -> LanguageModel:
-        return _StandIn(model, embedded, store, tallies) if completes(model) else embedded
+        return _ChatStandIn(model, embedded, store, tallies) if completes(model) else embedded
 
     return Models(
         language_model=language_model(real.language_model),
