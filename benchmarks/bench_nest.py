@@ -10,7 +10,7 @@ from large_corpus import large_index, show, timed
 from ragsmith.index.scopes import scopes
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.techniques.retrieval.hybrid import hybrid
-from ragsmith.techniques.retrieval.nest import nest, pool
+from ragsmith.techniques.retrieval.nest import nest
 
 embedder = WordLlamaEmbedder()
 index, questions = large_index()
@@ -38,4 +38,5 @@ show(
         questions,
     )
 )
-print(f"pool: {fmean(len(hits) for hits in pool(index, questions, embedder=embedder)):.0f} chunks on average")
+wholes = nest(index, questions, embedder=embedder, k=len(index.entries))
+print(f"pool: {fmean(map(len, wholes)):.0f} chunks on average")

@@ -31,7 +31,7 @@ from ragsmith.pipelines.genes import Candidate, label, make_gene
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
-from ragsmith.techniques.retrieval.nest import pool
+from ragsmith.techniques.retrieval.nest import nest
 from ragsmith.types import Dataset, Hits
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -144,7 +144,8 @@ def pools(setup: Setup, store: Store) -> list[Compared]:
     index, _ = engine.prepare(flat)
     examples = ordered(setup.dataset.examples)
     queries = [example.question for example in examples]
-    nested = pool(index, queries, embedder=engine.gateway.embedder(setup.loaded_models.embedder, Meter()))
+    embedder = engine.gateway.embedder(setup.loaded_models.embedder, Meter())
+    nested = nest(index, queries, embedder=embedder, k=len(index.entries))
     chunks, _ = engine.call(flat[2], (index, queries))
 
     def recalls(rankings: Iterable[Hits]) -> list[float]:

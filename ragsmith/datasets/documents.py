@@ -36,9 +36,12 @@ def read_documents(dataset: Path, titles: Mapping[str, str] | None = None) -> tu
         if path.name.startswith(".") or path.name == "__pycache__":  # .DS_Store and its like; compiled .py documents
             continue
         id_, kind = document_id(path), kind_of(path.name)
-        problem = _name_problem(path, kind) or _clash(files, id_)
+        problem = _name_problem(path, kind)
+        if not problem and id_ in files:
+            problem = f"has the same identifier {id_!r} as {files[id_]}; rename one of them"
         if kind is None or problem:
-            mistakes.append(f"{FOLDER}/{_printable(path.name)}: {problem}")
+            name = ascii(path.name) if FORBIDDEN.search(path.name) else path.name
+            mistakes.append(f"{FOLDER}/{name}: {problem}")
             if kind:
                 documents.setdefault(id_, None)
             continue
@@ -117,16 +120,8 @@ def _name_problem(path: Path, kind: DocumentKind | None) -> str | None:
     return None
 
 
-def _clash(files: Mapping[str, str], id_: str) -> str | None:
-    return f"has the same identifier {id_!r} as {files[id_]}; rename one of them" if id_ in files else None
-
-
 def _read(path: Path, kind: DocumentKind, id_: str, wanted: str | None) -> Document:
     loaded = kind.read(path)
     if not loaded.text.strip():
         raise TextError("is empty; add text or remove the file")
     return Document(id_, wanted or loaded.title or id_, loaded.text, kind.modality)
-
-
-def _printable(name: str) -> str:
-    return ascii(name) if FORBIDDEN.search(name) else name

@@ -75,7 +75,7 @@ class ChunkMap:
             if not shared:
                 missed.append(gold)
                 continue
-            kept = {key: n for key, n in shared.items() if _covers_half(n, gold)}
+            kept = {key: n for key, n in shared.items() if 2 * n >= max(1, gold.end - gold.start)}
             if not kept:
                 partial.append(gold)
                 most = max(shared.values())
@@ -83,7 +83,3 @@ class ChunkMap:
             for key, n in kept.items():
                 grades[key] = max(grades.get(key, 0.0), n / (gold.end - gold.start))
         return Relevance(grades, tuple(partial), tuple(missed))
-
-
-def _covers_half(shared: int, gold: Span) -> bool:
-    return 2 * shared >= max(1, gold.end - gold.start)

@@ -71,12 +71,13 @@ def edges_of(chunks: Sequence[Chunk], vectors: NDArray[np.float64], threshold: f
     for position, chunk in enumerate(chunks):
         if not chunk.level:
             documents.setdefault(chunk.doc, []).append(position)
+    each = documents.values()
     joined: list[tuple[Kind, list[Pair]]] = [
-        (Kind.SEQUENTIAL, [pair for positions in documents.values() for pair in _sequential(chunks, positions)]),
-        (Kind.XREF, [pair for positions in documents.values() for pair in _xref(chunks, positions)]),
-        (Kind.AST, [pair for positions in documents.values() for pair in _ast(chunks, positions)]),
+        (Kind.SEQUENTIAL, [pair for one in each for pair in _sequential(chunks, one)]),
+        (Kind.XREF, [pair for one in each for pair in _sharing(chunks, one, markers, MOST_MARKER)]),
+        (Kind.AST, [pair for one in each for pair in _sharing(chunks, one, identifiers, MOST_IDENTIFIER)]),
     ]
-    leaves = np.array([position for positions in documents.values() for position in positions], dtype=np.int64)
+    leaves = np.array([position for one in each for position in one], dtype=np.int64)
     pairs, alike = semantic(vectors, np.sort(leaves), threshold, neighbours)
     parts = [pairs, *(np.array(found, dtype=np.int64).reshape(-1, 2) for _, found in joined)]
     weights = [alike, *(np.ones(len(found)) for _, found in joined)]
@@ -138,14 +139,6 @@ def _sequential(chunks: Sequence[Chunk], positions: Sequence[int]) -> Iterator[P
     for one, other in pairwise(sorted(positions, key=lambda position: chunks[position].index)):
         if chunks[other].index == chunks[one].index + 1:
             yield one, other
-
-
-def _xref(chunks: Sequence[Chunk], positions: Sequence[int]) -> Iterator[Pair]:
-    return _sharing(chunks, positions, markers, MOST_MARKER)
-
-
-def _ast(chunks: Sequence[Chunk], positions: Sequence[int]) -> Iterator[Pair]:
-    return _sharing(chunks, positions, identifiers, MOST_IDENTIFIER)
 
 
 def _sharing(

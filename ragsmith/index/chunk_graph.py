@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,8 +116,13 @@ class ChunkGraph:
 
 def chunk_graph(index: Index, embedder: Embedder, *, threshold: float = 0.7, neighbours: int = 16) -> ChunkGraph:
     """The graph over the entries of ``index``, whose positions are the nodes; summaries have no edges."""
-    name = f"chunk graph {threshold} {neighbours} {embedder.id}"
-    return index.derived(name, partial(_of_index, index, embedder, threshold, neighbours))
+
+    def build() -> ChunkGraph:
+        chunks = [entry.chunk for entry in index.entries]
+        vectors = chunk_vectors(index, embedder) if chunks else np.zeros((0, 1))
+        return build_chunk_graph(chunks, vectors, threshold=threshold, neighbours=neighbours)
+
+    return index.derived(f"chunk graph {threshold} {neighbours} {embedder.id}", build)
 
 
 def build_chunk_graph(
@@ -126,12 +130,6 @@ def build_chunk_graph(
 ) -> ChunkGraph:
     """Join ``chunks``; ``vectors`` are theirs, of length 1 or 0. See `chunk_edges` for what joins two."""
     return _compressed(edges_of(chunks, vectors, threshold, neighbours), len(chunks))
-
-
-def _of_index(index: Index, embedder: Embedder, threshold: float, neighbours: int) -> ChunkGraph:
-    chunks = [entry.chunk for entry in index.entries]
-    vectors = chunk_vectors(index, embedder) if chunks else np.zeros((0, 1))
-    return build_chunk_graph(chunks, vectors, threshold=threshold, neighbours=neighbours)
 
 
 def _compressed(edges: Edges, nodes: int) -> ChunkGraph:

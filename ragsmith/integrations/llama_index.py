@@ -63,7 +63,7 @@ class PipelineRetriever(BaseRetriever):
     def __init__(self, pipeline: Pipeline) -> None:
         super().__init__()
         self.pipeline = pipeline
-        _warm(pipeline)
+        _ = pipeline.engine  # built now, in one thread: a mistake shows at once, and concurrent questions share it
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         question = Question(_asked(query_bundle))
@@ -99,11 +99,6 @@ class PipelineQueryEngine(BaseQueryEngine):
 
     def _get_prompt_modules(self) -> PromptMixinType:
         return {}
-
-
-def _warm(pipeline: Pipeline) -> None:
-    """Build the engine now, in one thread: a mistake shows at once, and concurrent questions share one engine."""
-    _ = pipeline.engine
 
 
 def _asked(query: QueryBundle) -> str:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from ragsmith.datasets.importers.hotpotqa import import_hotpotqa, is_hotpotqa
+from ragsmith.datasets.importers.hotpotqa import import_hotpotqa
 from ragsmith.datasets.importers.imported import Imported, read_files
 from ragsmith.datasets.importers.ragsmith_layout import import_ragsmith_layout
-from ragsmith.datasets.importers.tatqa import import_tatqa, is_tatqa
+from ragsmith.datasets.importers.tatqa import import_tatqa
 from ragsmith.errors import UsageError
 from ragsmith.text.suggest import did_you_mean
 
@@ -52,18 +52,23 @@ def recognised(source: Path) -> str:
 
     Raises ``UsageError`` when none or several are seen, ``DatasetError`` when a file is not JSON.
     """
-    files = read_files(source, lambda content: [name for name, looks_so in _LOOKS.items() if looks_so(content)])
-    found = {name for names in files for name in names}
+    found = {name for names in read_files(source, _layouts_of) for name in names}
     if len(found) == 1:
         return found.pop()
     seen = f"has files in several formats ({', '.join(sorted(found))})" if found else "is in no format that is known"
     raise UsageError(f"{source}: {seen}; name one with --format ({', '.join(sorted(IMPORTERS))})")
 
 
-def _is_ragsmith(content: object) -> bool:
-    return isinstance(content, dict) and {"article", "chunks", "questions"} <= content.keys()
+def _layouts_of(content: object) -> list[str]:
+    """The formats whose keys the JSON of a file has: the object itself, or the first one of a list."""
+    first = content[0] if isinstance(content, list) and content else content
+    return [name for name, keys in _KEYS.items() if isinstance(first, dict) and keys <= first.keys()]
 
 
-_LOOKS: Mapping[str, Callable[[object], bool]] = MappingProxyType(
-    {"hotpotqa": is_hotpotqa, "ragsmith": _is_ragsmith, "tatqa": is_tatqa}
+_KEYS: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "hotpotqa": frozenset({"context", "supporting_facts"}),
+        "ragsmith": frozenset({"article", "chunks", "questions"}),
+        "tatqa": frozenset({"table", "paragraphs", "questions"}),
+    }
 )

@@ -54,12 +54,6 @@ class Placed:
     spans: tuple[Span | None, ...]
 
 
-def is_hotpotqa(content: object) -> bool:
-    """Whether a file's JSON looks like questions in this layout."""
-    first = content[0] if isinstance(content, list) and content else None
-    return isinstance(first, dict) and {"context", "supporting_facts"} <= first.keys()
-
-
 def import_hotpotqa(source: Path) -> Imported:
     """Read the HotpotQA files in the folder ``source``, or the one file ``source``.
 
@@ -84,7 +78,8 @@ def _imported(source: Path, asked: Sequence[Asked], pool: Collection[Paragraph])
     for question in asked:
         found = {fact: _located(fact, question, placed) for fact in question.facts}
         spans = _merged([span for span in found.values() if span], texts)
-        lost = [f"{_named(fact)} does not stand there exactly once" for fact, span in found.items() if span is None]
+        absent = [fact for fact, span in found.items() if span is None]
+        lost = [f"sentence {n} of {shown(title)} does not stand there exactly once" for title, n in absent]
         example = Example(question.id, question.question, question.answer, question.type, spans)
         gold.add(example, len(question.facts), lost)
     described = f"{len(pool)} Wikipedia paragraphs with multi-hop questions, imported from HotpotQA."
@@ -122,10 +117,6 @@ def _merged(spans: Sequence[Span], texts: Mapping[str, str]) -> tuple[Span, ...]
         else:
             joined.append(span)
     return tuple(joined)
-
-
-def _named(fact: Fact) -> str:
-    return f"sentence {fact[1]} of {shown(fact[0])}"
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------

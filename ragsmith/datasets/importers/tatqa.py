@@ -57,12 +57,6 @@ class Placed:
     paragraphs: Mapping[str, Span]
 
 
-def is_tatqa(content: object) -> bool:
-    """Whether a file's JSON looks like pages in this layout."""
-    first = content[0] if isinstance(content, list) and content else None
-    return isinstance(first, dict) and {"table", "paragraphs", "questions"} <= first.keys()
-
-
 def import_tatqa(source: Path) -> Imported:
     """Read the TAT-QA files in the folder ``source``, or the one file ``source``.
 

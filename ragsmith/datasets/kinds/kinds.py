@@ -54,24 +54,16 @@ def _read_prose(path: Path) -> Loaded:
     return Loaded(text, title(text))
 
 
-def _read_source(path: Path) -> Loaded:
-    return Loaded(read_text(path, limit=MAX_BYTES))
-
-
 def _read_table(path: Path) -> Loaded:
     text = read_text(path, limit=MAX_BYTES)
     return Loaded(rendered(text, separator(path)) if text.strip() else text)
 
 
-def _read_pdf(path: Path) -> Loaded:
-    return Loaded(*read_pdf(path))
-
-
 KINDS = (
     DocumentKind("text", (".md", ".txt"), Modality.PROSE, _read_prose, by_stem=True),
-    DocumentKind("source code", SOURCE_SUFFIXES, Modality.CODE, _read_source),
+    DocumentKind("source code", SOURCE_SUFFIXES, Modality.CODE, lambda path: Loaded(read_text(path, limit=MAX_BYTES))),
     DocumentKind("tables", (".csv", ".tsv"), Modality.TABLE, _read_table),
-    DocumentKind("PDF", (".pdf",), Modality.PROSE, _read_pdf),
+    DocumentKind("PDF", (".pdf",), Modality.PROSE, lambda path: Loaded(*read_pdf(path))),
 )
 
 

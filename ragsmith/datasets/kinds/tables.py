@@ -40,7 +40,8 @@ def rendered(source: str, delimiter: str) -> str:
         if len(row) != len(columns):
             found, wanted = _count(len(row), "cell"), _count(len(columns), "column")
             raise TextError(f"the row has {found}, the header {wanted}; quote a cell that holds a separator", number)
-        line = _line({column: value for column, cell in zip(columns, row, strict=True) if (value := _one_line(cell))})
+        cells = zip(columns, map(_one_line, row), strict=True)
+        line = CELL_BORDER.join(f"{column}{NAME_BORDER}{value}" for column, value in cells if value)
         length += len(line) + 1
         if length > MAX_CHARACTERS:  # names are repeated on every row: a small file can mean a very large text
             raise TextError(
@@ -113,10 +114,6 @@ def _count(number: int, noun: str) -> str:
 
 def _one_line(cell: str) -> str:
     return " ".join(stripped for line in cell.splitlines() if (stripped := line.strip()))
-
-
-def _line(row: Row) -> str:
-    return CELL_BORDER.join(f"{column}{NAME_BORDER}{value}" for column, value in row.items())
 
 
 def _cells(line: str) -> Row | None:

@@ -17,7 +17,6 @@ _REPOSITORY = re.compile(r"[\w.-]+(/[\w.-]+)?")
 _DESCRIBED_BY = ("modules.json", "config.json")
 """A sentence-transformers model has the first of these files, every other model the second."""
 _OTHER_RUNTIMES = frozenset({"onnx", "openvino"})
-_PIECE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +72,8 @@ def _counts(name: str) -> bool:
 
 
 def _file_digest(path: Path) -> str:
-    state = hashlib.sha256()
     with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            state.update(piece)
-    return state.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _commit(model: str, revision: str | None) -> str:

@@ -67,41 +67,6 @@ def nest(
     document's rank, as all its siblings do. ``nested`` lets a scope see only what the coarser one returned, as the
     definition has it and the algorithm has not. Scopes that would be copies of each other count once, and a summary is
     a document of its own.
-    """
-    return pool(
-        index,
-        queries,
-        embedder=embedder,
-        projection=projection,
-        aggregate=aggregate,
-        nested=nested,
-        document_budget=document_budget,
-        section_budget=section_budget,
-        chunk_budget=chunk_budget,
-        context=context,
-        weight=weight,
-        norm=norm,
-        first=k,
-    )
-
-
-def pool(
-    index: Index,
-    queries: Queries,
-    *,
-    embedder: Embedder,
-    projection: str = "context_rank",
-    aggregate: str = "mean_all",
-    nested: bool = False,
-    document_budget: int = 100,
-    section_budget: int = 50,
-    chunk_budget: int = 20,
-    context: float = 0.5,
-    weight: float = 0.4,
-    norm: str = "minmax",
-    first: int | None = None,
-) -> Rankings:
-    """All that the scopes return, or the ``first`` of it, best first; `nest` is the first ``k``.
 
     Equal survival is ordered by the number of scopes (more first), the best rank, the rank at the deepest scope where
     the chunk was found, and its id. So that this order is also that of scores and ids, each chunk of such a tie scores
@@ -121,7 +86,7 @@ def pool(
             for scope, rows in zip(held, similar, strict=True)
         ]
         ranks = _ranks(held, scores, [budgets[scope.name] for scope in held], projection, context, nested)
-        rankings.append(_ranked(index, ranks, aggregate, first))
+        rankings.append(_ranked(index, ranks, aggregate, k))
     return tuple(rankings)
 
 
@@ -222,7 +187,7 @@ def _inherited(
     return positions, ranks[scope.units[positions]]
 
 
-def _ranked(index: Index, ranks: NDArray[np.int64], aggregate: str, first: int | None) -> Hits:
+def _ranked(index: Index, ranks: NDArray[np.int64], aggregate: str, k: int) -> Hits:
     """Hits by survival; ties resolved in the last digits of the score."""
     positions = np.flatnonzero(ranks.any(axis=0))
     if not len(positions):
@@ -235,7 +200,7 @@ def _ranked(index: Index, ranks: NDArray[np.int64], aggregate: str, first: int |
     ]
     keys = [_order(profile, len(ranks), aggregate) for profile in profiles]
     steps = {key: step for step, key in enumerate(sorted(set(keys)))}
-    order = np.argsort(np.array([steps[key] for key in keys])[which.reshape(-1)], kind="stable")[:first]
+    order = np.argsort(np.array([steps[key] for key in keys])[which.reshape(-1)], kind="stable")[:k]
     hits: list[Hit] = []
     equal: Counter[float] = Counter()
     for position, profile in zip(positions[order].tolist(), which.reshape(-1)[order].tolist(), strict=True):

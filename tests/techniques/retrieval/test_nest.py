@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -14,11 +15,14 @@ from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder, Vectors
 from ragsmith.techniques.fusion import Norm, normalised
 from ragsmith.techniques.retrieval.hybrid import hybrid
-from ragsmith.techniques.retrieval.nest import AGGREGATES, NORMS, PROJECTIONS, aggregate_survival, nest, pool
+from ragsmith.techniques.retrieval.nest import AGGREGATES, NORMS, PROJECTIONS, aggregate_survival, nest
 from ragsmith.text.bm25 import BM25
 from ragsmith.types import Chunk, Hit, Hits, IndexEntry, Scale, Span, Survival
 
 QUERIES = ("Who was warden of the Salt Guild?", "grey salt", "xylophone")
+pool = partial(nest, k=10_000)
+"""All that the scopes return."""
+
 WORDS = ("salt", "bell", "dues", "wall", "oath", "mud")
 
 
