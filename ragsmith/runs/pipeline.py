@@ -194,7 +194,9 @@ class Pipeline:
             RagsmithError: a question fails now.
         """
         if not self.expected:
-            raise UsageError("the file has no expected scores to verify")
+            raise UsageError(
+                "there is nothing to verify: the file has no expected scores on this data set, as an exported one has"
+            )
         parts = split(self.setup.dataset)
         differences: list[Difference] = []
         for part, examples in (("search", parts.search), ("test", parts.test)):

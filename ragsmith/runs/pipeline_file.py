@@ -1,4 +1,8 @@
-"""Reading an exported pipeline: every complaint has file and line."""
+"""Reading a pipeline that was exported, or written by hand: every complaint has file and line.
+
+Only ``dataset`` and ``pipeline`` are needed. What else is left out has its default, as have parameters of techniques; a
+file without ``expected`` can be asked and evaluated, and has nothing to verify.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from ragsmith.datasets.bundled import bundled
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import SpaceError, UsageError
 from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.testbed import CHUNK_SIZE
 from ragsmith.models.file import models_in
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.genes import Candidate, read_configuration
@@ -23,7 +28,7 @@ KEYS = ("format", "ragsmith", "dataset", "chunk_size", "imports", "models", "fit
 
 
 class ExportedFile:
-    """Reads an exported file; every complaint has file and line."""
+    """Reads a pipeline's file; every complaint has file and line."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -32,13 +37,12 @@ class ExportedFile:
         except YamlError as error:
             raise SpaceError(str(error)) from error
         if not isinstance(self._tree.data, dict):
-            raise self._error((), "this is not an exported pipeline: it must be 'name: value' pairs")
+            raise self._error((), "this is not a pipeline: it must be 'name: value' pairs")
         self._data: dict[str, Any] = self._tree.data
         for key in self._data:
             if key not in (*KEYS, "weights"):
                 raise self._error((key,), unknown_key_message(key, KEYS))
-        if self._data.get("format") not in (1, FORMAT):
-            given = self._data.get("format")
+        if (given := self._data.get("format", FORMAT)) not in (1, FORMAT):
             raise self._error(("format",), f"this ragsmith reads the formats 1 and {FORMAT}, not {given!r}")
 
     def import_files(self) -> None:
@@ -66,7 +70,7 @@ class ExportedFile:
 
     def models(self) -> ModelNames:
         """The models by name, with what determines results; where a server is, the file does not say."""
-        given = {key: value for key, value in self._section("models").items() if key != "ids"}
+        given = {key: value for key, value in self._section("models", {}).items() if key != "ids"}
         try:
             return ModelNames().overridden(models_in(self._tree, given, "models", shaping=True))
         except YamlError as error:
@@ -74,14 +78,14 @@ class ExportedFile:
 
     def model_ids(self) -> dict[str, str]:
         """Role to the id that the model had at export."""
-        ids = self._section("models").get("ids", {})
+        ids = self._section("models", {}).get("ids", {})
         if not isinstance(ids, dict) or not all(isinstance(value, str) for value in ids.values()):
             raise self._error(("models", "ids"), "ids must be 'role: model id' pairs")
         return ids
 
     def chunk_size(self) -> int:
         """Characters in a chunk, at most."""
-        size = self._data.get("chunk_size")
+        size = self._data.get("chunk_size", CHUNK_SIZE)
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             raise self._error(("chunk_size",), f"chunk_size must be a positive whole number, not {size!r}")
         return size
@@ -89,6 +93,8 @@ class ExportedFile:
     def fitness(self) -> Fitness:
         """By what the pipeline was chosen."""
         section = "weights" if self._data.get("format") == 1 else "fitness"
+        if section not in self._data:
+            return Fitness()
         try:
             return Fitness.read({section: self._section(section)}, self._path.parent)
         except (ValueError, UsageError) as error:
@@ -96,7 +102,7 @@ class ExportedFile:
 
     def expected(self) -> dict[str, Any]:
         """The scores at export: ``search`` and ``test`` to the name of a score to its mean."""
-        expected = self._section("expected")
+        expected = self._section("expected", {})
         for part, scores in expected.items():
             if (
                 part not in ("search", "test")
@@ -110,7 +116,7 @@ class ExportedFile:
         return expected
 
     def dataset(self, other: Dataset | str | Path | None) -> Dataset:
-        """The data set that the file names, which must not have changed; or ``other``."""
+        """The data set that the file names, which must not have changed since a search on it; or ``other``."""
         if other is not None:
             return other if isinstance(other, Dataset) else load_dataset(other)
         section = self._section("dataset")
@@ -124,7 +130,7 @@ class ExportedFile:
         if not isinstance(location, str) or len({"path", "bundled"} & set(section)) != 1:
             raise self._error(("dataset",), "'dataset' must have a 'path', or the name of a 'bundled' one")
         data = load_dataset(self._path.parent / location if "path" in section else bundled("datasets", location))
-        if data.digest != section.get("digest"):
+        if data.digest != section.get("digest", data.digest):
             raise self._error(
                 ("dataset", "digest"),
                 f"data set {location!r} is not the one this pipeline was found on: its documents or questions changed; "
@@ -136,8 +142,8 @@ class ExportedFile:
         """Whether the pipeline was found on these documents and questions."""
         return bool(self._section("dataset").get("digest") == data.digest)
 
-    def _section(self, name: str) -> dict[str, Any]:
-        value = self._data.get(name)
+    def _section(self, name: str, default: dict[str, Any] | None = None) -> dict[str, Any]:
+        value = self._data.get(name, default)
         if not isinstance(value, dict):
             raise self._error(
                 (name,), f"{name!r} is missing" if value is None else f"{name!r} must be 'name: value' pairs"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.space import Space
+from ragsmith.runs.baselines import baseline
 from ragsmith.runs.pipeline import Pipeline, dataset_location
 from ragsmith.runs.pipeline_file import ExportedFile
 from ragsmith.runs.record import RunSettings
@@ -23,6 +25,7 @@ from ragsmith.runs.run import Outcome, Run
 from ragsmith.runs.winner import run_setup, winner_yaml, write_winner
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
+from ragsmith.techniques.families import FAMILIES
 
 SETTINGS = RunSettings(genetic=GeneticSettings(population=4, generations=1, elitism=1))
 
@@ -149,7 +152,7 @@ def test_a_pipeline_can_be_put_on_other_documents(winner: Path) -> None:
     assert loaded.expected == {}
     reply = loaded.ask("Does a Saturday count as a working day at the counters of the Chancery of Registers?")
     assert reply.sources
-    with pytest.raises(UsageError, match="no expected scores to verify"):
+    with pytest.raises(UsageError, match="there is nothing to verify"):
         loaded.verify()
 
 
@@ -207,7 +210,6 @@ def test_a_score_that_nobody_measures_any_more_is_not_reproduced(changed: Callab
 
 WRONG: list[tuple[tuple[str, ...], Any, str]] = [
     (("format",), 3, "this ragsmith reads the formats 1 and 2, not 3"),
-    (("format",), None, "this ragsmith reads the formats 1 and 2, not None"),
     (("pipelin",), {}, "unknown key 'pipelin'"),
     (("pipeline",), None, "'pipeline' is missing"),
     (("pipeline",), [1], "'pipeline' must be 'name: value' pairs"),
@@ -227,7 +229,6 @@ WRONG: list[tuple[tuple[str, ...], Any, str]] = [
     (("models",), "x", "'models' must be 'name: value' pairs"),
     (("chunk_size",), 0, "chunk_size must be a positive whole number, not 0"),
     (("chunk_size",), "big", "chunk_size must be a positive whole number, not 'big'"),
-    (("chunk_size",), None, "chunk_size must be a positive whole number, not None"),
     (("fitness", "weights", "retrieval"), "half", "fitness must have 'weights'"),
     (("fitness", "weights"), {"retrieval": 0, "generation": 0}, "weights"),
     (("fitness", "weights"), {"retrieval": -1, "generation": 1}, "weights"),
@@ -235,13 +236,37 @@ WRONG: list[tuple[tuple[str, ...], Any, str]] = [
     (("expected", "search", "mrr"), "high", "mrr"),
     (("expected", "search", "questions"), "all", "questions"),
     (("expected", "train"), {}, "train must have 'questions'"),
-    (("expected",), None, "'expected' is missing"),
+    (("expected",), None, "there is nothing to verify"),
     (("dataset",), None, "'dataset' is missing"),
     (("dataset", "path"), "nowhere", "nowhere"),
     (("dataset", "path"), ["law"], "'dataset' must have a 'path'"),
     (("dataset", "bundled"), "law", "'dataset' must have a 'path'"),
     (("dataset", "digest"), "0" * 32, "is not the one this pipeline was found on"),
 ]
+
+
+def test_a_pipeline_that_was_written_by_hand_is_asked_and_evaluated_and_has_nothing_to_verify(
+    tiny_folder: Path, tmp_path: Path, ragsmith: Callable[..., Any]
+) -> None:
+    path = tmp_path / "mine.yaml"
+    options = dict.fromkeys((family.name for family in FAMILIES), "none") | {
+        "retrieval": "bm25",
+        "passage_filter": "top_k",
+        "prompt_maker": "listing",
+    }
+    path.write_text(
+        f"dataset: {{path: {os.path.relpath(tiny_folder, tmp_path)}}}\n"
+        "pipeline:\n" + "".join(f"  {family}: {{technique: {name}}}\n" for family, name in options.items())
+    )
+    loaded = Pipeline.load(path)
+    assert loaded.ask("When does the ferry to Marrow leave?").answer
+    assert loaded.candidate == baseline("bm25")
+    cache = ("--cache", tmp_path / "cache.sqlite")
+    evaluated = ragsmith("evaluate", path, *cache, "--json")
+    assert evaluated.code == 0, evaluated.err
+    verified = ragsmith("verify", path, *cache)
+    assert verified.code == 2
+    assert verified.err.startswith("error: there is nothing to verify")
 
 
 @pytest.mark.parametrize(("path", "to", "said"), WRONG, ids=[f"{'.'.join(path)}={to!r}" for path, to, _ in WRONG])
