@@ -67,13 +67,13 @@ def plan(
 
 
 def _say_plan(found: Plan) -> None:
+    if found.genomes is None:
+        say("every model is embedded: nothing is sent, and nothing costs money")
+        return
     say(
         f"about {found.genomes} pipelines on {found.questions} questions, worked out on {found.sampled} of them with "
         "the embedded models in the others' place"
     )
-    if not found.lines:
-        say("every model is embedded: nothing is sent, and nothing costs money")
-        return
     say()
     head = ["model", "request", "to be made", "in the cache", "tokens in", "tokens out", "money", "seconds"]
     rows = [

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any, Generic, TypeVar
@@ -32,6 +33,7 @@ from ragsmith.models.tasks import Input, Task
 from ragsmith.models.usage import AVERAGE_CHARACTERS_A_TOKEN, Usage
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.record import RunSettings
+from ragsmith.runs.requirements import refuse_missing_models
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 from ragsmith.techniques.asked import tasks
@@ -46,6 +48,7 @@ SAMPLE = 15
 """Search questions that the plan is worked out on."""
 
 COLLECTION_TEXTS = "embed a text of the collection"
+TOTALS = ("calls", "cached", "input_tokens", "output_tokens", "seconds")
 MOST_QUERIES = 16
 """More texts than that at once are a collection's, which does not grow with the questions."""
 
@@ -76,9 +79,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a search would spend. ``seconds`` is what waiting takes at ``latency`` a request, ``in_flight`` at once."""
+    """What a search would spend. ``seconds`` is what waiting takes at ``latency`` a request, ``in_flight`` at once.
 
-    genomes: int
+    Where no model costs anything nothing is rehearsed: ``genomes``, the number of pipelines, is None then.
+    """
+
+    genomes: int | None
     questions: int
     sampled: int
     lines: tuple[Line, ...]
@@ -188,6 +194,10 @@ def plan(
     sample: int = SAMPLE,
 ) -> Plan:
     """Rehearse a search on up to ``sample`` of its questions and say what all of them would take."""
+    count = len(setup.dataset.examples)
+    refuse_missing_models(chain.from_iterable(space.options), setup.models)
+    if not _costs(setup.loaded_models):
+        return Plan(None, count, 0, (), latency, in_flight, {**dict.fromkeys(TOTALS, 0.0), "cost": 0.0})
     settings = settings or RunSettings()
     questions = _sampled(setup, sample)
     tallies: dict[Any, Tally] = {}
@@ -198,18 +208,22 @@ def plan(
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "plan.sqlite") as scratch:
         outcome = Run(rehearsal, space, scratch, settings).go()
         genomes = len({key for key, _ in outcome.evaluations})
-    share = len(questions) / len(setup.dataset.examples)
+    share = len(questions) / count
     lines = [
         _line(model, request, tally, share, prices, latency, in_flight) for (model, request), tally in tallies.items()
     ]
     ordered_lines = tuple(sorted(lines, key=lambda line: (line.model, -line.calls, line.request)))
-    totals: dict[str, float | None] = {
-        name: sum(getattr(line, name) for line in lines)
-        for name in ("calls", "cached", "input_tokens", "output_tokens", "seconds")
-    }
+    totals: dict[str, float | None] = {name: sum(getattr(line, name) for line in lines) for name in TOTALS}
     totals["cost"] = None if any(line.cost is None for line in lines) else math.fsum(line.cost or 0.0 for line in lines)
-    count = len(setup.dataset.examples)
     return Plan(genomes, count, len(questions), ordered_lines, latency, in_flight, totals)
+
+
+def _costs(models: Models) -> bool:
+    """Whether any model is asked elsewhere, or keeps its results because they are dear."""
+    chat = (models.language_model, models.judge, models.controller)
+    return any(model is not None and completes(model) for model in chat) or any(
+        map(keeps, (models.embedder, models.cross_encoder))
+    )
 
 
 def _sampled(setup: Setup, sample: int) -> list[Example]:

@@ -73,6 +73,7 @@ def test_embedded_models_need_no_plan(tiny_setup: Setup, space: Space, store: St
     found = plan(tiny_setup, space, store, SETTINGS, sample=3)
     assert found.lines == ()
     assert found.totals["cost"] == 0
+    assert (found.genomes, found.sampled) == (None, 0), "nothing is rehearsed to say so"
 
 
 def test_the_command_prints_it(ragsmith, tiny_folder: Path, tiny_space: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
