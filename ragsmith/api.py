@@ -415,7 +415,7 @@ def _space(space: Space | str | Path | None, preset: str | None) -> Space:
     """A space as it was given; unless it was, that of the preset."""
     if isinstance(space, Space):
         return space
-    return load_space(space or ("paper" if preset == "paper" else "default"))
+    return load_space(space or (preset if preset in ("paper", "quick") else "default"))
 
 
 def _setup(
