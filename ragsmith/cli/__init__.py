@@ -9,6 +9,7 @@ import signal
 import sys
 import warnings
 from types import TracebackType
+from typing import Any
 
 from ragsmith.cli.interrupts import INTERRUPTED, SENTENCE, Interrupts
 from ragsmith.errors import DamagedRows, RagsmithError, UsageError, WrongOption
@@ -40,26 +41,61 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command line and return its exit code; what went wrong is one sentence on standard error."""
+    """Run a command line and return its exit code.
+
+    What went wrong is one sentence on standard error; with --json it is an object on standard output as well.
+    """
+    from typer import BadParameter
+
+    as_json = "--json" in arguments
+    # what a wrong command line raises; Typer has a Click of its own, which it does not export
+    wrong_usage: Any = next(kind for kind in BadParameter.__mro__ if kind.__name__ == "ClickException")
+    code: Any
     try:
         from ragsmith.cli.commands import app
 
         with warnings.catch_warnings():
             warnings.simplefilter("always", DamagedRows)
             warnings.showwarning = _say_warning
-            app(arguments, prog_name="ragsmith", standalone_mode=True)
-    except SystemExit as stop:  # how Typer ends, with the exit code of a wrong flag among others
-        return stop.code if isinstance(stop.code, int) else DONE
-    except UsageError as error:
-        return _complain(error, WRONG)
-    except RagsmithError as error:
-        return _complain(error, FAILED)
-    except OSError as error:
-        if isinstance(error, BrokenPipeError):
+            code = app(arguments, prog_name="ragsmith", standalone_mode=False)
+    except SystemExit as stop:
+        code = stop.code
+    except (RagsmithError, OSError) as error:
+        return _complain(error, as_json=as_json)
+    except wrong_usage as error:
+        error.show()
+        return _as_json(error.format_message(), error.exit_code, as_json=as_json)
+    return code if isinstance(code, int) else DONE
+
+
+def _complain(error: RagsmithError | OSError, *, as_json: bool) -> int:
+    from ragsmith.text.redaction import redacted
+
+    match error:
+        case BrokenPipeError():
             return _gone()
-        place = f"{error.filename}: " if error.filename else ""
-        return _complain(RagsmithError(f"{place}{error.strerror or error}"), FAILED if _is_full(error) else WRONG)
-    return DONE
+        case OSError():
+            code = FAILED if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO) else WRONG
+            said = f"{error.filename}: " if error.filename else ""
+            said += error.strerror or str(error)
+        case WrongOption():
+            said, code = f"{error.flag} {error.problem}", WRONG
+        case _:
+            said, code = str(error), WRONG if isinstance(error, UsageError) else FAILED
+    said = redacted(said)
+    for line in said.splitlines():
+        print(f"error: {line}", file=sys.stderr)
+    return _as_json(said, code, as_json=as_json)
+
+
+def _as_json(message: str, code: int, *, as_json: bool) -> int:
+    """Print an error as an object if that was asked for; return its exit code."""
+    if as_json:
+        from ragsmith.cli.output import say_json
+
+        kind = "usage" if code == WRONG else "failed"
+        say_json({"error": {"message": message, "kind": kind, "exit_code": code}})
+    return code
 
 
 def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
@@ -80,16 +116,3 @@ def _gone() -> int:
     """The reader of our output went away, as `| head` does."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 128 + signal.SIGPIPE
-
-
-def _is_full(error: OSError) -> bool:
-    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
-
-
-def _complain(error: RagsmithError, code: int) -> int:
-    from ragsmith.text.redaction import redacted
-
-    said = f"{error.flag} {error.problem}" if isinstance(error, WrongOption) else str(error)
-    for line in redacted(said).splitlines():
-        print(f"error: {line}", file=sys.stderr)
-    return code

@@ -12,7 +12,7 @@ app = typer.Typer(
     name="ragsmith",
     help="Find the best Retrieval-Augmented Generation pipeline for your documents.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

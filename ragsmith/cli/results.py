@@ -51,11 +51,16 @@ def export(
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("winner.yaml"),
     run: Annotated[str | None, typer.Option(help="A run's key (see `ragsmith runs`). [default: the latest]")] = None,
     imports: ImportsOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Write the winner of a search as YAML."""
     import ragsmith
 
-    say(str(ragsmith.export(dataset, cache=cache, output=output, run=run)))
+    winner = str(ragsmith.export(dataset, cache=cache, output=output, run=run))
+    if as_json:
+        say_json({"winner": winner})
+    else:
+        say(winner)
 
 
 @app.command()

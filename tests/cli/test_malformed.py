@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -60,3 +61,24 @@ def test_a_malformed_space_is_refused(
 def test_there_are_many_and_most_have_a_line() -> None:
     assert len(DATASETS) + len(SPACES) >= 20
     assert sum(bool(LINE.search(said)) for _, _, said in DATASETS) >= 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "said"),
+    [
+        (("runs", "--cache", "nowhere.sqlite"), "usage", "there is no cache 'nowhere.sqlite'"),
+        (("export", "--dataset", "law", "--cache", "nowhere.sqlite"), "usage", "there is no cache"),
+        (("search", "--dataset", "law", "--seed", "-1"), "usage", "--seed"),
+        (("runs", "--unknown"), "usage", "--unknown"),
+        (("plan", "--dataset"), "usage", "--dataset"),
+    ],
+)
+def test_an_error_of_a_command_that_prints_json_is_json_too(
+    ragsmith: Callable[..., Any], arguments: tuple[str, ...], kind: str, said: str
+) -> None:
+    ended = ragsmith(arguments[0], "--json", *arguments[1:])
+    error = json.loads(ended.out)["error"]
+    assert (error["kind"], error["exit_code"]) == (kind, ended.code) == (kind, 2)
+    assert said in error["message"]
+    assert said in ended.err, "people read it, too"
+    assert ragsmith(*arguments).out == ""
