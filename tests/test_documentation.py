@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import click
@@ -44,6 +45,15 @@ def test_every_path_of_the_package_that_is_named_exists(name: str) -> None:
     named = set(re.findall(r"`((?:ragsmith|tests|tools|docs|benchmarks)/[\w./-]*)`", text))
     assert named
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+def test_the_rooms_are_listed_in_the_order_of_their_contract() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+    order = [room for layer in contracts[0]["layers"] for room in layer.split(" | ")]
+    table = re.findall(r"^\| `ragsmith/(\w+)", (DOCS / "architecture.md").read_text("utf-8"), re.MULTILINE)
+    assert table == [room for room in order if room in table]
+    folders = {path.parent.name for path in (ROOT / "ragsmith").glob("*/__init__.py")}
+    assert folders <= set(table)
 
 
 def test_the_transcript_has_its_place_in_the_readme() -> None:
