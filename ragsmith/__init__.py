@@ -2,9 +2,10 @@
 
 import ragsmith
 
-outcome = ragsmith.search("law", cache="cache.sqlite")
-ragsmith.report("cache.sqlite", "reports")
-ragsmith.Pipeline.load("reports/law/winner.yaml").ask("When does the limitation period start?")
+found = ragsmith.search("law", space="quick", cache="cache.sqlite", reports="reports")
+print(found.verdict)
+found.winner.ask("When does the limitation period start?")
+ragsmith.Pipeline.load("reports/law/winner.yaml").verify()
 """
 
 from __future__ import annotations

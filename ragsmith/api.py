@@ -26,6 +26,8 @@ from ragsmith.pipelines.space_file import load_space
 from ragsmith.reporting import Written, folder_of, write_report
 from ragsmith.reporting.audit import audit_markdown
 from ragsmith.reporting.result import Result
+from ragsmith.reporting.scores import Scores
+from ragsmith.reporting.scores import evaluate as score
 from ragsmith.runs.audit import Audit
 from ragsmith.runs.audit import audit as switch_on
 from ragsmith.runs.audit import sample as draw
@@ -34,8 +36,6 @@ from ragsmith.runs.plan import SAMPLE, Plan
 from ragsmith.runs.plan import plan as work_out
 from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Run, Start, Step
-from ragsmith.runs.scores import Scores
-from ragsmith.runs.scores import evaluate as score
 from ragsmith.runs.winner import run_setup, write_winner
 from ragsmith.store.store import Store, opened
 from ragsmith.strategies.genetic import PRESETS, GeneticSettings, check_choice

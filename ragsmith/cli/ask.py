@@ -13,7 +13,7 @@ from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, Wor
 from ragsmith.cli.output import note, say, say_json, table
 
 if TYPE_CHECKING:
-    from ragsmith.runs.scores import Scores
+    from ragsmith.reporting.scores import Scores
 
 PipelineArgument = Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")]
 OtherDataset = Annotated[str | None, typer.Option("--dataset", help="Other documents than the exported ones.")]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from ragsmith.evaluation.evaluator import Evaluation
-from ragsmith.evaluation.fitness import HEADLINE, Fitness
+from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.evaluation.ranking import best
 from ragsmith.reporting import facts
 from ragsmith.reporting.activity import options
@@ -14,7 +14,7 @@ from ragsmith.reporting.material import Material, choose_runs
 from ragsmith.reporting.rows import best_so_far, by_group, ranking, row
 from ragsmith.reporting.values import TITLES, About, Answered, Domain, Finalist, Row
 from ragsmith.reporting.verdicts import compare
-from ragsmith.runs.record import RunRecord
+from ragsmith.runs.record import DatasetRecord, RunRecord
 from ragsmith.store.store import Store
 
 
@@ -57,7 +57,7 @@ def domain_of(about: About, material: Material) -> Domain:
         types=by_group(pipelines, types, fitness),
         modalities=by_group(pipelines, modalities, fitness) if modalities else (),
         groups_split=split,
-        answered=_answered(material, _roles(record, best_drawn), types, modalities),
+        answered=_answered(material, _roles(record, best_drawn), about.data),
         failures=facts.failures(material.failed()),
         models=facts.models(record.models),
     )
@@ -116,35 +116,27 @@ def _compared(
     return {name: evaluation for name, evaluation in found.items() if evaluation}, "search"
 
 
-def _answered(
-    material: Material, roles: Mapping[str, str], types: Mapping[str, str], modalities: Mapping[str, str]
-) -> tuple[Answered, ...]:
-    rows: list[Answered] = []
-    for name, key in roles.items():
-        parts: tuple[tuple[Literal["search", "test"], Evaluation | None], ...] = (
-            ("search", material.on_search(key)),
-            ("test", material.on_test(key)),
-        )
-        for split, evaluation in parts:
-            for question, state, values in question_values(evaluation, material.fitness) if evaluation else ():
-                kinds = types.get(question, ""), modalities.get(question, "")
-                rows.append(Answered(question, *kinds, split, name, state, values))
-    return tuple(sorted(rows, key=lambda answered: (answered.split, answered.question)))
+def _answered(material: Material, roles: Mapping[str, str], data: DatasetRecord) -> tuple[Answered, ...]:
+    rows = (row for name, key in roles.items() for row in answered(material, name, key, data))
+    return tuple(sorted(rows, key=lambda row: (row.split, row.question)))
 
 
-def question_values(evaluation: Evaluation, fitness: Fitness) -> Iterator[tuple[str, str, dict[str, float]]]:
-    """Questions with a record or a failure, in order, and everything that was measured of them."""
-    scored = [question for question in evaluation.questions if question in evaluation.records]
-    columns = {metric: evaluation.values(metric, fitness) for metric in HEADLINE}
-    for place, question in enumerate(scored):
-        record = evaluation.records[question]
-        yield (
-            question,
-            "ok",
-            {
-                **{name: values[place] for name, values in columns.items()},
-                **{name: value for name, value in record["measures"].items() if value is not None},
-                "calls": float(record["usage"]["calls"]),
-            },
-        )
-    yield from ((question, "failed", {}) for question in evaluation.questions if question in evaluation.failures)
+def answered(material: Material, pipeline: str, key: str, data: DatasetRecord) -> Iterator[Answered]:
+    """Every question that the evaluation ``key`` of a run met, as the pipeline called ``pipeline``."""
+    parts: tuple[tuple[Literal["search", "test"], Evaluation | None], ...] = (
+        ("search", material.on_search(key)),
+        ("test", material.on_test(key)),
+    )
+    for split, evaluation in parts:
+        if evaluation is None:
+            continue
+        columns = {name: iter(evaluation.values(name, material.fitness)) for name in HEADLINE}
+        for question in evaluation.questions:
+            about = question, data.questions.get(question, ""), data.modalities.get(question, ""), split, pipeline
+            if record := evaluation.records.get(question):
+                measures = {name: next(values) for name, values in columns.items()}
+                measures |= {name: value for name, value in record["measures"].items() if value is not None}
+                measures["calls"] = float(record["usage"]["calls"])
+                yield Answered(*about, "ok", measures, record["answer"], tuple(record["retrieved"]))
+            elif failure := evaluation.failures.get(question):
+                yield Answered(*about, "failed", {}, error=failure["error"])

@@ -5,8 +5,8 @@ Everything is taken from the report of the run, which is worked out when somethi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -17,11 +17,11 @@ from ragsmith.evaluation.fitness import COMPOSITES
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Spent
 from ragsmith.reporting import numbers
-from ragsmith.reporting.domain import domain_of, question_values
+from ragsmith.reporting.domain import answered, domain_of
 from ragsmith.reporting.material import Material, choose_runs
 from ragsmith.reporting.page import figure_page
 from ragsmith.reporting.plots import Figure, convergence
-from ragsmith.reporting.values import TITLES, About, Comparison, Domain, Finalist, Row
+from ragsmith.reporting.values import TITLES, About, Answered, Comparison, Domain, Finalist, Row
 from ragsmith.reporting.wording import headline, sentence, summary_lines
 from ragsmith.reporting.writing import write_domains
 from ragsmith.runs.pipeline import Pipeline, expected_scores
@@ -46,23 +46,6 @@ class Conclusion:
 
     def __str__(self) -> str:
         return "\n".join([self.words, *map(sentence, self.comparisons)])
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """What a pipeline did with one question of the ``search`` or ``test`` split.
-
-    ``state`` is ``ok``, or ``failed``: then ``error`` says why, and the rest is empty. ``measures`` are all that the
-    question has a value of, F, R, G and model calls among them; ``retrieved`` are identifiers of chunks, best first.
-    """
-
-    question: str
-    split: str
-    state: str
-    measures: Mapping[str, float]
-    answer: str
-    retrieved: tuple[str, ...]
-    error: str = ""
 
 
 class Result:
@@ -147,19 +130,12 @@ class Result:
         Raises:
             UsageError: this run has no such pipeline.
         """
-        material = self._run[1]
+        about, material = self._run
+        name = pipeline.label if isinstance(pipeline, Row) else pipeline
         key = pipeline.key if isinstance(pipeline, Row) else self._named.get(pipeline, pipeline)
-        parts = {"search": material.on_search(key), "test": material.on_test(key)}
-        evaluations = {split: evaluation for split, evaluation in parts.items() if evaluation}
-        if not evaluations:
-            raise UsageError(f"this run has no pipeline {pipeline!r}: {did_you_mean(str(pipeline), self._named)}")
-        found = []
-        for split, evaluation in evaluations.items():
-            for question, state, measures in question_values(evaluation, material.fitness):
-                kept = evaluation.records.get(question) or evaluation.failures[question]
-                said = kept.get("answer", ""), tuple(kept.get("retrieved", ()))
-                found.append(Answered(question, split, state, measures, *said, kept.get("error", "")))
-        return tuple(found)
+        if material.on_search(key) is None:
+            raise UsageError(f"this run has no pipeline {name!r}: {did_you_mean(name, self._named)}")
+        return tuple(answered(material, name, key, about.data))
 
     @property
     def _named(self) -> dict[str, str]:
@@ -179,24 +155,16 @@ class Result:
             from pandas import DataFrame  # noqa: PLC0415  it is optional, and slow to import
         except ImportError as error:
             raise MissingExtra("pandas", "pandas") from error
-        tables = {"ranking": self._ranked, "front": self._cheapest, "test": self._tested, "records": self._answered}
+        tables: dict[str, Iterable[dict[str, Any]]] = {
+            "ranking": ({"place": place, **_flat(row)} for place, row in enumerate(self.ranking, 1)),
+            "front": map(_flat, self.front),
+            "test": ({"name": finalist.title, **_flat(finalist.test)} for finalist in self.test),
+            "records": ({**asdict(record), **record.measures} for record in self.records()),
+        }
         if table not in tables:
             raise UsageError(f"unknown table {table!r}: {did_you_mean(table, tables)}")
-        return DataFrame(list(tables[table]()))
-
-    def _ranked(self) -> Iterable[dict[str, Any]]:
-        return ({"place": place, **_flat(row)} for place, row in enumerate(self.ranking, 1))
-
-    def _cheapest(self) -> Iterable[dict[str, Any]]:
-        return map(_flat, self.front)
-
-    def _tested(self) -> Iterable[dict[str, Any]]:
-        return ({"name": finalist.title, **_flat(finalist.test)} for finalist in self.test)
-
-    def _answered(self) -> Iterable[dict[str, Any]]:
-        for record in self.records():
-            said = {"answer": record.answer, "retrieved": " ".join(record.retrieved), "error": record.error}
-            yield {"question": record.question, "split": record.split, "state": record.state, **record.measures, **said}
+        found = DataFrame(list(tables[table]))
+        return found.drop(columns="measures") if table == "records" else found
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """The best fitness against pipelines evaluated, as plotly takes it: ``plotly.graph_objects.Figure(r.plot())``.

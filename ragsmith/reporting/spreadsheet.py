@@ -63,9 +63,17 @@ def activity_csv(domain: Domain) -> str:
 
 def questions_csv(domain: Domain) -> str:
     """Winner and what it is compared to, question by question."""
-    names = sorted({name for answered in domain.answered for name in answered.values})
+    names = sorted({name for answered in domain.answered for name in answered.measures})
     rows = (
-        [a.split, a.question, a.type, a.modality, a.pipeline, a.state, *(_number(a.values.get(name)) for name in names)]
+        [
+            a.split,
+            a.question,
+            a.type,
+            a.modality,
+            a.pipeline,
+            a.state,
+            *(_number(a.measures.get(name)) for name in names),
+        ]
         for a in domain.answered
     )
     return _csv(["split", "question", "type", "modality", "pipeline", "state", *names], rows)

@@ -198,7 +198,12 @@ class GroupScores:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """One question as one pipeline answered it; ``values`` is empty when it failed."""
+    """One question as one pipeline answered it.
+
+    ``state`` is ``ok``, or ``failed``: then ``error`` says why, and ``measures``, ``answer`` and ``retrieved`` are
+    empty. ``measures`` has all that the question has a value of, F, R, G and model calls among them; ``retrieved``
+    names chunks, best first.
+    """
 
     question: str
     type: str
@@ -206,7 +211,10 @@ class Answered:
     split: Literal["search", "test"]
     pipeline: str
     state: str
-    values: Mapping[str, float]
+    measures: Mapping[str, float]
+    answer: str = ""
+    retrieved: tuple[str, ...] = ()
+    error: str = ""
 
 
 @dataclass(frozen=True, slots=True)

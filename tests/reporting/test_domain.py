@@ -259,7 +259,7 @@ def test_embedded_models_are_called_what_they_are(domain: Domain) -> None:
 def test_questions_are_kept_one_by_one(domain: Domain) -> None:
     assert len(domain.answered) == 4 * 18
     (found,) = [a for a in domain.answered if (a.question, a.pipeline) == ("t7", "bm25")]
-    assert (found.split, found.type, found.values["fitness"]) == ("test", "odd", pytest.approx(0.51))
+    assert (found.split, found.type, found.measures["fitness"]) == ("test", "odd", pytest.approx(0.51))
 
 
 def test_a_run_that_was_killed_is_reported_as_far_as_it_went(store: Store) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import fsum
 from typing import Any
 
 import numpy as np
@@ -13,18 +12,10 @@ import numpy as np
 from ragsmith.datasets.splits import split
 from ragsmith.evaluation.evaluator import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
-from ragsmith.evaluation.statistics import bootstrap_interval
+from ragsmith.reporting.rows import score
+from ragsmith.reporting.values import Score
 from ragsmith.runs.pipeline import Pipeline
 from ragsmith.store.store import Store
-
-
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """A mean over questions, and its 95 % bootstrap interval."""
-
-    mean: float
-    low: float
-    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +25,7 @@ class Scored:
     attempted: int
     scored: int
     failed: int
-    metrics: Mapping[str, Interval]
+    metrics: Mapping[str, Score]
     failures: Mapping[str, Mapping[str, Any]]
 
 
@@ -82,11 +73,7 @@ def evaluate(pipeline: Pipeline, store: Store, *, at_home: bool, workers: int = 
 
 def _scored(evaluation: Evaluation, fitness: Fitness) -> Scored:
     columns = {name: evaluation.values(name, fitness) for name in (*HEADLINE, *evaluation.measures)}
-    metrics = {
-        name: Interval(fsum(values) / len(values), *bootstrap_interval(values))
-        for name, values in columns.items()
-        if values
-    }
+    metrics = {name: score(values) for name, values in columns.items() if values}
     counts = len(evaluation.questions), len(evaluation.records), len(evaluation.failures)
     return Scored(*counts, metrics, evaluation.failures)
 
