@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from statistics import median
+from statistics import fmean, median
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.splits import split
@@ -33,15 +33,10 @@ def describe(dataset: Dataset) -> dict[str, object]:
         "chunks": len(chunk_documents(dataset.documents)),
         "questions": len(dataset.examples),
         "types": dict(sorted(Counter(example.type for example in dataset.examples).items())),
-        "multi_document_share": _multi_document_share(dataset),
+        "multi_document_share": fmean(len({span.doc for span in e.evidence}) > 1 for e in dataset.examples),
         "evidence": _evidence(dataset),
         "split": {"rule": divided.rule, "search": len(divided.search), "test": len(divided.test)},
     }
-
-
-def _multi_document_share(dataset: Dataset) -> float:
-    several = [len({span.doc for span in example.evidence}) > 1 for example in dataset.examples]
-    return sum(several) / len(several)
 
 
 def _evidence(dataset: Dataset) -> dict[str, object]:

@@ -6,7 +6,7 @@ identifier. Compressed rows in numpy, no sparse library; built once for an index
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,14 +37,6 @@ class ChunkGraph:
 
     def __len__(self) -> int:
         return len(self.degrees)
-
-    def edges(self) -> Iterator[tuple[int, int, Kind, float]]:
-        """Every edge once: its ends, the smaller first, why they are joined, and its weight."""
-        sources = np.repeat(np.arange(len(self)), np.diff(self.starts))
-        parts = (sources, self.ends, self.kinds, self.weights)
-        for source, end, kind, weight in zip(*(part.tolist() for part in parts), strict=True):
-            if source < end:
-                yield source, end, Kind(kind), weight
 
     def near(self, nodes: NDArray[np.int64], hops: int, most: int | None = None) -> NDArray[np.int64]:
         """``nodes`` and what can be reached from them in ``hops`` steps, ascending.

@@ -47,9 +47,10 @@ class Corpus:
         siblings = self._of_document[chunk.doc]
         return tuple(siblings[max(0, chunk.index - before) : chunk.index + after + 1])
 
-    def document_chunks(self, doc: str) -> Chunks:
-        """All chunks of a document, in reading order; ``chunk.index`` is the position."""
-        return tuple(self._of_document[doc])
+    def stretch(self, doc: str, first: int, last: int) -> Span:
+        """Where the chunks ``first`` to ``last`` of a document, both included and counted from 0, lie in its text."""
+        chunks = self._of_document[doc][first : last + 1]
+        return Span(doc, chunks[0].start, max(chunk.end for chunk in chunks))
 
     def text(self, span: Span) -> str:
         """The text of a span."""

@@ -60,7 +60,8 @@ def cosines(index: Index, scope: Scope, wanted: NDArray[np.float64], embedder: E
     """
     if scope.words is None:
         return index.cosines(wanted, embedder)
-    vectors = index.derived(f"{scope.name} vectors {embedder.id}", partial(_unit_vectors, index, scope, embedder))
+    name = f"{scope.name} vectors {embedder.id}"
+    vectors = index.derived(name, lambda: _means(chunk_vectors(index, embedder), scope.units))
     return np.round(wanted @ vectors.T, 6)
 
 
@@ -104,10 +105,6 @@ def _unit_words(index: Index, units: NDArray[np.int64]) -> BM25:
 def _terms_of_parts(text: str) -> list[str]:
     """The terms of every part: the same as of the whole, but those of a chunk are remembered already."""
     return [term for part in text.split(_PART) for term in terms(part)]
-
-
-def _unit_vectors(index: Index, scope: Scope, embedder: Embedder) -> NDArray[np.float64]:
-    return _means(chunk_vectors(index, embedder), scope.units)
 
 
 def _means(vectors: NDArray[np.float64], units: NDArray[np.int64]) -> NDArray[np.float64]:

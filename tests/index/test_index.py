@@ -53,8 +53,8 @@ def plain(chunks: Sequence[Chunk]) -> Index:
 
 def test_reading_around_a_chunk_stays_in_its_document() -> None:
     corpus = Corpus(example_documents(), example_chunks())
-    harbour = corpus.document_chunks("harbour")
-    assert [chunk.id for chunk in harbour] == ["harbour:0", "harbour:1", "harbour:2", "harbour:3"]
+    harbour = tuple(chunk for chunk in corpus.chunks if chunk.doc == "harbour")
+    assert corpus.text(corpus.stretch("harbour", 1, 2)) == f"{harbour[1].text}\n\n{harbour[2].text}"
     assert corpus.around(harbour[0], 2, 1) == harbour[:2]
     assert corpus.around(harbour[2], 1, 1) == harbour[1:]
     assert corpus.around(harbour[3], 0, 5) == harbour[3:]

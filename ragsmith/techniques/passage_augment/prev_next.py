@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ragsmith.index.index import Corpus
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import passage_augment
-from ragsmith.types import Hits, Passage, Passages, Question, Span
+from ragsmith.types import Hits, Passage, Passages, Question
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,6 @@ def prev_next(corpus: Corpus, question: Question, hits: Hits, *, n: Count = 1) -
         around = corpus.around(hit.chunk, n, n)
         windows.append(Window(rank, hit.chunk.doc, around[0].index, around[-1].index))
     for window in merged(windows):
-        passages[window.rank] = _passage(corpus, window, hits[window.rank].score)
+        span = corpus.stretch(window.doc, window.first, window.last)
+        passages[window.rank] = Passage(corpus.text(span), (span,), hits[window.rank].score)
     return tuple(passages[rank] for rank in sorted(passages))
-
-
-def _passage(corpus: Corpus, window: Window, score: float) -> Passage:
-    chunks = corpus.document_chunks(window.doc)[window.first : window.last + 1]
-    span = Span(window.doc, chunks[0].start, max(chunk.end for chunk in chunks))
-    return Passage(corpus.text(span), (span,), score)

@@ -8,7 +8,7 @@ from ragsmith.index.index import Corpus
 from ragsmith.plugins import Amount, Count
 from ragsmith.techniques.families import passage_augment
 from ragsmith.techniques.fusion import normalised
-from ragsmith.types import Hit, Hits, Passage, Passages, Question, Span
+from ragsmith.types import Hit, Hits, Passage, Passages, Question
 
 DECAY = 30.0
 """Ranks over which a hit loses all but 1/e of its worth (dsRAG's constant)."""
@@ -108,6 +108,5 @@ def relevant_segments(
 def _passage(corpus: Corpus, segment: Segment) -> Passage:
     if segment.hit:
         return Passage(segment.hit.chunk.text, segment.hit.chunk.spans, segment.value)
-    chunks = corpus.document_chunks(segment.doc)[segment.first : segment.last + 1]
-    span = Span(segment.doc, chunks[0].start, max(chunk.end for chunk in chunks))
+    span = corpus.stretch(segment.doc, segment.first, segment.last)
     return Passage(corpus.text(span), (span,), segment.value)

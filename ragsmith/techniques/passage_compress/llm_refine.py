@@ -6,8 +6,8 @@ from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import passage_compress
-from ragsmith.techniques.passage_compress.tree_summarize import summary_of
-from ragsmith.types import Passage, Passages, Question
+from ragsmith.techniques.passage_compress.tree_summarize import joined, summary_of
+from ragsmith.types import Passages, Question
 
 PROMPT = """Update a summary that helps to answer a question, with what a new passage adds.
 
@@ -96,5 +96,4 @@ def llm_refine(
         summary = language_model.run(
             REFINE, question=question.text, summary=summary, passage=(passage.text,), words=max_words
         )
-    sources = dict.fromkeys(span for passage in passages for span in passage.sources)
-    return (Passage(summary, tuple(sources), max(passage.score for passage in passages)),)
+    return (joined(summary, passages),)

@@ -27,8 +27,9 @@ def paraphrases_offline(model: OfflineModel, *, sample: int, question: str, n: i
     shares = min(n, len(spans))
     variants = []
     for variant in range(n if shares else 0):
-        mine = spans[variant % shares :: shares]
-        variants.append(_replaced(question, {span: _at(related[span], variant // shares) for span in mine}))
+        turn = variant // shares
+        mine = {span: related[span] for span in spans[variant % shares :: shares]}
+        variants.append(_replaced(question, {span: near[min(turn, len(near) - 1)] for span, near in mine.items()}))
     return tuple(dict.fromkeys(text for text in variants if text != question)) or (question,)
 
 
@@ -36,10 +37,6 @@ def _is_replaceable(match: re.Match[str], question: str) -> bool:
     word = match.group()
     is_name = word[0].isupper() and match.start() > 0
     return word.isalpha() and len(word) > 2 and not is_name and word.lower() not in STOP_WORDS
-
-
-def _at(words: tuple[str, ...], rank: int) -> str:
-    return words[min(rank, len(words) - 1)]
 
 
 def _replaced(text: str, replacements: dict[tuple[int, int], str]) -> str:
