@@ -30,6 +30,7 @@ CLOSURES = {
         *("gateway.memo", "index.entity_graph", "index.relations", "models.usage", "pipelines.genes"),
         *("pipelines.trace", "techniques.generation"),
     },
+    "pipelines.genes:facing": set(),
     "evaluation.scoring:record": SCORED,
     "techniques.pre_embedding.contextual_chunk_headers:contextual_chunk_headers": FAMILY | TASK | {"text.words"},
     "techniques.query_expansion.hyde:hyde": FAMILY | TASK | {"techniques.fusion", "techniques.searching"},

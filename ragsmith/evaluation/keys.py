@@ -21,6 +21,7 @@ CODE = (
     ("ragsmith.datasets.chunking.chunking", "chunk_documents"),
     ("ragsmith.datasets.relevance", "ChunkMap"),
     ("ragsmith.pipelines.engine", "Engine"),
+    ("ragsmith.pipelines.genes", "facing"),
     ("ragsmith.evaluation.scoring", "record"),
 )
 """The code of ours, besides techniques and models, from a document to a record: a module, and what is called there."""
