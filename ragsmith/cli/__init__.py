@@ -37,6 +37,7 @@ def main() -> None:
     if interrupts.heard:
         print(SENTENCE, file=sys.stderr)
         code = INTERRUPTED
+    gc.freeze()  # else the interpreter looks through all of it several times before it gives it up
     sys.exit(code)
 
 
