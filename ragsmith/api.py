@@ -113,8 +113,8 @@ def search(
 
     ``settings`` says how the search goes, or else ``preset`` does: ``default``, ``paper`` or ``quick``. Single settings
     are changed by name: ``seed=7``, ``strategy="tpe"`` and all others of `RunSettings` and `GeneticSettings`;
-    ``fitness`` may be `Weights`, ``FILE.py:function``, or a function that is defined in a file. ``space`` is the one of
-    the preset unless given.
+    ``fitness`` may be `Weights`, ``FILE.py:function``, or a function of a file that was imported. ``space`` is the one
+    of the preset unless given.
 
     ``models`` are names, or by role a name or an object: a LlamaIndex ``LLM`` or ``BaseEmbedding``, or anything with
     the protocol that its role has in `ragsmith.models`, whose ``id`` says what its results depend on. Objects are asked
