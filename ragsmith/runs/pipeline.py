@@ -25,6 +25,7 @@ from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.evaluation.threads import evaluate_job
 from ragsmith.models.given import apart, refuse_absent
+from ragsmith.models.vector_address import AUTO, written_in
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, configuration, facing
 from ragsmith.pipelines.trace import Trace
@@ -262,12 +263,14 @@ def export_yaml(
     """
     techniques = [gene.technique.fn for gene in evaluation.candidate]
     imports = recorded([*techniques, *(known.fn for known in setup.measures), *setup.models.factories()], folder)
+    vectors_at = setup.models.vectors_at
     content = {
         "format": FORMAT,
         "ragsmith": version("ragsmith"),
         "dataset": {"name": setup.dataset.name, **location, "digest": setup.dataset.digest},
         "chunk_size": setup.chunk_size,
         **({"imports": imports} if imports else {}),
+        **({} if vectors_at == AUTO else {"vector_store": written_in(folder, vectors_at)}),
         "models": {**setup.models.plain(), "ids": dict(ids or setup.loaded_models.ids())},
         "fitness": fitness.plain(folder),
         "pipeline": configuration(evaluation.candidate),

@@ -6,6 +6,7 @@ file without ``expected`` can be asked and evaluated, and has nothing to verify.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import CHUNK_SIZE
 from ragsmith.models.file import models_in
 from ragsmith.models.names import ModelNames
+from ragsmith.models.vector_address import read_from
 from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.techniques.own import import_recorded
 from ragsmith.text.strict_yaml import Tree, YamlError, read_yaml, unknown_key_message
@@ -24,7 +26,10 @@ from ragsmith.types import Dataset
 FORMAT = 2
 """Since 2 the section ``fitness`` stands in the place of ``weights``."""
 
-KEYS = ("format", "ragsmith", "dataset", "chunk_size", "imports", "models", "fitness", "pipeline", "run", "expected")
+KEYS = (
+    *("format", "ragsmith", "dataset", "chunk_size", "imports", "vector_store", "models", "fitness", "pipeline"),
+    *("run", "expected"),
+)
 
 
 class ExportedFile:
@@ -69,10 +74,14 @@ class ExportedFile:
         return read_configuration(pipeline, self._tree.where("pipeline"))
 
     def models(self) -> ModelNames:
-        """The models by name, with what determines results; where a server is, the file does not say."""
+        """The models by name, with what determines results, and where vectors lie; not where a server of models is."""
         given = {key: value for key, value in self._section("models", {}).items() if key != "ids"}
         try:
-            return ModelNames().overridden(models_in(self._tree, given, "models", shaping=True))
+            found = ModelNames().overridden(models_in(self._tree, given, "models", shaping=True))
+            if "vector_store" not in self._data:
+                return found
+            at = read_from(self._path.parent, str(self._data["vector_store"]))
+            return replace(found, embedder=found.of("embedder").changed(vector_store=at))
         except YamlError as error:
             raise SpaceError(str(error)) from error
 

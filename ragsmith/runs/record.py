@@ -19,6 +19,7 @@ from ragsmith.evaluation.threads import Work
 from ragsmith.gateway.budget import NOTHING_SPENT, Spent
 from ragsmith.gateway.claims import is_gone
 from ragsmith.gateway.desk import Counts
+from ragsmith.models.vector_address import AUTO, written_in
 from ragsmith.pipelines.space import Space
 from ragsmith.store.rows import RunState
 from ragsmith.strategies import STRATEGIES, Generation, GeneticSettings
@@ -118,7 +119,8 @@ class RunRecord:
 
     ``models`` has the id of each role's model, ``model_names`` what was asked for. ``random`` are the random candidates
     in the order drawn; ``test`` has what was evaluated on the test questions, by its part in the comparison.
-    ``imports`` are the files of one's own that it needs. ``process`` names the process that runs it, while it runs.
+    ``imports`` are the files of one's own that it needs. ``process`` names the process that runs it, while it runs;
+    ``vector_store`` is where vectors lay.
     """
 
     space: SearchedSpace
@@ -136,6 +138,7 @@ class RunRecord:
     account: Account = Account()
     process: str = ""
     imports: tuple[Recorded, ...] = ()
+    vector_store: str = AUTO
 
     @classmethod
     def begun(cls, setup: Setup, space: Space, settings: RunSettings, split: Split) -> RunRecord:
@@ -161,6 +164,7 @@ class RunRecord:
                 tuple(sorted(example.id for example in split.test)),
             ),
             imports=tuple(recorded(needed, ANYWHERE)),
+            vector_store=written_in(ANYWHERE, setup.models.vectors_at),
         )
 
     def plain(self) -> dict[str, Any]:
@@ -221,6 +225,7 @@ class RunRecord:
             ),
             stored.get("process", ""),
             tuple(stored.get("imports", ())),
+            stored.get("vector_store", AUTO),
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from ragsmith.datasets.dataset import load_dataset
@@ -11,6 +12,7 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluator import stored_evaluation
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import ModelNames
+from ragsmith.models.vector_address import AUTO, read_from
 from ragsmith.runs.pipeline import dataset_location, export_yaml
 from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import Store
@@ -38,7 +40,10 @@ def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None =
         raise UsageError(f"the cache has no finished search on {data.name!r} as it is now: run one first")
     row, record = max(rows, key=lambda pair: pair[0].finished or "")
     import_recorded(record.imports, ANYWHERE)
-    return row.key, Setup(data, ModelNames.recorded(record.model_names), record.chunk_size)
+    names = ModelNames.recorded(record.model_names)
+    if record.vector_store != AUTO:
+        names = replace(names, vector_store=read_from(ANYWHERE, record.vector_store))
+    return row.key, Setup(data, names, record.chunk_size)
 
 
 def winner_yaml(store: Store, run_key: str, setup: Setup, folder: Path) -> str:

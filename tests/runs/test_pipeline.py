@@ -16,6 +16,7 @@ from ragsmith.errors import SpaceError, UsageError
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.models.vector_address import read_from, written_in
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.baselines import baseline
 from ragsmith.runs.pipeline import Pipeline, dataset_location
@@ -243,6 +244,29 @@ WRONG: list[tuple[tuple[str, ...], Any, str]] = [
     (("dataset", "bundled"), "law", "'dataset' must have a 'path'"),
     (("dataset", "digest"), "0" * 32, "is not the one this pipeline was found on"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("given", "written", "opened"),
+    [
+        ("qdrant:{here}/vectors", "qdrant:../vectors", "qdrant:{here}/out/../vectors"),
+        ("qdrant:http://me:secret@localhost:6333?api_key=s", "qdrant:http://localhost:6333", None),
+        ("qdrant::memory:", "qdrant::memory:", None),
+        ("exact", "exact", None),
+    ],
+)
+def test_a_vector_store_is_named_relative_to_the_file_and_without_secrets(
+    tmp_path: Path, given: str, written: str, opened: str | None
+) -> None:
+    folder = tmp_path / "out"
+    assert written_in(folder, given.format(here=tmp_path)) == written
+    assert read_from(folder, written) == (opened or written).format(here=tmp_path)
+
+
+def test_the_vector_store_is_in_the_file_and_another_may_be_named(changed: Callable[..., Path]) -> None:
+    file = changed("vector_store", to="qdrant:../vectors")
+    assert Pipeline.load(file).setup.models.vectors_at == f"qdrant:{file.parent / '../vectors'}"
+    assert Pipeline.load(file, vector_store="exact").setup.models.vectors_at == "exact"
 
 
 def test_a_pipeline_that_was_written_by_hand_is_asked_and_evaluated_and_has_nothing_to_verify(
