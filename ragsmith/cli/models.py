@@ -1,4 +1,4 @@
-"""``ragsmith models check``: do the models answer?"""
+"""``ragsmith models list | check``: which models there are, and do they answer?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ragsmith.cli.app import app
-from ragsmith.cli.options import JsonOption, RoleFlags, merged
+from ragsmith.cli.options import ImportsOption, JsonOption, RoleFlags, merged
 from ragsmith.cli.output import say, say_json, table
 
 if TYPE_CHECKING:
@@ -23,6 +23,33 @@ app.add_typer(commands, name="models")
 @commands.callback()
 def models() -> None:
     """Models: what writes, asks, judges, embeds and reranks."""
+
+
+@commands.command("list")
+def list_models(*, imports: ImportsOption = None, as_json: JsonOption = False) -> None:
+    """List the models that each role may be given, their options, and the variables with their keys."""
+    from ragsmith.models.registry import ROLES, SPOKEN, providers
+
+    every = [declared for role in dict.fromkeys(ROLES.values()) for declared in providers(role).values()]
+    if as_json:
+        say_json(
+            [
+                {
+                    "role": declared.role,
+                    "name": declared.form,
+                    "options": {name: {"shapes_results": its.shapes} for name, its in declared.options.items()},
+                    "keys": declared.service.keys,
+                    "base_url": declared.service.base_url,
+                    "extra": declared.extra or None,
+                }
+                for declared in every
+            ]
+        )
+    else:
+        rows = [
+            [SPOKEN[its.role], its.form, ", ".join(its.service.keys), ", ".join(its.options) or "none"] for its in every
+        ]
+        table(rows, ["role", "model", "key", "options"])
 
 
 @commands.command()

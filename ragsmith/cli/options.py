@@ -110,7 +110,8 @@ class RoleFlags:
     llm: Annotated[
         str | None,
         typer.Option(
-            "--llm", help="What writes answers: extractive (embedded), or openai:MODEL. [default: extractive]"
+            "--llm",
+            help="What writes answers, as openai:MODEL; see  ragsmith models list. [default: extractive, embedded]",
         ),
     ] = None
     controller: Annotated[
@@ -124,16 +125,14 @@ class RoleFlags:
         str | None,
         typer.Option(
             "--embedder",
-            help="wordllama (embedded), openai:MODEL, cohere:MODEL or sentence-transformers:MODEL. "
-            "[default: wordllama]",
+            help="What embeds texts; see  ragsmith models list. [default: wordllama, embedded]",
         ),
     ] = None
     reranker: Annotated[
         str | None,
         typer.Option(
             "--reranker",
-            help="late_interaction (embedded), cohere:MODEL, jina:MODEL, rerank:MODEL, sentence-transformers:MODEL, or "
-            "none. [default: late_interaction]",
+            help="What reranks, or none; see  ragsmith models list. [default: late_interaction, embedded]",
         ),
     ] = None
     base_url: Annotated[

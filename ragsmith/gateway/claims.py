@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from ragsmith.errors import StoreError
 from ragsmith.gateway.batching import Batcher
@@ -54,22 +54,6 @@ class CallStore(Protocol):
         ...
 
 
-class Claiming(Protocol):
-    """Where claims are kept."""
-
-    def get_call(self, key: str) -> Any:
-        """The stored call, or None."""
-        ...
-
-    def claim(self, key: str, owner: str, *, now: float, until: float, is_gone: Callable[[str], bool]) -> bool:
-        """Whether ``owner`` may make the call now."""
-        ...
-
-    def give_up(self, key: str, owner: str) -> None:
-        """End a claim without a reply."""
-        ...
-
-
 def this_process() -> str:
     """A name of this process that others can check: machine, process id, and when it started where that is known."""
     return _named(os.getpid())
@@ -104,13 +88,9 @@ def _start_of(pid: str) -> str:
 
 
 @contextmanager
-def claimed(store: Claiming, key: str, stopped: Callable[[], bool]) -> Iterator[Any]:
+def claimed(store: Grouped, key: str, stopped: Callable[[], bool]) -> Iterator[StoredCall | None]:
     """Yield None when the call under ``key`` is this process's to make, or the reply that another made meanwhile."""
-    owner = this_process()
-    while True:
-        now = time.time()
-        if store.claim(key, owner, now=now, until=now + PATIENCE_SECONDS, is_gone=is_gone):
-            break
+    while not store.claim_many([key]):
         time.sleep(PAUSE_SECONDS)
         found = store.get_call(key)
         if found is not None or stopped():
@@ -120,10 +100,10 @@ def claimed(store: Claiming, key: str, stopped: Callable[[], bool]) -> Iterator[
     try:
         yield found
     except BaseException:
-        store.give_up(key, owner)
+        store.give_up(key)
         raise
     if found is not None:
-        store.give_up(key, owner)
+        store.give_up(key)
 
 
 @contextmanager
@@ -142,7 +122,7 @@ def claimed_many(store: Grouped, keys: Sequence[str]) -> Iterator[tuple[set[str]
         raise
     finally:
         for key in unused:
-            store.give_up(key, this_process())
+            store.give_up(key)
 
 
 class Grouped:
@@ -186,17 +166,13 @@ class Grouped:
             lost = len(self._unwritten)
             raise StoreError(f"{error}; {lost} paid replies could not be kept, and will be paid for again") from None
 
-    def claim(self, key: str, owner: str, *, now: float, until: float, is_gone: Callable[[str], bool]) -> bool:
-        """Whether this process may make the call now."""
-        return self._claims([key])[0]
-
     def claim_many(self, keys: Sequence[str]) -> set[str]:
         """Those of ``keys`` whose calls this process may make now."""
         return {key for key, free in zip(keys, self._claims(keys), strict=True) if free}
 
-    def give_up(self, key: str, owner: str) -> None:
-        """See `Store.give_up`."""
-        self._store.give_up(key, owner)
+    def give_up(self, key: str) -> None:
+        """End this process's claim without a reply."""
+        self._store.give_up(key, this_process())
 
     def _claim(self, keys: list[str]) -> list[bool]:
         now = time.time()

@@ -165,10 +165,6 @@ class Store:
             for batch in batches([row[0] for row in rows], BATCH):
                 connection.execute(delete(CLAIM).where(CLAIM.c.key.in_(batch)))
 
-    def claim(self, key: str, owner: str, *, now: float, until: float, is_gone: Callable[[str], bool]) -> bool:
-        """Whether ``owner`` may make the call under ``key`` now: nobody else is at it."""
-        return key in self.claim_many([key], owner, now=now, until=until, is_gone=is_gone)
-
     def claim_many(
         self, keys: Sequence[str], owner: str, *, now: float, until: float, is_gone: Callable[[str], bool]
     ) -> set[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from stored import put_call
 
-from ragsmith.gateway.claims import claimed, is_gone, this_process
+from ragsmith.gateway.claims import Grouped, claimed, is_gone, this_process
 from ragsmith.store.store import Store
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -51,7 +51,7 @@ def test_one_of_many_gets_the_claim(place: Path | str) -> None:
         with Store.open(place) as store:
             for i in range(40):
                 together.wait()
-                if store.claim(f"k{i}", f"elsewhere:{n}", now=0.0, until=9.0, is_gone=never):
+                if store.claim_many([f"k{i}"], f"elsewhere:{n}", now=0.0, until=9.0, is_gone=never):
                     got.append(f"k{i}")
 
     at_once(work, 4)
@@ -60,7 +60,7 @@ def test_one_of_many_gets_the_claim(place: Path | str) -> None:
 
 def test_a_claim_ends_with_the_reply_with_its_owner_and_in_time(store: Store) -> None:
     def claim(owner: str, *, now: float = 0.0, gone: str = "") -> bool:
-        return store.claim("k", owner, now=now, until=now + 10, is_gone=lambda other: other == gone)
+        return bool(store.claim_many(["k"], owner, now=now, until=now + 10, is_gone=lambda other: other == gone))
 
     assert claim("a:1")
     assert claim("a:1"), "one's own"
@@ -91,44 +91,44 @@ def test_only_owners_on_this_machine_can_be_known_to_be_gone() -> None:
 
 
 def test_a_call_that_nobody_makes_is_ours_and_one_that_is_there_is_handed_over(store: Store) -> None:
-    with claimed(store, "k", lambda: False) as found:
+    with claimed(Grouped(store), "k", lambda: False) as found:
         assert found is None
-        assert not store.claim("k", "elsewhere:1", now=0.0, until=1.0, is_gone=never)
+        assert not store.claim_many(["k"], "elsewhere:1", now=0.0, until=1.0, is_gone=never)
         put_call(store, "k", "m", "t", "reply")
-    with claimed(store, "k", lambda: False) as found:
+    with claimed(Grouped(store), "k", lambda: False) as found:
         assert found.value == "reply"
-    assert store.claim("k", "elsewhere:1", now=0.0, until=1.0, is_gone=never), "nothing is left claimed"
+    assert store.claim_many(["k"], "elsewhere:1", now=0.0, until=1.0, is_gone=never), "nothing is left claimed"
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_a_call_that_fails_may_be_made_by_others_at_once(store: Store, error: type[BaseException]) -> None:
-    with pytest.raises(error), claimed(store, "k", lambda: False):
+    with pytest.raises(error), claimed(Grouped(store), "k", lambda: False):
         raise error
-    assert store.claim("k", "elsewhere:1", now=0.0, until=1.0, is_gone=never)
+    assert store.claim_many(["k"], "elsewhere:1", now=0.0, until=1.0, is_gone=never)
 
 
 def test_the_reply_of_another_is_waited_for(store: Store) -> None:
     now = time.time()
-    assert store.claim("k", "elsewhere:1", now=now, until=now + 60, is_gone=never)
+    assert store.claim_many(["k"], "elsewhere:1", now=now, until=now + 60, is_gone=never)
     later = threading.Timer(0.2, put_call, (store, "k", "m", "t", "theirs"))
     later.start()
-    with claimed(store, "k", lambda: False) as found:
+    with claimed(Grouped(store), "k", lambda: False) as found:
         assert found.value == "theirs"
     later.join()
     assert time.time() - now >= 0.2
 
 
 def test_whoever_is_stopped_does_not_wait(store: Store) -> None:
-    assert store.claim("k", "elsewhere:1", now=0.0, until=time.time() + 60, is_gone=never)
-    with claimed(store, "k", lambda: True) as found:
+    assert store.claim_many(["k"], "elsewhere:1", now=0.0, until=time.time() + 60, is_gone=never)
+    with claimed(Grouped(store), "k", lambda: True) as found:
         assert found is None
 
 
 def test_what_a_killed_process_had_claimed_is_free_at_once(store: Store) -> None:
     host = this_process().partition(":")[0]
     now = time.time()
-    assert store.claim("k", f"{host}:{gone_pid()}", now=now, until=now + 300, is_gone=never)
-    with claimed(store, "k", lambda: False) as found:
+    assert store.claim_many(["k"], f"{host}:{gone_pid()}", now=now, until=now + 300, is_gone=never)
+    with claimed(Grouped(store), "k", lambda: False) as found:
         assert found is None
     assert time.time() - now < 30
 
@@ -137,7 +137,7 @@ def make_calls(place: Path | str, made: Pipe) -> None:
     """Make each call that is left to make, slowly, and tell which."""
     with Store.open(place) as store:
         for i in range(10):
-            with claimed(store, f"k{i}", lambda: False) as found:
+            with claimed(Grouped(store), f"k{i}", lambda: False) as found:
                 if found is None:
                     made.send(i)
                     time.sleep(0.01)

@@ -368,7 +368,7 @@ def test_vectors_are_kept_as_they_come_and_only_the_others_are_paid_for_again(st
 
 def test_vectors_that_another_process_asks_for_are_waited_for(store: Any) -> None:
     key = result_key("embedder", "paid", "7", "text")
-    store.claim(key, "elsewhere:1", now=0.0, until=time.time() + 60, is_gone=lambda owner: False)
+    store.claim_many([key], "elsewhere:1", now=0.0, until=time.time() + 60, is_gone=lambda owner: False)
     vector = base64.b64encode(np.float32(70.0).tobytes()).decode()
     later = threading.Timer(0.2, put_call, (store, key, "paid", "text", vector))
     later.start()

@@ -77,6 +77,10 @@ def test_a_new_provider_is_searched_with_recorded_and_verified(
     assert written["ids"]["embedder"] == "letters:latin@letters=12"
     assert ragsmith("verify", winner).code == 0
     assert ragsmith("models", "check", "--embedder", "letters:latin").code == 0
+    assert "letters:MODEL" in ragsmith("models", "list").out
+    listed = {(row["role"], row["name"]): row for row in json.loads(ragsmith("models", "list", "--json").out)}
+    assert listed["embedder", "letters:MODEL"]["options"]["letters"] == {"shapes_results": True}
+    assert listed["embedder", "letters:MODEL"]["options"]["batch_size"] == {"shapes_results": False}
 
 
 @pytest.mark.usefixtures("letters")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import threading
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,7 +17,7 @@ from ragsmith.models.served.breaker import Breaker
 from ragsmith.models.served.http.background import BACKGROUND
 from ragsmith.models.served.limiter import Limiter
 from ragsmith.models.served.policy import AttemptFailed, Policy, Refused, Rejected, Transient
-from ragsmith.text.redaction import redacted, remember_secret
+from ragsmith.text.redaction import redacted
 
 if TYPE_CHECKING:
     from ragsmith.models.served.http.transport import BoundedClient
@@ -222,31 +221,6 @@ class Provider:
             last = f"{problem}; " if problem else ""
             raise ModelUnavailable(f"{what}: {last}{self.name} seems to be down ({why}): run the same command later")
         self._down.clear()
-
-
-class Providers:
-    """The providers of a run, one for each endpoint and credential, so that models share limits and connections."""
-
-    def __init__(self, policy: Policy | None = None) -> None:
-        self._policy = policy or Policy()
-        self._lock = threading.Lock()
-        self._known: dict[tuple[str, str], Provider] = {}
-
-    def at(self, endpoint: str, credential: str = "") -> Provider:
-        """The provider at ``endpoint``, a base URL, for ``credential``, which is kept out of every message."""
-        remember_secret(credential)
-        with self._lock:
-            return self._known.setdefault((endpoint, credential), Provider(endpoint, self._policy))
-
-    def all(self) -> tuple[Provider, ...]:
-        """Every provider asked for so far."""
-        with self._lock:
-            return tuple(self._known.values())
-
-    def close(self) -> None:
-        """Close them all."""
-        for provider in self.all():
-            provider.close()
 
 
 def _nothing() -> None:

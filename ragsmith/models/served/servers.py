@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ragsmith.errors import UsageError
@@ -15,7 +15,7 @@ from ragsmith.models.names import ModelName
 from ragsmith.models.options import OF_SERVED
 from ragsmith.models.registry import SPOKEN, Service, providers
 from ragsmith.models.served.policy import Policy
-from ragsmith.models.served.provider import Provider, Providers
+from ragsmith.models.served.provider import Provider
 from ragsmith.text.redaction import remember_secret
 
 LIMITS = ("in_flight", "attempts", "deadline")
@@ -80,7 +80,6 @@ class Servers:
         Raises:
             UsageError: two models at one server have different limits.
         """
-        self._known: dict[Server, Provider] = {}
         asked: dict[Server, dict[str, tuple[Any, str]]] = {}
         for role, chosen in models.items():
             declared = providers(role).get(chosen.kind)
@@ -88,13 +87,10 @@ class Servers:
                 own = asked.setdefault(server_of(chosen, role), {})
                 for limit in LIMITS:
                     _agree(own, limit, chosen.options.get(limit), role)
-        policies = {
-            server: replace(Policy(), **({limit: value for limit, (value, _) in own.items()} | limits))
+        self._known = {
+            server: Provider(server.base_url, Policy(**{name: value for name, (value, _) in own.items()} | limits))
             for server, own in asked.items()
         }
-        shared = {policy: Providers(policy) for policy in policies.values()}
-        for server, policy in policies.items():
-            self._known[server] = shared[policy].at(server.base_url, server.key)
 
     def provider(self, server: Server) -> Provider:
         """What sends requests to ``server``."""

@@ -13,7 +13,7 @@ import pytest
 
 from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.models.served.policy import Policy, Refused, Rejected, Transient
-from ragsmith.models.served.provider import Provider, Providers
+from ragsmith.models.served.provider import Provider
 
 QUICK = Policy(attempts=3, pause=0.001, deadline=0.2, in_flight=4, longest_wait=1.0)
 KEY = "secret-0123456789"
@@ -204,18 +204,6 @@ def test_all_providers_share_one_thread(provider: Provider) -> None:
     other.send(Attempts(), what="m")
     assert threading.active_count() == threads <= before + 1
     other.close()
-
-
-def test_one_provider_for_each_endpoint_and_credential() -> None:
-    providers = Providers(QUICK)
-    one = providers.at("http://host/v1", KEY)
-    assert providers.at("http://host/v1", KEY) is one
-    assert providers.at("http://host/v1", "other-0123456789") is not one
-    assert providers.at("http://other/v1", KEY) is not one
-    assert len(providers.all()) == 3
-    providers.close()
-    with pytest.raises(ModelUnavailable):
-        one.send(Attempts(), what="m")
 
 
 def test_a_strict_rate_limit_fails_no_request() -> None:
