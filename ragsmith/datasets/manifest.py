@@ -24,18 +24,18 @@ _YAML_BREAKS = str.maketrans({character: f"\\u{ord(character):04x}" for characte
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """``about`` holds the keys that are given and right; ``titles`` those of documents, ``places`` where they stand."""
+    """The keys that are given and right, the titles of documents, and ``file:line`` of each of these titles."""
 
     about: Mapping[str, str] = field(default_factory=dict)
     titles: Mapping[str, str] = field(default_factory=dict)
-    places: Mapping[str, str] = field(default_factory=dict)
+    lines_of: Mapping[str, str] = field(default_factory=dict)
 
     def strangers(self, documents: Mapping[str, object]) -> Iterator[str]:
         """Yield a sentence for every title of a document that is not there."""
         for id_ in self.titles:
             if id_ not in documents:
                 unknown = f"there is no document {shown(id_)}; {did_you_mean(id_, documents)}"
-                yield f"{self.places[id_]}: 'titles' names a document, but {unknown}"
+                yield f"{self.lines_of[id_]}: 'titles' names a document, but {unknown}"
 
 
 def read_manifest(dataset: Path) -> tuple[Manifest, list[str]]:
@@ -50,18 +50,18 @@ def read_manifest(dataset: Path) -> tuple[Manifest, list[str]]:
         return Manifest(), [f"{FILE}:{tree.line()}: {kind(tree.data)} stands here instead of keys; write 'name: ...'"]
     about: dict[str, str] = {}
     titles: dict[str, str] = {}
-    places: dict[str, str] = {}
+    lines_of: dict[str, str] = {}
     mistakes: list[str] = []
     for key, value in tree.data.items():
         if key == TITLES:
-            mistakes += _read_titles(value, tree, titles, places)
+            mistakes += _read_titles(value, tree, titles, lines_of)
         elif problem := _problem(key, value):
             mistakes.append(f"{tree.where(key)}: {problem}")
         else:
             about[key] = str(value)
     if "name" not in tree.data:
         mistakes.append(f"{FILE}:{tree.line()}: the key 'name' is missing; add it")
-    return Manifest(about, titles, places), mistakes
+    return Manifest(about, titles, lines_of), mistakes
 
 
 def written(about: Mapping[str, str], titles: Mapping[str, str]) -> str:
@@ -88,8 +88,8 @@ def _text_problem(value: Plain) -> str | None:
     return None if value.strip() else "is blank; write it"
 
 
-def _read_titles(value: Plain, tree: Tree, titles: dict[str, str], places: dict[str, str]) -> Iterator[str]:
-    """Fill ``titles`` and ``places``; yield the mistakes."""
+def _read_titles(value: Plain, tree: Tree, titles: dict[str, str], lines_of: dict[str, str]) -> Iterator[str]:
+    """Fill ``titles`` and ``lines_of``; yield the mistakes."""
     if not isinstance(value, dict):
         yield f"{tree.where(TITLES)}: 'titles' must be titles by document, not {kind(value)}; write 'document: title'"
         return
@@ -101,7 +101,7 @@ def _read_titles(value: Plain, tree: Tree, titles: dict[str, str], places: dict[
             yield f"{tree.where(TITLES, key)}: the document {shown(key)} is named twice; keep one of them"
         else:
             titles[id_] = str(title)
-            places[id_] = tree.where(TITLES, key)
+            lines_of[id_] = tree.where(TITLES, key)
 
 
 def _quoted(value: str) -> str:

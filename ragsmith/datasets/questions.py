@@ -38,8 +38,8 @@ class Line:
     def mistake(self, problem: str) -> Mistake:
         """Return ``questions.jsonl:17 (law-017): problem``."""
         id_ = self.record.get("id")
-        place = f"{FILE}:{self.number} ({id_})" if _is_id(id_) else f"{FILE}:{self.number}"
-        return self.number, f"{place}: {problem}"
+        where = f"{FILE}:{self.number} ({id_})" if _is_id(id_) else f"{FILE}:{self.number}"
+        return self.number, f"{where}: {problem}"
 
 
 def read_questions(dataset: Path, documents: Documents) -> tuple[list[Example], list[str]]:

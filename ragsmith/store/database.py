@@ -35,17 +35,20 @@ BATCH = 500
 
 
 class Database:
-    """An open database of ours. ``path`` is None for a server; ``damaged`` names every bad row met so far."""
+    """An open database of ours, called ``name`` in messages.
+
+    ``path`` is None for a server; ``damaged`` names every bad row met so far.
+    """
 
     def __init__(
         self,
         engine: Engine,
-        place: str,
+        name: str,
         *,
         path: Path | None = None,
         read_only: bool = False,
     ) -> None:
-        self.place = place
+        self.name = name
         self.path = path
         self.read_only = read_only
         self.damaged: dict[str, None] = {}
@@ -70,7 +73,7 @@ class Database:
             on_error.callback(database._engine.dispose)
             database._bring_forward(migrations)
             if database.path and not read_only:
-                with speaking_of(database.place):
+                with speaking_of(database.name):
                     enter_wal(database.path, timeout=timeout)
             on_error.pop_all()
         return database
@@ -88,17 +91,17 @@ class Database:
     def _bring_forward(self, migrations: Sequence[Migration]) -> None:
         with self.reading() as connection:
             version = stored_version(connection)
-        refuse_newer(version, migrations, self.place)
+        refuse_newer(version, migrations, self.name)
         if version == len(migrations):
             return
         if self.read_only:
             raise WrongStore(
-                f"{self.place} has format {version}, older than the {len(migrations)} of this ragsmith, and cannot be "
+                f"{self.name} has format {version}, older than the {len(migrations)} of this ragsmith, and cannot be "
                 "brought forward while it is only read: run a search first"
             )
         with self.writing() as connection:
-            _refuse_foreign_content(connection, self.place)
-            migrate(connection, migrations, self.place)
+            _refuse_foreign_content(connection, self.name)
+            migrate(connection, migrations, self.name)
 
     @property
     def location(self) -> Path | URL:
@@ -114,7 +117,7 @@ class Database:
     def reading(self) -> Iterator[Connection]:
         """One consistent view of the database."""
         self._check_open()
-        with speaking_of(self.place), self._reader.connect() as connection:
+        with speaking_of(self.name), self._reader.connect() as connection:
             yield connection
 
     @contextmanager
@@ -125,8 +128,8 @@ class Database:
         """
         self._check_open()
         if self.read_only:
-            raise StoreError(f"{self.place} was opened for reading only: open it without read_only to write")
-        with self._lock, speaking_of(self.place), self._writer.begin() as connection:
+            raise StoreError(f"{self.name} was opened for reading only: open it without read_only to write")
+        with self._lock, speaking_of(self.name), self._writer.begin() as connection:
             yield connection
 
     @contextmanager
@@ -192,12 +195,12 @@ class Database:
             self._closed = True
             self._engine.dispose()
             if self.path and not self.read_only:
-                with speaking_of(self.place):
+                with speaking_of(self.name):
                     leave_wal(self.path)
 
     def _check_open(self) -> None:
         if self._closed:
-            raise StoreError(f"{self.place} is closed: open it again to use it")
+            raise StoreError(f"{self.name} is closed: open it again to use it")
 
 
 def _reading_engine(path: Path, timeout: float) -> Engine:
@@ -218,11 +221,11 @@ def _reading_engine(path: Path, timeout: float) -> Engine:
     return engine
 
 
-def _refuse_foreign_content(connection: Connection, place: str) -> None:
+def _refuse_foreign_content(connection: Connection, name: str) -> None:
     """The check of `refuse_foreign` again, now that nobody else can be writing."""
     if connection.dialect.name != "sqlite":
         return
     application = connection.exec_driver_sql("PRAGMA application_id").scalar_one()
     tables = connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar_one()
     if application != APPLICATION_ID and (application or tables):
-        raise WrongStore(f"{place} is not a ragsmith cache and was left as it is: name another cache")
+        raise WrongStore(f"{name} is not a ragsmith cache and was left as it is: name another cache")

@@ -1,4 +1,4 @@
-"""Connecting to the place where the store lives: an SQLite file of ours, or a PostgreSQL server.
+"""Connecting to where the store lies: an SQLite file of ours, or a PostgreSQL server.
 
 A file is kept in WAL mode while it is in use and leaves it when the last process closes it. So a closed file is
 complete by itself and can be read from a read-only disk, and one in WAL mode without its log beside it has lost work.
@@ -206,21 +206,21 @@ def _unless_busy(connection: sqlite3.Connection, pragma: str) -> bool:
 
 
 @contextmanager
-def speaking_of(place: str) -> Iterator[None]:
-    """Turn what a driver raises into one sentence about ``place``."""
+def speaking_of(name: str) -> Iterator[None]:
+    """Turn what a driver raises into one sentence about ``name``."""
     try:
         yield
     except DBAPIError as error:
-        raise StoreError(explain(place, str(error.orig))) from error
+        raise StoreError(explain(name, str(error.orig))) from error
     except sqlite3.Error as error:
-        raise StoreError(explain(place, str(error))) from error
+        raise StoreError(explain(name, str(error))) from error
     except NoFreeConnection as error:
-        raise StoreError(explain(place, "lock timeout")) from error
+        raise StoreError(explain(name, "lock timeout")) from error
     except UnicodeDecodeError as error:  # the driver, quoting a damaged schema in a message
-        raise StoreError(explain(place, "malformed")) from error
+        raise StoreError(explain(name, "malformed")) from error
 
 
-def explain(place: str, message: str) -> str:
+def explain(name: str, message: str) -> str:
     """What a driver's message means to the person who reads it, and what to do."""
     reasons = {
         "database is locked": "is held by another process: wait for it to end, then run the same command again",
@@ -236,5 +236,5 @@ def explain(place: str, message: str) -> str:
     }
     for part, reason in reasons.items():
         if part in message:
-            return f"{place} {reason}"
-    return f"{place} failed: {redacted(' '.join(message.split()))}"
+            return f"{name} {reason}"
+    return f"{name} failed: {redacted(' '.join(message.split()))}"

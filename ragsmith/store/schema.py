@@ -137,26 +137,26 @@ def stored_version(connection: Connection) -> int:
     return int(connection.execute(text("SELECT version FROM ragsmith_schema")).scalar_one())
 
 
-def migrate(connection: Connection, migrations: Sequence[Migration], place: str) -> None:
-    """Apply the steps that ``place`` lacks, in the caller's writing transaction.
+def migrate(connection: Connection, migrations: Sequence[Migration], name: str) -> None:
+    """Apply the steps that ``name`` lacks, in the caller's writing transaction.
 
     Raises StoreError when the database is newer than the last step, or belongs to something else.
     """
     if connection.dialect.name == "postgresql":  # two processes may meet here; SQLite's writer is alone already
         connection.execute(text("SELECT pg_advisory_xact_lock(:id)"), {"id": APPLICATION_ID})
     version = stored_version(connection)
-    refuse_newer(version, migrations, place)
+    refuse_newer(version, migrations, name)
     for step in migrations[version:]:
         step(connection)
     if version < len(migrations):
         _record_version(connection, version, len(migrations))
 
 
-def refuse_newer(version: int, migrations: Sequence[Migration], place: str) -> None:
+def refuse_newer(version: int, migrations: Sequence[Migration], name: str) -> None:
     """Raise StoreError when a database of this version was written by a later release."""
     if version > len(migrations):
         raise WrongStore(
-            f"{place} has format {version}, written by a newer ragsmith, and this one reads up to {len(migrations)}: "
+            f"{name} has format {version}, written by a newer ragsmith, and this one reads up to {len(migrations)}: "
             "upgrade ragsmith or name another cache"
         )
 

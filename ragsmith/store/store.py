@@ -133,7 +133,7 @@ class Store:
     @property
     def place(self) -> str:
         """The path or URL, without a password."""
-        return self._database.place
+        return self._database.name
 
     @property
     def _location(self) -> Path | URL:
