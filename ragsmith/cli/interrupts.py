@@ -1,9 +1,9 @@
 """Ctrl-C at any moment of a command: it ends with one sentence and exit code 130, and goes on when it is run again.
 
-The handler raises an exception, so that what is open is closed: replies that are on their way are kept, the state
-of the run is written. Python drops an exception that is raised in a finaliser or a callback, and a library may swallow
-one; so a second thread ends the process if it is still there a little later. Nothing is lost then either: whatever was
-paid or computed was durable before.
+The handler raises an exception, so that what is open is closed: replies that are on their way are kept, the state of
+the run is written. Python drops an exception that is raised in a finaliser; it is raised again soon after. A library
+may swallow one, too; so a second thread ends the process if it is still there a little later. Nothing is lost then
+either: whatever was paid or computed was durable before.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import _thread
 import os
 import signal
+import sys
 import time
 from types import FrameType
 
@@ -22,6 +23,7 @@ INTERRUPTED = 130
 SENTENCE = "interrupted; everything computed is kept. Go on with the same command."
 GRACE_SECONDS = 4.5
 """How long a command may take to close what is open."""
+AGAIN_SECONDS = 0.05
 
 
 class Interrupted(KeyboardInterrupt):
@@ -41,6 +43,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.heard = False
+        sys.unraisablehook = _tell_or_raise_again
         for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._hear)
@@ -51,6 +54,25 @@ class Interrupts:
         # a `threading.Thread` would take a lock that the main thread may be holding at this moment
         _thread.start_new_thread(_end_in_time, ())
         raise Interrupted
+
+
+def _tell_or_raise_again(lost: sys.UnraisableHookArgs) -> None:
+    """What Python could not raise: it is said, as usual, but an `Interrupted` is raised again a moment later."""
+    if lost.exc_type is not Interrupted:
+        sys.__unraisablehook__(lost)
+        return
+    signal.signal(signal.SIGINT, _raise_again)
+    _thread.start_new_thread(_press_again, ())
+
+
+def _raise_again(number: int, frame: FrameType | None) -> None:
+    ignore_signals()
+    raise Interrupted
+
+
+def _press_again() -> None:
+    time.sleep(AGAIN_SECONDS)  # until the finaliser has ended
+    os.kill(os.getpid(), signal.SIGINT)
 
 
 def _end_in_time() -> None:

@@ -22,6 +22,24 @@ SWALLOWED = """
         time.sleep(60)
     """
 
+FINALISER = """
+    import signal
+    import time
+
+    from ragsmith.cli.interrupts import Interrupts
+
+    class Finalised:
+        def __del__(self):
+            signal.raise_signal(signal.SIGINT)
+
+    Interrupts()
+    try:
+        Finalised()
+        time.sleep(4)
+    except KeyboardInterrupt:
+        print("raised again")
+    """
+
 IGNORED = """
     import signal
 
@@ -74,6 +92,7 @@ HELD = """
     ("script", "code", "out"),
     [
         pytest.param(SWALLOWED, 130, [], id="what is swallowed ends the process a little later"),
+        pytest.param(FINALISER, 0, ["raised again"], id="what a finaliser drops is raised again"),
         pytest.param(IGNORED, 0, ["False", "True"], id="what is ignored already stays so"),
         pytest.param(COMPILED, 130, [], id="code that is compiled from a string changes nothing"),
         pytest.param(
