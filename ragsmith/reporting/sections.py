@@ -6,7 +6,7 @@ yields nothing and is left out, with its heading and its link.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ragsmith.reporting import group_tables, plots, run_tables, tables, wording
@@ -33,7 +33,7 @@ class Folded:
 Block = str | Table | Plot | Folded
 """What a section consists of; a string is a paragraph of plain text."""
 
-Writer = Callable[[Domain], Iterator[Block]]
+Writer = Callable[[Domain], Iterable[Block]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +67,17 @@ def sections(domain: Domain) -> list[Section]:
 
 
 @section("Test: is it real?", "Test")
-def test(domain: Domain) -> Iterator[Block]:
+def test(domain: Domain) -> Iterable[Block]:
     """The winner against what it has to beat, on questions that the search never saw."""
-    if domain.comparisons:
-        count = len(domain.about.record.split.test)
-        yield f"The winner and what it has to beat, on {count} questions that the search never saw."
-        yield tables.verdicts(domain)
-        yield tables.finalists(domain)
+    count = len(domain.about.record.split.test)
+    said = f"The winner and what it has to beat, on {count} questions that the search never saw."
+    return (said, tables.verdicts(domain), tables.finalists(domain)) if domain.comparisons else ()
 
 
 @section("The winner", "Winner")
-def winner(domain: Domain) -> Iterator[Block]:
+def winner(domain: Domain) -> Iterable[Block]:
     """The options of the best pipeline."""
-    if domain.winner:
-        yield tables.winner(domain)
+    return (tables.winner(domain),) if domain.winner else ()
 
 
 @section("Ranking", "Ranking")
@@ -130,22 +127,15 @@ def search(domain: Domain) -> Iterator[Block]:
 
 
 @section("Failures", "Failures")
-def failures(domain: Domain) -> Iterator[Block]:
+def failures(domain: Domain) -> Iterable[Block]:
     """What failed, and what that means."""
-    if domain.failures:
-        yield (
-            "A failed question is no score: a pipeline that lacks one cannot win, and the same search command tries it "
-            "again."
-        )
-        yield run_tables.failures(domain)
+    said = "A failed question is no score: a pipeline that lacks one cannot win, and the same search tries it again."
+    return (said, run_tables.failures(domain)) if domain.failures else ()
 
 
 @section("Run, models and work", "Run")
-def run(domain: Domain) -> Iterator[Block]:
+def run(domain: Domain) -> Iterable[Block]:
     """How the run was asked for, what answered, and what it took."""
-    yield domain.about.data.description
-    yield run_tables.run(domain)
-    yield run_tables.models(domain)
-    yield run_tables.work(domain)
-    if domain.about.record.account.calls:
-        yield run_tables.calls(domain)
+    calls = (run_tables.calls(domain),) if domain.about.record.account.calls else ()
+    shown = (run_tables.run(domain), run_tables.models(domain), run_tables.work(domain))
+    return (domain.about.data.description, *shown, *calls)
