@@ -138,7 +138,6 @@ DECLARATIVE = frozenset(
         "ragsmith",
         "ragsmith.errors",
         "ragsmith.digest",
-        "ragsmith.own_code",
         "ragsmith.measures.registry",
         "ragsmith.models.registry",
         "ragsmith.plugins",

@@ -18,9 +18,9 @@ from ragsmith.evaluation.testbed import Setup, prepare
 from ragsmith.measures.registry import REGISTERED as REGISTERED_MEASURES
 from ragsmith.models.names import ModelNames
 from ragsmith.models.registry import REGISTERED
-from ragsmith.own_code import load_file
 from ragsmith.pipelines.genes import Gene
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.plugins import load_file
 from ragsmith.reporting import load_domain
 from ragsmith.reporting.markdown import domain_markdown
 from ragsmith.reporting.page import domain_page

@@ -20,7 +20,7 @@ from typing import Any
 
 from ragsmith.digest import fingerprint
 from ragsmith.errors import UsageError
-from ragsmith.own_code import file_of, load_file
+from ragsmith.plugins import file_of, load_file
 from ragsmith.text.suggest import did_you_mean
 
 Measured = Mapping[str, float | None]

@@ -23,9 +23,9 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Finished, Job, Work, account, evaluate_job
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
-from ragsmith.own_code import LoadedFiles
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, Fit, make_gene
+from ragsmith.plugins import LoadedFiles
 
 PATIENCE_SECONDS = 1.0
 """How long a worker may take to end by itself; one in the middle of a question is stopped."""

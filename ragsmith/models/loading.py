@@ -13,7 +13,7 @@ from ragsmith.models.registry import GIVEN, ROLES, providers
 from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.servers import Servers, server_of
 from ragsmith.models.vector_address import QDRANT
-from ragsmith.own_code import file_of
+from ragsmith.plugins import file_of
 
 if TYPE_CHECKING:
     from ragsmith.models.roles import Models

@@ -11,7 +11,7 @@ from ragsmith.digest import fingerprint
 from ragsmith.errors import UsageError
 from ragsmith.measures.registry import measures
 from ragsmith.models.registry import providers
-from ragsmith.own_code import file_of, load_file, loaded_files
+from ragsmith.plugins import file_of, load_file, loaded_modules
 from ragsmith.techniques.registry import load_techniques
 
 ANYWHERE = Path(Path.cwd().anchor)
@@ -50,7 +50,7 @@ def import_recorded(listed: Iterable[Recorded], folder: Path) -> None:
         UsageError: a file is missing or has changed.
     """
     for entry in listed:
-        if any(fingerprint(load_file(path).__name__) == entry["digest"] for path in loaded_files()):
+        if any(fingerprint(module.__name__) == entry["digest"] for module in loaded_modules()):
             continue
         path = folder / entry["file"]
         if not path.is_file():

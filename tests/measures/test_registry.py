@@ -14,7 +14,7 @@ import yaml
 
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import REGISTERED, Measure, measure, measures
-from ragsmith.own_code import load_file
+from ragsmith.plugins import load_file
 
 OWN = '''
 """Brevity: how short an answer is."""

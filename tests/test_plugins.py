@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ragsmith.errors import UsageError
-from ragsmith.own_code import LoadedFiles, load_file
+from ragsmith.plugins import LoadedFiles, load_file
 
 
 def test_a_file_is_run_once_and_its_functions_can_be_pickled(tmp_path: Path) -> None:
@@ -67,6 +67,13 @@ def test_a_file_that_changed_is_refused(tmp_path: Path) -> None:
     file.write_text("A = 2\n")
     with pytest.raises(UsageError, match="has changed since it was imported"):
         load_file(file)
+
+
+def test_a_file_that_the_script_imported_itself_is_not_run_again(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("print('run')\n")
+    program = "import mine; from ragsmith.plugins import load_file; assert load_file(mine.__file__) is mine"
+    run = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert run.stdout == "run\n"
 
 
 def test_another_process_loads_the_same_files(tmp_path: Path) -> None:
