@@ -16,8 +16,7 @@ from typing import Protocol
 
 from ragsmith.errors import BudgetExhausted, UsageError
 from ragsmith.models.usage import FEWEST_CHARACTERS_A_TOKEN, Usage
-from ragsmith.text.strict_yaml import YamlError, parse_yaml, read_yaml
-from ragsmith.text.suggest import did_you_mean
+from ragsmith.text.strict_yaml import parse_yaml, read_yaml
 
 MILLION = 1_000_000
 BLOCK = 16
@@ -112,26 +111,20 @@ def read_prices(given: str | Path | Mapping[str, Price | Mapping[str, float]]) -
     Raises:
         UsageError: the file is missing, or a price is wrong; for a file, the message has file and line.
     """
-    try:
-        if isinstance(given, Mapping):  # JSON is YAML, so that both are checked in one way
-            tree = parse_yaml(json.dumps(dict(given), default=asdict), "prices")
-        else:
-            tree = read_yaml(Path(given))
-    except YamlError as error:
-        raise UsageError(str(error)) from error
-    if not isinstance(tree.data, dict):
-        raise UsageError(f"{tree.where()}: prices are 'model: {{input: ..., output: ...}}', for a million tokens each")
+    if isinstance(given, Mapping):  # JSON is YAML, so that both are checked in one way
+        tree = parse_yaml(json.dumps(dict(given), default=asdict), "prices")
+    else:
+        tree = read_yaml(Path(given))
     known = {}
-    for model, price in tree.data.items():
-        if not isinstance(price, dict) or not price:
-            raise UsageError(f"{tree.where(model)}: the price of {model} is '{{input: ..., output: ...}}'")
+    for model in tree.mapping(form="prices are 'model: {input: ..., output: ...}', for a million tokens each"):
+        form = f"the price of {model} is '{{input: ..., output: ...}}'"
+        price = tree.mapping((model,), known=("input", "output", "requests"), form=form)
+        if not price:
+            raise tree.error((model,), form)
         for name, value in price.items():
-            if name not in ("input", "output", "requests"):
-                near = did_you_mean(str(name), ("input", "output", "requests"))
-                raise UsageError(f"{tree.where(model, name)}: unknown key {name!r}: {near}")
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
-                raise UsageError(f"{tree.where(model, name)}: {name} must be a number from 0 up, not {value!r}")
-        known[str(model)] = Price(**{name: float(value) for name, value in price.items()})  # type: ignore[arg-type]
+            if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+                raise tree.error((model, name), f"{name} must be a number from 0 up, not {value!r}")
+        known[model] = Price(**{name: float(value) for name, value in price.items()})
     return Prices(known)
 
 

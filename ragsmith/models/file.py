@@ -24,7 +24,7 @@ from ragsmith.models.names import ModelName
 from ragsmith.models.registry import ROLES, option_names, problem_with_name, problem_with_option
 from ragsmith.text.files import shown
 from ragsmith.text.redaction import redacted
-from ragsmith.text.strict_yaml import Plain, Tree, YamlError, read_yaml, unknown_key_message
+from ragsmith.text.strict_yaml import Plain, Tree, read_yaml, unknown_key_message
 
 
 def read_models(path: Path) -> dict[str, ModelName]:
@@ -34,9 +34,7 @@ def read_models(path: Path) -> dict[str, ModelName]:
         YamlError: it is no such file, or names what there is not; the message has file and line.
     """
     tree = read_yaml(path)
-    if not isinstance(tree.data, dict):
-        raise YamlError(f"{tree.source}:1: this is not a file of models: it must be 'role: model' pairs")
-    return models_in(tree, tree.data)
+    return models_in(tree, tree.mapping(form="this is not a file of models: it must be 'role: model' pairs"))
 
 
 def models_in(tree: Tree, section: Mapping[str, Plain], *at: str, shaping: bool = False) -> dict[str, ModelName]:
@@ -44,7 +42,7 @@ def models_in(tree: Tree, section: Mapping[str, Plain], *at: str, shaping: bool 
     found = {}
     for role, value in section.items():
         if role not in ROLES:
-            raise YamlError(f"{tree.where(*at, role)}: {unknown_key_message(role, ROLES)}")
+            raise tree.error((*at, role), unknown_key_message(role, ROLES))
         found[role] = _model(tree, (*at, role), role, value, option_names(shaping=shaping))
     return found
 
@@ -55,14 +53,14 @@ def _model(tree: Tree, at: tuple[str, ...], role: str, value: Plain, known: tupl
     name = given.pop("model", None)
     if not isinstance(name, str):
         said = "must be the name of a model, or have one as 'model'"
-        raise YamlError(f"{tree.where(*path)}: {role} {said}, not {redacted(shown(name))}")
+        raise tree.error(path, f"{role} {said}, not {redacted(shown(name))}")
     if problem := problem_with_name(role, name):
-        raise YamlError(f"{tree.where(*path)}: {problem}")
+        raise tree.error(path, problem)
     for option, setting in given.items():
         if option not in known:
             problem = unknown_key_message(option, ("model", *known))
         else:
             problem = problem_with_option(role, name, option, setting)
         if problem:
-            raise YamlError(f"{tree.where(*at, option)}: {problem}")
+            raise tree.error((*at, option), problem)
     return ModelName(name, **given)

@@ -14,7 +14,7 @@ from ragsmith.pipelines.space import Constraint, Space
 from ragsmith.techniques.families import FAMILIES, family_named
 from ragsmith.techniques.own import import_files
 from ragsmith.techniques.registry import Technique, load_techniques
-from ragsmith.text.strict_yaml import Tree, YamlError, read_yaml
+from ragsmith.text.strict_yaml import Tree, read_yaml
 from ragsmith.text.suggest import did_you_mean
 
 
@@ -26,11 +26,7 @@ def load_space(name_or_path: str | Path) -> Space:
     """
     load_techniques()
     path = bundled_path("search_spaces", str(name_or_path))
-    try:
-        tree = read_yaml(path)
-    except YamlError as error:
-        raise SpaceError(str(error)) from error
-    return _Reader(tree, path).space()
+    return _Reader(read_yaml(path, SpaceError), path).space()
 
 
 class _Reader:
@@ -41,35 +37,37 @@ class _Reader:
         self._path = path
 
     def space(self) -> Space:
-        root = self._mapping((), ("name", "description", "imports", "families", "constraints"))
+        keys = ("name", "description", "imports", "families", "constraints")
+        root = self._tree.mapping(known=keys, form="a space must be 'name: value' pairs")
         name = root.get("name", self._path.stem)
         description = root.get("description", "")
         for key, value in (("name", name), ("description", description)):
             if not isinstance(value, str):
-                raise self._error((key,), f"{key} must be text, not {value!r}")
+                raise self._tree.error((key,), f"{key} must be text, not {value!r}")
         self._import(root.get("imports", []))
-        if "families" not in root:
-            raise self._error((), "'families' is missing")
-        families = self._mapping(("families",), [family.name for family in FAMILIES])
-        missing = [family.name for family in FAMILIES if family.name not in families]
+        names = [family.name for family in FAMILIES]
+        families = self._tree.mapping(("families",), known=names)
+        missing = [family for family in names if family not in families]
         if missing:
-            raise self._error(("families",), f"no options for {', '.join(missing)}: list at least one for each family")
+            raise self._tree.error(
+                ("families",), f"no options for {', '.join(missing)}: list at least one for each family"
+            )
         options = tuple(self._options(family.name, families[family.name]) for family in FAMILIES)
         constraints = [*self._constraints(root.get("constraints", []), options), *self._declared(options)]
         space = Space(name, description, options, tuple(constraints))
         if space.feasible_size == 0:
-            raise self._error(("constraints",), "the constraints forbid every candidate")
+            raise self._tree.error(("constraints",), "the constraints forbid every candidate")
         return space
 
     def _import(self, listed: Any) -> None:
         """Import the Python files that the space lists, by paths relative to its own."""
         if not isinstance(listed, list) or not all(isinstance(file, str) for file in listed):
-            raise self._error(("imports",), f"imports must be a list of Python files, not {listed!r}")
+            raise self._tree.error(("imports",), f"imports must be a list of Python files, not {listed!r}")
         for i, file in enumerate(listed):
             try:
                 import_files([self._path.parent / file])
             except UsageError as error:
-                raise self._error(("imports", i), str(error)) from error
+                raise self._tree.error(("imports", i), str(error)) from error
 
     def _options(self, family: str, listed: Any) -> tuple[Gene, ...]:
         if listed == "all":
@@ -77,15 +75,17 @@ class _Reader:
             return tuple(make_gene(family, name) for name in sorted(known) if self._is_possible(known[name]))
         path = ("families", family)
         if not isinstance(listed, list) or not listed:
-            raise self._error(path, f"{family} must be a list of techniques, or the word all")
+            raise self._tree.error(path, f"{family} must be a list of techniques, or the word all")
         genes: list[Gene] = []
         for i, item in enumerate(listed):
             for gene in self._expand(family, item, (*path, i)):
                 if gene in genes:
-                    raise self._error((*path, i), f"{family} lists {gene} twice")
+                    raise self._tree.error((*path, i), f"{family} lists {gene} twice")
                 if gene.technique.analysis_only:
                     name = gene.technique.name
-                    raise self._error((*path, i), f"{name} reads the gold labels: `ragsmith audit` tries it by itself")
+                    raise self._tree.error(
+                        (*path, i), f"{name} reads the gold labels: `ragsmith audit` tries it by itself"
+                    )
                 genes.append(gene)
         return tuple(genes)
 
@@ -107,40 +107,42 @@ class _Reader:
             yield make_gene(family, item, {}, where)
             return
         if not isinstance(item, dict) or len(item) != 1:
-            raise self._error(path, f"an option is a name or 'name: {{parameters}}', not {item!r}")
+            raise self._tree.error(path, f"an option is a name or 'name: {{parameters}}', not {item!r}")
         name, given = next(iter(item.items()))
         if not isinstance(given, dict):
-            raise self._error(path, f"the parameters of {name} must be 'name: value' pairs, not {given!r}")
+            raise self._tree.error(path, f"the parameters of {name} must be 'name: value' pairs, not {given!r}")
         grid = {key: value if isinstance(value, list) else [value] for key, value in given.items()}
         for key, values in grid.items():
             if not values:
-                raise self._error(path, f"{name}: {key} has no values")
+                raise self._tree.error(path, f"{name}: {key} has no values")
         for chosen in itertools.product(*grid.values()):
             yield make_gene(family, str(name), dict(zip(grid, chosen, strict=True)), where)
 
     def _constraints(self, listed: Any, options: Sequence[tuple[Gene, ...]]) -> tuple[Constraint, ...]:
         if not isinstance(listed, list):
-            raise self._error(("constraints",), "constraints must be a list of 'forbid: {family: technique, ...}'")
+            raise self._tree.error(("constraints",), "constraints must be a list of 'forbid: {family: technique, ...}'")
         known = {f.name: {g.technique.name for g in genes} for f, genes in zip(FAMILIES, options, strict=True)}
         found = []
         for i, item in enumerate(listed):
             path = ("constraints", i)
             if not isinstance(item, dict) or set(item) != {"forbid"} or not isinstance(item["forbid"], dict):
-                raise self._error(path, "a constraint is 'forbid: {family: technique, ...}'")
+                raise self._tree.error(path, "a constraint is 'forbid: {family: technique, ...}'")
             constraint = {}
             for family, names in item["forbid"].items():
                 if family not in known:
-                    raise self._error(path, f"unknown family {family!r}: {did_you_mean(str(family), known)}")
+                    raise self._tree.error(path, f"unknown family {family!r}: {did_you_mean(str(family), known)}")
                 listed_names = names if isinstance(names, list) else [names]
                 if not listed_names or not all(isinstance(name, str) for name in listed_names):
-                    raise self._error(path, f"forbid {family} by the name of a technique, or a list of names")
+                    raise self._tree.error(path, f"forbid {family} by the name of a technique, or a list of names")
                 banned = frozenset(listed_names)
                 unknown = sorted(banned - known[family])
                 if unknown:
-                    raise self._error(path, f"{family} has no option {', '.join(unknown)} in this space")
+                    raise self._tree.error(path, f"{family} has no option {', '.join(unknown)} in this space")
                 constraint[family] = banned
             if len(constraint) < 2:
-                raise self._error(path, "a constraint names at least two families; to drop one option, do not list it")
+                raise self._tree.error(
+                    path, "a constraint names at least two families; to drop one option, do not list it"
+                )
             found.append(constraint)
         return tuple(found)
 
@@ -156,20 +158,8 @@ class _Reader:
                 seen.add((family, name, other))
                 if not names[other] & set(needed):
                     listed = " or ".join(needed)
-                    raise self._error(("families", family), f"{name} needs {other} {listed}, which the space lacks")
+                    raise self._tree.error(
+                        ("families", family), f"{name} needs {other} {listed}, which the space lacks"
+                    )
                 if others := names[other] - set(needed):
                     yield {other: others, family: frozenset({name})}
-
-    def _mapping(self, path: tuple[Any, ...], known: Sequence[str]) -> dict[str, Any]:
-        value: Any = self._tree.data
-        for step in path:
-            value = value[step]
-        if not isinstance(value, dict):
-            raise self._error(path, f"{path[-1] if path else 'a space'} must be 'name: value' pairs, not {value!r}")
-        for key in value:
-            if key not in known:
-                raise self._error((*path, key), f"unknown key {key!r}: {did_you_mean(str(key), known)}")
-        return value
-
-    def _error(self, path: tuple[Any, ...], message: str) -> SpaceError:
-        return SpaceError(f"{self._tree.where(*path)}: {message}")

@@ -20,15 +20,15 @@ from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_address import read_from
 from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.techniques.own import import_recorded
-from ragsmith.text.strict_yaml import Tree, YamlError, read_yaml, unknown_key_message
+from ragsmith.text.strict_yaml import read_yaml
 from ragsmith.types import Dataset
 
 FORMAT = 2
-"""Since 2 the section ``fitness`` stands in the place of ``weights``."""
+"""Since 2 the section ``fitness`` stands in the place of ``weights``, which is still read."""
 
 KEYS = (
     *("format", "ragsmith", "dataset", "chunk_size", "imports", "vector_store", "models", "fitness", "pipeline"),
-    *("run", "expected"),
+    *("run", "expected", "weights"),
 )
 
 
@@ -37,18 +37,11 @@ class ExportedFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        try:
-            self._tree: Tree = read_yaml(path)
-        except YamlError as error:
-            raise SpaceError(str(error)) from error
-        if not isinstance(self._tree.data, dict):
-            raise self._error((), "this is not a pipeline: it must be 'name: value' pairs")
-        self._data: dict[str, Any] = self._tree.data
-        for key in self._data:
-            if key not in (*KEYS, "weights"):
-                raise self._error((key,), unknown_key_message(key, KEYS))
+        self._tree = read_yaml(path, SpaceError)
+        form = "this is not a pipeline: it must be 'name: value' pairs"
+        self._data = self._tree.mapping(known=KEYS, form=form)
         if (given := self._data.get("format", FORMAT)) not in (1, FORMAT):
-            raise self._error(("format",), f"this ragsmith reads the formats 1 and {FORMAT}, not {given!r}")
+            raise self._tree.error(("format",), f"this ragsmith reads the formats 1 and {FORMAT}, not {given!r}")
 
     def import_files(self) -> None:
         """Import the files of one's own that the pipeline needs; what follows may name what they define."""
@@ -60,43 +53,42 @@ class ExportedFile:
             for entry in listed
         )
         if not known:
-            raise self._error(("imports",), "imports must list files by 'file' and 'digest'")
+            raise self._tree.error(("imports",), "imports must list files by 'file' and 'digest'")
         import_recorded(listed, self._path.parent)
 
     def candidate(self) -> Candidate:
         """The pipeline, every technique and parameter checked."""
-        pipeline = self._section("pipeline")
+        pipeline = self._tree.mapping(("pipeline",))
         for family, gene in pipeline.items():
             well = isinstance(gene, dict) and isinstance(gene.get("technique"), str)
             known = well and not set(gene) - {"technique", "parameters", "fitted"}
             if not known or not isinstance(gene.get("parameters", {}), dict):
-                raise self._error(("pipeline", family), f"{family} must have a 'technique' by name, and 'parameters'")
+                raise self._tree.error(
+                    ("pipeline", family), f"{family} must have a 'technique' by name, and 'parameters'"
+                )
         return read_configuration(pipeline, self._tree.where("pipeline"))
 
     def models(self) -> ModelNames:
         """The models by name, with what determines results, and where vectors lie; not where a server of models is."""
-        given = {key: value for key, value in self._section("models", {}).items() if key != "ids"}
-        try:
-            found = ModelNames().overridden(models_in(self._tree, given, "models", shaping=True))
-            if "vector_store" not in self._data:
-                return found
-            at = read_from(self._path.parent, str(self._data["vector_store"]))
-            return replace(found, embedder=found.of("embedder").changed(vector_store=at))
-        except YamlError as error:
-            raise SpaceError(str(error)) from error
+        given = {key: value for key, value in self._tree.mapping(("models",), optional=True).items() if key != "ids"}
+        found = ModelNames().overridden(models_in(self._tree, given, "models", shaping=True))
+        if "vector_store" not in self._data:
+            return found
+        at = read_from(self._path.parent, str(self._data["vector_store"]))
+        return replace(found, embedder=found.of("embedder").changed(vector_store=at))
 
     def model_ids(self) -> dict[str, str]:
         """Role to the id that the model had at export."""
-        ids = self._section("models", {}).get("ids", {})
-        if not isinstance(ids, dict) or not all(isinstance(value, str) for value in ids.values()):
-            raise self._error(("models", "ids"), "ids must be 'role: model id' pairs")
+        ids = self._tree.mapping(("models", "ids"), optional=True)
+        if not all(isinstance(value, str) for value in ids.values()):
+            raise self._tree.error(("models", "ids"), "ids must be 'role: model id' pairs")
         return ids
 
     def chunk_size(self) -> int:
         """Characters in a chunk, at most."""
         size = self._data.get("chunk_size", CHUNK_SIZE)
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-            raise self._error(("chunk_size",), f"chunk_size must be a positive whole number, not {size!r}")
+            raise self._tree.error(("chunk_size",), f"chunk_size must be a positive whole number, not {size!r}")
         return size
 
     def fitness(self) -> Fitness:
@@ -105,42 +97,42 @@ class ExportedFile:
         if section not in self._data:
             return Fitness()
         try:
-            return Fitness.read({section: self._section(section)}, self._path.parent)
+            return Fitness.read({section: self._tree.mapping((section,))}, self._path.parent)
         except (ValueError, UsageError) as error:
-            raise self._error((section,), str(error)) from error
+            raise self._tree.error((section,), str(error)) from error
 
     def expected(self) -> dict[str, Any]:
         """The scores at export: ``search`` and ``test`` to the name of a score to its mean."""
-        expected = self._section("expected", {})
+        expected = self._tree.mapping(("expected",), optional=True)
         for part, scores in expected.items():
             if (
                 part not in ("search", "test")
                 or not isinstance(scores, dict)
                 or not {"questions", "fitness"} <= set(scores)
             ):
-                raise self._error(("expected", part), f"{part} must have 'questions', 'fitness' and other scores")
+                raise self._tree.error(("expected", part), f"{part} must have 'questions', 'fitness' and other scores")
             for name, score in scores.items():
                 if not isinstance(score, int | float) or isinstance(score, bool):
-                    raise self._error(("expected", part, name), f"{name} must be a number, not {score!r}")
+                    raise self._tree.error(("expected", part, name), f"{name} must be a number, not {score!r}")
         return expected
 
     def dataset(self, other: Dataset | str | Path | None) -> Dataset:
         """The data set that the file names, which must not have changed since a search on it; or ``other``."""
         if other is not None:
             return other if isinstance(other, Dataset) else load_dataset(other)
-        section = self._section("dataset")
+        section = self._tree.mapping(("dataset",))
         if not {"path", "bundled"} & set(section):
-            raise self._error(
+            raise self._tree.error(
                 ("dataset",),
                 f"the data set {section.get('name')!r} was an object in Python and is in no file: hand it over with "
                 "dataset=..., or write it to a folder (write_dataset) and name that with --dataset",
             )
         location = section.get("path", section.get("bundled"))
         if not isinstance(location, str) or len({"path", "bundled"} & set(section)) != 1:
-            raise self._error(("dataset",), "'dataset' must have a 'path', or the name of a 'bundled' one")
+            raise self._tree.error(("dataset",), "'dataset' must have a 'path', or the name of a 'bundled' one")
         data = load_dataset(self._path.parent / location if "path" in section else bundled("datasets", location))
         if data.digest != section.get("digest", data.digest):
-            raise self._error(
+            raise self._tree.error(
                 ("dataset", "digest"),
                 f"data set {location!r} is not the one this pipeline was found on: its documents or questions changed; "
                 "search again, or name the data set to use with --dataset",
@@ -149,15 +141,4 @@ class ExportedFile:
 
     def is_on(self, data: Dataset) -> bool:
         """Whether the pipeline was found on these documents and questions."""
-        return bool(self._section("dataset").get("digest") == data.digest)
-
-    def _section(self, name: str, default: dict[str, Any] | None = None) -> dict[str, Any]:
-        value = self._data.get(name, default)
-        if not isinstance(value, dict):
-            raise self._error(
-                (name,), f"{name!r} is missing" if value is None else f"{name!r} must be 'name: value' pairs"
-            )
-        return value
-
-    def _error(self, path: tuple[Any, ...], message: str) -> SpaceError:
-        return SpaceError(f"{self._tree.where(*path)}: {message}")
+        return bool(self._tree.mapping(("dataset",)).get("digest") == data.digest)

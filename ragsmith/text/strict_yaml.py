@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import yaml
 
@@ -43,11 +43,12 @@ class YamlError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The content of a YAML file, and the line of each of its values."""
+    """The content of a YAML file, the line of each of its values, and the type of error that a wrong one raises."""
 
     data: Plain
     source: str
     lines: Mapping[Address, int]
+    wrong: type[UsageError] = YamlError
 
     def line(self, *path: str | int) -> int:
         """Return the 1-based line of the value at ``path`` (keys and positions), or of its nearest known parent."""
@@ -58,23 +59,49 @@ class Tree:
         """Return ``file:line`` of the value at ``path``."""
         return f"{self.source}:{self.line(*path)}"
 
+    def error(self, path: Address, problem: str) -> UsageError:
+        """Return the error that says ``problem`` of the value at ``path``, with file and line."""
+        return self.wrong(f"{self.where(*path)}: {problem}")
 
-def read_yaml(path: Path) -> Tree:
-    """Read the YAML file at ``path``. Raises ``YamlError``."""
+    def mapping(
+        self, path: Address = (), *, known: Iterable[str] | None = None, form: str = "", optional: bool = False
+    ) -> dict[str, Any]:
+        """Return the mapping at ``path``, or an empty one where nothing is there and it is ``optional``.
+
+        Raises ``wrong``, with file and line: it is missing; it is no mapping, for which ``form`` is the sentence; or a
+        key is not ``known``.
+        """
+        value: Any = self.data
+        for step in path:
+            if step not in value:
+                if optional:
+                    return {}
+                raise self.error(path, f"{step!r} is missing")
+            value = value[step]
+        if not isinstance(value, dict):
+            raise self.error(path, form or f"{path[-1]!r} must be 'name: value' pairs, not {shown(value)}")
+        for key in value:
+            if known is not None and key not in known:
+                raise self.error((*path, key), unknown_key_message(key, known))
+        return value
+
+
+def read_yaml(path: Path, wrong: type[UsageError] = YamlError) -> Tree:
+    """Read the YAML file at ``path``. Raises an error of the type ``wrong``."""
     try:
         text = read_text(path, limit=MAX_BYTES, links=True)
     except TextError as error:
-        raise YamlError(error.at(path)) from None
-    return parse_yaml(text, str(path))
+        raise wrong(error.at(path)) from None
+    return parse_yaml(text, str(path), wrong)
 
 
-def parse_yaml(text: str, source: str) -> Tree:
-    """Parse ``text``; ``source`` names it in messages. Raises ``YamlError``."""
+def parse_yaml(text: str, source: str, wrong: type[UsageError] = YamlError) -> Tree:
+    """Parse ``text``; ``source`` names it in messages. Raises an error of the type ``wrong``."""
     if len(text) > MAX_BYTES:
-        raise YamlError(f"{source}: is longer than the limit of {MAX_BYTES:,} characters; split it")
+        raise wrong(f"{source}: is longer than the limit of {MAX_BYTES:,} characters; split it")
     if found := FORBIDDEN.search(text):
-        raise YamlError(f"{source}:{line_at(text, found.start())}: {control(found.group())}; remove it")
-    return _Builder(text, source).tree()
+        raise wrong(f"{source}:{line_at(text, found.start())}: {control(found.group())}; remove it")
+    return _Builder(text, source, wrong).tree()
 
 
 def unknown_key_message(key: str, known: Iterable[str]) -> str:
@@ -85,8 +112,9 @@ def unknown_key_message(key: str, known: Iterable[str]) -> str:
 class _Builder:
     """Builds a tree from the parser's events, so that a bad file is refused before it is held in memory."""
 
-    def __init__(self, text: str, source: str) -> None:
+    def __init__(self, text: str, source: str, wrong: type[UsageError]) -> None:
         self.source = source
+        self.wrong = wrong
         self.lines: dict[Address, int] = {}
         self.events = self._events(text)
 
@@ -94,14 +122,14 @@ class _Builder:
         next(self.events)  # the start of the stream
         start = next(self.events)
         if not isinstance(start, yaml.DocumentStartEvent):
-            raise YamlError(f"{self.source}:1: the file is empty; write at least one key")
+            raise self.wrong(f"{self.source}:1: the file is empty; write at least one key")
         if start.version or start.tags:
             raise self._error(start, "directives (%YAML, %TAG) are not allowed; remove the line")
         data = self._value(next(self.events), ())
         next(self.events)  # the end of the document
         if isinstance(more := next(self.events), yaml.DocumentStartEvent):
             raise self._error(more, "a second document starts here; keep one document a file")
-        return Tree(data, self.source, self.lines)
+        return Tree(data, self.source, self.lines, self.wrong)
 
     def _events(self, text: str) -> Iterator[yaml.Event]:
         last = 1
@@ -112,18 +140,18 @@ class _Builder:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line = mark.line + 1 if mark else last
-            raise YamlError(f"{self.source}:{line}: not valid YAML: {_sentence(error)}") from None
+            raise self.wrong(f"{self.source}:{line}: not valid YAML: {_sentence(error)}") from None
         except yaml.reader.ReaderError as error:
             found = f"character U+{int(error.character):04X}"
             line = line_at(text, error.position)
-            raise YamlError(f"{self.source}:{line}: not valid YAML: {found} is not allowed; remove it") from None
+            raise self.wrong(f"{self.source}:{line}: not valid YAML: {found} is not allowed; remove it") from None
         except (ValueError, OverflowError):  # PyYAML passes an escape beyond Unicode to chr()
-            raise YamlError(
+            raise self.wrong(
                 f"{self.source}:{last}: not valid YAML: a number or escape is out of range after this line"
             ) from None
 
-    def _error(self, event: yaml.Event, reason: str) -> YamlError:
-        return YamlError(f"{self.source}:{_line(event)}: {reason}")
+    def _error(self, event: yaml.Event, reason: str) -> UsageError:
+        return self.wrong(f"{self.source}:{_line(event)}: {reason}")
 
     def _value(self, event: yaml.Event, path: Address) -> Plain:
         self.lines.setdefault(path, _line(event))

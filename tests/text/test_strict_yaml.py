@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.errors import UsageError
+from ragsmith.errors import SpaceError, UsageError
 from ragsmith.text.strict_yaml import MAX_BYTES, YamlError, parse_yaml, read_yaml, unknown_key_message
 
 
@@ -137,6 +137,22 @@ def test_an_unknown_key_is_answered_with_a_near_one() -> None:
     message = unknown_key_message("licens", ["name", "licence"])
     assert message == "unknown key 'licens'; did you mean 'licence'? known: licence, name"
     assert unknown_key_message("zzz", ["name"]) == "unknown key 'zzz'; known: name"
+
+
+def test_a_mapping_is_given_or_refused_with_its_line() -> None:
+    tree = parse_yaml("a: {b: 1}\nc: 2\nd:\n", "f.yaml", SpaceError)
+    assert tree.mapping(known=("a", "c", "d"))["a"] == tree.mapping(("a",), known=("b",)) == {"b": 1}
+    assert tree.mapping(("e",), optional=True) == {}
+
+    def refusal(*path: str, form: str = "") -> str:
+        with pytest.raises(SpaceError) as refused:
+            tree.mapping(path, known=("bb",), form=form)
+        return str(refused.value)
+
+    assert refusal("a") == "f.yaml:1: unknown key 'b'; did you mean 'bb'? known: bb"
+    assert refusal("c") == "f.yaml:2: 'c' must be 'name: value' pairs, not 2"
+    assert refusal("d", form="d is a price") == "f.yaml:3: d is a price"
+    assert refusal("a", "e") == "f.yaml:1: 'e' is missing"
 
 
 def test_yaml_errors_are_usage_errors() -> None:
