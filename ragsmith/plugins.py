@@ -63,6 +63,15 @@ class Range:
         return f"from {self.least:g} to {self.most:g}"
 
 
+KINDS: Mapping[type, str] = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
+"""The plain types that a parameter of a technique, or an option of a model, may have, in words."""
+
+
+def is_of(kind: type, value: object) -> bool:
+    """Whether ``value`` is of one of `KINDS`: a whole number is a number as well, and true or false is neither."""
+    return isinstance(value, (int, float) if kind is float else kind) and isinstance(value, bool) == (kind is bool)
+
+
 Count = Annotated[int, Range(1)]
 """How many of something: 1 or more."""
 Share = Annotated[float, Range(0, 1)]

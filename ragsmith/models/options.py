@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import urlsplit
 
 from ragsmith.models.vector_address import AUTO, EXACT, QDRANT, is_url
-from ragsmith.plugins import Range
+from ragsmith.plugins import KINDS, Range, is_of
 from ragsmith.text.files import shown
 from ragsmith.text.redaction import redacted
 from ragsmith.text.suggest import did_you_mean
@@ -24,7 +24,6 @@ NOT_SHAPING = "does not shape results"
 
 _VARIABLE = re.compile(r"[A-Z_][A-Z0-9_]{0,63}")
 _LIKE_A_KEY = re.compile(r"[A-Z0-9]{16,}")
-_KINDS: Mapping[type, str] = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +40,9 @@ class Option:
         """Why ``value`` cannot be that of the option ``name``, in a sentence that quotes no secret; None if it can."""
         if self.check is not None:
             return self.check(value)
-        kinds = (int, float) if self.kind is float else self.kind
-        fits = isinstance(value, kinds) and isinstance(value, bool) == (self.kind is bool)
-        if not fits or (self.within is not None and value not in self.within):  # type: ignore[operator]
+        if not is_of(self.kind, value) or (self.within is not None and value not in self.within):  # type: ignore[operator]
             within = "" if self.within is None else f" {self.within}"
-            return f"{name} must be {_KINDS[self.kind]}{within}, not {redacted(shown(value))}"
+            return f"{name} must be {KINDS[self.kind]}{within}, not {redacted(shown(value))}"
         if self.known and value not in self.known:
             return f"unknown {name} {shown(value)}; {did_you_mean(str(value), self.known)}"
         return None
@@ -60,16 +57,15 @@ def option_of(hint: Any) -> Option:
     [hint] = [part for part in get_args(hint) if part is not type(None)] if type(None) in get_args(hint) else [hint]
     kind, *beside = get_args(hint) if get_origin(hint) is Annotated else [hint]
     known = get_args(kind) if get_origin(kind) is Literal else ()
-    if (kind := str if known else kind) not in _KINDS:
-        raise TypeError(f"an option cannot be of type {kind}: use {', '.join(k.__name__ for k in _KINDS)}, or Literal")
+    if (kind := str if known else kind) not in KINDS:
+        raise TypeError(f"an option cannot be of type {kind}: use {', '.join(k.__name__ for k in KINDS)}, or Literal")
     within = next((part for part in beside if isinstance(part, Range)), None)
     check: Any = next(filter(callable, beside), None)
     return Option(kind, within, known, check, NOT_SHAPING not in beside)
 
 
 def _problem_with_deadline(value: object) -> str | None:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    fits = number and 0 < value < math.inf  # type: ignore[operator]
+    fits = is_of(float, value) and 0 < value < math.inf  # type: ignore[operator]
     return None if fits else f"deadline must be seconds above 0, not {shown(value)}"
 
 

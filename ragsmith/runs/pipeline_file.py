@@ -19,6 +19,7 @@ from ragsmith.models.file import models_in
 from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_address import read_from
 from ragsmith.pipelines.genes import Candidate, read_configuration
+from ragsmith.plugins import is_of
 from ragsmith.techniques.own import import_recorded
 from ragsmith.text.strict_yaml import read_yaml
 from ragsmith.types import Dataset
@@ -86,8 +87,8 @@ class ExportedFile:
 
     def chunk_size(self) -> int:
         """Characters in a chunk, at most."""
-        size = self._data.get("chunk_size", CHUNK_SIZE)
-        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+        size: int = self._data.get("chunk_size", CHUNK_SIZE)
+        if not is_of(int, size) or size < 1:
             raise self._tree.error(("chunk_size",), f"chunk_size must be a positive whole number, not {size!r}")
         return size
 
@@ -112,7 +113,7 @@ class ExportedFile:
             ):
                 raise self._tree.error(("expected", part), f"{part} must have 'questions', 'fitness' and other scores")
             for name, score in scores.items():
-                if not isinstance(score, int | float) or isinstance(score, bool):
+                if not is_of(float, score):
                     raise self._tree.error(("expected", part, name), f"{name} must be a number, not {score!r}")
         return expected
 

@@ -13,7 +13,7 @@ from ragsmith.digest import fingerprint
 from ragsmith.errors import SpaceError
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
-from ragsmith.plugins import Range, load_plugins, tools_of
+from ragsmith.plugins import KINDS, Range, is_of, load_plugins, tools_of
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Fitted, Gold
 
@@ -112,30 +112,18 @@ class Technique:
                 raise SpaceError(
                     f"{begin}{self.family}.{self.name} has no parameter {name!r}: {did_you_mean(name, self.defaults)}"
                 )
-            default = self.defaults[name]
+            default, kind = self.defaults[name], type(self.defaults[name])
             problem = ""
-            if not _fits(value, default):
-                problem = f"{_kind(default)} like {default!r}"
-            elif type(default) in (int, float) and value not in (within := self.ranges.get(name, ANY_NUMBER)):
-                problem = f"{_kind(default)} {within}"
+            if not is_of(kind, value):
+                problem = f"{'a word' if kind is str else KINDS[kind]} like {default!r}"
+            elif kind in (int, float) and value not in (within := self.ranges.get(name, ANY_NUMBER)):
+                problem = f"{KINDS[kind]} {within}"
             elif isinstance(default, str) and value not in self.choices.get(name, (value,)):
                 problem = f"one of {', '.join(map(repr, self.choices[name]))}"
             if problem:
                 raise SpaceError(f"{begin}{self.family}.{self.name}: {name} must be {problem}, not {value!r}")
         merged = {**self.defaults, **given}
         return {name: float(v) if isinstance(self.defaults[name], float) else v for name, v in merged.items()}
-
-
-def _fits(value: Any, default: Parameter) -> bool:
-    if isinstance(default, bool) or isinstance(value, bool):
-        return isinstance(value, bool) and isinstance(default, bool)
-    if isinstance(default, float):
-        return isinstance(value, int | float)
-    return isinstance(value, type(default))
-
-
-def _kind(value: Parameter) -> str:
-    return {bool: "true or false", int: "a whole number", float: "a number", str: "a word"}[type(value)]
 
 
 @dataclass(frozen=True)
