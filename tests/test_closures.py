@@ -10,6 +10,7 @@ import pytest
 from ragsmith.digest import closure
 from ragsmith.evaluation.keys import CODE
 from ragsmith.measures.registry import measures
+from ragsmith.runs.run import DECIDES
 
 FAMILY = {"types", "techniques.families"}
 TASK = {"models.protocols", "models.tasks", "text.blocks"}
@@ -60,3 +61,14 @@ def test_scoring_by_all_measures_depends_on_these_modules_and_on_no_other() -> N
 
 def test_everything_in_the_key_is_listed() -> None:
     assert {f"{module.removeprefix('ragsmith.')}:{name}" for module, name in CODE} <= set(CLOSURES)
+
+
+def test_a_run_is_identified_by_what_decides_where_it_goes_and_by_nothing_that_only_carries_it_out() -> None:
+    """A finished run that gets another key is run again, and looks at its test questions once more."""
+    rooms = {name.split(".")[1] for part in DECIDES for name in closure(*part)}
+    assert rooms <= {"strategies", "evaluation", "runs", "datasets", "pipelines", "techniques", "index", "text"} | {
+        "models",  # the protocols, by annotations
+        "types",
+    }
+    modules = {name for part in DECIDES for name in closure(*part)}
+    assert not [name for name in modules if name.startswith(("ragsmith.models.served", "ragsmith.runs.run"))]

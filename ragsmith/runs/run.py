@@ -88,11 +88,21 @@ class Outcome:
         return sum(counts.made for counts in self.work.calls.values()) if self.work else 0
 
 
+DECIDES = (
+    ("ragsmith.strategies", "make_strategy"),
+    ("ragsmith.strategies.random_search", "shuffled_space"),
+    ("ragsmith.evaluation.ranking", "ranked"),
+    ("ragsmith.runs.baselines", "probes_of"),
+    ("ragsmith.datasets.splits", "split"),
+)
+"""The code that decides where a run goes; how answers are come by is in the keys of the evaluations."""
+
+
 def run_key(setup: Setup, space: Space, settings: RunSettings) -> str:
     """Identifies a run: the same command on the same data, models, space and code is the same run."""
     # the time limit decides when a run pauses, not where it goes
     plain = {**asdict(replace(settings, time_limit=None)), "fitness": settings.fitness.identity}
-    code = fingerprint(__name__), version("optuna") if settings.strategy == "tpe" else ""
+    code = [*(fingerprint(*part) for part in DECIDES), version("optuna") if settings.strategy == "tpe" else ""]
     asked = setup.chunk_size, setup.loaded_models.ids(), setup.checks_claims
     return digest("run", setup.dataset.digest, *asked, space.digest, plain, code)
 
