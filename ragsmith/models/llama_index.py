@@ -15,12 +15,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ragsmith.digest import digest
 from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.models.calls import Completion
 from ragsmith.models.protocols import Vectors
+from ragsmith.models.unit_vectors import UnitVectors
 from ragsmith.models.usage import Usage
 from ragsmith.text.redaction import without_known
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from llama_index.core.llms import LLM
 
 T = TypeVar("T")
-Array = NDArray[np.float64]
 
 PLUMBING = frozenset(
     {
@@ -99,6 +98,7 @@ class LlamaIndexEmbedder:
 
     def __init__(self, model: BaseEmbedding) -> None:
         self._model = model
+        self._vectors = UnitVectors()
         self._provider = _Provider()
 
     @cached_property
@@ -120,24 +120,9 @@ class LlamaIndexEmbedder:
         return self._embed(texts, lambda queries: [self._model.get_query_embedding(query) for query in queries])
 
     def _embed(self, texts: Sequence[str], embed: Callable[[list[str]], Any]) -> Vectors:
-        written = [row for row, text in enumerate(texts) if text.strip()]
-        if not texts:
-            return np.zeros((0, 0), dtype=np.float32)
-        vectors = np.zeros((len(texts), self._dimensions), dtype=np.float32)
-        if written:
-            found = self._asked([texts[row] for row in written], embed)
-            if found.shape[1] != self._dimensions:
-                raise ModelError(
-                    f"{self.id}: vectors of {found.shape[1]} numbers; expected {self._dimensions}, as before"
-                )
-            vectors[written] = found
-        return vectors
+        return self._vectors.of(texts, lambda written: [self._asked(written, embed)])
 
-    @cached_property
-    def _dimensions(self) -> int:
-        return int(self._asked(["text"], self._model.get_text_embedding_batch).shape[1])
-
-    def _asked(self, texts: list[str], embed: Callable[[list[str]], Any]) -> Array:
+    def _asked(self, texts: list[str], embed: Callable[[list[str]], Any]) -> Vectors:
         """Unit vectors, one for each text."""
         given = self._provider.ask(self.id, lambda: embed(texts))
         try:
@@ -146,14 +131,7 @@ class LlamaIndexEmbedder:
             raise ModelError(f"{self.id}: the vectors hold something else than numbers, or differ in length") from None
         if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1]:
             raise ModelError(f"{self.id}: an array of {rows.shape} came back for {len(texts)} texts")
-        if not np.isfinite(rows).all():
-            raise ModelError(f"{self.id}: a vector holds NaN or infinity")
-        largest = np.abs(rows).max(axis=1, keepdims=True)
-        if not largest.all():
-            raise ModelError(f"{self.id}: a vector is zero, though its text is not blank")
-        rows = rows / largest  # squares of large numbers would overflow
-        unit: Array = rows / np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, np.newaxis]
-        return unit
+        return self._vectors.checked(rows, lambda problem: ModelError(f"{self.id}: {problem}"))
 
 
 class _Provider:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from ragsmith.models.options import BatchSize, ContextWindow, Dimensions
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.registry import Service, model_id, provider
@@ -18,6 +16,7 @@ from ragsmith.models.served.json_endpoint import EndpointModel, JsonEndpoint
 from ragsmith.models.served.openai_embeddings import read_vectors
 from ragsmith.models.served.policy import Transient
 from ragsmith.models.served.remote_ranking import Window, batches, read_scores
+from ragsmith.models.unit_vectors import UnitVectors
 
 COHERE = Service("https://api.cohere.com", keys=("CO_API_KEY", "COHERE_API_KEY"))
 EMBED_BATCH = 96
@@ -107,7 +106,7 @@ class CohereEmbedder(_Client):
         super().__init__(model, endpoint, window)
         self._dimensions = dimensions
         self._batch_size = min(batch_size, EMBED_BATCH)
-        self._length = dimensions
+        self._vectors = UnitVectors(dimensions)
 
     @property
     def id(self) -> str:
@@ -128,18 +127,11 @@ class CohereEmbedder(_Client):
         return self._embed(texts, "search_query")
 
     def _embed(self, texts: Sequence[str], kind: str) -> Vectors:
-        rows = [row for row, text in enumerate(texts) if text.strip()]
-        if not rows and texts and self._length is None:
-            self._asked(["a"], kind)  # to learn the length of vectors
-        found = self._asked([texts[row] for row in rows], kind)
-        vectors = np.zeros((len(texts), self._length or 0), dtype=np.float32)
-        if rows:
-            vectors[rows] = np.concatenate(found)
-        return vectors
+        def ask(written: Sequence[str]) -> list[Vectors]:
+            requests = [self._request(part, kind) for part in batches(self._window.fit(written), self._batch_size)]
+            return self._endpoint.send(self._root + "/v2/embed", requests, self._read, what=self.id)
 
-    def _asked(self, texts: Sequence[str], kind: str) -> list[Vectors]:
-        requests = [self._request(part, kind) for part in batches(self._window.fit(texts), self._batch_size)]
-        return self._endpoint.send(self._root + "/v2/embed", requests, self._read, what=self.id)
+        return self._vectors.of(texts, ask)
 
     def _request(self, texts: Sequence[str], kind: str) -> dict[str, Any]:
         said = {"model": self._model, "texts": list(texts), "input_type": kind}
@@ -150,15 +142,8 @@ class CohereEmbedder(_Client):
         """Runs on the loop's thread alone, so that the first vectors settle the length for all."""
         found = reply.get("embeddings") if isinstance(reply, dict) else None
         rows = found.get("float") if isinstance(found, dict) else None
-        if not isinstance(rows, list):
-            raise Transient("the reply has no vectors")
-        numbered = {"data": [{"index": i, "embedding": row} for i, row in enumerate(rows)]}
-        vectors = read_vectors(numbered, len(request["texts"]))
-        if self._length is not None and vectors.shape[1] != self._length:
-            expected = f"expected {self._length}, as before or as asked for"
-            raise Transient(f"the vectors have {vectors.shape[1]} numbers; {expected}")
-        self._length = vectors.shape[1]
-        return vectors
+        numbered = [{"index": i, "embedding": row} for i, row in enumerate(rows)] if isinstance(rows, list) else None
+        return self._vectors.checked(read_vectors(numbered, len(request["texts"])), Transient)
 
 
 def _read_ranking(request: dict[str, Any], reply: Any, _: float) -> list[float]:

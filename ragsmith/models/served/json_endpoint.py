@@ -66,6 +66,21 @@ class EndpointModel:
         return self._endpoint.provider
 
 
+def by_index(rows: Any, name: str, n: int, what: str) -> list[Any]:
+    """The values called ``name`` of a list of objects, in the order of the texts that each names by ``index``.
+
+    Raises `Transient`: a text of the ``n`` is missing, named twice or unknown; ``what`` says what the values are.
+    """
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise Transient(f"the reply has no {what}")
+    if len(rows) != n:
+        raise Transient(f"the reply has {len(rows)} {what} for {n} texts")
+    found = {row.get("index"): row.get(name) for row in rows if type(row.get("index")) is int}
+    if found.keys() != set(range(n)):
+        raise Transient(f"the indices of the {what} are not those of the texts, each once")
+    return [found[i] for i in range(n)]
+
+
 def _parsed(body: bytes) -> Any:
     """What a response holds. Raises `Transient`: it is no JSON in UTF-8, or not whole."""
     try:

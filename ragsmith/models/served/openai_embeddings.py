@@ -14,15 +14,14 @@ from numpy.typing import NDArray
 from ragsmith.models.options import BatchSize, Dimensions
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.registry import model_id, provider
-from ragsmith.models.served.json_endpoint import EndpointModel, JsonEndpoint
+from ragsmith.models.served.json_endpoint import EndpointModel, JsonEndpoint, by_index
 from ragsmith.models.served.openai_chat import OPENAI
 from ragsmith.models.served.policy import Transient
+from ragsmith.models.unit_vectors import UnitVectors
 
 BATCH_TEXTS = 128
 BATCH_CHARACTERS = 100_000
 """About 25,000 tokens; OpenAI takes 300,000 in a request, servers of one's own far fewer."""
-PROBE = "a"
-"""What is embedded to learn the length of vectors, when no text does."""
 
 
 @provider("embedder", "openai", service=OPENAI)
@@ -46,7 +45,7 @@ class OpenAIEmbeddings(EndpointModel):
         self._dimensions = dimensions
         self._prefixes = (document_prefix, query_prefix)
         self._batch_size = batch_size
-        self._length = dimensions
+        self._vectors = UnitVectors(dimensions)
 
     @property
     def id(self) -> str:
@@ -69,21 +68,13 @@ class OpenAIEmbeddings(EndpointModel):
         return self._embed(texts, self._prefixes[1])
 
     def _embed(self, texts: Sequence[str], prefix: str) -> Vectors:
-        rows = [row for row, text in enumerate(texts) if text.strip()]
-        found = self._asked([prefix + texts[row] for row in rows])
-        if found is None:
-            if texts and self._length is None:
-                self._asked([PROBE])
-            return np.zeros((len(texts), self._length or 0), dtype=np.float32)
-        vectors = np.zeros((len(texts), found.shape[1]), dtype=np.float32)
-        vectors[rows] = found
-        return vectors
+        def ask(written: Sequence[str]) -> list[Vectors]:
+            """All batches are in flight at once."""
+            prefixed = [prefix + text for text in written]
+            requests = [self._request(batch) for batch in batches(prefixed, self._batch_size, BATCH_CHARACTERS)]
+            return self._endpoint.send("/embeddings", requests, self._read, what=self.id)
 
-    def _asked(self, texts: Sequence[str]) -> Vectors | None:
-        """Vectors of texts that are not blank, all batches in flight at once; None for no text."""
-        requests = [self._request(batch) for batch in batches(texts, self._batch_size, BATCH_CHARACTERS)]
-        found = self._endpoint.send("/embeddings", requests, self._read, what=self.id)
-        return np.concatenate(found) if found else None
+        return self._vectors.of(texts, ask)
 
     def _request(self, texts: Sequence[str]) -> dict[str, Any]:
         request: dict[str, Any] = {"model": self._model, "input": list(texts), "encoding_format": "float"}
@@ -91,12 +82,8 @@ class OpenAIEmbeddings(EndpointModel):
 
     def _read(self, request: dict[str, Any], reply: Any, _: float) -> Vectors:
         """Runs on the loop's thread alone, so that the first vectors settle the length for all."""
-        vectors = read_vectors(reply, len(request["input"]))
-        length = vectors.shape[1]
-        if self._length is not None and length != self._length:
-            raise Transient(f"the vectors have {length} numbers; expected {self._length}, as before or as asked for")
-        self._length = length
-        return vectors
+        rows = read_vectors(reply.get("data") if isinstance(reply, dict) else None, len(request["input"]))
+        return self._vectors.checked(rows, Transient)
 
 
 def batches(texts: Sequence[str], most: int, characters: int) -> Iterator[Sequence[str]]:
@@ -111,38 +98,20 @@ def batches(texts: Sequence[str], most: int, characters: int) -> Iterator[Sequen
         yield texts[start:]
 
 
-def read_vectors(reply: Any, n: int) -> Vectors:
-    """The ``n`` vectors of a reply by their ``index``, scaled to length 1.
+def read_vectors(data: Any, n: int) -> NDArray[np.float64]:
+    """The ``n`` vectors of a reply by their ``index``, as the server scaled them.
 
     Raises:
-        Transient: they are too few or too many, named twice, of different lengths, no numbers, not finite, or zero.
+        Transient: they are too few or too many, named twice, of different lengths, or no numbers.
     """
-    data = reply.get("data") if isinstance(reply, dict) else None
-    if not isinstance(data, list) or not all(isinstance(item, dict) for item in data):
-        raise Transient("the reply has no vectors")
-    if len(data) != n:
-        raise Transient(f"the reply has {len(data)} vectors for {n} texts")
-    by_index = {item.get("index"): item.get("embedding") for item in data if type(item.get("index")) is int}
-    if by_index.keys() != set(range(n)):
-        raise Transient("the indices of the vectors are not those of the texts, each once")
-    lengths = {len(vector) if isinstance(vector, list) else 0 for vector in by_index.values()}
+    vectors = by_index(data, "embedding", n, "vectors")
+    lengths = {len(vector) if isinstance(vector, list) else 0 for vector in vectors}
     if len(lengths) != 1 or 0 in lengths:
         raise Transient(f"the vectors of one reply have different lengths, or none: {sorted(lengths)[:5]}")
     try:
-        rows = np.asarray([by_index[i] for i in range(n)])
+        rows = np.asarray(vectors)
     except ValueError:  # lists within lists
         rows = np.asarray("")
     if rows.ndim != 2 or rows.dtype.kind not in "fi":
         raise Transient("the vectors hold something else than numbers")
-    return _unit(rows.astype(np.float64))
-
-
-def _unit(rows: NDArray[np.float64]) -> Vectors:
-    if not np.isfinite(rows).all():
-        raise Transient("a vector holds NaN or infinity")
-    largest = np.abs(rows).max(axis=1, keepdims=True)
-    if not largest.all():
-        raise Transient("a vector is zero, though its text is not blank")
-    rows = rows / largest  # squares of large numbers would overflow
-    unit: Vectors = (rows / np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, np.newaxis]).astype(np.float32)
-    return unit
+    return rows.astype(np.float64)

@@ -1,4 +1,4 @@
-"""What rerankers behind servers have in common: batches, texts that are too long, and the check of every ranking."""
+"""What rerankers behind servers have in common: batches, texts that are too long, and the check of their scores."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from ragsmith.models.served.json_endpoint import by_index
 from ragsmith.models.served.policy import Transient
 from ragsmith.models.usage import FEWEST_CHARACTERS_A_TOKEN
 
@@ -37,14 +38,7 @@ def read_scores(rows: Any, name: str, n: int) -> list[float]:
     Raises:
         Transient: a text is missing, named twice or unknown, or a score is no finite number.
     """
-    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise Transient("the reply has no ranking")
-    if len(rows) != n:
-        raise Transient(f"the reply ranks {len(rows)} texts of {n}")
-    found = {row.get("index"): row.get(name) for row in rows if type(row.get("index")) is int}
-    if found.keys() != set(range(n)):
-        raise Transient("the indices of the ranking are not those of the texts, each once")
-    scores = [found[i] for i in range(n)]
+    scores = by_index(rows, name, n, "scores")
     if not all(type(score) in (int, float) and math.isfinite(score) for score in scores):
         raise Transient("a score is missing, or no finite number")
     return [round(float(score), 6) for score in scores]
