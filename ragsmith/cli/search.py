@@ -18,6 +18,7 @@ from ragsmith.cli.options import (
     ChunkSizeOption,
     DatasetOption,
     FaithfulnessOption,
+    JsonOption,
     ModelFlags,
     PresetSpaceOption,
     RunFlags,
@@ -48,7 +49,7 @@ def search(
     cache: CacheOption = str(CACHE),
     reports: Annotated[Path, typer.Option(help="Folder for report and winner.")] = REPORTS,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Search for the best pipeline; the same command again goes on where it stopped."""
     import ragsmith

@@ -1,4 +1,4 @@
-"""What identifies a stored evaluation: everything its value depends on, and nothing else.
+"""What makes a stored evaluation stale: a change in anything that its value depends on, and in nothing else.
 
 These are the data, how it is cut, the genes (technique, code, parameters, fitted numbers), the models, and the code
 that makes and scores answers, with the versions of the libraries it uses. A change in any of them misses; how an

@@ -1,4 +1,4 @@
-"""Models: what techniques may ask of the world, as protocols, and the clients behind them.
+"""What techniques may ask of models, as protocols.
 
 A technique receives its models as arguments typed by these protocols and never fetches one. Calls go through the
 gateway, which remembers, joins and counts them.
