@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
+from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import Input, Task
 from ragsmith.types import Chunk, Chunks, Document, Hit, Hits, Queries, Rankings, Scale
 
@@ -25,7 +26,7 @@ class Call:
     inputs: Mapping[str, Input]
 
 
-class ScriptedModel:
+class ScriptedModel(LanguageModel):
     """A language model that gives prepared results, one queue for each task name.
 
     ``calls`` lists what was asked, in order; ``left`` says how many results of a task nobody asked for.
@@ -49,10 +50,6 @@ class ScriptedModel:
         if not queue:
             raise AssertionError(f"no scripted result is left for task {task.name!r}; it was asked with {inputs!r}")
         return cast(T, queue.pop(0))
-
-    def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
-        """Give the next results for ``task``, one for each of ``inputs``."""
-        return tuple(self.run(task, sample=0, **given) for given in inputs)
 
     def count(self, task: str) -> int:
         """How often ``task`` was asked."""

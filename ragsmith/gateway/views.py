@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 from ragsmith.errors import ModelError
 from ragsmith.gateway.replies import Replies
 from ragsmith.gateway.results import Embeddings, Scores
-from ragsmith.models.protocols import Vectors
+from ragsmith.models.protocols import LanguageModel, Vectors
 from ragsmith.models.tasks import Input, Task
 from ragsmith.models.usage import Meter, Usage
 
@@ -30,7 +30,7 @@ class Metered(Generic[C]):
         return str(self._model.id)
 
 
-class TaskView(Metered[Replies]):
+class TaskView(Metered[Replies], LanguageModel):
     """A language model that performs tasks itself."""
 
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
@@ -38,10 +38,6 @@ class TaskView(Metered[Replies]):
         result, usage = self._calls.perform(self._model, task, sample, inputs)
         self._meter.add(usage)
         return result
-
-    def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
-        """See `LanguageModel.run_all`."""
-        return tuple(self.run(task, sample=0, **given) for given in inputs)
 
 
 class ChatView(Metered[Replies]):

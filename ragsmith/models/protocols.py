@@ -35,12 +35,14 @@ class LanguageModel(Protocol):
         ...
 
     def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
-        """Perform ``task`` for each of ``inputs``, in their order: a model that is waited for gets many at once.
+        """Perform ``task`` for each of ``inputs``, in their order.
+
+        One after another, unless a model does otherwise: one that is waited for gets many at once.
 
         Raises:
             ModelError: one of them had no valid reply.
         """
-        ...
+        return tuple(self.run(task, sample=0, **given) for given in inputs)
 
 
 class Embedder(Protocol):

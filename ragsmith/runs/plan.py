@@ -112,7 +112,7 @@ class _StandIn(Generic[Real, Embedded]):
         return self.tallies.setdefault((self.real.id, request), Tally())
 
 
-class _ChatStandIn(_StandIn[ChatModel, LanguageModel]):
+class _ChatStandIn(_StandIn[ChatModel, LanguageModel], LanguageModel):
     """Answers in the place of a chat model, from the cache where it can, and tallies what it could not."""
 
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
@@ -133,10 +133,6 @@ class _ChatStandIn(_StandIn[ChatModel, LanguageModel]):
         tally.input_tokens += len(prompt) // AVERAGE_CHARACTERS_A_TOKEN + 1
         tally.output_tokens += min(task.max_tokens, len(str(result)) // AVERAGE_CHARACTERS_A_TOKEN + 1)
         return result
-
-    def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
-        """Each in turn."""
-        return tuple(self.run(task, sample=0, **given) for given in inputs)
 
 
 class _EmbedderStandIn(_StandIn[Embedder, Embedder]):

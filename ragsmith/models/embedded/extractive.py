@@ -6,7 +6,7 @@ is deterministic, needs no network and remembers what it has read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from typing import TypeVar
 
@@ -18,7 +18,7 @@ from ragsmith.models.embedded.feedback import Feedback
 from ragsmith.models.embedded.lexicon import Lexicon
 from ragsmith.models.embedded.sentence_ranking import SentenceRanking
 from ragsmith.models.embedded.thesaurus import Thesaurus
-from ragsmith.models.protocols import Embedder
+from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.models.registry import provider
 from ragsmith.models.tasks import Input, Task
 from ragsmith.text import words as language
@@ -29,7 +29,7 @@ _REMEMBERED_TEXTS = 1 << 13
 
 
 @provider("language_model", "extractive")
-class ExtractiveModel:
+class ExtractiveModel(LanguageModel):
     """A `LanguageModel` over the chunks ``texts`` of a corpus, with vectors of words from ``word_vectors``.
 
     Nothing is computed before it is needed; threads may share an instance.
@@ -52,10 +52,6 @@ class ExtractiveModel:
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
         """Perform ``task`` by its classical method."""
         return task.run_offline(self, sample, inputs)
-
-    def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
-        """Perform ``task`` for each of ``inputs``."""
-        return tuple(self.run(task, sample=0, **given) for given in inputs)
 
     def sentences(self, text: str) -> tuple[str, ...]:
         """See `OfflineModel.sentences`."""
