@@ -233,7 +233,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"poulation": 4}, "unknown setting 'poulation': did you mean 'population'"),
     ({"max_evaluations": 0}, "max_evaluations is 0: give at least 1"),
     ({"time_limit": 0.0}, "time_limit is 0.0: give seconds above 0"),
-    ({"prices": {"openai:x": {"inptu": 1}}}, "prices:1: unknown key 'inptu': did you mean 'input'"),
+    ({"prices": {"openai:x": {"inptu": 1}}}, "prices:1: unknown key 'inptu'; did you mean 'input'"),
     ({"models": "nowhere.yaml"}, "nowhere.yaml"),
     ({"fitness": "nowhere.py:f"}, "the fitness 'nowhere.py:f' is in no file"),
 ]
