@@ -139,9 +139,9 @@ def test_a_refused_key_or_model_stops_the_run(
 
 SPOILT: dict[str, dict[str, str]] = {
     "chat": {
-        "malformed": "not a valid JSON object",
-        "not_utf8": "not a valid JSON object",
-        "deep": "not a valid JSON object",
+        "malformed": "the reply is not valid JSON",
+        "not_utf8": "the reply is not valid JSON",
+        "deep": "the reply is not valid JSON",
         "large": "larger than 10,485,760 bytes",
         "gzip_bomb": "larger than 10,485,760 bytes",
         "no_choices": "the reply has no choices",
@@ -156,14 +156,14 @@ SPOILT: dict[str, dict[str, str]] = {
         "duplicate_index": "the indices of the vectors are not those of the texts",
         "nan": "a vector holds NaN or infinity",
         "zero": "a vector is zero",
-        "malformed": "not a valid JSON object",
+        "malformed": "the reply is not valid JSON",
     },
     "rerank": {
-        "too_few": r"the reply ranks \d+ texts of \d+",
-        "duplicate_index": "the indices of the ranking are not those of the texts",
-        "out_of_range": "the indices of the ranking are not those of the texts",
+        "too_few": r"the reply has \d+ scores for \d+ texts",
+        "duplicate_index": "the indices of the scores are not those of the texts",
+        "out_of_range": "the indices of the scores are not those of the texts",
         "nan": "a score is missing, or no finite number",
-        "not_utf8": "not valid JSON|not a valid JSON",
+        "not_utf8": "the reply is not valid JSON",
     },
 }
 """By API: what is wrong with a reply of status 200, and what the failure says."""

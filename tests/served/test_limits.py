@@ -137,12 +137,15 @@ def test_a_limit_after_the_first_candidates_pauses_the_run(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--max-cost", 1), "--max-cost needs the price of openai:tiny: name a file with --prices"),
-        (("--max-cost", 1, "--prices", "other.yaml"), "--max-cost needs the price of openai:tiny: add to .*other.yaml"),
+        (("--max-cost", 1), r"\(--max-cost\) needs the price of openai:tiny: add it to the prices \(--prices\)"),
+        (
+            ("--max-cost", 1, "--prices", "other.yaml"),
+            r"\(--max-cost\) needs the price of openai:tiny: add it to the prices \(--prices\)",
+        ),
         (("--prices", "missing.yaml"), "missing.yaml"),
-        (("--max-calls", 0), "--max-calls is 0: give a number above 0"),
-        (("--max-tokens", -5), "--max-tokens is -5: give a number above 0"),
-        (("--max-cost", "nan"), "--max-cost is nan: give a number above 0"),
+        (("--max-calls", 0), r"\(--max-calls\) is 0: give a number above 0"),
+        (("--max-tokens", -5), r"\(--max-tokens\) is -5: give a number above 0"),
+        (("--max-cost", "nan"), r"\(--max-cost\) is nan: give a number above 0"),
     ],
 )
 def test_a_limit_that_cannot_be_kept_is_refused_before_anything_is_sent(
