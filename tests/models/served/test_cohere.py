@@ -80,17 +80,17 @@ def test_a_wrong_ranking_is_asked_for_again(server: FaultServer, reranker: Coher
 @pytest.mark.parametrize(
     ("reply", "said"),
     [
-        ({"results": [{"index": 0, "relevance_score": 0.5}]}, "ranks 1 texts of 3"),
-        ({"results": None}, "has no ranking"),
-        ([], "has no ranking"),
-        ({"results": [1, 2, 3]}, "has no ranking"),
+        ({"results": [{"index": 0, "relevance_score": 0.5}]}, "has 1 scores for 3 texts"),
+        ({"results": None}, "has no scores"),
+        ([], "has no scores"),
+        ({"results": [1, 2, 3]}, "has no scores"),
         ({"results": [{"index": i, "relevance_score": "0.5"} for i in range(3)]}, "no finite number"),
         ({"results": [{"index": i, "relevance_score": True} for i in range(3)]}, "no finite number"),
         ({"results": [{"index": i} for i in range(3)]}, "no finite number"),
         ({"results": [{"index": i, "relevance_score": 1e999} for i in range(3)]}, "no finite number"),
-        ({"results": [{"index": i + 1, "relevance_score": 0.5} for i in range(3)]}, "indices of the ranking"),
-        ({"results": [{"index": str(i), "relevance_score": 0.5} for i in range(3)]}, "indices of the ranking"),
-        ({"results": [{"index": bool(i), "relevance_score": 0.5} for i in range(3)]}, "indices of the ranking"),
+        ({"results": [{"index": i + 1, "relevance_score": 0.5} for i in range(3)]}, "indices of the scores"),
+        ({"results": [{"index": str(i), "relevance_score": 0.5} for i in range(3)]}, "indices of the scores"),
+        ({"results": [{"index": bool(i), "relevance_score": 0.5} for i in range(3)]}, "indices of the scores"),
     ],
 )
 def test_a_ranking_that_stays_wrong_is_an_error(

@@ -148,7 +148,7 @@ def test_a_wrong_ranking_is_asked_for_again(server: FaultServer, at: Any, kind: 
 
 def test_a_ranking_that_stays_wrong_is_an_error(server: FaultServer, at: Any) -> None:
     server.always = Fault("too_few")
-    with pytest.raises(ModelError, match=r"the reply ranks 2 texts of 3 \(tried 2 times\)"):
+    with pytest.raises(ModelError, match=r"the reply has 2 scores for 3 texts \(tried 2 times\)"):
         at(server.root).score(QUERY, TEXTS)
 
 
