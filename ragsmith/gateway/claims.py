@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Protocol
@@ -128,12 +128,13 @@ def claimed_many(store: Grouped, keys: Sequence[str]) -> Iterator[tuple[set[str]
 class Grouped:
     """A store whose claims and replies are written by many threads in few transactions: each costs a write to disk.
 
-    A paid reply that cannot be written is written with the next one; ``broken`` is why one could not be.
+    A paid reply that cannot be written is written with the next one; ``broken`` is why one could not be, until that is
+    done.
     """
 
     def __init__(self, store: CallStore) -> None:
         self._store = store
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._unwritten: list[StoredCall] = []
         self.broken: StoreError | None = None
         self._claims: Batcher[str, bool] = Batcher(self._claim, size=BATCH)
@@ -166,6 +167,15 @@ class Grouped:
             lost = len(self._unwritten)
             raise StoreError(f"{error}; {lost} paid replies could not be kept, and will be paid for again") from None
 
+    def recover(self) -> None:
+        """Try again to write what could not be written, unless another thread is at it; ``broken`` says how it went."""
+        if self.broken is not None and self._lock.acquire(blocking=False):
+            try:
+                with suppress(StoreError):
+                    self._write(())
+            finally:
+                self._lock.release()
+
     def claim_many(self, keys: Sequence[str]) -> set[str]:
         """Those of ``keys`` whose calls this process may make now."""
         return {key for key, free in zip(keys, self._claims(keys), strict=True) if free}
@@ -193,4 +203,4 @@ class Grouped:
             except StoreError as error:
                 self.broken = error
                 raise
-            self._unwritten = []
+            self._unwritten, self.broken = [], None

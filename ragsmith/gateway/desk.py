@@ -77,6 +77,8 @@ class Desk:
             StoreError: the reply to an earlier one could not be written.
             BudgetExhausted: it could cost more than is left.
         """
+        if self.store is not None and not self.stopped:
+            self.store.recover()
         self.refuse_if_stopped()
         if self._budget is None:
             yield []

@@ -10,9 +10,12 @@ from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 
 import pytest
-from stored import put_call
+from stored import Locked, put_call
 
+from ragsmith.errors import StoreError
 from ragsmith.gateway.claims import Grouped, claimed, is_gone, this_process
+from ragsmith.gateway.desk import Desk
+from ragsmith.models.calls import StoredCall
 from ragsmith.store.store import Store
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -165,3 +168,22 @@ def test_processes_share_out_the_calls(place: Path | str) -> None:
         pipe.close()
     assert [process.exitcode for process in processes] == [0, 0, 0]
     assert sorted(made) == list(range(10))
+
+
+# Replies that cannot be written
+
+
+def test_after_a_moment_in_which_nothing_could_be_written_requests_are_made_again(store: Store) -> None:
+    locked = Locked(store)
+    desk = Desk(locked, None)
+    assert desk.store is not None
+    with pytest.raises(StoreError):
+        desk.store.put_calls([StoredCall("k", "m", "task", "a paid reply")])
+    with pytest.raises(StoreError, match="locked"), desk.paid("m", "text"):
+        pytest.fail("nothing is asked whose reply could not be kept either")
+    locked.locked = False
+    with desk.paid("m", "text"):
+        desk.before_attempt()
+    kept = store.get_call("k")
+    assert kept is not None
+    assert kept.value == "a paid reply"
