@@ -301,8 +301,8 @@ def ask(
     """
     import_files(imports)
     loaded = _pipeline(pipeline, dataset, models, base_url, vector_store)
-    with _remembering(loaded, cache):
-        return loaded.ask(question)
+    with _remembering(loaded, cache) as remembering:
+        return remembering.ask(question)
 
 
 def evaluate(
@@ -355,8 +355,8 @@ def verify(
     """
     import_files(imports)
     loaded = _pipeline(pipeline, None, models, base_url, vector_store)
-    with _remembering(loaded, cache):
-        differences = tuple(loaded.verify())
+    with _remembering(loaded, cache) as remembering:
+        differences = tuple(remembering.verify())
     questions = {part: scores["questions"] for part, scores in loaded.expected.items()}
     return Verified(differences, loaded.changed_models(), questions)
 
@@ -378,14 +378,13 @@ def _pipeline(
 
 
 @contextmanager
-def _remembering(pipeline: Pipeline, cache: Store | str | Path) -> Iterator[None]:
-    """Keep replies of ``pipeline`` in the cache where a model is paid for."""
+def _remembering(pipeline: Pipeline, cache: Store | str | Path) -> Iterator[Pipeline]:
+    """``pipeline``, whose replies are kept in the cache where a model is paid for."""
     if not pipeline.setup.loaded_models.waits:
-        yield
+        yield pipeline
         return
-    with opened(cache) as store:
-        pipeline.remember(store)
-        yield
+    with opened(cache) as store, pipeline.remembering(store) as remembering:
+        yield remembering
 
 
 def _settings(settings: RunSettings | None, preset: str | None, changes: Mapping[str, Any]) -> RunSettings:

@@ -12,9 +12,10 @@ import pytest
 import yaml
 from fault_replies import chat_reply
 from fault_server import FaultServer
+from stored import Locked
 
 import ragsmith
-from ragsmith.errors import BudgetExhausted, UsageError
+from ragsmith.errors import BudgetExhausted, StageFailed, StoreError, UsageError
 from ragsmith.models.calls import Completion
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.protocols import Vectors
@@ -112,6 +113,37 @@ def test_objects_are_handed_over_again_to_the_pipeline(here: dict[str, Any], tmp
     other = ragsmith.Pipeline.load(here["winner"], models={"language_model": "extractive"})
     assert "Oda Lenz" in other.ask("Who founded the library?").answer
     assert set(other.changed_models()) == {"language_model", "judge"}
+
+
+def test_a_loaded_pipeline_that_was_asked_through_a_cache_goes_on_with_what_it_has_built(here: dict[str, Any]) -> None:
+    ragsmith.search(**here, models={"language_model": Chat(), "embedder": Words()})
+    chat, words = Chat(), Words()
+    pipeline = ragsmith.Pipeline.load(here["winner"], models={"language_model": chat, "embedder": words})
+    cache = here["cache"].with_name("another.sqlite")
+    first = ragsmith.ask(pipeline, "Who founded the library?", cache=cache)
+    asked = chat.asked
+    assert ragsmith.ask(pipeline, "Who founded the library?", cache=cache) == first
+    assert chat.asked == asked, "the second answer is from the cache"
+    built = pipeline.engine.index(pipeline.candidate[0])
+    assert pipeline.ask("Who founded the library?") == first
+    assert chat.asked > asked
+    assert pipeline.engine.index(pipeline.candidate[0]) is built
+    with Store.open(cache) as store, pipeline.remembering(store) as remembering:
+        assert remembering.engine.index(pipeline.candidate[0]) is built
+
+
+def test_what_could_not_be_written_is_written_when_a_pipeline_has_answered(here: dict[str, Any]) -> None:
+    ragsmith.search(**here, models={"language_model": Chat()})
+    pipeline = ragsmith.Pipeline.load(here["winner"], models={"language_model": Chat()})
+    with Store.open(here["cache"].with_name("another.sqlite")) as store:
+        locked: Any = Locked(store)
+        with pytest.raises(StoreError, match="1 paid replies could not be kept"), pipeline.remembering(locked) as asked:
+            asked.ask("Who founded the library?")
+        with pipeline.remembering(locked) as asked:
+            with pytest.raises(StageFailed, match="locked"):
+                asked.ask("Who founded the library?")
+            locked.locked = False
+        assert store.statistics()["tables"]["model_call"]["rows"] > 0
 
 
 def test_objects_that_compute_stay_in_this_process(here: dict[str, Any]) -> None:

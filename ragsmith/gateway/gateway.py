@@ -79,8 +79,11 @@ class Gateway:
             self._desk.store.write_rest()
 
     def _watch(self, model: object) -> None:
-        """Have the model's provider, if it has one, ask the desk before each attempt."""
+        """Have the model's provider, if it has one, ask the desk before each attempt.
+
+        A provider that several gateways use asks the desk of the one that handed out a view of its model last.
+        """
         provider = getattr(model, "provider", None)
-        if provider is not None and id(provider) not in self._providers:
+        if provider is not None:
             self._providers[id(provider)] = provider
             provider.on_attempt = self._desk.before_attempt

@@ -128,6 +128,10 @@ class Engine:
         """Take over a graph that another process built."""
         self._graph.get("graph", lambda: graph)
 
+    def share_collection(self, other: Engine) -> None:
+        """Build what is needed for the whole collection together with another engine on the same corpus and models."""
+        self._indexes, self._graph, self._warm = other._indexes, other._graph, other._warm
+
     def take_over(self, other: Engine, candidate: Candidate) -> None:
         """Take over what another engine on the same corpus has built for the whole collection."""
         index, graph = other.prepare(candidate)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -136,9 +138,23 @@ class Pipeline:
             model_ids=exported.model_ids(),
         )
 
-    def remember(self, store: Store) -> None:
-        """Keep paid model replies in ``store``, and use those that are there."""
-        self._engine = self.setup.engine(store)
+    @contextmanager
+    def remembering(self, store: Store) -> Iterator[Pipeline]:
+        """The same pipeline, which keeps paid model replies in ``store`` and uses those that are there.
+
+        It serves until the context is left. What it builds for the whole collection stays built for this pipeline.
+
+        Raises:
+            StoreError: on the way out, replies could not be kept; it says how many are lost.
+        """
+        engine = self.setup.engine(store)
+        engine.share_collection(self.engine)
+        same = copy(self)
+        same._engine = engine
+        try:
+            yield same
+        finally:
+            engine.gateway.write_rest()
 
     @property
     def engine(self) -> Engine:
