@@ -13,7 +13,8 @@ from ragsmith.measures.registry import measures
 from ragsmith.runs.run import DECIDES
 
 FAMILY = {"types", "techniques.families"}
-TASK = {"models.protocols", "models.tasks", "text.blocks"}
+ASKED = {"models.tasks", "text.blocks"}
+TASK = ASKED | {"models.protocols"}
 INDEX = {"index.exact", "index.index", "index.top", "index.vector_store", "models.protocols", "text.bm25", "text.words"}
 SCORED = {"datasets.relevance", "measures.case", "models.usage", "pipelines.trace", "types"}
 
@@ -32,7 +33,13 @@ CLOSURES = {
         *("pipelines.trace", "techniques.generation"),
     },
     "pipelines.genes:facing": set(),
-    "evaluation.scoring:record": SCORED,
+    "evaluation.scoring:scored": SCORED,
+    "gateway.asking:prompted": ASKED | {"models.usage"},
+    "gateway.asking:readable": ASKED | {"models.calls", "models.usage"},
+    "gateway.asking:parsed": ASKED,
+    "gateway.asking:embedding": {"models.protocols"},
+    "gateway.asking:row": set(),
+    "gateway.asking:vector": set(),
     "techniques.pre_embedding.contextual_chunk_headers:contextual_chunk_headers": FAMILY | TASK | {"text.words"},
     "techniques.query_expansion.hyde:hyde": FAMILY | TASK | {"techniques.fusion", "techniques.searching"},
     "techniques.retrieval.bm25:bm25": FAMILY | INDEX,

@@ -22,7 +22,8 @@ CODE = (
     ("ragsmith.datasets.relevance", "ChunkMap"),
     ("ragsmith.pipelines.engine", "Engine"),
     ("ragsmith.pipelines.genes", "facing"),
-    ("ragsmith.evaluation.scoring", "record"),
+    ("ragsmith.evaluation.scoring", "scored"),
+    *(("ragsmith.gateway.asking", name) for name in ("prompted", "readable", "parsed", "embedding", "row", "vector")),
 )
 """The code of ours, besides techniques and models, from a document to a record: a module, and what is called there."""
 

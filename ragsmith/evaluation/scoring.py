@@ -7,7 +7,7 @@ measures; it knows none of them by name.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragsmith.datasets.relevance import Relevance
 from ragsmith.measures.case import Case
@@ -15,6 +15,26 @@ from ragsmith.measures.registry import Measure
 from ragsmith.models.usage import Meter
 from ragsmith.pipelines.trace import Trace
 from ragsmith.types import Example
+
+if TYPE_CHECKING:  # what else these hold is no part of what a record depends on
+    from ragsmith.evaluation.testbed import Setup
+    from ragsmith.pipelines.engine import Engine
+
+
+def scored(engine: Engine, setup: Setup, trace: Trace, example: Example) -> dict[str, Any]:
+    """The record of what a candidate did with a question; what judging it costs is not the candidate's."""
+    gateway, models = engine.gateway, engine.models
+    return record(
+        trace,
+        example,
+        setup.relevance[example.id],
+        measures=setup.measures,
+        models={
+            "judge": gateway.language_model(models.judge, Meter()),
+            "embedder": gateway.embedder(models.embedder, Meter()),
+        },
+        stages={family: engine.fingerprint(output) for family, output in trace.outputs.items()},
+    )
 
 
 def record(

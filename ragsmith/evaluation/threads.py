@@ -14,13 +14,11 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from ragsmith.errors import BudgetExhausted, ModelUnavailable, StageFailed, StoreError, UsageError
-from ragsmith.evaluation.scoring import record
+from ragsmith.evaluation.scoring import scored
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.desk import Counts
-from ragsmith.models.usage import Meter
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, facing
-from ragsmith.pipelines.trace import Trace
 from ragsmith.text.redaction import redacted
 from ragsmith.types import Example, Gold, Question
 
@@ -105,22 +103,6 @@ def evaluate_job(
                 "traceback": redacted("".join(traceback.format_exception(cause))),
             },
         )
-
-
-def scored(engine: Engine, setup: Setup, trace: Trace, example: Example) -> dict[str, Any]:
-    """The record of what a candidate did with a question; what judging it costs is not the candidate's."""
-    gateway, models = engine.gateway, engine.models
-    return record(
-        trace,
-        example,
-        setup.relevance[example.id],
-        measures=setup.measures,
-        models={
-            "judge": gateway.language_model(models.judge, Meter()),
-            "embedder": gateway.embedder(models.embedder, Meter()),
-        },
-        stages={family: engine.fingerprint(output) for family, output in trace.outputs.items()},
-    )
 
 
 def account(engine: Engine) -> Work:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any, TypeVar
 
 from ragsmith.errors import ModelError
+from ragsmith.gateway.asking import fault, readable
 from ragsmith.gateway.claims import Grouped, claimed
 from ragsmith.gateway.desk import Desk
 from ragsmith.gateway.memo import Memo
 from ragsmith.models.calls import ChatModel, Completion, StoredCall, completion_key
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import Input, Task
-from ragsmith.models.usage import FEWEST_CHARACTERS_A_TOKEN, ONE_CALL, Usage
+from ragsmith.models.usage import ONE_CALL, Usage
 
 T = TypeVar("T")
 
@@ -50,27 +51,13 @@ class Replies:
                 with claimed(store, key, lambda: self.desk.stopped) as known:
                     if known is None:
                         return self._asked_and_kept(store, key, model, task, prompt, sample)
-            if _readable(task, known.value):
+            if fault(task, known.value) is None:
                 self._count("language_model", stored=1)
                 return known.value, Usage(known.calls, 0, 0, known.input_tokens, known.output_tokens, known.seconds)
             return self._asked_and_kept(store, key, model, task, prompt, sample, replacing=True)
 
         self._count("language_model", asked=1)
         return self.remembered.get(identity, find)
-
-    def within(self, tokens: int, task: Task[Any], inputs: dict[str, Input]) -> dict[str, Input]:
-        """``inputs`` cut, and counted, where the prompt would have more than ``tokens``, by an estimate.
-
-        Raises:
-            ModelError: nothing that could be cut would make it fit.
-        """
-        try:
-            cut = task.cut_to(inputs, tokens * FEWEST_CHARACTERS_A_TOKEN)
-        except ValueError as error:
-            raise ModelError(f"{error}: name a model with a larger context window") from error
-        if cut != inputs:
-            self._count("language_model", cut=1)
-        return cut
 
     def _asked_and_kept(
         self,
@@ -99,27 +86,16 @@ class Replies:
         request = (model.id, prompt, task.max_tokens, sample, task)
         if request in self._unreadable:
             raise ModelError(self._unreadable[request])
-        spent, asked, problem = Usage(), prompt, ""
-        for _ in range(2):
+
+        def complete(asked: str) -> Completion:
             with self.desk.paid(model.id, asked, task.max_tokens) as used:
                 completion = model.complete(asked, max_tokens=task.max_tokens, sample=sample)
                 used.append(completion.usage)
             self._count("language_model", made=1)
-            spent += completion.usage
-            try:
-                task.parse(completion.text)
-            except ValueError as error:
-                problem = f"{error} (it began {completion.text[:60]!r})"
-                asked = f"{prompt}\n\nYour last reply could not be used: {error}. Reply in exactly the form asked for."
-            else:
-                return Completion(completion.text, spent)
-        self._unreadable[request] = message = f"two replies to {task.name} cannot be read; the last: {problem}"
-        raise ModelError(message)
+            return completion
 
-
-def _readable(task: Task[Any], reply: str) -> bool:
-    try:
-        task.parse(reply)
-    except ValueError:
-        return False
-    return True
+        found = readable(task, prompt, complete)
+        if isinstance(found, str):
+            self._unreadable[request] = message = f"two replies to {task.name} cannot be read; the last: {found}"
+            raise ModelError(message)
+        return found

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ragsmith.gateway.asking import embedding, row, vector
 from ragsmith.gateway.batching import Batcher
 from ragsmith.gateway.budget import tokens_at_most
 from ragsmith.gateway.desk import Desk
@@ -33,9 +33,7 @@ class Embeddings:
 
     def embed(self, model: Embedder, texts: Sequence[str], *, as_queries: bool = False) -> Vectors:
         """Vectors of ``texts``, each embedded once; of slow models, in batches over threads, and kept."""
-        queries = getattr(model, "embed_queries", None) if as_queries else None
-        embed: Callable[[Sequence[str]], Vectors] = queries or model.embed
-        kind = "query" if queries else "text"
+        kind, embed = embedding(model, as_queries)
 
         def compute(missing: list[tuple[str, str, str]]) -> Sequence[Any]:
             wanted = [text for *_, text in missing]
@@ -43,7 +41,7 @@ class Embeddings:
                 self._count("embedder", made=len(wanted))
                 return list(embed(wanted))
             batched = self._batcher(model, kind, embed)
-            return self.desk.kept("embedder", kind, model.id, wanted, batched, _row, _vector, BATCH_TEXTS)
+            return self.desk.kept("embedder", kind, model.id, wanted, batched, row, vector, BATCH_TEXTS)
 
         if not texts:
             return model.embed(texts)
@@ -89,11 +87,3 @@ class Scores:
 
         self._count("cross_encoder", asked=len(texts))
         return tuple(self.remembered.get_many([(model.id, query, text) for text in texts], compute))
-
-
-def _row(vector: Any) -> str:
-    return base64.b64encode(np.asarray(vector, dtype="<f4").tobytes()).decode()
-
-
-def _vector(kept: str) -> Any:
-    return np.frombuffer(base64.b64decode(kept), dtype="<f4")

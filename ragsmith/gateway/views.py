@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from ragsmith.errors import ModelError
+from ragsmith.gateway.asking import parsed, prompted
 from ragsmith.gateway.replies import Replies
 from ragsmith.gateway.results import Embeddings, Scores
 from ragsmith.models.protocols import LanguageModel, Vectors
@@ -57,15 +57,11 @@ class ChatView(Metered[Replies]):
         return tuple(result for result, _ in found)
 
     def _asked(self, task: Task[T], sample: int, inputs: Mapping[str, Input]) -> tuple[T, Usage]:
-        given = dict(inputs)
-        window = getattr(self._model, "context_window", None)
-        if window is not None:
-            given = self._calls.within(window - task.max_tokens, task, given)
-        reply, usage = self._calls.complete(self._model, task, task.render(given), sample)
-        try:
-            return task.parse(reply), usage
-        except ValueError as error:  # two tasks may send the same prompt and read the reply differently
-            raise ModelError(f"the reply to {task.name} cannot be read: {error}") from error
+        prompt, was_cut = prompted(task, inputs, getattr(self._model, "context_window", None))
+        if was_cut:
+            self._calls.desk.count("language_model", cut=1)
+        reply, usage = self._calls.complete(self._model, task, prompt, sample)
+        return parsed(task, reply), usage
 
 
 class EmbedderView(Metered[Embeddings]):

@@ -13,8 +13,8 @@ import pytest
 from ragsmith.digest import canonical
 from ragsmith.errors import ModelError
 from ragsmith.evaluation.keys import evaluation_key
+from ragsmith.evaluation.scoring import scored
 from ragsmith.evaluation.testbed import Setup
-from ragsmith.evaluation.threads import scored
 from ragsmith.models.calls import Completion
 from ragsmith.models.roles import Models
 from ragsmith.models.usage import Usage

@@ -1,0 +1,96 @@
+"""How models are asked, and how what they return is kept: all of the gateway that can change a value.
+
+Each function here counts in the key of every evaluation (`ragsmith.evaluation.keys`); who waits for whom, what is
+remembered and what is paid do not, and stand in the other modules.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ragsmith.errors import ModelError
+from ragsmith.models.calls import Completion
+from ragsmith.models.protocols import Embedder, Vectors
+from ragsmith.models.tasks import Input, Task
+from ragsmith.models.usage import FEWEST_CHARACTERS_A_TOKEN, Usage
+
+T = TypeVar("T")
+
+ATTEMPTS = 2
+"""How often a reply is asked for until it can be read."""
+
+
+def prompted(task: Task[Any], inputs: Mapping[str, Input], window: int | None) -> tuple[str, bool]:
+    """The prompt of a task, and whether inputs were cut to leave room for it and the reply in ``window`` tokens.
+
+    Tokens are estimated; None is a window that holds everything.
+
+    Raises:
+        ModelError: nothing that could be cut would make it fit.
+    """
+    given = dict(inputs)
+    if window is None:
+        return task.render(given), False
+    try:
+        cut = task.cut_to(given, (window - task.max_tokens) * FEWEST_CHARACTERS_A_TOKEN)
+    except ValueError as error:
+        raise ModelError(f"{error}: name a model with a larger context window") from error
+    return task.render(cut), cut != given
+
+
+def readable(task: Task[Any], prompt: str, complete: Callable[[str], Completion]) -> Completion | str:
+    """A reply that ``task`` can read, with what all attempts cost, or in words why there is none.
+
+    After an unreadable reply the model is asked once more, and told what was wrong with it.
+    """
+    spent, asked, problem = Usage(), prompt, ""
+    for _ in range(ATTEMPTS):
+        completion = complete(asked)
+        spent += completion.usage
+        wrong = fault(task, completion.text)
+        if wrong is None:
+            return Completion(completion.text, spent)
+        problem = f"{wrong} (it began {completion.text[:60]!r})"
+        asked = f"{prompt}\n\nYour last reply could not be used: {wrong}. Reply in exactly the form asked for."
+    return problem
+
+
+def fault(task: Task[Any], reply: str) -> str | None:
+    """Why ``task`` cannot read a reply; None if it can."""
+    try:
+        task.parse(reply)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def parsed(task: Task[T], reply: str) -> T:
+    """What a reply says.
+
+    Raises:
+        ModelError: it cannot be read. Two tasks may send the same prompt, and read the reply differently.
+    """
+    try:
+        return task.parse(reply)
+    except ValueError as error:
+        raise ModelError(f"the reply to {task.name} cannot be read: {error}") from error
+
+
+def embedding(model: Embedder, as_queries: bool) -> tuple[str, Callable[[Sequence[str]], Vectors]]:
+    """How texts are embedded: as a ``text``, or as a ``query`` if they are queries and the model tells them apart."""
+    queries = getattr(model, "embed_queries", None) if as_queries else None
+    return ("query", queries) if queries else ("text", model.embed)
+
+
+def row(vector: Any) -> str:
+    """A vector as it is kept: its components in single precision, lowest byte first, in base64."""
+    return base64.b64encode(np.asarray(vector, dtype="<f4").tobytes()).decode()
+
+
+def vector(kept: str) -> Any:
+    """The vector that is kept as ``kept``."""
+    return np.frombuffer(base64.b64decode(kept), dtype="<f4")
