@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -67,6 +69,7 @@ def test_a_file_that_changed_is_refused(tmp_path: Path) -> None:
     file.write_text("A = 2\n")
     with pytest.raises(UsageError, match="has changed since it was imported"):
         load_file(file)
+    file.write_text("A = 1\n")
 
 
 def test_a_file_that_the_script_imported_itself_is_not_run_again(tmp_path: Path) -> None:
@@ -83,3 +86,81 @@ def test_another_process_loads_the_same_files(tmp_path: Path) -> None:
     program = "import pickle, sys; print(pickle.load(sys.stdin.buffer)[1](21))"
     run = subprocess.run([sys.executable, "-c", program], input=message, capture_output=True, check=True)
     assert run.stdout.strip() == b"42"
+
+
+def test_a_file_is_refused_when_a_module_next_to_it_has_changed(tmp_path: Path) -> None:
+    (tmp_path / "edited_helper.py").write_text("VALUE = 1\n")
+    file = tmp_path / "with_helper.py"
+    file.write_text("import edited_helper\n")
+    load_file(file)
+    (tmp_path / "edited_helper.py").write_text("VALUE = 2\n")
+    for refused in (lambda: load_file(file), lambda: pickle.dumps(LoadedFiles())):
+        with pytest.raises(UsageError, match=r"edited_helper\.py has changed since it was imported: start again"):
+            refused()
+    (tmp_path / "edited_helper.py").write_text("VALUE = 1\n")
+
+
+def test_another_process_refuses_code_that_has_changed_meanwhile(tmp_path: Path) -> None:
+    (tmp_path / "late_helper.py").write_text("VALUE = 1\n")
+    file = tmp_path / "with_late_helper.py"
+    file.write_text("import late_helper\n")
+    load_file(file)
+    message = pickle.dumps(LoadedFiles())
+    (tmp_path / "late_helper.py").write_text("VALUE = 2\n")
+    program = "import pickle, sys; pickle.load(sys.stdin.buffer)"
+    run = subprocess.run([sys.executable, "-c", program], input=message, capture_output=True, check=False)
+    (tmp_path / "late_helper.py").write_text("VALUE = 1\n")
+    assert run.returncode == 1
+    assert b"late_helper.py has changed since it was imported: start again" in run.stderr
+
+
+def test_a_module_of_the_same_name_from_another_folder_is_refused(tmp_path: Path) -> None:
+    for folder, value in (("one", 1), ("two", 2), ("three", 1)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "same_name.py").write_text(f"VALUE = {value}\n")
+        (tmp_path / folder / "uses_same_name.py").write_text("from same_name import VALUE\n")
+    assert load_file(tmp_path / "one" / "uses_same_name.py").VALUE == 1
+    with pytest.raises(
+        UsageError, match=r"imports same_name, which would be .*one.* and not .*two.*: give one of them"
+    ):
+        load_file(tmp_path / "two" / "uses_same_name.py")
+    assert load_file(tmp_path / "three" / "uses_same_name.py").VALUE == 1
+
+
+def test_a_library_is_not_taken_for_the_file_next_to_it(tmp_path: Path) -> None:
+    (tmp_path / "yaml.py").write_text("OTHER = 1\n")
+    (tmp_path / "uses_yaml.py").write_text("import yaml\n\nVALUE = yaml.safe_load('3')\n")
+    assert load_file(tmp_path / "uses_yaml.py").VALUE == 3
+
+
+def test_a_file_can_be_mended_after_it_could_not_be_run(tmp_path: Path) -> None:
+    (tmp_path / "broken_helper.py").write_text("VALUE = 1 +\n")
+    file = tmp_path / "to_be_mended.py"
+    file.write_text("from broken_helper import VALUE\n")
+    with pytest.raises(UsageError, match=r"\(line 1\): SyntaxError"):
+        load_file(file)
+    (tmp_path / "broken_helper.py").write_text("VALUE = 1 + 1\n")
+    assert load_file(file).VALUE == 2
+
+
+@pytest.mark.parametrize("edited", ["VALUE = 2\n", "VALUE = 1\n\n\ndef f():\n    return 3\n", "def f(:\n"])
+def test_a_module_that_was_edited_after_it_was_imported_is_refused(tmp_path: Path, edited: str) -> None:
+    (tmp_path / "mine.py").write_text("VALUE = 1\n")
+    program = (
+        f"import mine; open('mine.py', 'w').write({edited!r}); from ragsmith.plugins import load_file\n"
+        "try: load_file('mine.py')\nexcept Exception as error: print(error)"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    run = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert "mine.py has changed since it was imported: start again" in run.stdout
+
+
+def test_two_threads_run_a_file_once(tmp_path: Path) -> None:
+    file = tmp_path / "own_slow.py"
+    file.write_text("import time\n\ntime.sleep(0.05)\nTOKEN = object()\n")
+    with ThreadPoolExecutor(4) as pool:
+        tokens = {load_file(path).TOKEN for path in pool.map(lambda _: load_file(file).__file__, range(4))}
+        modules = set(pool.map(lambda _: id(load_file(file)), range(4)))
+    assert len(tokens) == len(modules) == 1

@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import math
 import os
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
@@ -20,7 +19,7 @@ from typing import Any
 
 from ragsmith.digest import fingerprint
 from ragsmith.errors import UsageError
-from ragsmith.plugins import file_of, load_file
+from ragsmith.plugins import imported_file, load_file
 from ragsmith.text.suggest import did_you_mean
 
 Measured = Mapping[str, float | None]
@@ -162,10 +161,7 @@ class Fitness:
 
 def _module(file: str) -> ModuleType:
     """The module of a file; one that was imported by name is not run again, for it would register measures twice."""
-    for name, module in tuple(sys.modules.items()):
-        if name != "__main__" and file_of(name) is None and getattr(module, "__file__", None) == file:
-            return module
-    return load_file(file)
+    return imported_file(Path(file)) or load_file(file)
 
 
 @cache
