@@ -67,7 +67,7 @@ class Result:
 
     def __init__(self, outcome: Outcome, setup: Setup, cache: Store | str | Path, damaged: Sequence[str] = ()) -> None:
         self._outcome = outcome
-        self._cache = cache
+        self._cache = cache if isinstance(cache, Store) or "://" in str(cache) else Path(cache).resolve()
         self.setup = setup
         self.damaged = tuple(damaged)
         self.files: tuple[Path, ...] = ()
@@ -210,6 +210,10 @@ class Result:
         return self.summary
 
     def __repr__(self) -> str:
+        if (
+            "domain" not in self.__dict__
+        ):  # a debugger that shows it must neither wait for the report nor need the cache
+            return f"<Result: search {self.key[:12]} on {self.setup.dataset.name}, {self.state}>"
         about, words = self.domain.about, headline(self.domain)
         best = f", the best {self.ranking[0].label!r}" if self.ranking else ""
         return f"<Result: {self.domain.proposed} pipelines on {about.dataset}, {self.state}{best}. {words}>"

@@ -95,7 +95,24 @@ def test_without_pandas_the_way_to_it_is_named(found: ragsmith.Result, monkeypat
         found.to_pandas()
 
 
+def test_its_cache_is_found_from_another_folder_and_showing_it_needs_none(
+    tiny_folder: Path, tiny_space: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    small: dict[str, Any] = {"space": tiny_space, "max_evaluations": 2, "compare": False, "chunk_size": 100}
+    result = ragsmith.search(tiny_folder, **small, workers=1, cache="cache.sqlite")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    cache = tmp_path / "cache.sqlite"
+    hidden = cache.rename(tmp_path / "hidden.sqlite")
+    assert repr(result) == f"<Result: search {result.key[:12]} on island, finished>"
+    hidden.rename(cache)
+    assert result.ranking
+    assert result.verdict.words in repr(result)
+
+
 def test_it_shows_itself(found: ragsmith.Result) -> None:
+    assert found.ranking
     assert found.verdict.words in repr(found)
     assert "\n" not in repr(found)
     assert str(found) == found.summary
