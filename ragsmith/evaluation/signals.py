@@ -8,14 +8,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = tuple(
+    getattr(signal, name)
+    for name in ("SIGINT", "SIGTERM", "SIGHUP")
+    if hasattr(signal, name)  # Windows has no SIGHUP
+)
 
 
 def ignore_signals() -> None:
     """Ignore requests to end from here on, those that came while they were blocked included."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
 @contextmanager
@@ -23,20 +28,34 @@ def signals_held() -> Iterator[None]:
     """Requests to end wait until the block is left; a process started in it begins with these signals blocked.
 
     Blocking alone would not make them wait: another thread may receive the signal, and Python would still run its
-    handler in the main thread.
+    handler in the main thread. A handler that was not installed from Python could not be put back, and is left alone.
     """
     held: list[int] = []
     handlers: dict[int, Any] = {}
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     try:
-        if threading.current_thread() is threading.main_thread():  # handlers belong to it, and run in it only
-            for number in SIGNALS:
-                handlers[number] = signal.signal(number, lambda received, frame: held.append(received))
-        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-        yield
+        with _blocked():
+            try:
+                if threading.current_thread() is threading.main_thread():  # handlers belong to it, and run in it only
+                    for number in SIGNALS:
+                        if signal.getsignal(number) is not None:
+                            handlers[number] = signal.signal(number, lambda received, frame: held.append(received))
+                yield
+            finally:
+                for caught, handler in handlers.items():
+                    signal.signal(caught, handler)
     finally:
-        for caught, handler in handlers.items():
-            signal.signal(caught, handler)
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         for waiting in held:
             signal.raise_signal(waiting)
+
+
+@contextmanager
+def _blocked() -> Iterator[None]:
+    """Block the signals in this thread, where the system can."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
