@@ -10,6 +10,7 @@ import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -40,6 +41,26 @@ class Spent:
 
 
 NOTHING_SPENT = Spent()
+
+
+@dataclass(slots=True)
+class _Request:
+    """A request that is being made. ``sent`` is None for a model that does not announce its attempts to send."""
+
+    sent: bool | None = None
+
+
+_CURRENT: ContextVar[_Request | None] = ContextVar("ragsmith_request", default=None)
+"""The request of this thread, and of what it has started on the event loop."""
+
+
+@contextmanager
+def attempting() -> Iterator[None]:
+    """Announce an attempt to send the current request: if nothing is raised in the block, it counts as sent."""
+    request = _CURRENT.get() or _Request()
+    request.sent = request.sent or False
+    yield
+    request.sent = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,10 +199,11 @@ class Budget:
             self._block -= 1
 
     @contextmanager
-    def request(self, model_id: str, text: str, max_tokens: int) -> Iterator[list[Usage]]:
+    def request(self, model_id: str, text: str, max_tokens: int, *, announced: bool = False) -> Iterator[list[Usage]]:
         """Reserve what a request may cost at most, by an estimate; append what it did cost to the list that is yielded.
 
-        Nothing appended is a request that failed: the reservation is then spent.
+        Nothing appended is a request that failed: the reservation is then spent, unless nothing was sent. Whether
+        something was, `attempting` says; where its attempts are not ``announced`` in this way, it was.
 
         Raises:
             BudgetExhausted: it could cost more than is left, and nothing is in flight that could leave some over.
@@ -193,16 +215,18 @@ class Budget:
         if bounded:
             self._reserve(reserved)
         used: list[Usage] = []
-        sent = True
+        current = _Request(False if announced else None)
+        before = _CURRENT.set(current)
         try:
             yield used
         except BudgetExhausted:
-            sent = False
+            current.sent = current.sent or False
             raise
         finally:
+            _CURRENT.reset(before)
             # a request that failed may have been billed, and a server that does not say what it read did read it
             known = [usage if usage.input_tokens or usage.output_tokens else most for usage in used]
-            if not known and sent:
+            if not known and current.sent is not False:
                 known = [most]
             took = [Spent(0, usage.input_tokens + usage.output_tokens, price.of(usage)) for usage in known]
             self._settle(sum(took, Spent()), reserved if bounded else None)

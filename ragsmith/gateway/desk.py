@@ -12,9 +12,10 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from ragsmith.errors import ModelUnavailable, StoreError
-from ragsmith.gateway.budget import Budget
+from ragsmith.gateway.budget import Budget, attempting
 from ragsmith.gateway.claims import PAUSE_SECONDS, CallStore, Grouped, claimed_many
-from ragsmith.models.calls import StoredCall, result_key
+from ragsmith.models.calls import ChatModel, StoredCall, result_key
+from ragsmith.models.protocols import CrossEncoder, Embedder
 from ragsmith.models.usage import Usage
 
 A = TypeVar("A")
@@ -69,7 +70,7 @@ class Desk:
             return {kind: Counts(c.asked, distinct[kind], c.stored, c.made, c.cut) for kind, c in self._counts.items()}
 
     @contextmanager
-    def paid(self, model: str, text: str, max_tokens: int = 0) -> Iterator[list[Usage]]:
+    def paid(self, model: ChatModel | Embedder | CrossEncoder, text: str, max_tokens: int = 0) -> Iterator[list[Usage]]:
         """Reserve the cost of a request that is about to be made; what it cost is appended to what is yielded.
 
         Raises:
@@ -83,14 +84,16 @@ class Desk:
         if self._budget is None:
             yield []
             return
-        with self._budget.request(model, text, max_tokens) as used:
+        announced = getattr(model, "provider", None) is not None
+        with self._budget.request(model.id, text, max_tokens, announced=announced) as used:
             yield used
 
     def before_attempt(self) -> None:
         """Called before each attempt to send a request, also of one that has waited for its turn. Raises as `paid`."""
-        self.refuse_if_stopped()
-        if self._budget is not None:
-            self._budget.before_attempt()
+        with attempting():
+            self.refuse_if_stopped()
+            if self._budget is not None:
+                self._budget.before_attempt()
 
     def refuse_if_stopped(self) -> None:
         """Raise ModelUnavailable when the run is being stopped, StoreError when paid replies cannot be written."""

@@ -88,7 +88,7 @@ class Replies:
             raise ModelError(self._unreadable[request])
 
         def complete(asked: str) -> Completion:
-            with self.desk.paid(model.id, asked, task.max_tokens) as used:
+            with self.desk.paid(model, asked, task.max_tokens) as used:
                 completion = model.complete(asked, max_tokens=task.max_tokens, sample=sample)
                 used.append(completion.usage)
             self._count("language_model", made=1)

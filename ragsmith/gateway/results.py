@@ -51,7 +51,7 @@ class Embeddings:
     def _batcher(self, model: Embedder, kind: str, embed: Callable[[Sequence[str]], Vectors]) -> Batcher[str, Any]:
         def run(batch: list[str]) -> list[Any]:
             asked = "".join(batch)
-            with self.desk.paid(model.id, asked) as used:
+            with self.desk.paid(model, asked) as used:
                 vectors = list(embed(batch))
                 used.append(Usage(1, 0, 0, tokens_at_most(asked)))
             return vectors
@@ -80,7 +80,7 @@ class Scores:
 
         def score(wanted: Sequence[str]) -> tuple[float, ...]:
             asked = "".join(query + text for text in wanted)
-            with self.desk.paid(model.id, asked) as used:
+            with self.desk.paid(model, asked) as used:
                 scores = model.score(query, wanted)
                 used.append(Usage(1, 0, 0, tokens_at_most(asked)))
             return scores

@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.errors import BudgetExhausted, UsageError
+from ragsmith.errors import BudgetExhausted, ModelError, ModelUnavailable, UsageError
 from ragsmith.gateway.budget import BLOCK, Budget, Limits, Price, Prices, Spent, read_prices, tokens_at_most
+from ragsmith.gateway.desk import Desk
+from ragsmith.models.calls import Completion
+from ragsmith.models.served.provider import Provider
 from ragsmith.models.usage import Usage
 from ragsmith.store.store import Store
 
@@ -37,6 +40,18 @@ class Book:
             self.spent = after
             self.most = Spent(*(max(getattr(self.most, n), getattr(after, n)) for n in ("calls", "tokens", "cost")))
             return after
+
+
+class Served:
+    """A chat model of a provider, which announces its attempts."""
+
+    id = MODEL
+
+    def __init__(self) -> None:
+        self.provider = Provider("here")
+
+    def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+        raise NotImplementedError
 
 
 def use(budget: Budget, text: str, max_tokens: int, read: int, written: int, attempts: int = 1) -> bool:
@@ -203,6 +218,42 @@ def test_a_request_that_fails_may_have_been_billed_so_its_reservation_is_spent()
     assert book.spent.tokens == 14
     with pytest.raises(BudgetExhausted), budget.request(MODEL, "x" * 11, 10):
         raise BudgetExhausted("nothing was sent")
+    assert book.spent.tokens == 14
+
+
+@pytest.mark.parametrize(("attempts", "spent"), [(0, 0), (1, 14)])
+def test_a_request_that_was_never_sent_costs_nothing(attempts: int, spent: int) -> None:
+    """The run stops while the request waits for its turn, or for another attempt."""
+    book = Book()
+    desk = Desk(None, Budget(book, "run", Limits(tokens=40)))
+
+    def stopped_after_some_attempts() -> None:
+        for _ in range(attempts):
+            desk.before_attempt()
+        desk.stopped = True
+        desk.before_attempt()
+
+    with pytest.raises(ModelUnavailable, match="stopped"), desk.paid(Served(), "x" * 11, 10):
+        stopped_after_some_attempts()
+    assert book.spent.tokens == spent
+    desk.stopped = False
+    with pytest.raises(ModelUnavailable), desk.paid(Served(), "x" * 11, 10):
+        raise ModelUnavailable("the provider is down")
+    assert book.spent.tokens == spent
+
+
+def test_what_is_sent_on_another_thread_counts_as_sent_by_whoever_waits_for_it() -> None:
+    book = Book()
+    desk = Desk(None, Budget(book, "run", Limits(tokens=40)))
+
+    async def attempt() -> None:
+        desk.before_attempt()
+        raise ModelError("no reply")
+
+    served = Served()
+    served.provider.on_attempt = desk.before_attempt
+    with pytest.raises(ModelError, match="no reply"), desk.paid(served, "x" * 11, 10):
+        served.provider.send(attempt, what="a model")
     assert book.spent.tokens == 14
 
 

@@ -15,7 +15,7 @@ from stored import Locked, put_call
 from ragsmith.errors import StoreError
 from ragsmith.gateway.claims import Grouped, claimed, is_gone, this_process
 from ragsmith.gateway.desk import Desk
-from ragsmith.models.calls import StoredCall
+from ragsmith.models.calls import Completion, StoredCall
 from ragsmith.store.store import Store
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -173,16 +173,23 @@ def test_processes_share_out_the_calls(place: Path | str) -> None:
 # Replies that cannot be written
 
 
+class Chat:
+    id = "m"
+
+    def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+        raise NotImplementedError
+
+
 def test_after_a_moment_in_which_nothing_could_be_written_requests_are_made_again(store: Store) -> None:
     locked = Locked(store)
     desk = Desk(locked, None)
     assert desk.store is not None
     with pytest.raises(StoreError):
         desk.store.put_calls([StoredCall("k", "m", "task", "a paid reply")])
-    with pytest.raises(StoreError, match="locked"), desk.paid("m", "text"):
+    with pytest.raises(StoreError, match="locked"), desk.paid(Chat(), "text"):
         pytest.fail("nothing is asked whose reply could not be kept either")
     locked.locked = False
-    with desk.paid("m", "text"):
+    with desk.paid(Chat(), "text"):
         desk.before_attempt()
     kept = store.get_call("k")
     assert kept is not None
