@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import threading
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -144,18 +145,30 @@ def _receive(connection: Connection) -> Any:
         raise RagsmithError(LOST) from None
 
 
+THREADS = "OMP_NUM_THREADS"
+_replaced: list[str | None] = []
+"""What the variable said whenever a block of `_one_thread_each` was entered that has not been left."""
+_replacing = threading.Lock()
+
+
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Processes started here use one BLAS thread: those of several processes would fight for the cores."""
-    threads = os.environ.get("OMP_NUM_THREADS")
-    os.environ["OMP_NUM_THREADS"] = "1"
+    """Processes started here use one BLAS thread: those of several processes would fight for the cores.
+
+    Searches in several threads may be here at once: the last to leave puts back what the first one found.
+    """
+    with _replacing:
+        _replaced.append(os.environ.get(THREADS))
+        os.environ[THREADS] = "1"
     try:
         yield
     finally:
-        if threads is None:
-            del os.environ["OMP_NUM_THREADS"]
-        else:
-            os.environ["OMP_NUM_THREADS"] = threads
+        with _replacing:
+            before = _replaced.pop()
+            if not _replaced and before is None:
+                del os.environ[THREADS]
+            elif not _replaced and before is not None:
+                os.environ[THREADS] = before
 
 
 def _serve(_: LoadedFiles | None, connection: Connection, setup: Setup) -> None:

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -204,3 +205,21 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path, tiny_folder: Pa
         time.sleep(0.02)
     assert not any(map(alive, pids))
     assert (tmp_path / "err").read_text() == ""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("before", [None, "3"])
+def test_searches_that_overlap_leave_the_environment_as_it_was(
+    tiny_setup: Setup, monkeypatch: pytest.MonkeyPatch, before: str | None
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if before is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", before)
+
+    def begin_and_end(_: int) -> None:
+        with ProcessRunner(tiny_setup, tiny_setup.engine(), 1):
+            pass
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(begin_and_end, range(3)))
+    assert os.environ.get("OMP_NUM_THREADS") == before
