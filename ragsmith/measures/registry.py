@@ -22,10 +22,15 @@ M = TypeVar("M", bound=Callable[..., float | None])
 TOOLS: Mapping[Any, str] = {LanguageModel: "judge", Embedder: "embedder"}
 """Argument types that a measure is handed besides its case, and the role of the model that they stand for."""
 
-RESERVED = frozenset(
+COMPOSITES_AND_COSTS = frozenset(
     {"fitness", "retrieval", "generation", "calls", "texts_embedded", "pairs_scored", "input_tokens", "output_tokens"}
 )
-"""What a report calls composite values and costs; no measure may have such a name."""
+COLUMNS = frozenset(
+    {"question", "split", "type", "modality", "state", "answer", "retrieved", "error", "pipeline", "place", "name"}
+)
+"""Columns of tables that have a column for each measure as well."""
+RESERVED = COMPOSITES_AND_COSTS | COLUMNS
+"""What something else in a report is called; no measure may have such a name."""
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ def test_tools_are_handed_in_by_the_type_of_the_argument() -> None:
     assert measures()["recall"].tools == {}
 
 
-@pytest.mark.parametrize("name", ["recall", "fitness", "calls"])
+@pytest.mark.parametrize("name", ["recall", "fitness", "calls", "question", "place"])
 def test_a_name_that_is_taken_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} is registered twice, or has the name of something else"):
         measure(label="Taken", subject="answer", name=name)(lambda case: 1.0)
