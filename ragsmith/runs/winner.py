@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import UsageError
@@ -82,13 +81,11 @@ def write_winner(store: Store, run_key: str, setup: Setup, path: Path) -> Path:
     """Write a run's winner to ``path``, whole or not at all."""
     text = winner_yaml(store, run_key, setup, path.parent)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    draft = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(draft).chmod(0o644)
-        Path(draft).replace(path)
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
     except BaseException:
-        Path(draft).unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise
     return path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,17 @@ def test_a_file_replaces_another_whole_and_leaves_nothing_beside_it(
     write_winner(store, outcome.key, tiny_setup, winner)
     assert winner.read_text() == text
     assert list(winner.parent.iterdir()) == [winner]
+
+
+def test_a_winner_may_be_read_by_whom_the_process_lets_read_its_files(
+    found: tuple[Store, Outcome], tiny_setup: Setup, tmp_path: Path
+) -> None:
+    before = os.umask(0o027)
+    try:
+        file = write_winner(found[0], found[1].key, tiny_setup, tmp_path / "winner.yaml")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o640
 
 
 def test_a_data_set_is_named_by_its_bundled_name_or_by_the_way_to_it(tiny_folder: Path, tmp_path: Path) -> None:
