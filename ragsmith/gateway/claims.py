@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Protocol
+from weakref import WeakSet
 
 from ragsmith.errors import StoreError
 from ragsmith.gateway.batching import Batcher
@@ -139,6 +140,7 @@ class Grouped:
         self.broken: StoreError | None = None
         self._claims: Batcher[str, bool] = Batcher(self._claim, size=BATCH)
         self._new: Batcher[StoredCall, None] = Batcher(self._put, size=BATCH)
+        _OPEN.add(self)
 
     def get_call(self, key: str) -> StoredCall | None:
         """See `Store.get_call`."""
@@ -154,6 +156,11 @@ class Grouped:
             self._write(calls, replacing=True)
         else:
             self._new(list(calls))
+
+    @property
+    def all_written(self) -> bool:
+        """Whether no reply waits to be written, or is being written."""
+        return not self._unwritten
 
     def write_rest(self) -> None:
         """Try once more to write the replies that could not be written.
@@ -204,3 +211,11 @@ class Grouped:
                 self.broken = error
                 raise
             self._unwritten, self.broken = [], None
+
+
+_OPEN: WeakSet[Grouped] = WeakSet()
+
+
+def everything_is_written() -> bool:
+    """Whether no paid reply of this process waits to be written, or is being written."""
+    return all(store.all_written for store in tuple(_OPEN))

@@ -22,6 +22,32 @@ SWALLOWED = """
         time.sleep(60)
     """
 
+WRITING = """
+    import signal
+    import threading
+    import time
+
+    from ragsmith.cli import interrupts
+    from ragsmith.gateway.claims import Grouped
+    from ragsmith.models.calls import StoredCall
+
+    class Slow:
+        def put_calls(self, calls, replacing):
+            begun.set()
+            time.sleep(1)
+            print("written", flush=True)
+
+    interrupts.GRACE_SECONDS = 0.1
+    interrupts.Interrupts()
+    begun, store = threading.Event(), Grouped(Slow())
+    threading.Thread(target=store.put_calls, args=([StoredCall("k", "m", "task", "a reply")],), daemon=True).start()
+    begun.wait()
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        time.sleep(60)
+    """
+
 FINALISER = """
     import signal
     import time
@@ -92,6 +118,7 @@ HELD = """
     ("script", "code", "out"),
     [
         pytest.param(SWALLOWED, 130, [], id="what is swallowed ends the process a little later"),
+        pytest.param(WRITING, 130, ["written"], id="replies that are being written are waited for"),
         pytest.param(FINALISER, 0, ["raised again"], id="what a finaliser drops is raised again"),
         pytest.param(IGNORED, 0, ["False", "True"], id="what is ignored already stays so"),
         pytest.param(COMPILED, 130, [], id="code that is compiled from a string changes nothing"),
