@@ -1,7 +1,8 @@
 """First steps: search a bundled data set, look at what was found, keep it, and ask it. It takes a few seconds.
 
 Run it as a whole (``python docs/first_steps.py FOLDER``), or cell by cell where an editor knows ``# %%`` as a notebook.
-Everything is written to FOLDER, which is made if it is not there.
+Everything is written to FOLDER, which is made if it is not there. Tables need pandas (``pip install
+'ragsmith[pandas]'``); without it that cell says so, and the rest goes on.
 """
 
 # %% A data set is documents, and questions whose answers lie in them.
@@ -9,6 +10,7 @@ import sys
 from pathlib import Path
 
 import ragsmith
+from ragsmith.errors import MissingExtra
 
 FOLDER = Path(sys.argv[1] if len(sys.argv) > 1 else "first_steps")
 
@@ -32,8 +34,11 @@ def main() -> None:
     print(f"{found.state}: {len(found.ranking)} pipelines that differ, of {space.feasible_size}")
 
     # %% The ranking is on the questions that chose the winner; the verdict is on others.
-    table = found.to_pandas()  # needs pandas:  pip install 'ragsmith[pandas]'
-    print(table[["place", "pipeline", "fitness", "calls"]].head(5).to_string(index=False))
+    try:
+        table = found.to_pandas()
+        print(table[["place", "pipeline", "fitness", "calls"]].head(5).to_string(index=False))
+    except MissingExtra as missing:
+        print(missing)
     print(found.verdict)
 
     # %% Who is worth it: nobody else is as good for as few model calls.

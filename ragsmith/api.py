@@ -234,6 +234,8 @@ def audit(
     import_files(imports)
     if output is not None and not Path(output).parent.is_dir():
         raise WrongOption("output", f"{output}: there is no folder {Path(output).parent}: make it first")
+    if output is not None and Path(output).is_dir():
+        raise WrongOption("output", f"{output} is a folder: name a file in it")
     found = _space(space, None)
     setup = _setup(dataset, models, base_url, vector_store, chunk_size)
     questions = draw(setup, sample, seed)
@@ -454,6 +456,8 @@ def _refuse_no_workers(workers: int | None) -> None:
 def _files(setup: Setup, winner: str | Path | None, reports: str | Path | None) -> list[Path]:
     """Where the winner is to be written; what could not be is found out before anything is computed."""
     files = [] if winner is None else [Path(winner)]
+    if winner is not None and files[0].is_dir():
+        raise WrongOption("winner", f"{winner} is a folder: name a file in it")
     if reports is not None:
         files.append(Path(reports) / folder_of(setup.dataset.name) / "winner.yaml")
     with ExitStack() as stack:

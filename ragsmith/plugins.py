@@ -283,7 +283,7 @@ def _run(name: str, place: Path, source: bytes, shown: str) -> ModuleType:
     try:
         # compiled from what was read: bytecode kept on disk can be older than the file within the same second
         exec(compile(source, place, "exec"), module.__dict__)
-    except Exception as error:  # a user's file may raise anything
+    except (Exception, SystemExit) as error:  # a user's file may raise anything
         del sys.modules[name]
         _forget(place)
         raise UsageError(f"{shown} cannot be imported{_line(error, place)}: {type(error).__name__}: {error}") from error
@@ -298,7 +298,7 @@ def _forget(place: Path) -> None:
             _as_run.pop(part, None)
 
 
-def _line(error: Exception, place: Path) -> str:
+def _line(error: BaseException, place: Path) -> str:
     """Where in the file ``place`` it happened, in words."""
     if isinstance(error, SyntaxError) and error.filename == str(place):
         return f" (line {error.lineno})"

@@ -164,3 +164,32 @@ def test_two_threads_run_a_file_once(tmp_path: Path) -> None:
         tokens = {load_file(path).TOKEN for path in pool.map(lambda _: load_file(file).__file__, range(4))}
         modules = set(pool.map(lambda _: id(load_file(file)), range(4)))
     assert len(tokens) == len(modules) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("raise SystemExit('leave me')\n", r"own_wrong.py cannot be imported \(line 1\): SystemExit: leave me"),
+        (
+            "from ragsmith.measures.registry import measure\n"
+            "@measure(label='x', subject='foo')\ndef own_subject(case):\n    return 1.0\n",
+            "the subject of own_subject is 'foo': it is one of ranking, passages, answer",
+        ),
+        (
+            "from ragsmith.plugins import Count\nfrom ragsmith.techniques.families import passage_filter\n"
+            "@passage_filter(paper='')\ndef own_default(question, hits, *, k: Count = 0):\n    return hits\n",
+            "own_default: k must be a whole number from 1 on, not 0",
+        ),
+        (
+            "from ragsmith.techniques.families import passage_filter\n"
+            "@passage_filter(paper='')\ndef own_object(question, hits, *, k=object()):\n    return hits\n",
+            "own_object: k needs a type, and a default that JSON can say",
+        ),
+    ],
+    ids=["ends the program", "an unknown subject", "a default out of range", "a default without a type"],
+)
+def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, source: str, said: str) -> None:
+    file = tmp_path / "own_wrong.py"
+    file.write_text(source)
+    with pytest.raises(UsageError, match=said):
+        load_file(file)

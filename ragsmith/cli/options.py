@@ -98,13 +98,18 @@ def merged(command: Callable[..., None]) -> Callable[..., None]:
 
 @dataclass(frozen=True)
 class RoleFlags:
-    """Which model plays each role, the server that ``openai:`` models are asked at, and files that define more."""
+    """Which model plays each role, the server that ``openai:`` models are asked at, and files that define more.
+
+    A command that reads a winner has the models of its file for defaults.
+    """
 
     imports: ImportsOption = None
     models: Annotated[
         Path | None,
         typer.Option(
-            "--models", help="A YAML file: models by role, and where and how they are asked. Flags go before it."
+            "--models",
+            help="A YAML file: models by role, and where and how they are asked. Flags go before it; both go "
+            "before the models that a winner's file names.",
         ),
     ] = None
     llm: Annotated[

@@ -75,7 +75,8 @@ def measures(
     else:
         say(f"{name}: {every[0].heading}")
         say()
-        say(str(getdoc(every[0].fn)))
+        for line in str(getdoc(every[0].fn)).splitlines():
+            say(line)
         say()
         for said, value in every[0].plain().items():
             say(f"{said:<10} {', '.join(map(str, value)) if isinstance(value, list) else value}")

@@ -89,7 +89,7 @@ def evaluate_job(
             return Finished(job, True, engine.observe(able, observing, question, gold))
         trace = engine.answer(able, question, gold)
         return Finished(job, True, scored(engine, setup, trace, example))
-    except Exception as error:  # noqa: BLE001  recorded, shown, retried on resume; never a score
+    except (Exception, SystemExit) as error:  # noqa: BLE001  recorded, shown, retried on resume; never a score
         stage = error.stage if isinstance(error, StageFailed) else "scoring"
         cause = error.cause if isinstance(error, StageFailed) else error
         if isinstance(cause, StoreError | ModelUnavailable | BudgetExhausted | UsageError):

@@ -115,6 +115,8 @@ def measure(
 
     def register(fn: M) -> M:
         called = name or fn.__name__
+        if subject not in get_args(Subject):
+            raise ValueError(f"the subject of {called} is {subject!r}: it is one of {', '.join(get_args(Subject))}")
         if called in REGISTERED or called in RESERVED:
             raise ValueError(f"the measure {called} is registered twice, or has the name of something else")
         REGISTERED[called] = Measure(called, fn, label, subject, paper, range, direction, costly)

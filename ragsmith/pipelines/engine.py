@@ -216,6 +216,8 @@ class Engine:
         with failing_as(gene.technique.family, gene.technique.name):
             tools = {name: self._tool(kind, meter, gene, gold) for name, kind in gene.technique.tools.items()}
             value = gene.technique.fn(*arguments, **tools, **gene.parameters)
+            if isinstance(value, list):
+                raise TypeError("it returned a list: return a tuple, which can be remembered")
         return value, meter.total()
 
     def _technique(self, gene: Gene, reads: Sequence[Held], gold: Gold | None) -> tuple[Held, Usage]:
@@ -279,5 +281,5 @@ def failing_as(family: str, technique: str) -> Iterator[None]:
         yield
     except StageFailed:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a technique of a user's own may try to end the program
         raise StageFailed(family, technique, error) from error

@@ -233,7 +233,7 @@ def _flat(row: Row) -> dict[str, Any]:
         cells[name] = score.mean
         if score.low is not None:
             cells |= {f"{name}_low": score.low, f"{name}_high": score.high}
-    return {**cells, "calls": row.usage.get("calls"), **row.genes}
+    return {**cells, "calls": row.usage.get("calls"), **{f"gene_{family}": gene for family, gene in row.genes.items()}}
 
 
 def _html_row(place: int, row: Row) -> str:

@@ -103,7 +103,7 @@ def run_key(setup: Setup, space: Space, settings: RunSettings) -> str:
     # the time limit decides when a run pauses, not where it goes
     plain = {**asdict(replace(settings, time_limit=None)), "fitness": settings.fitness.identity}
     code = [*(fingerprint(*part) for part in DECIDES), version("optuna") if settings.strategy == "tpe" else ""]
-    asked = setup.chunk_size, setup.loaded_models.ids(), setup.checks_claims
+    asked = setup.chunk_size, setup.loaded_models.ids(), [measure.identity for measure in setup.measures]
     return digest("run", setup.dataset.digest, *asked, space.digest, plain, code)
 
 

@@ -79,6 +79,8 @@ def winner_yaml(store: Store, run_key: str, setup: Setup, folder: Path) -> str:
 
 def write_winner(store: Store, run_key: str, setup: Setup, path: Path) -> Path:
     """Write a run's winner to ``path``, whole or not at all."""
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: name a file in it")
     text = winner_yaml(store, run_key, setup, path.parent)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{uuid4().hex}")

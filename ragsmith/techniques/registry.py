@@ -99,6 +99,14 @@ class Technique:
         """Fingerprint of the function and of everything it uses."""
         return fingerprint(self.fn.__module__, self.fn.__name__)
 
+    def check_parameters(self) -> None:
+        """Raise SpaceError unless every parameter has a type, and a default that it may have itself."""
+        hints = get_type_hints(self.fn)
+        for name, default in self.defaults.items():
+            if name not in hints or type(default) not in KINDS:
+                raise SpaceError(f"{self.family}.{self.name}: {name} needs a type, and a default that JSON can say")
+        self.resolved(self.defaults)
+
     def resolved(self, given: Mapping[str, Any], where: str = "") -> dict[str, Parameter]:
         """All parameters, defaults applied.
 
@@ -159,7 +167,10 @@ class Family(Generic[F]):
         def register(fn: F) -> F:
             if fn.__name__ in self.techniques:
                 raise ValueError(f"{self.name}.{fn.__name__} is registered twice")
-            self.techniques[fn.__name__] = Technique(self.name, fn, paper, choices or {}, fitting, after or {})
+            made = Technique(self.name, fn, paper, choices or {}, fitting, after or {})
+            if not fn.__module__.startswith("ragsmith."):  # for those of this package a test does so, once
+                made.check_parameters()
+            self.techniques[fn.__name__] = made
             return fn
 
         return register
