@@ -18,7 +18,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, cached_property
@@ -146,8 +146,9 @@ DECLARATIVE = frozenset(
 )
 """Modules that say what exists and what went wrong, and cannot change what a function returns."""
 
-_HOME = Path(__file__).resolve().parent.parent
-_USES_DEEP = 2
+_PACKAGE = Path(__file__).resolve().parent
+_HOME = _PACKAGE.parent
+_USES_DEEP = 3
 """Two statements that read the same are told apart by what the names in them stand for, as many uses deep."""
 
 
@@ -181,24 +182,48 @@ class _Module:
     base: Path
 
     @cached_property
+    def is_ours(self) -> bool:
+        """Whether it belongs to this package: of other code, statements cannot be told apart, and every word counts."""
+        return self.path.is_relative_to(_PACKAGE)
+
+    @property
+    def is_declarative(self) -> bool:
+        """Whether it is one of `DECLARATIVE`."""
+        return self.name in DECLARATIVE and self.is_ours
+
+    @cached_property
     def outline(self) -> list[_Statement]:
         """Its statements."""
-        return _outline(self.path)
+        return _outline(self.path, self.is_ours)
 
     @cached_property
     def places(self) -> dict[str, list[int]]:
-        """The positions of the statements that define each name; of another package, they cannot be told apart."""
+        """The positions of the statements that define each name; "" for those that do something."""
         found: dict[str, list[int]] = {}
-        if self.name.partition(".")[0] == "ragsmith":
-            for at, statement in enumerate(self.outline):
-                for name in statement.defines:
-                    found.setdefault(name, []).append(at)
+        for at, statement in enumerate(self.outline):
+            for name in statement.defines:
+                found.setdefault(name, []).append(at)
         return found
+
+    @cached_property
+    def in_order(self) -> frozenset[int]:
+        """The positions of the statements whose order counts.
+
+        They do something, or define a name that another defines, too, or use such a name; elsewhere all count.
+        """
+        if not self.is_ours:
+            return frozenset(range(len(self.outline)))
+        changing = {name for name, places in self.places.items() if len(places) > 1} | {""}
+        return frozenset(
+            at
+            for at, statement in enumerate(self.outline)
+            if not changing.isdisjoint([*statement.defines, *(use.name for use in statement.uses if not use.module)])
+        )
 
     @cached_property
     def effects(self) -> list[int]:
         """The positions of the statements that do something besides defining names."""
-        return [at for at, statement in enumerate(self.outline) if "" in statement.defines]
+        return self.places.get("", [])
 
 
 _NO_RESULTS = sys.stdlib_module_names | {"tqdm"}
@@ -217,8 +242,10 @@ def fingerprint(module: str, name: str = "") -> str:
 
     These are the statement that defines it and those it uses by name, directly or not, in whatever file they stand, and
     the versions of the libraries they use. Comments, docstrings, formatting, what is imported for type checkers, the
-    names and places of modules and the wording of errors that are raised do not count; constants such as prompts do.
-    Of a module outside this package, with those it imports from next to it, every statement counts.
+    names and places of modules and the wording of errors that are raised do not count; constants such as prompts do,
+    and so does the order of statements that do something, or define a name once more.
+    Of a module outside this package, with those it imports from next to it or from another folder on Python's path that
+    holds no installed libraries, every statement counts in its order, with docstrings and the wording of errors.
 
     Raises:
         UsageError: the code stands in the script that is run, which other processes cannot import.
@@ -228,6 +255,7 @@ def fingerprint(module: str, name: str = "") -> str:
     reached = _reached(roots)
     libraries = {library for node in reached for library in _libraries(node)}
     parts = [_colour(roots, _USES_DEEP), *sorted({_colour(frozenset([node]), _USES_DEEP) for node in reached})]
+    parts += sorted(_sequences(reached))
     _remember(_MANY)
     return _hash(parts + [f"{library} {_version(library)}" for library in sorted(libraries)], 8)
 
@@ -286,16 +314,36 @@ def _imported(name: str, by: _Module) -> _Module | None:
     top = name.partition(".")[0]
     if top == "ragsmith":
         return _in_folder(_HOME, name)
-    is_installed = {"site-packages", "dist-packages"} & set(by.base.parts)
-    return None if is_installed and top != by.name.partition(".")[0] else _in_folder(by.base, name)
+    if _is_installed(by.base):
+        return _in_folder(by.base, name) if top == by.name.partition(".")[0] else None
+    return _in_folder(by.base, name) or (None if by.is_ours else _on_path(name))
+
+
+def _is_installed(folder: Path) -> bool:
+    return not {"site-packages", "dist-packages"}.isdisjoint(folder.parts)
+
+
+def _on_path(name: str) -> _Module | None:
+    """The module ``name`` in a folder that one has put on the path of Python; None if it is a library's."""
+    top = name.partition(".")[0]
+    if top in sys.stdlib_module_names:
+        return None
+    spec = None
+    with suppress(ValueError):  # a module that has been made without one
+        spec = importlib.util.find_spec(top)
+    if spec is None or not (spec.has_location or spec.submodule_search_locations):
+        return None
+    folders = [Path(place).parent for place in spec.submodule_search_locations or [str(spec.origin)]]
+    found = (_in_folder(folder, name) for folder in folders if not _is_installed(folder))
+    return next((module for module in found if module is not None), None)
 
 
 @cache
 def _definitions(module: _Module, name: str) -> frozenset[_Node]:
     """The statements that define ``name``; all of the module where they cannot be told apart."""
-    if module.name in DECLARATIVE:
+    if module.is_declarative:
         return frozenset()
-    found = name and module.places.get(name)
+    found = name and module.is_ours and module.places.get(name)
     return frozenset((module, at) for at in found or range(len(module.outline)))
 
 
@@ -371,7 +419,17 @@ def _imports(module: _Module) -> frozenset[_Module]:
     uses = [use for statement in module.outline if not statement.text for use in statement.uses]
     names = {name for use in uses for name in (_below(use.module, use.name), use.module)}
     found = {_imported(name, module) for name in names}
-    return frozenset(other for other in found if other is not None and other.name not in DECLARATIVE)
+    return frozenset(other for other in found if other is not None and not other.is_declarative)
+
+
+def _sequences(nodes: Iterable[_Node]) -> Iterable[str]:
+    """By module, a digest of the statements among ``nodes`` whose order counts."""
+    ordered: dict[_Module, list[int]] = {}
+    for module, at in nodes:
+        if at in module.in_order:
+            ordered.setdefault(module, []).append(at)
+    for module, places in ordered.items():
+        yield _hash(_colour(frozenset([(module, at)]), _USES_DEEP) for at in sorted(places))
 
 
 @cache
@@ -387,21 +445,26 @@ def _colour(nodes: frozenset[_Node], deep: int) -> str:
 # --- code, statement by statement ------------------------------------------------------------------------------------
 
 
-def _parse(source: str) -> list[_Statement]:
-    """The statements of a module, in normal form."""
+def _parse(source: str, is_ours: bool) -> list[_Statement]:
+    """The statements of a module in their order, in normal form; words that nobody reads stay if it is not ours."""
     body = [statement for block in ast.parse(source).body for statement in _executed(block)]
     imports: dict[str, tuple[str, str]] = {}
+    own: set[str] = set()
+    for node in body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            imports.update((bound, (module, name)) for bound, module, name in _bindings(node))
+        else:
+            own.update(name for name in _defined(node) if name)
+    keeps_docstrings = not is_ours or "__doc__" in source or "getdoc" in source
     statements = []
     for node in body:
         if isinstance(node, ast.Import | ast.ImportFrom):
-            for bound, module, name in _bindings(node):
-                imports[bound] = module, name
-                statements.append(_Statement([bound], "", [_Use("", module, name, "")]))
-    defining = [(node, _defined(node)) for node in body if not isinstance(node, ast.Import | ast.ImportFrom)]
-    own = frozenset(name for _, names in defining for name in names if name)
-    keeps_docstrings = "__doc__" in source or "getdoc" in source
-    for node, names in defining:
-        reader = _Reader(imports, own, keeps_docstrings)
+            statements += [
+                _Statement([bound], "", [_Use("", module, name, "")]) for bound, module, name in _bindings(node)
+            ]
+            continue
+        names = _defined(node)
+        reader = _Reader(imports, own, keeps_docstrings, keeps_wording=not is_ours)
         read = reader.visit(node)
         if read is not None:
             statements.append(_Statement(names, ast.unparse(read), list(reader.uses)))
@@ -444,11 +507,19 @@ def _defined(node: ast.stmt) -> list[str]:
 class _Reader(ast.NodeTransformer):
     """Brings a statement into normal form, and notes what it uses; imported names are numbered in the text."""
 
-    def __init__(self, imports: Mapping[str, tuple[str, str]], own: frozenset[str], keeps_docstrings: bool) -> None:
+    def __init__(
+        self,
+        imports: Mapping[str, tuple[str, str]],
+        own: Container[str],
+        keeps_docstrings: bool,
+        *,
+        keeps_wording: bool,
+    ) -> None:
         self.uses: dict[_Use, None] = {}
         self._imports = dict(imports)
         self._own = own
         self._keeps_docstrings = keeps_docstrings
+        self._keeps_wording = keeps_wording
         self._labels: dict[str, str] = {}
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
@@ -467,16 +538,18 @@ class _Reader(ast.NodeTransformer):
             return self.generic_visit(node)
         return [read for inner in executed if (read := self.visit(inner)) is not None]
 
-    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> ast.Expr:
+        label = f"<import {len(self.uses)}>"  # in the text, so that two imports that are exchanged are a change
         for bound, module, name in _bindings(node):
             self._imports[bound] = module, name
-            self.uses[_Use("", module, name, "")] = None
+            self.uses[_Use(label, module, name, "")] = None
+        return ast.Expr(ast.Name(label, ast.Load()))
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        self.visit_Import(node)
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.Expr:
+        return self.visit_Import(node)
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
-        if isinstance(node.exc, ast.Call):
+        if isinstance(node.exc, ast.Call) and not self._keeps_wording:
             _Wordless().visit(node.exc)
         return self.generic_visit(node)
 
@@ -517,22 +590,26 @@ _RECENT_NS = 2_000_000_000
 """A file changed within the last two seconds may change again without a new time: it is not remembered."""
 
 _Remembered = dict[str, Any]
-"""By path: time of change in ns, size in bytes, statements."""
+"""By path: what changes with the file (times of content and of the rest in ns, number, size in bytes), statements.
+
+A tool can set the time of a file's content, but not the other.
+"""
 
 _new: _Remembered = {}
 
 
 @cache
-def _outline(path: Path) -> list[_Statement]:
-    """The statements of a file, read from it only if it has changed since some process did so."""
+def _outline(path: Path, is_ours: bool) -> list[_Statement]:
+    """The statements of a file, read from it only if it has changed since some process did so; see `_parse`."""
     now = path.stat()
-    changed, size, statements = _remembered().get(str(path), (None, None, ()))
-    if (changed, size) == (now.st_mtime_ns, now.st_size):
+    state = [now.st_mtime_ns, now.st_ctime_ns, now.st_ino, now.st_size]
+    known, statements = _remembered().get(str(path), (None, ()))
+    if known == state:
         return [_Statement(defines, text, [_Use(*use) for use in uses]) for defines, text, uses in statements]
-    read = _parse(path.read_text(encoding="utf-8"))
+    read = _parse(path.read_text(encoding="utf-8"), is_ours)
     hashed = [statement._replace(text=statement.text and _hash([statement.text])) for statement in read]
     if time.time_ns() - now.st_mtime_ns > _RECENT_NS:
-        _new[str(path)] = now.st_mtime_ns, now.st_size, hashed
+        _new[str(path)] = state, hashed
     return hashed
 
 

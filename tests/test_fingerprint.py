@@ -18,6 +18,7 @@ import pytest
 import ragsmith.digest
 import ragsmith.errors
 from ragsmith.digest import closure, fingerprint
+from ragsmith.plugins import load_file
 
 FUSING = '''\
 """A technique."""
@@ -77,9 +78,6 @@ def test_a_fingerprint_is_short_and_the_same_in_every_process(take: Callable[...
 @pytest.mark.parametrize(
     "source",
     [
-        FUSING.replace('"""A technique."""', '"""Another description of it."""'),
-        FUSING.replace('"""A technique."""\n', ""),
-        FUSING.replace('    """Double it."""\n', ""),
         FUSING.replace("def double", "# a comment\ndef double").replace("2 * fuse(x)", "2 * fuse(x)  # twice"),
         FUSING.replace("x: int) -> int", "\n    x: int,\n) -> int").replace(
             '"Answer {question}"', "'Answer {question}'"
@@ -87,11 +85,80 @@ def test_a_fingerprint_is_short_and_the_same_in_every_process(take: Callable[...
         FUSING.replace("2 * fuse(x)", "(2*fuse( x ))"),
         FUSING.replace("\n", "\r\n"),
     ],
-    ids=["docstring", "no docstring", "no function docstring", "comments", "formatting", "parentheses", "line ends"],
+    ids=["comments", "formatting", "parentheses", "line ends"],
 )
-def test_comments_docstrings_and_formatting_do_not_count(take: Callable[..., str], source: str) -> None:
+def test_comments_and_formatting_do_not_count(take: Callable[..., str], source: str) -> None:
     assert source != FUSING
     assert take(source) == take()
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        FUSING.replace('"""A technique."""', '"""Another description of it."""'),
+        FUSING.replace('"""A technique."""\n', ""),
+        FUSING.replace('    """Double it."""\n', ""),
+    ],
+    ids=["docstring", "no docstring", "no function docstring"],
+)
+def test_docstrings_count_in_files_of_one_s_own_which_may_read_them(take: Callable[..., str], described: str) -> None:
+    assert described != FUSING
+    assert take(of="ragsmith.mine", mine=described) == take(of="ragsmith.mine", mine=FUSING)
+    assert take(described) != take()
+
+
+def test_the_wording_of_an_error_counts_in_files_of_one_s_own_which_may_read_it(take: Callable[..., str]) -> None:
+    raising = "def find(x):\n    raise KeyError('cat')\n"
+    assert take(raising) != take(raising.replace("cat", "dog"))
+
+
+ORDERS = {
+    "assignments": ("W = 1\n", "W += 2\n", "W *= 3\n"),
+    "one more": ("W = 1\n", "W *= 2\n", "W *= 2\n"),
+    "calls": ("L = []\n", "L.append(1)\n", "L.append(2)\n"),
+    "a value in between": ("A = 1\n", "W = A\n", "A = 2\n"),
+    "definitions": ("def W(): return 1\n", "def W(): return 2\n", ""),
+    "imports": ("from ragsmith.one import W\n", "from ragsmith.two import W\n", ""),
+}
+"""Three statements each, of which the last two do not commute, or are not one."""
+
+
+@pytest.mark.parametrize(("first", "second", "third"), ORDERS.values(), ids=ORDERS)
+@pytest.mark.parametrize("of", ["technique", "ragsmith.mine"])
+def test_the_order_of_statements_counts(take: Callable[..., str], of: str, first: str, second: str, third: str) -> None:
+    def taken(*statements: str) -> str:
+        text = "".join(statements) + "def used(): return L if 'L' in dir() else W\n"
+        return take(text if of == "technique" else "", of=of, name="used", **modules, mine=text)
+
+    modules = {"one": "W = 1\n", "two": "W = 2\n"}
+    turned = (second, first) if not third else (first, second) if second == third else (first, third, second)
+    assert taken(first, second, third) != taken(*turned)
+
+
+def test_the_order_of_functions_of_the_package_does_not_count(take: Callable[..., str]) -> None:
+    one, two = "def a():\n    return 1\n", "def b():\n    return a() + LIMIT\nLIMIT = 2\n"
+    assert take(of="ragsmith.mine", name="b", mine=one + two) == take(of="ragsmith.mine", name="b", mine=two + one)
+
+
+@pytest.mark.parametrize("of", ["technique", "ragsmith.mine"])
+def test_two_imports_that_are_exchanged_are_a_change(take: Callable[..., str], of: str) -> None:
+    def taken(first: str, second: str) -> str:
+        branches = f"if x:\n    from ragsmith.{first} import f\nelse:\n    from ragsmith.{second} import f\n"
+        inside = branches.replace("\n", "\n    ")
+        text = f"x = 1\n{branches}def used(x):\n    {inside}return f(x)\n"
+        return take(text, of=of, name="used", mine=text, one="def f(x): return 1\n", two="def f(x): return 2\n")
+
+    assert taken("one", "two") != taken("two", "one")
+
+
+def test_a_file_of_one_s_own_may_have_the_name_of_the_package(tmp_path: Path) -> None:
+    prints = []
+    for number in (1, 2):
+        file = tmp_path / str(number) / "ragsmith.py"
+        file.parent.mkdir()
+        file.write_text(f"def t():\n    return {number}\n")
+        prints.append(fingerprint(load_file(file).__name__))
+    assert prints[0] != prints[1]
 
 
 @pytest.mark.parametrize(
@@ -302,8 +369,8 @@ def old(tmp_path: Path) -> Path:
     return file
 
 
-def remembering(folder: Path, cache: Path, then: str = "") -> str:
-    command = f"import ragsmith.digest as d; print(d.fingerprint('aged')); {then}"
+def remembering(folder: Path, cache: Path, then: str = "", before: str = "pass") -> str:
+    command = f"import ragsmith.digest as d; {before}; print(d.fingerprint('aged')); {then}"
     env = {**os.environ, "XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(Path(ragsmith.digest.__file__).parents[1])}
     run = subprocess.run(
         [sys.executable, "-B", "-c", command], cwd=folder, capture_output=True, text=True, check=True, env=env
@@ -315,11 +382,20 @@ def remembering(folder: Path, cache: Path, then: str = "") -> str:
 def test_what_a_process_read_another_remembers_until_the_file_changes(old: Path, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     first = remembering(tmp_path, cache)
+    assert remembering(tmp_path, cache, before="import ast; ast.parse = None") == first
     stat = old.stat()
     old.write_text("def f(x):\n    return y\n")  # as long
-    os.utime(old, ns=(stat.st_atime_ns, stat.st_mtime_ns))
-    assert remembering(tmp_path, cache) == first
-    os.utime(old, (1_000_000_001, 1_000_000_001))
+    os.utime(old, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # as unpacking an archive does
+    assert remembering(tmp_path, cache) != first
+
+
+def test_a_file_that_takes_the_place_of_another_of_the_same_age_and_size_is_read(old: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    first = remembering(tmp_path, cache)
+    other = tmp_path / "other.py"
+    other.write_text("def f(x):\n    return y\n")
+    os.utime(other, ns=(old.stat().st_atime_ns, old.stat().st_mtime_ns))
+    other.replace(old)
     assert remembering(tmp_path, cache) != first
 
 
@@ -345,3 +421,19 @@ def test_finding_a_module_imports_nothing(tmp_path: Path) -> None:
     modules = remembering(tmp_path, tmp_path / "cache", check).split()
     assert "ragsmith.models" not in modules
     assert "openai" not in modules
+
+
+@pytest.mark.parametrize("as_package", [False, True])
+def test_what_is_imported_from_a_folder_on_the_path_of_python_counts_as_source(
+    tmp_path: Path, as_package: bool
+) -> None:
+    def taken(folder: str, value: int) -> str:
+        file = tmp_path / folder / ("elsewhere/value.py" if as_package else "elsewhere.py")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"VALUE = {value}\n")
+        before = f"import sys; sys.path.insert(0, {str(file.parents[as_package])!r})"
+        return remembering(tmp_path, tmp_path / "cache", before=before)
+
+    (tmp_path / "aged.py").write_text(f"from {'elsewhere.value' if as_package else 'elsewhere'} import VALUE\n")
+    assert taken("library", 1) != taken("library", 2)
+    assert taken("site-packages", 1) == taken("site-packages", 2)
