@@ -423,7 +423,7 @@ def test_vectors_of_any_length_become_units() -> None:
         (lambda found: [["a", "b"] for _ in found], "something else than numbers|ValidationError"),
         (lambda found: [[float("nan"), 1.0, 1.0] for _ in found], "NaN or infinity"),
         (lambda found: [[0.0, 0.0, 0.0] for _ in found], "a vector is zero"),
-        (lambda found: [[*row, 1.0] for row in found], "vectors of 4 numbers; expected 3, as before"),
+        (lambda found: [[*row, 1.0] for row in found], "the vectors have 4 numbers; expected 3, as before"),
     ],
 )
 def test_vectors_that_are_none_are_errors(spoil: Callable[[Any], Any], message: str) -> None:
