@@ -141,7 +141,8 @@ def search(
     """
     _refuse_no_workers(workers)
     import_files(imports)
-    chosen, found = _settings(settings, preset, changes), _space(space, preset)
+    found = _space(space, preset)  # it may import measures that the fitness asks for
+    chosen = _settings(settings, preset, changes)
     known = _prices(prices)
     setup = _setup(dataset, models, base_url, vector_store, chunk_size, faithfulness)
     if limits and limits.cost is not None:
@@ -200,7 +201,8 @@ def plan(
         if not value > 0:
             raise WrongOption(name, f"is {value}: give a number above 0")
     import_files(imports)
-    chosen, found = _settings(settings, preset, changes), _space(space, preset)
+    found = _space(space, preset)  # it may import measures that the fitness asks for
+    chosen = _settings(settings, preset, changes)
     known = _prices(prices)
     setup = _setup(dataset, models, base_url, vector_store, chunk_size, faithfulness)
     with opened(cache) as store:

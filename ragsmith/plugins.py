@@ -286,7 +286,9 @@ def _run(name: str, place: Path, source: bytes, shown: str) -> ModuleType:
     except (Exception, SystemExit) as error:  # a user's file may raise anything
         del sys.modules[name]
         _forget(place)
-        raise UsageError(f"{shown} cannot be imported{_line(error, place)}: {type(error).__name__}: {error}") from error
+        raise UsageError(
+            f"{shown} cannot be imported{line_of(error, place)}: {type(error).__name__}: {error}"
+        ) from error
     return module
 
 
@@ -298,7 +300,7 @@ def _forget(place: Path) -> None:
             _as_run.pop(part, None)
 
 
-def _line(error: BaseException, place: Path) -> str:
+def line_of(error: BaseException, place: Path) -> str:
     """Where in the file ``place`` it happened, in words."""
     if isinstance(error, SyntaxError) and error.filename == str(place):
         return f" (line {error.lineno})"

@@ -96,9 +96,9 @@ def test_the_measure_is_in_a_record_and_in_a_fitness_of_one_s_own(tmp_path: Path
         examples = setup.dataset.examples[:3]
         with Store.open(tmp_path / "cache.sqlite") as store, Evaluator(setup, store, 1) as evaluator:
             [found] = evaluator.evaluate([baseline("bm25")], examples)
+        careful = Fitness.of(f"{fitness}:careful")
     finally:
         del REGISTERED_MEASURES["precision"]
-    careful = Fitness.of(f"{fitness}:careful")
     assert found.complete
     for question, value in zip(found.questions, found.values("fitness", careful), strict=True):
         measured = found.records[question]["measures"]

@@ -13,13 +13,15 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from ragsmith.digest import fingerprint
 from ragsmith.errors import UsageError
-from ragsmith.plugins import imported_file, load_file
+from ragsmith.measures.registry import measures
+from ragsmith.plugins import imported_file, line_of, load_file
 from ragsmith.text.suggest import did_you_mean
 
 Measured = Mapping[str, float | None]
@@ -73,7 +75,8 @@ class Fitness:
         """The fitness that a user names: weights, ``FILE.py:function``, a function of a file, or nothing.
 
         Raises:
-            UsageError: there is no such file or function, or the function is in no file.
+            UsageError: there is no such file or function, the function is in no file, or it gives no number for a
+                question of which each measure is 0.5.
         """
         if isinstance(given, Fitness):
             return given
@@ -90,7 +93,7 @@ class Fitness:
             raise UsageError(f"the fitness {given!r} is in no file that can be imported: give {form}")
         path = str(Path(file).resolve())
         found = cls(file=path, function=function, digest=fingerprint(_module(path).__name__))
-        _function(found.file, found.function, found.digest)
+        found(dict.fromkeys([*measures(), *chain.from_iterable(COMPOSITES.values())], 0.5))
         return found
 
     @classmethod
@@ -136,20 +139,28 @@ class Fitness:
         """The fitness of one question.
 
         Raises:
-            UsageError: the file of the function is gone or has changed, or the function does not return a number.
+            UsageError: the file of the function is gone or has changed, or the function raises something or does not
+                return a finite number.
         """
         values = {name: composite(name, measures) for name in COMPOSITES}
         if not self.file:
             r, g = self.weights.retrieval, self.weights.generation
             return (r * values["retrieval"] + g * values["generation"]) / (r + g)
         known = {name: value for name, value in measures.items() if value is not None} | values
+        function = _function(self.file, self.function, self.digest)
         try:
-            found = float(_function(self.file, self.function, self.digest)(known))
-        except KeyError as error:
-            missing = did_you_mean(str(error.args[0]), known)
-            raise UsageError(f"{self._named} asks for a measure that a question lacks: {missing}") from error
-        except (ArithmeticError, TypeError, ValueError) as error:
-            raise UsageError(f"{self._named} cannot be worked out for a question: {error}") from error
+            found = float(function(known))
+        except (Exception, SystemExit) as error:  # a user's function may raise anything
+            asked = error.args[0] if isinstance(error, KeyError) and error.args else None
+            if isinstance(asked, str) and asked not in known:
+                missing = f"{asked!r} ({did_you_mean(asked, known)})"
+                problem = f"asks for a measure that a question lacks: {missing}"
+            else:
+                reason = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
+                problem = f"cannot be worked out for a question: {reason}"
+            raise UsageError(
+                f"{self._named}{line_of(error, Path(inspect.unwrap(function).__code__.co_filename))} {problem}"
+            ) from error
         if not math.isfinite(found):
             raise UsageError(f"{self._named} is {found} for a question: return a finite number")
         return found

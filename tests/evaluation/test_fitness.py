@@ -42,6 +42,22 @@ def told(measures):
     return "much"
 
 
+def silent(measures):
+    raise KeyError
+
+
+def beyond(measures):
+    return [][1]
+
+
+def ending(measures):
+    raise SystemExit(3)
+
+
+def odds(measures):
+    return measures["recall"] / (1 - measures["recall"])
+
+
 def faithful(measures):
     return measures.get("faithfulness", 0.25)
 
@@ -109,7 +125,7 @@ def test_a_file_that_has_been_imported_is_not_run_again(tmp_path: Path, monkeypa
     monkeypatch.syspath_prepend(tmp_path)
     module = importlib.import_module("imported_fitness")
     assert Fitness.of(module.counted)(MEASURES) == Fitness.of(f"{path}:counted")(MEASURES) == 1.0
-    assert module.runs == [1, 1]
+    assert module.runs == [1, 1, 1, 1]  # each is tried once before it is used
 
 
 def test_a_function_of_the_script_that_runs_is_refused() -> None:
@@ -134,16 +150,28 @@ def test_an_unknown_function_is_answered_with_the_known_ones(own: Path) -> None:
 @pytest.mark.parametrize(
     ("function", "complaint"),
     [
-        ("misspelt", "my_fitness.py:misspelt asks for a measure that a question lacks: did you mean 'recall'"),
-        ("inverse", "my_fitness.py:inverse cannot be worked out for a question: .*division"),
-        ("endless", "my_fitness.py:endless is nan for a question"),
-        ("told", "my_fitness.py:told cannot be worked out"),
+        ("misspelt", r"asks for a measure that a question lacks: 'recal' \(did you mean 'recall'"),
+        ("inverse", "cannot be worked out for a question: ZeroDivisionError: .*division"),
+        ("told", "cannot be worked out for a question: ValueError: could not convert"),
+        ("silent", "cannot be worked out for a question: KeyError$"),
+        ("beyond", "cannot be worked out for a question: IndexError: list index out of range"),
+        ("ending", "cannot be worked out for a question: SystemExit: 3"),
+        ("endless", "is nan for a question: return a finite number"),
     ],
 )
-def test_a_function_that_gives_no_number_is_a_user_s_mistake(own: Path, function: str, complaint: str) -> None:
-    found = Fitness.of(f"{own}:{function}")
-    with pytest.raises(UsageError, match=complaint):
-        found(MEASURES)
+def test_a_function_that_gives_no_number_is_refused_before_anything_is_asked(
+    own: Path, function: str, complaint: str
+) -> None:
+    line = OWN.splitlines().index(f"def {function}(measures):") + 2
+    place = "" if function in {"told", "endless"} else rf" \(line {line}\)"
+    with pytest.raises(UsageError, match=rf"my_fitness\.py:{function}{place} {complaint}"):
+        Fitness.of(f"{own}:{function}")
+
+
+def test_a_function_that_fails_for_one_question_only_is_a_user_s_mistake(own: Path) -> None:
+    found = Fitness.of(f"{own}:odds")
+    with pytest.raises(UsageError, match=r"my_fitness\.py:odds \(line \d+\) cannot be worked out .*division"):
+        found({**MEASURES, "recall": 1.0})
 
 
 def test_what_is_kept_of_a_fitness_gives_it_back_wherever_the_folder_lies(own: Path, tmp_path: Path) -> None:
@@ -180,7 +208,7 @@ def test_the_identity_does_not_depend_on_where_the_file_lies(own: Path, tmp_path
     other.write_text(OWN)
     (one, two) = (Fitness.of(f"{path}:geometric") for path in (own, other))
     assert one.identity == two.identity
-    assert one.identity != Fitness.of(f"{own}:inverse").identity != Fitness().identity
+    assert one.identity != Fitness.of(f"{own}:odds").identity != Fitness().identity
 
 
 def test_a_file_that_is_gone_or_has_changed_is_named_when_it_is_needed(own: Path) -> None:
