@@ -160,7 +160,7 @@ def no_key(monkeypatch: pytest.MonkeyPatch) -> None:
 def chat(server: Counting) -> Iterator[OpenAIChat]:
     chat = server.chat(attempts=1)
     yield chat
-    chat.close()
+    chat.provider.close()
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_model_that_it_does_not_have_is_rejected_at_once(server: Counting) -> 
     with pytest.raises(ModelError, match=r"HTTP 400 \(.*requested 'no/such'.*the server refuses the request"):
         chat.complete("one", max_tokens=4, sample=0)
     assert chat.provider.activity.attempts == 1
-    chat.close()
+    chat.provider.close()
 
 
 def test_an_address_that_it_does_not_serve_is_refused_at_once(server: Counting) -> None:
@@ -208,4 +208,4 @@ def test_an_address_that_it_does_not_serve_is_refused_at_once(server: Counting) 
     with pytest.raises(ModelUnavailable, match="HTTP 404"):
         chat.complete("one", max_tokens=4, sample=0)
     assert chat.provider.activity.attempts == 1
-    chat.close()
+    chat.provider.close()
