@@ -85,6 +85,10 @@ class DamagedRows(UserWarning):
     """Rows of the cache are not what was written; what needed them did without."""
 
 
+class LeftOut(UserWarning):
+    """A data set cannot be reported, as files of one's own that its search used are gone or changed; others are."""
+
+
 class StageFailed(RagsmithError):
     """A technique failed on a question."""
 

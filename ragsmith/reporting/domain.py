@@ -10,7 +10,7 @@ from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.evaluation.ranking import best
 from ragsmith.reporting import facts
 from ragsmith.reporting.activity import options
-from ragsmith.reporting.material import Material, choose_runs
+from ragsmith.reporting.material import Material, choose_run
 from ragsmith.reporting.rows import best_so_far, by_group, ranking, row
 from ragsmith.reporting.values import TITLES, About, Answered, Domain, Finalist, Row
 from ragsmith.reporting.verdicts import compare
@@ -24,7 +24,7 @@ def load_domain(store: Store, dataset: str) -> Domain:
     Raises:
         UsageError: there is no such run; the message lists the data sets that have one.
     """
-    return read_domain(store, choose_runs(store, dataset)[0])
+    return read_domain(store, choose_run(store, dataset))
 
 
 def read_domain(store: Store, about: About) -> Domain:

@@ -15,12 +15,29 @@ from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.suggest import did_you_mean
 
 
-def choose_runs(store: Store, dataset: str | None = None, key: str | None = None) -> list[About]:
-    """The latest finished run, else the latest, of every data set (by name) or of ``dataset``; or the run ``key``.
+def reported_datasets(store: Store) -> list[str]:
+    """The names of the data sets that have a run.
 
     Raises:
-        UsageError: there is no run, or none on ``dataset``.
+        UsageError: there is none.
     """
+    return sorted(_latest(store))
+
+
+def choose_run(store: Store, dataset: str, key: str | None = None) -> About:
+    """The latest finished run, else the latest, on ``dataset``; or the run ``key``.
+
+    Raises:
+        UsageError: there is no such run, or a file of one's own that it used is gone or changed.
+    """
+    latest = _latest(store, key)
+    if dataset not in latest:
+        raise UsageError(f"the cache {store.place} has no run on data set {dataset!r}: {did_you_mean(dataset, latest)}")
+    return _about(*latest[dataset])
+
+
+def _latest(store: Store, key: str | None = None) -> dict[str, tuple[DatasetRow, RunRow]]:
+    """Each data set that has a run, by name, and the run to report."""
     described = {row.digest: row for row in store.datasets()}
     latest: dict[str, tuple[DatasetRow, RunRow]] = {}
     for run in sorted(store.runs(), key=_recency):
@@ -29,10 +46,7 @@ def choose_runs(store: Store, dataset: str | None = None, key: str | None = None
             latest[data.name] = data, run
     if not latest:
         raise UsageError(f"the cache {store.place} has no run yet: start one with  ragsmith search --dataset NAME")
-    if dataset is not None and dataset not in latest:
-        raise UsageError(f"the cache {store.place} has no run on data set {dataset!r}: {did_you_mean(dataset, latest)}")
-    wanted = sorted(latest) if dataset is None else [dataset]
-    return [_about(*latest[name]) for name in wanted]
+    return latest
 
 
 def _about(data: DatasetRow, run: RunRow) -> About:

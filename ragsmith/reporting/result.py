@@ -18,7 +18,7 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Spent
 from ragsmith.reporting import numbers
 from ragsmith.reporting.domain import answered, domain_of
-from ragsmith.reporting.material import Material, choose_runs
+from ragsmith.reporting.material import Material, choose_run
 from ragsmith.reporting.page import figure_page
 from ragsmith.reporting.plots import Figure, convergence
 from ragsmith.reporting.values import TITLES, About, Answered, Comparison, Domain, Finalist, Row
@@ -198,7 +198,7 @@ class Result:
     def _run(self) -> tuple[About, Material]:
         """The run as it is stored; what the search has met already is not read again."""
         with opened(self._cache, read_only=True) as store:
-            (about,) = choose_runs(store, self.setup.dataset.name, self.key)
+            about = choose_run(store, self.setup.dataset.name, self.key)
             return about, Material(store, about, self._outcome.evaluations)
 
     @property

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ragsmith.errors import LeftOut, UsageError
 from ragsmith.reporting.domain import read_domain
 from ragsmith.reporting.markdown import domain_markdown, index_markdown
-from ragsmith.reporting.material import choose_runs
+from ragsmith.reporting.material import choose_run, reported_datasets
 from ragsmith.reporting.page import domain_page, index_page
 from ragsmith.reporting.spreadsheet import activity_csv, groups_csv, questions_csv, ranking_csv
 from ragsmith.reporting.values import Domain
@@ -33,12 +35,23 @@ def write_report(
 
     Into ``folder/<data set>`` go ``report.md``, ``index.html``, ``ranking.csv``, ``activity.csv``, ``groups.csv`` and
     ``questions.csv``; with several data sets, ``index.html`` and ``index.md`` into ``folder``. Equal runs give equal
-    files.
+    files. Of all, one whose search used a file of one's own that is gone or changed is left out, with a `LeftOut`
+    warning.
 
     Raises:
-        UsageError: there is no run; the message lists the data sets that have one.
+        UsageError: there is no run that can be reported; the message lists the data sets that have one, or says why.
     """
-    domains = tuple(read_domain(store, about) for about in choose_runs(store, dataset))
+    domains: tuple[Domain, ...] = ()
+    names = reported_datasets(store) if dataset is None else [dataset]
+    for name in names:
+        try:
+            domains += (read_domain(store, choose_run(store, name)),)
+        except UsageError as problem:
+            if len(names) == 1:
+                raise
+            warnings.warn(f"{name} is left out of the report: {problem}", LeftOut, stacklevel=2)
+    if not domains:
+        raise UsageError("no search in this cache can be reported: see the warnings")
     return Written(write_domains(folder, domains), tuple(domain.about.dataset for domain in domains), domains)
 
 

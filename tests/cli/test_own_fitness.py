@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -133,3 +134,35 @@ def test_search_report_csv_export_and_verify_rank_alike(
     refused = ragsmith("verify", "kept/winner.yaml")
     assert refused.code == 2
     assert "my_fitness.py has changed since pipelines were ranked by it" in refused.err
+
+
+def test_a_report_of_all_leaves_out_what_was_ranked_by_a_file_that_is_gone(
+    ragsmith: Command,
+    spawn: Command,
+    search_arguments: Arguments,
+    tiny_folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    other = shutil.copytree(tiny_folder, tmp_path / "other")
+    manifest = other / "dataset.yaml"
+    manifest.write_text(manifest.read_text().replace("name: island", "name: other"))
+    question = (other / "questions.jsonl").read_text()
+    (other / "questions.jsonl").write_text(question.replace("When does the ferry", "At what time does the ferry", 1))
+    Path("gone_fitness.py").write_text("def flat(measures):\n    return measures['recall']\n")
+    small = ("--max-evaluations", 3, "--no-compare", "--workers", 1, "--quiet")
+    assert ragsmith(*search_arguments(*small)).code == 0
+    own = ragsmith(*search_arguments(*small, "--dataset", other, "--fitness", "gone_fitness.py:flat"))
+    assert own.code == 0, own.err
+    Path("gone_fitness.py").rename("elsewhere.py")
+    reported = spawn("report")  # in a process of its own, which has never seen the file
+    out, err = reported.communicate(timeout=60)
+    assert reported.returncode == 0, err
+    assert err.startswith("warning: other is left out of the report: ")
+    assert "gone_fitness.py" in err
+    assert out.startswith("island: ")
+    alone = spawn("report", "--dataset", "other")
+    assert "gone_fitness.py" in alone.communicate(timeout=60)[1]
+    assert alone.returncode == 2
+    Path("elsewhere.py").rename("gone_fitness.py")  # this process has loaded it, and would refuse to go on without
