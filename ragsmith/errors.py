@@ -6,19 +6,25 @@ RagsmithError
 │   ├── SpaceError          a search space cannot be used
 │   ├── WrongOption         a parameter has a value that it cannot have
 │   └── MissingExtra        an optional package is not installed; names the command that installs it
-├── ModelError              a model could not give a valid reply: the question fails, and is tried again on resume
+├── ModelError              a model gave no valid reply: the question fails; ``kind`` says in which way
+│   ├── RefusedContent      the provider does not answer this prompt, and would not if it were asked again
+│   ├── Unreadable          replies came, and none could be used
+│   ├── CutReply            the reply reached the limit on tokens before it ended
+│   └── TooLong             the prompt is longer than the model reads
 ├── ModelUnavailable        a provider refuses the key or is down: the run stops, and goes on with the same command
 ├── BudgetExhausted         what a run may spend is spent: it pauses
 ├── ScaleError              scores of different scales were about to be compared
 ├── StageFailed             a technique failed on a question; names both
 └── StoreError              the cache cannot be opened, or belongs to something else
 
-DamagedRows is a warning: rows of the cache are not what was written, and were left out.
+Warnings: Notice (something was not as it should be, and was dealt with), DamagedRows (rows of the cache are not what
+was written, and were left out), LeftOut (a data set is left out of a report).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 
 class RagsmithError(Exception):
@@ -58,7 +64,37 @@ class MissingExtra(UsageError):
 
 
 class ModelError(RagsmithError):
-    """A model gave no valid reply; the cause is in the message."""
+    """A model gave no valid reply; the cause is in the message.
+
+    ``kind`` is the class of the failure as records and reports name it. This one is of the server's own errors, which
+    may have passed when it is asked again.
+    """
+
+    kind: ClassVar[str] = "server error"
+
+
+class RefusedContent(ModelError):
+    """The provider does not answer this prompt: a filter withholds the reply, or the request is rejected."""
+
+    kind = "refused content"
+
+
+class Unreadable(ModelError):
+    """Replies came, and none could be used: without text, or not in the form that was asked for."""
+
+    kind = "unreadable"
+
+
+class CutReply(ModelError):
+    """The reply reached the limit on tokens before it ended."""
+
+    kind = "cut"
+
+
+class TooLong(ModelError):
+    """The prompt is longer than the model reads."""
+
+    kind = "too long"
 
 
 class ScaleError(RagsmithError):
@@ -79,6 +115,10 @@ class StoreError(RagsmithError):
 
 class WrongStore(StoreError, UsageError):
     """The place named for the cache cannot hold one, or holds something else; it was left as it is."""
+
+
+class Notice(UserWarning):
+    """Something was not as it should be and was dealt with; the message says what, and what was done."""
 
 
 class DamagedRows(UserWarning):

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from ragsmith.cli.interrupts import INTERRUPTED, SENTENCE, Interrupts
-from ragsmith.errors import DamagedRows, LeftOut, RagsmithError, UsageError, WrongOption
+from ragsmith.errors import DamagedRows, LeftOut, Notice, RagsmithError, UsageError, WrongOption
 from ragsmith.evaluation.signals import ignore_signals
 
 DONE, FAILED, WRONG = 0, 1, 2
@@ -56,7 +56,7 @@ def run(arguments: list[str]) -> int:
         from ragsmith.cli.commands import app
 
         with warnings.catch_warnings():
-            for shown in (DamagedRows, LeftOut):
+            for shown in (Notice, DamagedRows, LeftOut):
                 warnings.simplefilter("always", shown)
             warnings.showwarning = _say_warning
             code = app(arguments, prog_name="ragsmith", standalone_mode=False)

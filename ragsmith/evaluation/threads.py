@@ -13,7 +13,7 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, Protocol
 
-from ragsmith.errors import BudgetExhausted, ModelUnavailable, StageFailed, StoreError, UsageError
+from ragsmith.errors import BudgetExhausted, ModelError, ModelUnavailable, StageFailed, StoreError, UsageError
 from ragsmith.evaluation.scoring import scored
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.desk import Counts
@@ -99,6 +99,7 @@ def evaluate_job(
             False,
             {
                 "stage": stage,
+                "kind": cause.kind if isinstance(cause, ModelError) else "defect",
                 "error": redacted(f"{type(cause).__name__}: {cause}"),
                 "traceback": redacted("".join(traceback.format_exception(cause))),
             },
