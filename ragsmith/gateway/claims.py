@@ -16,6 +16,7 @@ from weakref import WeakSet
 from ragsmith.errors import StoreError
 from ragsmith.gateway.batching import Batcher
 from ragsmith.models.calls import StoredCall
+from ragsmith.models.traits import Traits
 
 PATIENCE_SECONDS = 1800.0
 """After so long a claim no longer counts; before that, one on this machine counts while its process lives.
@@ -30,7 +31,15 @@ BATCH = 64
 
 
 class CallStore(Protocol):
-    """Where paid replies are kept, and who is paying for one now."""
+    """Where paid replies are kept, who is paying for one now, and what was learnt of models."""
+
+    def traits(self, model: str) -> Traits | None:
+        """What is known of the model of this id."""
+        ...
+
+    def put_traits(self, model: str, traits: Traits) -> None:
+        """Add to what is known of the model of this id."""
+        ...
 
     def get_call(self, key: str) -> StoredCall | None:
         """The stored call, or None."""

@@ -6,8 +6,12 @@ candidate that profits from the cache does not look cheap; the gateway's own cou
 
 from __future__ import annotations
 
+import threading
 import time
+from contextlib import suppress
+from typing import Any
 
+from ragsmith.errors import StoreError
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.desk import KINDS, Counts, Desk
@@ -17,6 +21,7 @@ from ragsmith.gateway.views import ChatView, CrossEncoderView, EmbedderView, Tas
 from ragsmith.models.calls import ChatModel, completes
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
 from ragsmith.models.served.provider import Activity, Provider
+from ragsmith.models.traits import Learner, Traits, learner_of
 from ragsmith.models.usage import Meter
 
 
@@ -32,6 +37,9 @@ class Gateway:
         self._embeddings = Embeddings(self._desk)
         self._scores = Scores(self._desk)
         self._providers: dict[int, Provider] = {}
+        self._store = store
+        self._learners: dict[int, Learner] = {}
+        self._lock = threading.Lock()
 
     def counts(self) -> dict[str, Counts]:
         """Calls asked for, distinct among them, answered from the store, and made, by kind of model."""
@@ -78,8 +86,8 @@ class Gateway:
         if self._desk.store is not None:
             self._desk.store.write_rest()
 
-    def _watch(self, model: object) -> None:
-        """Have the model's provider, if it has one, ask the desk before each attempt.
+    def _watch(self, model: Any) -> None:
+        """Have the model's provider, if it has one, ask the desk before each attempt, and keep what is learnt of it.
 
         A provider that several gateways use asks the desk of the one that handed out a view of its model last.
         """
@@ -87,3 +95,21 @@ class Gateway:
         if provider is not None:
             self._providers[id(provider)] = provider
             provider.on_attempt = self._desk.before_attempt
+        learner = learner_of(model)
+        if learner is not None and self._store is not None and id(learner) not in self._learners:
+            self._acquaint(learner, str(model.id), self._store)
+
+    def _acquaint(self, learner: Learner, model: str, store: CallStore) -> None:
+        """Tell ``learner`` what is known of its model, and have what it learns kept."""
+
+        def keep(traits: Traits) -> None:
+            with suppress(StoreError):  # else a reply that was paid for would be lost; it can be learnt again
+                store.put_traits(model, traits)
+
+        with self._lock:
+            if id(learner) in self._learners:
+                return
+            if (known := store.traits(model)) is not None:
+                learner.restore(known)
+            learner.keep = keep
+            self._learners[id(learner)] = learner

@@ -14,10 +14,15 @@ Json: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A reply of a chat model."""
+    """A reply of a chat model.
+
+    ``cut_at`` is the limit on tokens at which it was cut, and ``text`` what there is, perhaps nothing; 0 where it ended
+    by itself.
+    """
 
     text: str
     usage: Usage
+    cut_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ class ChatModel(Protocol):
         ...
 
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
-        """Reply to ``prompt``.
+        """Reply to ``prompt`` with at most ``max_tokens``, thoughts included, which are no part of the reply.
 
         Raises:
             ModelError: no valid reply could be had.

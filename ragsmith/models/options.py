@@ -118,6 +118,10 @@ ContextWindow = Annotated[int, Range(16)]
 """Tokens that a model reads; longer texts are cut."""
 Dimensions = Annotated[int, Range(1)]
 """Numbers in a vector."""
+ThinkingTokens = Annotated[int, Range(0), NOT_SHAPING]
+"""Tokens that a model may use to think before it replies: a reply that ended by itself is the same under any limit."""
+AcceptedModel = Annotated[str, NOT_SHAPING]
+"""The model that a server says its replies are by, where it says another name; or ``any``."""
 Device = Annotated[str, NOT_SHAPING]
 """Where a network computes, such as ``cpu`` or ``cuda``."""
 Dtype = Literal["float32", "float16", "bfloat16"]

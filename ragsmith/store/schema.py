@@ -100,10 +100,12 @@ SPENDING = _table(
     Column("tokens", BigInteger, nullable=False),  # a server's integers end at two thousand million
     Column("cost", Double, nullable=False),
 )
+TRAITS = _table("traits", _key("model"), _json("value"))
+"""What was learnt of chat models: see `ragsmith.models.traits`."""
 CLAIM = _table("claim", _key("key"), _text("owner"), Column("expires", Double, nullable=False))
 """Calls that a process is making now, so that no other makes them, too."""
 
-TABLES = (MODEL_CALL, DATASET, EVALUATION, RESULT, RUN, PROPOSAL, FIT, SPENDING, CLAIM)
+TABLES = (MODEL_CALL, DATASET, EVALUATION, RESULT, RUN, PROPOSAL, FIT, SPENDING, CLAIM, TRAITS)
 
 Migration = Callable[[Connection], None]
 """Brings the schema from the version before to its own; runs inside the transaction that records the version."""
@@ -124,7 +126,12 @@ def add_spending(connection: Connection) -> None:
     METADATA.create_all(connection, tables=[SPENDING, CLAIM], checkfirst=False)
 
 
-MIGRATIONS: tuple[Migration, ...] = (create_tables, add_fits, add_spending)
+def add_traits(connection: Connection) -> None:
+    """Version 4: what was learnt of chat models."""
+    METADATA.create_all(connection, tables=[TRAITS], checkfirst=False)
+
+
+MIGRATIONS: tuple[Migration, ...] = (create_tables, add_fits, add_spending, add_traits)
 """Step ``n`` (1-based) leads to version ``n``. Steps are appended, never edited or removed."""
 
 

@@ -14,12 +14,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Column, ColumnElement, Table, delete, select, tuple_
+from sqlalchemy import Column, ColumnElement, Connection, Table, delete, select, tuple_
 from sqlalchemy.engine import URL
 
 from ragsmith.errors import DamagedRows, StoreError, UsageError
 from ragsmith.gateway.budget import Limits, Spent
 from ragsmith.models.calls import Json, StoredCall
+from ragsmith.models.traits import Traits
 from ragsmith.store.database import BATCH, Database
 from ragsmith.store.engine import alone_at
 from ragsmith.store.rows import (
@@ -44,6 +45,7 @@ from ragsmith.store.schema import (
     RESULT,
     RUN,
     SPENDING,
+    TRAITS,
     Migration,
 )
 from ragsmith.store.upkeep import Statistics, damaged_rows, statistics
@@ -184,6 +186,23 @@ class Store:
         """End a claim without a reply."""
         with self._database.writing() as connection:
             connection.execute(delete(CLAIM).where(CLAIM.c.key == key, CLAIM.c.owner == owner))
+
+    # What was learnt of models
+
+    def traits(self, model: str) -> Traits | None:
+        """What is known of the model of this id."""
+        with self._database.reading() as connection:
+            return self._traits(connection, model)
+
+    def put_traits(self, model: str, traits: Traits) -> None:
+        """Add to what is known of the model of this id."""
+        with self._database.writing_alone("traits", model) as connection:
+            known = self._traits(connection, model) or Traits()
+            self._database.put(connection, TRAITS, [(model, (known | traits).plain())], replacing=True)
+
+    def _traits(self, connection: Connection, model: str) -> Traits | None:
+        rows = self._database.fetch_keyed(connection, TRAITS, [model], column="model")
+        return next((Traits.read(value) for _, value in rows), None)
 
     # Data sets and evaluations
 

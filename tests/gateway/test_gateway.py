@@ -22,6 +22,7 @@ from ragsmith.gateway.gateway import Gateway
 from ragsmith.models.calls import Completion, StoredCall, result_key
 from ragsmith.models.protocols import LanguageModel, Vectors
 from ragsmith.models.tasks import Input, Task, text
+from ragsmith.models.traits import Learner, Traits
 from ragsmith.models.usage import Meter, Usage
 
 WAIT = 10
@@ -68,6 +69,13 @@ class Calls:
 
     def __init__(self) -> None:
         self.rows: dict[str, StoredCall] = {}
+        self.known: dict[str, Traits] = {}
+
+    def traits(self, model: str) -> Traits | None:
+        return self.known.get(model)
+
+    def put_traits(self, model: str, traits: Traits) -> None:
+        self.known[model] = self.known.get(model, Traits()) | traits
 
     def get_call(self, key: str) -> StoredCall | None:
         return self.rows.get(key)
@@ -416,3 +424,16 @@ def test_many_threads_compute_each_distinct_text_once(kind: str) -> None:
     made = [text for batch in letters.batches for text in batch] + [t for _, batch in lengths.batches for t in batch]
     assert len(made) == len(set(made)) == 30
     assert gateway.counts()[kind] == Counts(asked=8 * 30 * 5, distinct=30, stored=0, made=30)
+
+
+# --- what is learnt of models ----------------------------------------------------------------------------------------
+
+
+def test_what_is_learnt_of_a_model_is_kept_and_known_to_the_next_process() -> None:
+    calls, first, second = Calls(), Chat(), Chat()
+    first.learner, second.learner = Learner(), Learner()  # type: ignore[attr-defined]
+    Gateway(calls).language_model(first, Meter())
+    first.learner.learn(Traits(frozenset({"seed"})))  # type: ignore[attr-defined]
+    first.learner.learn(Traits(thinking_tokens=512))  # type: ignore[attr-defined]
+    Gateway(calls).language_model(second, Meter())
+    assert second.learner.traits == Traits(frozenset({"seed"}), 512)  # type: ignore[attr-defined]

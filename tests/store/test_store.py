@@ -18,6 +18,7 @@ from sqlalchemy.schema import CreateTable
 from stored import put_call
 
 from ragsmith.errors import StoreError
+from ragsmith.models.traits import Traits
 from ragsmith.store.rows import insertion, settled
 from ragsmith.store.schema import RESULT, TABLES
 from ragsmith.store.store import ProposalRow, ResultRow, RunRow, Store, StoredCall
@@ -49,6 +50,14 @@ def test_a_call_comes_back_with_its_cost(store: Store) -> None:
     call = store.get_call("k")
     assert call == StoredCall("k", "m", "answer", VALUE, 2, 30, 4, 1.0)
     assert store.get_call("other") is None
+
+
+def test_traits_of_a_model_join(store: Store) -> None:
+    assert store.traits("m") is None
+    store.put_traits("m", Traits(frozenset({"seed"}), 64))
+    store.put_traits("m", Traits(frozenset({"temperature"}), 32))
+    assert store.traits("m") == Traits(frozenset({"seed", "temperature"}), 64)
+    assert store.traits("other") is None
 
 
 def test_many_calls_are_looked_up_at_once(store: Store) -> None:
