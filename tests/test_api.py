@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from fault_replies import chat_reply
@@ -15,7 +16,7 @@ from fault_server import FaultServer
 from stored import Locked
 
 import ragsmith
-from ragsmith.errors import BudgetExhausted, StageFailed, StoreError, UsageError
+from ragsmith.errors import BudgetExhausted, Notice, StageFailed, StoreError, UsageError
 from ragsmith.models.calls import Completion
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.protocols import Vectors
@@ -85,6 +86,25 @@ def test_a_search_on_objects_asks_them_and_nothing_twice(here: dict[str, Any]) -
         record = RunRecord.read(run.value)
         assert record.model_names["language_model"] == f"given:{Chat.id}"
         assert record.models["embedder"] == Words.id
+
+
+class Stretched(Words):
+    """The same vectors, but for their lengths."""
+
+    id = "my stretched vectors"
+    slow = False
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        return super().embed(texts) * np.float32(32)
+
+
+def test_vectors_of_another_length_lead_to_the_same_results(here: dict[str, Any]) -> None:
+    found = ragsmith.search(**here, models={"embedder": Words()}, workers=1)
+    with pytest.warns(Notice, match="my stretched vectors gives vectors that do not have length 1") as said:
+        scaled = ragsmith.search(**here, models={"embedder": Stretched()}, workers=1)
+    assert len(said) == 1
+    assert [(row.label, row.scores) for row in found.ranking] == [(row.label, row.scores) for row in scaled.ranking]
+    assert [one.measures for one in found.records()] == [one.measures for one in scaled.records()]
 
 
 def test_a_repeated_search_writes_the_same_files(here: dict[str, Any], tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ CLOSURES = {
     "gateway.asking:readable": ASKED | {"models.calls", "models.usage"},
     "gateway.asking:parsed": ASKED,
     "gateway.asking:embedding": {"models.protocols"},
+    "gateway.asking:unit": {"models.protocols", "models.unit_vectors"},
     "gateway.asking:row": set(),
     "gateway.asking:vector": set(),
     "techniques.pre_embedding.contextual_chunk_headers:contextual_chunk_headers": FAMILY | TASK | {"text.words"},

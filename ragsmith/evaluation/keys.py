@@ -23,7 +23,10 @@ CODE = (
     ("ragsmith.pipelines.engine", "Engine"),
     ("ragsmith.pipelines.genes", "facing"),
     ("ragsmith.evaluation.scoring", "scored"),
-    *(("ragsmith.gateway.asking", name) for name in ("prompted", "readable", "parsed", "embedding", "row", "vector")),
+    *(
+        ("ragsmith.gateway.asking", name)
+        for name in ("prompted", "readable", "parsed", "embedding", "unit", "row", "vector")
+    ),
 )
 """The code of ours, besides techniques and models, from a document to a record: a module, and what is called there."""
 

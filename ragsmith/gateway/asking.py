@@ -16,6 +16,7 @@ from ragsmith.errors import ModelError
 from ragsmith.models.calls import Completion
 from ragsmith.models.protocols import Embedder, Vectors
 from ragsmith.models.tasks import Input, Task
+from ragsmith.models.unit_vectors import say_scaled, scaled
 from ragsmith.models.usage import FEWEST_CHARACTERS_A_TOKEN, Usage
 
 T = TypeVar("T")
@@ -84,6 +85,24 @@ def embedding(model: Embedder, as_queries: bool) -> tuple[str, Callable[[Sequenc
     """How texts are embedded: as a ``text``, or as a ``query`` if they are queries and the model tells them apart."""
     queries = getattr(model, "embed_queries", None) if as_queries else None
     return ("query", queries) if queries else ("text", model.embed)
+
+
+def unit(model: str, vectors: Sequence[Any] | Vectors, n: int) -> Vectors:
+    """The ``n`` vectors that ``model`` gave; those that are neither zero nor of length 1 are scaled to it.
+
+    Raises:
+        ModelError: they are not ``n`` rows of finite numbers.
+    """
+    try:
+        rows = np.asarray(vectors)
+    except ValueError:  # rows of different lengths
+        rows = np.asarray("")
+    if rows.ndim != 2 or len(rows) != n or rows.dtype.kind not in "fiu" or not np.isfinite(rows).all():
+        raise ModelError(f"{model}: not a row of finite numbers for each of {n} texts came back")
+    of_length_1, changed = scaled(rows)
+    if changed.any():
+        say_scaled(model)
+    return np.where(changed[:, np.newaxis], of_length_1, rows).astype(np.float32, copy=False)
 
 
 def row(vector: Any) -> str:

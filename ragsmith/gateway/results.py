@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ragsmith.gateway.asking import embedding, row, vector
+from ragsmith.gateway.asking import embedding, row, unit, vector
 from ragsmith.gateway.batching import Batcher
 from ragsmith.gateway.budget import tokens_at_most
 from ragsmith.gateway.desk import Desk
@@ -39,9 +39,10 @@ class Embeddings:
             wanted = [text for *_, text in missing]
             if not keeps(model):
                 self._count("embedder", made=len(wanted))
-                return list(embed(wanted))
+                return list(unit(model.id, embed(wanted), len(wanted)))
             batched = self._batcher(model, kind, embed)
-            return self.desk.kept("embedder", kind, model.id, wanted, batched, row, vector, BATCH_TEXTS)
+            found = self.desk.kept("embedder", kind, model.id, wanted, batched, row, vector, BATCH_TEXTS)
+            return list(unit(model.id, found, len(wanted)))
 
         if not texts:
             return model.embed(texts)

@@ -131,7 +131,7 @@ class LlamaIndexEmbedder:
             raise ModelError(f"{self.id}: the vectors hold something else than numbers, or differ in length") from None
         if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1]:
             raise ModelError(f"{self.id}: an array of {rows.shape} came back for {len(texts)} texts")
-        return self._vectors.checked(rows, lambda problem: ModelError(f"{self.id}: {problem}"))
+        return self._vectors.checked(rows, lambda problem: ModelError(f"{self.id}: {problem}"), self.id)
 
 
 class _Provider:

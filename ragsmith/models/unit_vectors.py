@@ -2,15 +2,38 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsmith.errors import Notice
 from ragsmith.models.protocols import Vectors
 
 PROBE = "a"
 """What is embedded to learn how many numbers a vector has, when every text is blank."""
+TOLERANCE = 1e-3
+"""How far from 1 a length may be: vectors that were rounded to half precision are nearer."""
+
+
+def scaled(rows: NDArray[Any]) -> tuple[Vectors, NDArray[np.bool_]]:
+    """``rows`` scaled to length 1, but for those that are zero, and which of them had another length than about 1."""
+    wide = np.asarray(rows, dtype=np.float64)
+    largest = np.abs(wide).max(axis=1, keepdims=True, initial=0.0)
+    given = largest > 0
+    wide = wide / np.where(given, largest, 1.0)  # squares of large numbers would overflow
+    lengths = np.sqrt(np.einsum("ij,ij->i", wide, wide))[:, np.newaxis]
+    unit: Vectors = (wide / np.where(given, lengths, 1.0)).astype(np.float32)
+    return unit, (given & (np.abs(largest * lengths - 1) > TOLERANCE))[:, 0]
+
+
+@cache
+def say_scaled(name: str) -> None:
+    """Say, once in a process, that the vectors of the embedder called ``name`` are not as they came."""
+    warnings.warn(f"{name} gives vectors that do not have length 1: they were scaled to it", Notice, stacklevel=2)
 
 
 class UnitVectors:
@@ -32,20 +55,20 @@ class UnitVectors:
         vectors[written] = np.concatenate([vectors[:0], *found])
         return vectors
 
-    def checked(self, rows: NDArray[np.float64], wrong: Callable[[str], Exception]) -> Vectors:
-        """``rows`` scaled to length 1.
+    def checked(self, rows: NDArray[np.float64], wrong: Callable[[str], Exception], name: str) -> Vectors:
+        """``rows`` scaled to length 1, which is said where it changes those of the embedder called ``name``.
 
         Raises what ``wrong`` makes of a sentence: a row is not finite or zero, or not as long as all others.
         """
         if not np.isfinite(rows).all():
             raise wrong("a vector holds NaN or infinity")
-        largest = np.abs(rows).max(axis=1, keepdims=True)
-        if not largest.all():
+        if not rows.any(axis=1).all():
             raise wrong("a vector is zero, though its text is not blank")
         if self._dimensions not in (None, rows.shape[1]):
             expected = f"expected {self._dimensions}, as before or as asked for"
             raise wrong(f"the vectors have {rows.shape[1]} numbers; {expected}")
         self._dimensions = rows.shape[1]
-        rows = rows / largest  # squares of large numbers would overflow
-        unit: Vectors = (rows / np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, np.newaxis]).astype(np.float32)
-        return unit
+        vectors, changed = scaled(rows)
+        if changed.any():
+            say_scaled(name)
+        return vectors

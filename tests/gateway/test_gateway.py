@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from stored import put_call
 
-from ragsmith.errors import ModelError
+from ragsmith.errors import ModelError, Notice
 from ragsmith.gateway.desk import Counts
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.models.calls import Completion, StoredCall, result_key
@@ -98,7 +98,7 @@ class Calls:
 
 
 class Letters:
-    """An embedder: how often a text has a and b. ``batches`` holds what it was given."""
+    """An embedder: whether a text begins with a or b. ``batches`` holds what it was given."""
 
     id = "letters"
 
@@ -107,7 +107,9 @@ class Letters:
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         self.batches.append(list(texts))
-        return np.array([[text.count("a"), text.count("b")] for text in texts], dtype=np.float32).reshape(-1, 2)
+        return np.array([[text.startswith("a"), text.startswith("b")] for text in texts], dtype=np.float32).reshape(
+            -1, 2
+        )
 
 
 class Lengths:
@@ -340,8 +342,8 @@ def test_samples_of_a_task_are_performed_apart() -> None:
 def test_each_text_is_embedded_once_and_rows_stand_in_the_order_asked() -> None:
     letters, gateway, meter = Letters(), Gateway(), Meter()
     view = gateway.embedder(letters, meter)
-    assert view.embed(["aa", "b", "aa"]).tolist() == [[2, 0], [0, 1], [2, 0]]
-    assert view.embed(["b", "ab"]).tolist() == [[0, 1], [1, 1]]
+    assert view.embed(["aa", "b", "aa"]).tolist() == [[1, 0], [0, 1], [1, 0]]
+    assert view.embed(["b", "ab"]).tolist() == [[0, 1], [1, 0]]
     assert letters.batches == [["aa", "b"], ["ab"]]
     assert meter.total().texts_embedded == 5
     assert gateway.counts()["embedder"] == Counts(asked=5, distinct=3, stored=0, made=3)
@@ -362,7 +364,12 @@ class Paid:
         self.batches.append(texts)
         if self.wrong in texts:
             raise ModelError("no vectors")
-        return np.array([[float(text)] for text in texts], dtype=np.float32)
+        return np.stack([direction(float(text)) for text in texts])
+
+
+def direction(n: float) -> Vectors:
+    """A vector of length 1 that points elsewhere for each number below 300."""
+    return np.array([np.cos(n / 100), np.sin(n / 100)], dtype=np.float32)
 
 
 def test_vectors_are_kept_as_they_come_and_only_the_others_are_paid_for_again(store: Any) -> None:
@@ -370,20 +377,56 @@ def test_vectors_are_kept_as_they_come_and_only_the_others_are_paid_for_again(st
     with pytest.raises(ModelError, match="no vectors"):
         Gateway(store).embedder(Paid(wrong="195"), Meter()).embed(texts)
     paid = Paid()
-    assert Gateway(store).embedder(paid, Meter()).embed(texts)[:, 0].tolist() == list(range(200))
+    np.testing.assert_array_equal(
+        Gateway(store).embedder(paid, Meter()).embed(texts), [direction(n) for n in range(200)]
+    )
     assert [list(batch) for batch in paid.batches] == [texts[192:]]
 
 
 def test_vectors_that_another_process_asks_for_are_waited_for(store: Any) -> None:
     key = result_key("embedder", "paid", "7", "text")
     store.claim_many([key], "elsewhere:1", now=0.0, until=time.time() + 60, is_gone=lambda owner: False)
-    vector = base64.b64encode(np.float32(70.0).tobytes()).decode()
+    vector = base64.b64encode(direction(70).tobytes()).decode()
     later = threading.Timer(0.2, put_call, (store, key, "paid", "text", vector))
     later.start()
     paid = Paid()
-    assert Gateway(store).embedder(paid, Meter()).embed(["6", "7", "8"])[:, 0].tolist() == [6.0, 70.0, 8.0]
+    found = Gateway(store).embedder(paid, Meter()).embed(["6", "7", "8"])
+    np.testing.assert_array_equal(found, [direction(n) for n in (6, 70, 8)])
     assert paid.batches == [["6", "8"]]
     later.join()
+
+
+class Rows:
+    """An embedder that returns what it is told."""
+
+    def __init__(self, name: str, rows: Any, *, slow: bool = False) -> None:
+        self.id, self.rows, self.slow = name, rows, slow
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        return self.rows
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_vectors_of_another_length_are_scaled_to_1_and_that_is_said_once(slow: bool, store: Any) -> None:
+    unit = np.array([[0.6, 0.8], [0.0, 0.0], [1.0, 0.0]], dtype=np.float32)
+    longer = Rows(f"too long, {slow=}", unit * [[50.0], [1.0], [0.1]], slow=slow)
+    with pytest.warns(Notice, match=r"too long.*were scaled to it") as said:
+        found = Gateway(store).embedder(longer, Meter()).embed(["one", " ", "two"])
+    assert len(said) == 1
+    again = Gateway(store).embedder(longer, Meter()).embed(["one", " ", "two"])  # the slow one's come from the store
+    for vectors in (found, again):
+        np.testing.assert_allclose(vectors, unit, atol=1e-7)
+        assert vectors.dtype == np.float32
+    as_they_are = Gateway().embedder(Rows("fine", unit), Meter()).embed(["one", " ", "two"])
+    np.testing.assert_array_equal(as_they_are, unit)
+
+
+@pytest.mark.parametrize(
+    "rows", [[[1.0, 0.0]], [[1.0], [1.0, 0.0]], [[1.0, np.nan], [1.0, 0.0]], [["a"], ["b"]], [1, 2]]
+)
+def test_what_is_no_vector_for_each_text_is_refused(rows: Any) -> None:
+    with pytest.raises(ModelError, match="broken: not a row of finite numbers for each of 2 texts came back"):
+        Gateway().embedder(Rows("broken", rows), Meter()).embed(["one", "two"])
 
 
 def test_no_texts_have_no_vectors() -> None:

@@ -1,7 +1,6 @@
 """Cohere's embedders (``/v2/embed``) and rerankers (``/v2/rerank``), over plain HTTP.
 
-The package ``cohere`` is not used: it retries by itself, reads replies of any size, passes on rankings that lack texts,
-and cannot be handed our HTTP client, which is of another make where the openai package brings httpx2.
+The package ``cohere`` is not used: CONTRIBUTING says what it does wrong.
 """
 
 from __future__ import annotations
@@ -143,7 +142,7 @@ class CohereEmbedder(_Client):
         found = reply.get("embeddings") if isinstance(reply, dict) else None
         rows = found.get("float") if isinstance(found, dict) else None
         numbered = [{"index": i, "embedding": row} for i, row in enumerate(rows)] if isinstance(rows, list) else None
-        return self._vectors.checked(read_vectors(numbered, len(request["texts"])), Transient)
+        return self._vectors.checked(read_vectors(numbered, len(request["texts"])), Transient, self.id)
 
 
 def _read_ranking(request: dict[str, Any], reply: Any, _: float) -> list[float]:

@@ -83,7 +83,7 @@ class OpenAIEmbeddings(EndpointModel):
     def _read(self, request: dict[str, Any], reply: Any, _: float) -> Vectors:
         """Runs on the loop's thread alone, so that the first vectors settle the length for all."""
         rows = read_vectors(reply.get("data") if isinstance(reply, dict) else None, len(request["input"]))
-        return self._vectors.checked(rows, Transient)
+        return self._vectors.checked(rows, Transient, self.id)
 
 
 def batches(texts: Sequence[str], most: int, characters: int) -> Iterator[Sequence[str]]:
