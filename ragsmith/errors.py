@@ -72,6 +72,16 @@ class ModelError(RagsmithError):
 
     kind: ClassVar[str] = "server error"
 
+    def __init__(self, message: str = "", *, calls: int = 0, input_tokens: int = 0, output_tokens: int = 0) -> None:
+        """``calls`` is how many requests were sent in vain; the tokens are those that the server said it counted."""
+        super().__init__(message)
+        self.calls, self.input_tokens, self.output_tokens = calls, input_tokens, output_tokens
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the same request would fail again."""
+        return self.kind != ModelError.kind
+
 
 class RefusedContent(ModelError):
     """The provider does not answer this prompt: a filter withholds the reply, or the request is rejected."""

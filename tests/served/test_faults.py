@@ -198,7 +198,7 @@ def test_a_reply_that_is_no_answer_is_never_scored_or_kept(
     found, failed = left(store), failures(store)
     assert {question for _, question in failed} == set(kinds)
     for (_, question), error in failed.items():
-        assert re.search(rf"^ModelError: .*{SPOILT[api][kinds[question]]}.* \(tried 2 times\)", error), error
+        assert re.search(rf"^Unreadable: .*{SPOILT[api][kinds[question]]}.* \(tried 2 times\)", error), error
     scored = found.results.keys() - failed.keys()
     assert scored
     assert all(found.results[place] == undisturbed.results[place] for place in scored)
@@ -346,7 +346,7 @@ def test_a_failure_stands_in_the_report_beside_the_coverage(
     told = (folder / "report.md").read_text()
     assert "| 1 | **bm25 + top_k(k=2)** |" in told
     assert "| 18 = 18 + 0 |" in told
-    assert re.search(r"query_expansion.hyde.*ModelError.*HTTP 400 \(too odd\)", told)
+    assert re.search(r"query_expansion.hyde.*RefusedContent.*HTTP 400 \(too odd\)", told)
 
 
 def test_a_question_on_which_all_fail_leaves_no_winner(

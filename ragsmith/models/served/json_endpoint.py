@@ -8,11 +8,24 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from ragsmith.models.served.policy import Policy, Transient
+from ragsmith.models.served.policy import Policy, Transient, Unusable
 from ragsmith.models.served.provider import Provider
 from ragsmith.text.redaction import remember_secret
 
 T = TypeVar("T")
+
+WORD = "ready"
+SMALL: dict[str, Any] = {
+    "messages": [{"role": "user", "content": f"Reply with the word {WORD}."}],
+    "max_tokens": 16,
+    "max_completion_tokens": 16,
+    "input": [WORD],
+    "query": WORD,
+    "documents": [WORD],
+    "texts": [WORD],
+    "top_n": 1,
+}
+"""What stands in a request that only asks whether a server answers at all: it costs a few tokens."""
 
 
 class JsonEndpoint:
@@ -45,12 +58,22 @@ class JsonEndpoint:
         ``read`` raises `Transient` or `Rejected` for a reply that cannot be used. ``path`` may be a whole URL.
         """
         url = path if path.startswith(("http://", "https://")) else self.base_url + path
-        return self.provider.send_all([partial(self._attempt, url, body, read) for body in bodies], what=what)
+        attempts = [partial(self._attempt, url, body, read) for body in bodies]
+        return self.provider.send_all(attempts, what=what, probe=partial(self._probe, url, bodies[0] if bodies else {}))
 
     async def _attempt(self, url: str, body: dict[str, Any], read: Callable[[dict[str, Any], Any, float], T]) -> T:
         started = time.perf_counter()
         response = await self.provider.http.post(url, json=body, headers=self._headers)
-        return read(body, _parsed(response.content), time.perf_counter() - started)
+        try:
+            return read(body, _parsed(response.content), time.perf_counter() - started)
+        except Transient as trouble:
+            problem = trouble.problem
+        raise Unusable(problem)
+
+    async def _probe(self, url: str, body: dict[str, Any]) -> None:
+        """Ask for next to nothing in the way in which ``body`` asks; what is replied does not matter."""
+        small = {name: SMALL.get(name, value) for name, value in body.items()}
+        await self.provider.http.post(url, json=small, headers=self._headers)
 
 
 class EndpointModel:

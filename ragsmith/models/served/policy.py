@@ -1,9 +1,11 @@
-"""How a provider is asked: limits, pauses, and the three ways in which an attempt fails."""
+"""How a provider is asked: limits, pauses, and the ways in which an attempt fails."""
 
 from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+
+from ragsmith.errors import ModelError, RefusedContent
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +16,8 @@ class Policy:
     """Attempts under way at once, over all threads."""
     attempts: int = 5
     """Attempts of one request; the last failure is final. Those that were told to wait do not count."""
+    replies: int = 3
+    """Replies of one request that cannot be used; fewer than ``attempts``, as at temperature 0 the next is alike."""
     pauses: int = 20
     """Times that one request may be told to wait."""
     deadline: float = 45.0
@@ -26,11 +30,13 @@ class Policy:
     largest_response: int = 10 * 1024 * 1024
     """Bytes, after decompression."""
     failures_in_a_row: int = 5
-    """Requests given up one after the other before the provider counts as down."""
+    """Requests that the provider fails one after the other before it is suspected to be down."""
     silence: float = 25.0
-    """Time in which attempts of several requests fail and none succeeds before the provider counts as down."""
+    """Time in which attempts of several requests fail and none is answered before it is suspected, too."""
+    probe_deadline: float = 5.0
+    """Total time of the request that decides whether a provider that is suspected is down."""
     rest: float = 30.0
-    """How long a provider that is down is left alone."""
+    """How long a provider that is down is left alone, and one that answered a probe is not suspected."""
 
     def back_off(self, failed: int, draw: random.Random) -> float:
         """Pause after ``failed`` attempts: exponential, and between half and the whole of it, so that few collide."""
@@ -46,15 +52,30 @@ class AttemptFailed(Exception):
 
 
 class Transient(AttemptFailed):
-    """A trouble that may pass: tried again, not before ``wait`` seconds if the provider said so."""
+    """A trouble that may pass: tried again, not before ``wait`` seconds if the provider said so.
 
-    def __init__(self, problem: str, wait: float | None = None) -> None:
+    ``kind`` is the sort of trouble, as in ``HTTP 503``, where the problem says more.
+    """
+
+    def __init__(self, problem: str, wait: float | None = None, *, kind: str = "") -> None:
         super().__init__(problem)
         self.wait = wait
+        self.kind = kind or problem
+
+
+class Unusable(Transient):
+    """A reply came, with success, and cannot be used: tried again a few times. The provider is not to be distrusted."""
 
 
 class Rejected(AttemptFailed):
-    """The provider does not take this request: not tried again, and nothing follows for other requests."""
+    """The provider does not take this request: not tried again, and nothing follows for other requests.
+
+    ``error`` is what the request fails with.
+    """
+
+    def __init__(self, problem: str, error: type[ModelError] = RefusedContent) -> None:
+        super().__init__(problem)
+        self.error = error
 
 
 class Refused(AttemptFailed):

@@ -9,21 +9,25 @@ import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import CancelledError, Future, wait
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError
+from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError, Unreadable
 from ragsmith.models.served.breaker import Breaker
 from ragsmith.models.served.http.background import BACKGROUND
 from ragsmith.models.served.limiter import Limiter
-from ragsmith.models.served.policy import AttemptFailed, Policy, Refused, Rejected, Transient
+from ragsmith.models.served.policy import AttemptFailed, Policy, Refused, Rejected, Transient, Unusable
 from ragsmith.text.redaction import redacted
 
 if TYPE_CHECKING:
     from ragsmith.models.served.http.transport import BoundedClient
 
 T = TypeVar("T")
+Probe = Callable[[], Awaitable[object]]
+"""A request that costs next to nothing, and only shows whether a provider answers at all."""
 
+LATE = "no reply in time"
 SPREAD = 0.1
 """Share of a pause over which requests spread when it ends, at most a second: together they would be told to wait."""
 
@@ -52,6 +56,7 @@ class Provider:
         self._jitter = jitter or random.Random()  # of pauses alone: no result depends on it, processes must differ
         self._limiter = Limiter(self.policy.in_flight)
         self._breaker = Breaker(self.policy)
+        self._examining = asyncio.Lock()
         self._down = asyncio.Event()
         self._pending: set[Future[Any]] = set()
         self._closed = False
@@ -76,19 +81,24 @@ class Provider:
         weakref.finalize(self, BACKGROUND.close, client, wait=False).atexit = False
         return client
 
-    def send(self, attempt: Callable[[], Awaitable[T]], *, what: str) -> T:
+    def send(self, attempt: Callable[[], Awaitable[T]], *, what: str, probe: Probe | None = None) -> T:
         """The result of ``attempt``, tried as often as the policy allows; ``what`` begins the message of an error.
 
+        ``probe`` is sent once when failures suggest that the provider is down, and decides; without one, they do.
+
         Raises:
-            ModelError: the request was rejected, or every attempt failed.
+            ModelError: every attempt failed; of its classes `Unreadable`, if replies came that are of no use, and
+                `RefusedContent` or `TooLong`, if the request was rejected.
             ModelUnavailable: the provider refuses the key or the model, asks for too long a pause, or is down.
         """
-        return self.send_all([attempt], what=what)[0]
+        return self.send_all([attempt], what=what, probe=probe)[0]
 
-    def send_all(self, attempts: Sequence[Callable[[], Awaitable[T]]], *, what: str) -> list[T]:
+    def send_all(
+        self, attempts: Sequence[Callable[[], Awaitable[T]]], *, what: str, probe: Probe | None = None
+    ) -> list[T]:
         """The results of several requests that are in flight at once; if one fails, so does the whole. See `send`."""
         closed = self._closed
-        futures = [] if closed else [BACKGROUND.submit(self._send(attempt, what)) for attempt in attempts]
+        futures = [] if closed else [BACKGROUND.submit(self._send(attempt, what, probe)) for attempt in attempts]
         self._pending.update(futures)
         try:
             if not closed:
@@ -120,28 +130,35 @@ class Provider:
 
     # --- on the loop's thread ----------------------------------------------------------------------------------------
 
-    async def _send(self, attempt: Callable[[], Awaitable[T]], what: str) -> T:
-        request, problem, tried, failed = object(), "", 0, 0
-        while failed < self.policy.attempts and tried - failed < self.policy.pauses:
+    async def _send(self, attempt: Callable[[], Awaitable[T]], what: str, probe: Probe | None) -> T:
+        policy, request, problem = self.policy, object(), ""
+        tried = failed = unusable = 0
+        told: float | None = None
+        while failed < policy.attempts and unusable < policy.replies and tried - failed < policy.pauses:
+            if failed and not told:
+                await self._pause(policy.back_off(failed, self._jitter))
             error: RagsmithError | None = None
             try:
                 return await self._attempt(attempt, request, what, problem, retry=tried > 0)
             except Transient as trouble:
                 problem, told = redacted(trouble.problem), trouble.wait
+                unusable += isinstance(trouble, Unusable)
             except Rejected as trouble:
-                error = ModelError(f"{what}: {redacted(trouble.problem)}")
+                error = trouble.error(f"{what}: {redacted(trouble.problem)}", calls=tried + 1)
             except Refused as trouble:
                 error = ModelUnavailable(f"{what}: {redacted(trouble.problem)}")
             if error is not None:
                 raise error  # out here it has no context, which would show what the server said
             tried += 1
-            if not told:
-                failed += 1
-                if failed < self.policy.attempts:
-                    await self._pause(self.policy.back_off(failed, self._jitter))
+            failed += not told
+            await self._examine(probe)
+        gave_up = f"{what}: {problem} (tried {tried} times)"
+        if unusable and unusable >= min(policy.replies, failed):
+            raise Unreadable(gave_up, calls=tried)
         self._breaker.gave_up(time.monotonic())
+        await self._examine(probe)
         self._check(what, problem)
-        raise ModelError(f"{what}: {problem} (tried {tried} times)")
+        raise ModelError(gave_up, calls=tried)
 
     async def _attempt(
         self, attempt: Callable[[], Awaitable[T]], request: object, what: str, problem: str, *, retry: bool
@@ -157,15 +174,15 @@ class Provider:
             sent = time.monotonic()
             try:
                 result = await self._within_deadline(attempt)
-            except Transient as trouble:
-                self._failed(request, sent, trouble.wait)
-                raise
-            except AttemptFailed:
-                self._breaker.succeeded(time.monotonic())
+            except AttemptFailed as trouble:
+                if isinstance(trouble, Transient) and not isinstance(trouble, Unusable):
+                    self._failed(request, sent, trouble)
+                else:
+                    self._breaker.answered(time.monotonic())
                 raise
             finally:
                 self._activity = replace(self._activity, in_flight=self._activity.in_flight - 1)
-        self._breaker.succeeded(time.monotonic())
+        self._breaker.answered(time.monotonic())
         self._limiter.succeeded()
         self._down.clear()
         return result
@@ -176,16 +193,50 @@ class Provider:
                 return await attempt()
         except TimeoutError:
             pass
-        raise Transient(f"no complete reply within {self.policy.deadline:g} s")
+        raise Transient(f"no complete reply within {self.policy.deadline:g} s", kind=LATE)
 
-    def _failed(self, request: object, sent: float, told: float | None) -> None:
-        now = time.monotonic()
+    def _failed(self, request: object, sent: float, trouble: Transient) -> None:
+        now, told = time.monotonic(), trouble.wait
         if told is not None:
             self._limiter.hold(told, sent=sent, now=now)
             self._activity = replace(self._activity, waiting_until=self._limiter.until)
-        self._breaker.failed(request, sent, now, told or 0.0, alone=self._activity.in_flight == 1)
-        if self._breaker.why_open(now):
-            self._down.set()
+        alone = self._activity.in_flight == 1
+        self._breaker.failed(request, sent, now, told or 0.0, alone=alone, kind=redacted(trouble.kind))
+
+    async def _examine(self, probe: Probe | None) -> None:
+        """Settle a suspicion that the provider is down, once for all who share it."""
+        if not self._breaker.suspicion:
+            return
+        async with self._examining:
+            if why := self._breaker.suspicion:
+                trouble = await self._probed(probe)
+                now = time.monotonic()
+                if not trouble:
+                    self._breaker.absolve(now)
+                    return
+                began = datetime.now().astimezone() - timedelta(seconds=now - self._breaker.since)
+                self._breaker.open(now, f"{trouble} since {began:%H:%M:%S}: {why}")
+                self._down.set()
+
+    async def _probed(self, probe: Probe | None) -> str:
+        """The trouble that a probe meets, or "" where it is answered; it counts as a request that is sent.
+
+        A provider that tells everybody to wait has shown itself what it does, and is not asked against its will.
+        """
+        if probe is None or self._limiter.remaining(time.monotonic()):
+            return self._breaker.kind
+        self.on_attempt()
+        self._activity = replace(self._activity, attempts=self._activity.attempts + 1)
+        try:
+            async with asyncio.timeout(self.policy.probe_deadline):
+                await probe()
+        except TimeoutError:
+            return LATE
+        except AttemptFailed as trouble:
+            return (
+                redacted(trouble.kind) if isinstance(trouble, Transient) and not isinstance(trouble, Unusable) else ""
+            )
+        return ""
 
     async def _ready(self, what: str, problem: str) -> None:
         """Wait as long as the provider asked for.

@@ -1,4 +1,4 @@
-"""When a provider counts as down: worked instants on a clock that the tests hold."""
+"""When a provider is suspected, and counts as down: worked instants on a clock that the tests hold."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ from ragsmith.models.served.policy import Policy
 POLICY = Policy(failures_in_a_row=3, silence=30.0, rest=10.0)
 
 
-def test_requests_given_up_in_a_row_open_it() -> None:
+def test_requests_given_up_in_a_row_raise_a_suspicion() -> None:
     breaker = Breaker(POLICY)
     breaker.gave_up(1.0)
     breaker.gave_up(2.0)
-    assert breaker.why_open(2.0) == ""
+    assert breaker.suspicion == ""
     breaker.gave_up(3.0)
-    assert breaker.why_open(3.0) == "3 requests in a row failed"
+    assert breaker.suspicion == "3 requests in a row failed"
 
 
 def test_a_success_begins_a_new_row() -> None:
     breaker = Breaker(POLICY)
     for now in (1.0, 2.0):
         breaker.gave_up(now)
-    breaker.succeeded(2.5)
+    breaker.answered(2.5)
     for now in (3.0, 4.0):
         breaker.gave_up(now)
-    assert breaker.why_open(4.0) == ""
+    assert breaker.suspicion == ""
 
 
-def test_silence_opens_it_once_several_requests_have_failed() -> None:
+def test_silence_raises_one_once_several_requests_have_failed() -> None:
     breaker = Breaker(POLICY)
     for request in "aab":
         breaker.failed(request, sent=0.0, now=31.0)
-    assert breaker.why_open(31.0) == ""  # two requests that may have something in common
+    assert breaker.suspicion == ""  # two requests that may have something in common
     breaker.failed("c", sent=5.0, now=31.0)
-    assert breaker.why_open(31.0) == "nothing but failures for 31 s"
+    assert breaker.suspicion == "nothing but failures for 31 s"
 
 
 def test_silence_is_counted_from_the_last_success() -> None:
     breaker = Breaker(POLICY)
-    breaker.succeeded(20.0)
+    breaker.answered(20.0)
     for request in "abc":
         breaker.failed(request, sent=0.0, now=49.0)
-    assert breaker.why_open(49.0) == ""
+    assert breaker.suspicion == ""
     breaker.failed("d", sent=40.0, now=50.0)
-    assert breaker.why_open(50.0) == "nothing but failures for 30 s"
+    assert breaker.suspicion == "nothing but failures for 30 s"
 
 
 def test_a_pause_that_was_told_is_no_silence() -> None:
@@ -51,9 +51,9 @@ def test_a_pause_that_was_told_is_no_silence() -> None:
     for request in "abcd":
         breaker.failed(request, sent=0.0, now=1.0, told=40.0)  # four times the same 40 seconds
     breaker.failed("a", sent=41.0, now=42.0)
-    assert breaker.why_open(42.0) == ""
+    assert breaker.suspicion == ""
     breaker.failed("a", sent=60.0, now=60.0)  # but in all it may last twice as long
-    assert breaker.why_open(60.0) == "nothing but failures for 60 s"
+    assert breaker.suspicion == "nothing but failures for 60 s"
 
 
 def test_a_further_pause_that_would_take_too_long_is_not_waited_for() -> None:
@@ -61,16 +61,48 @@ def test_a_further_pause_that_would_take_too_long_is_not_waited_for() -> None:
     for request in "abc":
         breaker.failed(request, sent=0.0, now=1.0, told=35.0)
     breaker.failed("a", sent=36.0, now=36.0, told=35.0, alone=False)
-    assert breaker.why_open(36.0) == ""  # others are under way, and may be answered
+    assert breaker.suspicion == ""  # others are under way, and may be answered
     breaker.failed("b", sent=36.0, now=36.0, told=35.0, alone=True)
-    assert breaker.why_open(36.0) == "nothing but failures for 36 s"
+    assert breaker.suspicion == "nothing but failures for 36 s"
 
 
 def test_after_a_rest_the_provider_gets_another_chance() -> None:
     breaker = Breaker(POLICY)
     for _ in range(3):
         breaker.gave_up(1.0)
-    assert breaker.why_open(10.9)
+    breaker.open(1.0, "HTTP 503")
+    assert breaker.suspicion == ""
+    assert breaker.why_open(10.9) == "HTTP 503"
     assert breaker.why_open(11.0) == ""
     breaker.gave_up(12.0)
-    assert breaker.why_open(12.0) == ""
+    assert breaker.suspicion == ""
+
+
+def test_a_suspicion_that_was_wrong_is_not_raised_again_at_once() -> None:
+    breaker = Breaker(POLICY)
+    for _ in range(3):
+        breaker.gave_up(1.0)
+    breaker.absolve(1.0)
+    assert breaker.suspicion == ""
+    for now in (2.0, 3.0, 10.9):
+        breaker.gave_up(now)
+    assert breaker.suspicion == ""
+    breaker.gave_up(11.0)
+    assert breaker.suspicion == "4 requests in a row failed"
+
+
+def test_an_answer_in_the_meantime_goes_before_a_probe_that_failed() -> None:
+    breaker = Breaker(POLICY)
+    for _ in range(3):
+        breaker.gave_up(1.0)
+    breaker.answered(1.5)
+    breaker.open(2.0, "HTTP 503")
+    assert breaker.why_open(2.0) == ""
+
+
+def test_it_knows_since_when_and_how() -> None:
+    breaker = Breaker(POLICY)
+    for n in range(3):
+        breaker.failed(n, sent=1.0 + n, now=5.0 + n, kind=f"HTTP 50{n}")
+        breaker.gave_up(5.0 + n)
+    assert (breaker.since, breaker.kind) == (1.0, "HTTP 502")

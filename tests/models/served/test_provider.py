@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from ragsmith.errors import ModelError, ModelUnavailable
-from ragsmith.models.served.policy import Policy, Refused, Rejected, Transient
+from ragsmith.errors import ModelError, ModelUnavailable, RefusedContent, TooLong, Unreadable
+from ragsmith.models.served.policy import Policy, Refused, Rejected, Transient, Unusable
 from ragsmith.models.served.provider import Provider
 
 QUICK = Policy(attempts=3, pause=0.001, deadline=0.2, in_flight=4, longest_wait=1.0)
@@ -66,7 +66,10 @@ def test_the_last_trouble_is_named(provider: Provider) -> None:
     assert len(attempts.sent) == 3
 
 
-@pytest.mark.parametrize(("failure", "raised"), [(Rejected("no"), ModelError), (Refused("no"), ModelUnavailable)])
+@pytest.mark.parametrize(
+    ("failure", "raised"),
+    [(Rejected("no"), RefusedContent), (Rejected("no", TooLong), TooLong), (Refused("no"), ModelUnavailable)],
+)
 def test_a_refusal_is_final(provider: Provider, failure: Exception, raised: type[Exception]) -> None:
     attempts = Attempts(failure)
     with pytest.raises(raised, match=r"^m: no$"):
@@ -134,13 +137,90 @@ def test_a_provider_that_answers_nobody_is_left_alone() -> None:
     for _ in range(2):
         with pytest.raises(ModelError):
             provider.send(attempts, what="m")
-    with pytest.raises(ModelUnavailable, match=r"host seems to be down \(3 requests in a row failed\): run the"):
+    with pytest.raises(
+        ModelUnavailable, match=r"host seems to be down \(trouble 6 since [\d:]{8}: 3 requests in a row"
+    ):
         provider.send(attempts, what="m")
     with pytest.raises(ModelUnavailable, match="seems to be down"):
         provider.send(attempts, what="m")
     assert len(attempts.sent) == 6
     time.sleep(0.2)
     assert provider.send(attempts, what="m") == "done"
+    provider.close()
+
+
+def test_replies_of_no_use_are_asked_for_a_few_times_and_never_make_a_provider_suspect() -> None:
+    provider = Provider("host", Policy(attempts=5, replies=3, pause=0.0, failures_in_a_row=2))
+    attempts = Attempts(*[Unusable("no text") for _ in range(30)])
+    for _ in range(10):
+        with pytest.raises(Unreadable, match=r"^m: no text \(tried 3 times\)$") as raised:
+            provider.send(attempts, what="m", probe=Attempts(Transient("HTTP 503")))
+        assert raised.value.calls == 3
+    assert len(attempts.sent) == 30
+    provider.close()
+
+
+def test_a_reply_of_no_use_among_failures_of_the_server_is_no_verdict_on_the_request(provider: Provider) -> None:
+    attempts = Attempts(Transient("HTTP 500"), Transient("HTTP 500"), Unusable("no text"))
+    with pytest.raises(ModelError) as raised:
+        provider.send(attempts, what="m")
+    assert type(raised.value) is ModelError
+
+
+def suspected(**policy: float) -> Provider:
+    """A provider that has failed so many requests in a row that the next makes it suspect."""
+    provider = Provider("host", Policy(attempts=1, failures_in_a_row=3, **policy))  # type: ignore[arg-type]
+    for _ in range(2):
+        with pytest.raises(ModelError):
+            provider.send(Attempts(Transient("HTTP 500")), what="m")
+    return provider
+
+
+@pytest.mark.parametrize("answer", [None, Rejected("no"), Unusable("no text"), Refused("no")])
+def test_requests_that_fail_alone_do_not_stop_others_while_a_probe_is_answered(answer: Exception | None) -> None:
+    provider = suspected()
+    probe = Attempts(*[answer] if answer else [])
+    for _ in range(4):
+        with pytest.raises(ModelError):
+            provider.send(Attempts(Transient("HTTP 500")), what="m", probe=probe)
+    assert provider.send(Attempts(), what="m") == "done"
+    assert len(probe.sent) == 1
+    assert provider.activity.attempts == 2 + 4 + 1 + 1
+    provider.close()
+
+
+@pytest.mark.parametrize(
+    ("probe", "kind"),
+    [(Attempts(Transient("no answer", kind="no connection")), "no connection"), (Attempts(seconds=60), "no reply in")],
+)
+def test_a_probe_that_fails_too_says_what_is_wrong(probe: Attempts, kind: str) -> None:
+    provider = suspected(probe_deadline=0.05)
+    for _ in range(2):
+        with pytest.raises(ModelUnavailable, match=rf"host seems to be down \({kind}.* since [\d:]{{8}}: 3 requests"):
+            provider.send(Attempts(Transient("HTTP 500")), what="m", probe=probe)
+    assert len(probe.sent) == 1
+    provider.close()
+
+
+def test_many_who_suspect_a_provider_send_one_probe() -> None:
+    provider, probe = suspected(), Attempts(seconds=0.1)
+    failing = [Attempts(Transient("HTTP 500"), seconds=0.01) for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        futures = [pool.submit(provider.send, attempt, what="m", probe=probe) for attempt in failing]
+        assert all(type(future.exception()) is ModelError for future in futures)
+    assert len(probe.sent) == 1
+    provider.close()
+
+
+def test_a_provider_that_asks_to_wait_is_not_probed_before() -> None:
+    provider = Provider("host", Policy(attempts=1, pauses=2, silence=0.1, longest_wait=9.0))
+    probe = Attempts()
+    with ThreadPoolExecutor(3) as pool:
+        told = [Attempts(*[Transient("busy", 0.15, kind="HTTP 429")] * 9) for _ in range(3)]
+        futures = [pool.submit(provider.send, attempt, what="m", probe=probe) for attempt in told]
+        messages = [str(future.exception()) for future in futures]
+    assert any("seems to be down (HTTP 429 since" in message for message in messages), messages
+    assert probe.sent == []
     provider.close()
 
 

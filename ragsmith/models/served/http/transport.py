@@ -1,9 +1,10 @@
-"""HTTP for providers: bounded responses, no redirects, and every failure as one of three kinds."""
+"""HTTP for providers: bounded responses, no redirects, and every failure as what it means for the request."""
 
 from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
@@ -12,7 +13,8 @@ from typing import Any
 
 import httpx2
 
-from ragsmith.models.served.policy import AttemptFailed, Refused, Rejected, Transient
+from ragsmith.errors import RefusedContent, TooLong
+from ragsmith.models.served.policy import AttemptFailed, Refused, Rejected, Transient, Unusable
 from ragsmith.text.redaction import redact_logs, redacted
 
 CONNECT_SECONDS = 10.0
@@ -24,6 +26,11 @@ TRANSIENT = frozenset({408, 409, 425, 429})
 """And everything from 500 on."""
 NO_MORE_MONEY = "insufficient_quota"
 """OpenAI sends it as a 429, though it does not pass."""
+TOO_LARGE = 413
+TOO_LONG = re.compile(
+    r"context[ _](length|window|size)|(prompt|input) is too long|too many (input )?tokens", re.IGNORECASE
+)
+"""What servers say to a prompt that is longer than the model reads: OpenAI, vLLM, llama.cpp, Anthropic, Cohere."""
 
 redact_logs("openai._base_client", "httpx", "httpx2", "httpcore.http11", "httpcore2.http11")
 
@@ -66,7 +73,7 @@ class BoundedClient(httpx2.AsyncClient):
             async for piece in response.aiter_bytes():
                 body += piece
                 if len(body) > self._largest:
-                    raise Transient(f"the reply is larger than {self._largest:,} bytes")
+                    raise Unusable(f"the reply is larger than {self._largest:,} bytes")
         finally:
             await response.aclose()
         return bytes(body)
@@ -92,10 +99,10 @@ def _broken(error: Exception) -> Transient:
     """What a failure of the connection means to the user."""
     kind = type(error).__name__
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout):
-        return Transient(f"no answer; is the server running? ({kind})")
+        return Transient(f"no answer; is the server running? ({kind})", kind="no connection")
     if isinstance(error, httpx2.DecodingError):
-        return Transient(f"the reply cannot be decompressed ({kind})")
-    return Transient(f"the reply broke off ({kind})")
+        return Unusable(f"the reply cannot be decompressed ({kind})")
+    return Transient(f"the reply broke off ({kind})", kind="the connection breaks off")
 
 
 def failure_of(status: int, headers: Mapping[str, str], body: bytes) -> AttemptFailed:
@@ -105,10 +112,11 @@ def failure_of(status: int, headers: Mapping[str, str], body: bytes) -> AttemptF
     if status in REFUSED or (status == 429 and NO_MORE_MONEY in said):
         return Refused(f"{problem}: the server refuses the key or the model")
     if status in TRANSIENT or status >= 500:
-        return Transient(problem, retry_after(headers))
+        return Transient(problem, retry_after(headers), kind=f"HTTP {status}")
     if 300 <= status < 400:
         return Rejected(f"{problem}: the server sends elsewhere, which is not followed: check the base URL")
-    return Rejected(f"{problem}: the server refuses the request")
+    too_long = status == TOO_LARGE or TOO_LONG.search(said)
+    return Rejected(f"{problem}: the server refuses the request", TooLong if too_long else RefusedContent)
 
 
 def _said(body: bytes) -> str:

@@ -1,16 +1,18 @@
-"""HTTP against a server that fails: every way of failing is one of three, and a response is whole and bounded."""
+"""HTTP against a server that fails: every way of failing has a kind, and a response is whole and bounded."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from fault_server import Fault, FaultServer
 
+from ragsmith.errors import ModelError, RefusedContent, TooLong
 from ragsmith.models.served.http.transport import BoundedClient, failure_of, retry_after
-from ragsmith.models.served.policy import AttemptFailed, Refused, Rejected, Transient
+from ragsmith.models.served.policy import AttemptFailed, Refused, Rejected, Transient, Unusable
 
 KEY = "secret-0123456789"
 DATE = "Sun, 06 Nov 1994 08:49:37 GMT"
@@ -48,8 +50,8 @@ def test_a_good_response_is_whole(server: FaultServer) -> None:
     [
         (Fault("reset"), Transient, "the reply broke off"),
         (Fault("cut"), Transient, "the reply broke off"),
-        (Fault("large"), Transient, "the reply is larger than 10,485,760 bytes"),
-        (Fault("gzip_bomb"), Transient, "the reply is larger than 10,485,760 bytes"),
+        (Fault("large"), Unusable, "the reply is larger than 10,485,760 bytes"),
+        (Fault("gzip_bomb"), Unusable, "the reply is larger than 10,485,760 bytes"),
         (Fault("500"), Transient, "HTTP 500 (the server is busy)"),
         (Fault("429"), Transient, "HTTP 429"),
         (Fault("redirect"), Rejected, "HTTP 307: the server sends elsewhere"),
@@ -89,6 +91,23 @@ def test_a_server_that_is_not_there() -> None:
     failure = post(server)
     assert type(failure) is Transient
     assert "is the server running" in failure.problem
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "error"),
+    [
+        (400, "Invalid prompt: it may violate the usage policy", RefusedContent),
+        (422, "unprocessable", RefusedContent),
+        (413, "Payload Too Large", TooLong),
+        (400, "This model's maximum context length is 8192 tokens. context_length_exceeded", TooLong),
+        (400, "the request exceeds the available context size", TooLong),
+        (400, "prompt is too long: 212000 tokens > 200000 maximum", TooLong),
+    ],
+)
+def test_a_rejection_says_what_the_request_fails_with(status: int, said: str, error: type[ModelError]) -> None:
+    failure = failure_of(status, {}, json.dumps({"error": {"message": said}}).encode())
+    assert isinstance(failure, Rejected)
+    assert failure.error is error
 
 
 def test_what_a_server_says_is_short_and_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
