@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragsmith.api import ask, audit, evaluate, export, plan, report, search, verify
+    from ragsmith.api import ask, audit, check_models, evaluate, export, plan, report, search, verify
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.evaluation.fitness import Fitness, Weights
     from ragsmith.gateway.budget import Limits, Prices
@@ -39,6 +39,7 @@ __all__ = [
     "__version__",
     "ask",
     "audit",
+    "check_models",
     "evaluate",
     "export",
     "load_dataset",
@@ -64,6 +65,7 @@ _HOME = {
     "load_space": "ragsmith.pipelines.space_file",
     "ask": "ragsmith.api",
     "audit": "ragsmith.api",
+    "check_models": "ragsmith.api",
     "evaluate": "ragsmith.api",
     "export": "ragsmith.api",
     "verify": "ragsmith.api",

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
@@ -31,6 +32,8 @@ from ragsmith.reporting.scores import evaluate as score
 from ragsmith.runs.audit import Audit
 from ragsmith.runs.audit import audit as switch_on
 from ragsmith.runs.audit import sample as draw
+from ragsmith.runs.check import Checked
+from ragsmith.runs.check import check_models as ask_models
 from ragsmith.runs.pipeline import Pipeline, Reply, Verified
 from ragsmith.runs.plan import SAMPLE, Plan
 from ragsmith.runs.plan import plan as work_out
@@ -207,6 +210,38 @@ def plan(
     setup = _setup(dataset, models, base_url, vector_store, chunk_size, faithfulness)
     with opened(cache) as store:
         return work_out(setup, found, store, chosen, prices=known, latency=latency, in_flight=in_flight, sample=sample)
+
+
+def check_models(
+    models: GivenModels = None,
+    *,
+    space: Space | str | Path = "default",
+    base_url: str | None = None,
+    faithfulness: bool | None = None,
+    imports: Sequence[str | Path] = (),
+    cache: Store | str | Path | None = None,
+    on_start: Callable[[int], None] | None = None,
+) -> tuple[Checked, ...]:
+    """Ask every model once for each language task of ``space``, for vectors or for scores: does it answer as it should?
+
+    >>> [(checked.role, checked.ok) for checked in ragsmith.check_models()]
+    [('language_model', True), ('embedder', True), ('cross_encoder', True)]
+
+    The question and the passages are of a bundled data set. ``cache`` keeps what is learnt of the models, so that a
+    search begins with it. ``on_start`` is told how many requests will be sent. The other arguments are those of
+    `search`.
+
+    Raises:
+        UsageError: the space or a model cannot be used.
+    """
+    import_files(imports)
+    found = _space(space, None)
+    names, given = _names(models, base_url)
+    asked = partial(ask_models, names, found, given=given, faithfulness=faithfulness, on_start=on_start)
+    if cache is None:
+        return asked()
+    with opened(cache) as store:
+        return asked(store=store)
 
 
 def audit(
@@ -430,12 +465,20 @@ def _setup(
     faithfulness: bool | None = None,
 ) -> Setup:
     """Data set and models, loaded and checked."""
+    chosen, given = _names(models, base_url, vector_store)
+    size = CHUNK_SIZE if chunk_size is None else chunk_size
+    return prepare(dataset, chosen, size, faithfulness=faithfulness, given=given)
+
+
+def _names(
+    models: GivenModels, base_url: str | None, vector_store: str | None = None
+) -> tuple[ModelNames, Mapping[str, Any]]:
+    """The models by name, checked, and those that are objects."""
     named, given = apart(_by_role(models))
     names = models if isinstance(models, ModelNames) else ModelNames()
     chosen = names.overridden(named, base_url, vector_store)
     chosen.check()
-    size = CHUNK_SIZE if chunk_size is None else chunk_size
-    return prepare(dataset, chosen, size, faithfulness=faithfulness, given=given)
+    return chosen, given
 
 
 def _by_role(models: GivenModels) -> Mapping[str, Any]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ragsmith.cli.app import app
-from ragsmith.cli.options import ImportsOption, JsonOption, RoleFlags, merged
-from ragsmith.cli.output import say, say_json, table
+from ragsmith.cli.options import FaithfulnessOption, ImportsOption, JsonOption, PresetSpaceOption, RoleFlags, merged
+from ragsmith.cli.output import note, say, say_json, table
 
 if TYPE_CHECKING:
-    from ragsmith.models.checking import Checked
+    from ragsmith.runs.check import Checked
 
 commands = typer.Typer(
     help="Models: what writes, asks, judges, embeds and reranks.", no_args_is_help=True, rich_markup_mode=None
@@ -57,26 +58,85 @@ def list_models(*, imports: ImportsOption = None, as_json: JsonOption = False) -
 def check(
     *,
     models: RoleFlags,
+    space: PresetSpaceOption = None,
+    faithfulness: FaithfulnessOption = None,
+    cache: Annotated[
+        str | None, typer.Option("--cache", help="Keep what is learnt here, so that a search begins with it.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask every model once, and say which answers, how fast, and what is wrong with the others."""
-    from ragsmith.models.checking import check_models
+    """Ask every model once for each task that a search would ask it for, and say what works and what was learnt."""
+    import ragsmith
 
-    found = check_models(models.chosen())
+    found = ragsmith.check_models(
+        models.by_role(),
+        space=space or "default",
+        base_url=models.base_url,
+        faithfulness=faithfulness,
+        cache=cache,
+        on_start=_say_requests,
+    )
     if as_json:
         say_json([{**asdict(checked), "ok": checked.ok} for checked in found])
     else:
-        table([_row(checked) for checked in found], ["role", "model", "answers", "ms", "dimensions"], frozenset({3, 4}))
+        _say_table(found)
         for checked in found:
-            if not checked.ok:
-                say(f"{checked.role}: {checked.problem}")
+            _say_problems(checked)
+            _say_learnt(checked)
     if not all(checked.ok for checked in found):
         raise typer.Exit(1)
 
 
-def _row(checked: Checked) -> list[str]:
-    seconds = "" if checked.seconds is None else f"{1000 * checked.seconds:.0f}"
-    dimensions = "" if checked.dimensions is None else str(checked.dimensions)
+def _say_requests(requests: int) -> None:
+    if requests:
+        note(f"sending {requests} requests, and one more for each reply that is cut at its limit")
+
+
+def _say_table(found: Sequence[Checked]) -> None:
+    """A line for each language task, and for each other model."""
+    rows = []
+    for checked in found:
+        rows += [
+            [
+                checked.role,
+                task.task,
+                "no" if task.problem else "ok",
+                *(f"{count:,}" if count else "" for count in (task.usage.input_tokens, task.usage.output_tokens)),
+                _seconds(task.seconds),
+            ]
+            for task in checked.tasks
+        ]
+        if not checked.tasks:
+            rows.append([checked.role, "", "no" if checked.problem else "ok", "", "", _seconds(checked.seconds)])
+    table(rows, ["role", "task", "answers", "tokens in", "tokens out", "seconds"], frozenset({3, 4, 5}))
+
+
+def _seconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:.2f}"
+
+
+def _say_problems(checked: Checked) -> None:
+    """Each problem once, with the tasks that have it."""
+    if checked.problem:
+        say(f"{checked.role}: {checked.problem}")
+    problems = dict.fromkeys(task.problem for task in checked.tasks if task.problem)
+    for problem in problems:
+        names = [task.task for task in checked.tasks if task.problem == problem]
+        say(f"{checked.role}, {', '.join(names)}: {problem}")
+
+
+def _say_learnt(checked: Checked) -> None:
+    """What is known of a model now, with the line of a file of models that says it."""
+    if checked.problem:
+        return
     embedded = ":" not in checked.name  # their identifiers are of a corpus, and there is none here
-    model = checked.name if embedded else checked.id or checked.name
-    return [checked.role, model, "ok" if checked.ok else "no", seconds, dimensions]
+    learnt = [checked.name if embedded else checked.id]
+    if checked.dimensions is not None:
+        learnt.append(f"{checked.dimensions} dimensions")
+    if checked.refuses:
+        learnt.append(f"refuses {', '.join(checked.refuses)}")
+    if checked.thinking_tokens:
+        learnt.append(f"needs up to {checked.thinking_tokens:,} tokens to think")
+    say(f"{checked.role}: {'; '.join(learnt)}")
+    if checked.thinking_tokens:
+        say(f"    {checked.role}: {{model: {checked.name!r}, thinking_tokens: {checked.thinking_tokens}}}")

@@ -88,9 +88,14 @@ class Task(Generic[T]):
     def __hash__(self) -> int:  # equality still compares everything
         return hash(self.name)
 
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of what the prompt shows, in order."""
+        return tuple(dict.fromkeys(name for _, name in _PLACEHOLDER.findall(self.prompt)))
+
     def render(self, inputs: dict[str, Input]) -> str:
         """Fill the prompt by plain replacement: braces in a document are text, and nothing is filled twice."""
-        missing = {name for _, name in _PLACEHOLDER.findall(self.prompt) if name not in inputs}
+        missing = set(self.inputs) - inputs.keys()
         if missing:
             raise TypeError(f"task {self.name!r} was not given {', '.join(sorted(missing))}")
         return _PLACEHOLDER.sub(lambda match: _shown(inputs[match[2]], match[1] == ">"), self.prompt)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -17,16 +17,20 @@ PASSAGES = 10
 def tasks(technique: Technique) -> tuple[Task[Any], ...]:
     """The language tasks that a technique's functions name, its own and those of techniques it builds on, in order."""
     fitting = technique.fitting
-    start = [technique.fn, *((fitting.observe, fitting.solve) if fitting else ())]
-    package = technique.fn.__module__.partition(".")[0]
+    return tasks_named(technique.fn, *((fitting.observe, fitting.solve) if fitting else ()))
+
+
+def tasks_named(*functions: Callable[..., Any]) -> tuple[Task[Any], ...]:
+    """The language tasks that ``functions``, and those of the same package that they use, name, in order."""
     found: dict[str, Task[Any]] = {}
     seen: set[FunctionType] = set()
-    waiting = [fn for fn in start if isinstance(fn, FunctionType)]
+    waiting = [fn for fn in functions if isinstance(fn, FunctionType)]
     while waiting:
         fn = waiting.pop(0)
         if fn in seen:
             continue
         seen.add(fn)
+        package = fn.__module__.partition(".")[0]
         for value in _named(fn):
             if isinstance(value, Task):
                 found.setdefault(value.name, value)

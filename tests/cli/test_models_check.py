@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from fault_kinds import Fault
+from fault_kinds import Fault, completion, reply_to
 from fault_server import FaultServer
 
 Command = Callable[..., Any]
@@ -47,15 +47,20 @@ def models_file(tmp_path: Path, server: FaultServer) -> Path:
 
 def test_the_embedded_models_answer(ragsmith: Command) -> None:
     shown = ragsmith("models", "check", "--json")
-    assert (shown.code, shown.err) == (0, "")
+    assert (shown.code, shown.err) == (0, "")  # nothing is sent
     found = {model["role"]: model for model in json.loads(shown.out)}
     assert list(found) == ["language_model", "embedder", "cross_encoder"]
     assert all(model["ok"] and model["problem"] == "" for model in found.values())
+    asked = {task["task"]: task["problem"] for task in found["language_model"]["tasks"]}
+    assert {"answer", "imagine_passage", "rank_passages", "extract_relations", "judge", "support"} <= asked.keys()
+    assert set(asked.values()) == {""}
     assert found["embedder"]["dimensions"] == 256
 
 
-def test_served_models_are_asked_once_each(ragsmith: Command, server: FaultServer, models_file: Path) -> None:
-    flags = ("--models", models_file, "--controller", "openai:small", "--base-url", server.url)
+def test_served_models_are_asked_once_for_each_task_of_the_space(
+    ragsmith: Command, server: FaultServer, models_file: Path
+) -> None:
+    flags = ("--models", models_file, "--controller", "openai:small", "--base-url", server.url, "--space", "quick")
     shown = ragsmith("models", "check", *flags, "--json")
     assert shown.code == 0
     found = {model["role"]: model for model in json.loads(shown.out)}
@@ -66,35 +71,64 @@ def test_served_models_are_asked_once_each(ragsmith: Command, server: FaultServe
         "controller": "openai:small@temperature=0",
     }
     assert found["embedder"]["dimensions"] == 16
-    assert len(server.log) == 4
+    asked = {role: [task["task"] for task in model["tasks"]] for role, model in found.items()}
+    assert asked["language_model"] == ["answer", "judge"]
+    assert sorted(asked["controller"]) == ["imagine_passage", "write_header"]
+    assert len(server.log) == 6
+    assert shown.err == "sending 6 requests, and one more for each reply that is cut at its limit\n"
 
 
 def test_a_table_for_people(ragsmith: Command, server: FaultServer, models_file: Path) -> None:
-    shown = ragsmith("models", "check", "--models", models_file, "--judge", "openai:j", "--base-url", server.url)
-    assert (shown.code, shown.err) == (0, "")
+    flags = ("--models", models_file, "--judge", "openai:j", "--base-url", server.url, "--space", "quick")
+    shown = ragsmith("models", "check", *flags)
+    assert shown.code == 0
     lines = [line.split() for line in shown.out.splitlines()]
-    assert lines[0] == ["role", "model", "answers", "ms", "dimensions"]
-    assert [line[:3] for line in lines[2:]] == [
-        ["language_model", "openai:big@temperature=0", "ok"],
-        ["embedder", "openai:e@dimensions=16", "ok"],
-        ["cross_encoder", "rerank:r", "ok"],
-        ["judge", "openai:j@temperature=0", "ok"],
+    assert lines[0] == ["role", "task", "answers", "tokens", "in", "tokens", "out", "seconds"]
+    assert lines[2][:5] == ["language_model", "answer", "ok", "12", "3"]
+    assert ["judge", "judge", "ok", "12", "3"] in [line[:5] for line in lines]
+    assert shown.out.splitlines()[-4:] == [
+        "language_model: openai:big@temperature=0",
+        "embedder: openai:e@dimensions=16; 16 dimensions",
+        "cross_encoder: rerank:r",
+        "judge: openai:j@temperature=0",
     ]
-    assert len(server.log) == 4
 
 
-def test_one_that_does_not_answer_fails_the_check_and_says_why(
+def test_a_server_that_fails_is_one_sentence_and_one_request(
     ragsmith: Command, server: FaultServer, models_file: Path
 ) -> None:
-    server.script = [Fault("key")]
-    shown = ragsmith("models", "check", "--models", models_file, "--reranker", "cohere:rerank-v3.5", "--json")
+    with FaultServer() as broken:
+        broken.always = Fault("key")
+        chosen = yaml.safe_load(models_file.read_text()) | {"judge": {"model": "openai:j", "base_url": broken.url}}
+        models_file.write_text(yaml.safe_dump(chosen))
+        shown = ragsmith("models", "check", "--models", models_file, "--reranker", "cohere:rerank-v3.5", "--json")
+        assert len(broken.log) == 1
     assert shown.code == 1
     found = {model["role"]: model for model in json.loads(shown.out)}
-    assert [found[role]["ok"] for role in ("language_model", "embedder", "cross_encoder")] == [False, True, False]
-    assert "HTTP 500" in found["language_model"]["problem"]
+    assert {role: model["ok"] for role, model in found.items()} == {
+        "language_model": True,
+        "embedder": True,
+        "cross_encoder": False,
+        "judge": False,
+    }
+    assert "HTTP 500" in found["judge"]["problem"]
+    assert found["judge"]["tasks"] == []
     assert found["cross_encoder"]["problem"] == "CO_API_KEY or COHERE_API_KEY is not set: export it"
     assert KEY not in shown.out + shown.err
-    assert len(server.log) == 2  # nothing is asked twice
+
+
+def test_a_task_that_is_not_done_is_named(ragsmith: Command, server: FaultServer, models_file: Path) -> None:
+    def answer(path: str, body: Any) -> Any:
+        is_judge = path.endswith("/completions") and "Score: 3" in body["messages"][-1]["content"]
+        return completion("I would rather not say.") if is_judge else reply_to("POST", path, body)
+
+    server.answer = answer
+    shown = ragsmith("models", "check", "--models", models_file, "--space", "quick")
+    assert shown.code == 1
+    [judge] = [line.split() for line in shown.out.splitlines() if line.split()[1:2] == ["judge"]]
+    assert judge[:3] == ["language_model", "judge", "no"]
+    assert "language_model, judge: the reply cannot be read: the verdict 'I would rather not say.'" in shown.out
+    assert len({request.digest for request in server.log}) == len(server.log)  # nothing is asked twice
 
 
 def test_nobody_at_the_address(ragsmith: Command) -> None:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from ragsmith import check_models
 from ragsmith.errors import UsageError
-from ragsmith.models.checking import check_models
 from ragsmith.models.embedded.late_interaction import LateInteractionScorer
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.given import apart

@@ -1,0 +1,282 @@
+"""Check: can every model do what a search would ask of it? Each language task is asked once, with its real limit.
+
+The question, its answer and the passages are of a bundled data set, so the replies say nothing about one's own data.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.datasets.splits import split
+from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError, StageFailed
+from ragsmith.evaluation.testbed import Setup, ordered
+from ragsmith.gateway.asking import fault, prompted, unit
+from ragsmith.gateway.claims import CallStore
+from ragsmith.index.entity_graph import EXTRACT_RELATIONS
+from ragsmith.models.calls import ChatModel, Completion, StoredCall, completes, completion_key
+from ragsmith.models.loading import Loader
+from ragsmith.models.names import NONE, ModelNames
+from ragsmith.models.protocols import LanguageModel
+from ragsmith.models.registry import GIVEN, providers
+from ragsmith.models.tasks import Input, Task
+from ragsmith.models.traits import Traits, learner_of
+from ragsmith.models.usage import NOTHING, Usage
+from ragsmith.pipelines.engine import failing_as
+from ragsmith.pipelines.space import Space
+from ragsmith.techniques.asked import PASSAGES, tasks, tasks_named
+from ragsmith.techniques.generation import generate
+from ragsmith.text.blocks import numbered, quoted
+from ragsmith.text.redaction import redacted
+
+DATASET = "law"
+"""Whose first search question is asked."""
+AT_ONCE = 32
+TEXTS = ("ready", "never")
+"""What an embedder embeds, and a reranker scores."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskChecked:
+    """What came of asking a model to do a language task; ``problem`` is "" where its reply could be used.
+
+    ``requests`` is 2 where the first reply was cut, and the usage that of both. ``seconds`` is None where none came.
+    """
+
+    task: str
+    problem: str = ""
+    requests: int = 0
+    usage: Usage = NOTHING
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What came of asking the model of a role, and what was learnt of it; ``problem`` is "" where it works.
+
+    ``seconds`` is None for a model of language tasks, each of which has its own, and where nothing came. ``dimensions``
+    are those of an embedder's vectors. ``thinking_tokens`` is what a chat model was seen to need to think.
+    """
+
+    role: str
+    name: str
+    id: str
+    problem: str = ""
+    seconds: float | None = None
+    dimensions: int | None = None
+    tasks: tuple[TaskChecked, ...] = ()
+    refuses: tuple[str, ...] = ()
+    thinking_tokens: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether it can do all that it was asked."""
+        return not self.problem and not any(task.problem for task in self.tasks)
+
+
+def check_models(
+    names: ModelNames,
+    space: Space,
+    *,
+    given: Mapping[str, Any] | None = None,
+    faithfulness: bool | None = None,
+    store: CallStore | None = None,
+    on_start: Callable[[int], None] | None = None,
+) -> tuple[Checked, ...]:
+    """Ask the model of every role what a search in ``space`` would ask of it; one that two roles share, for each.
+
+    ``on_start`` is told how many requests servers and objects will get, before the first: one more for each reply that
+    is cut. ``store`` keeps what is learnt of a model, and replies that could be used; none is read from it.
+
+    Raises:
+        UsageError: a name is unknown, or has an option that its model has not.
+    """
+    names.check()
+    setup = Setup(load_dataset(DATASET), names, faithfulness=faithfulness, given=given or {})
+    check = _Check(setup, space, store)
+    if on_start is not None:
+        on_start(check.requests)
+    with ThreadPoolExecutor(len(names.named)) as pool:
+        return tuple(pool.map(check.role, names.named))
+
+
+class _Check:
+    """What is asked of whom, and of what."""
+
+    def __init__(self, setup: Setup, space: Space, store: CallStore | None) -> None:
+        self._setup = setup
+        self._space = space
+        self._store = store
+
+    @property
+    def requests(self) -> int:
+        """To models outside this process."""
+        names = self._setup.models
+        outside = [role for role in names.named if _is_outside(names.of(role).kind, role)]
+        return sum(len(self._tasks[role]) if role in self._tasks else 1 for role in outside)
+
+    def role(self, role: str) -> Checked:
+        """Ask the model of ``role``."""
+        chosen = self._setup.models.of(role)
+        if chosen.name == NONE:
+            return Checked(role, chosen.name, NONE)
+        name, loader = "", None
+        try:
+            loader = Loader({role: chosen}, self._texts, self._setup.given, attempts=1)
+            model = loader.model(role)
+            name = redacted(model.id)
+            started = time.perf_counter()
+            if role == "embedder":
+                found = unit(model.id, model.embed(TEXTS), len(TEXTS))
+                return Checked(role, chosen.name, name, "", time.perf_counter() - started, int(found.shape[1]))
+            if role == "cross_encoder":
+                model.score(TEXTS[0], TEXTS)
+                return Checked(role, chosen.name, name, "", time.perf_counter() - started)
+            checked, traits = self._language(model, self._tasks[role])
+            refuses = tuple(sorted(traits.refuses))
+            return Checked(role, chosen.name, name, "", None, None, checked, refuses, traits.thinking_tokens)
+        except RagsmithError as error:
+            return Checked(role, chosen.name, name, _sentence(error))
+        finally:
+            if loader is not None:
+                loader.servers.close()
+
+    def _language(
+        self, model: LanguageModel | ChatModel, asked: Sequence[Task[Any]]
+    ) -> tuple[tuple[TaskChecked, ...], Traits]:
+        """Ask for every task, and say what is known of the model then.
+
+        The first one goes ahead: a server that does not answer it is not asked for the others.
+        """
+        learner = learner_of(model)
+        if learner is not None and self._store is not None:
+            learner.restore(self._store.traits(model.id) or Traits())
+            learner.keep = partial(self._store.put_traits, model.id)
+        ask = partial(self._ask, model)
+        first = [ask(task, alone=True) for task in asked[:1]]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            checked = (*first, *pool.map(ask, asked[1:]))
+        return checked, learner.traits if learner is not None else Traits()
+
+    def _ask(self, model: LanguageModel | ChatModel, task: Task[Any], *, alone: bool = False) -> TaskChecked:
+        """Ask for one task.
+
+        Raises:
+            ModelError: the server failed, and was asked ``alone``.
+            ModelUnavailable: it refuses the key or the model, or is down.
+        """
+        inputs = {name: self._input(task, name) for name in task.inputs}
+        started = time.perf_counter()
+        replies: list[Completion] = []
+        problem = ""
+        try:
+            with failing_as("task", task.name):
+                if completes(model):
+                    problem = self._complete(model, task, inputs, replies)
+                else:
+                    performer: Any = model
+                    performer.run(task, **inputs)
+        except StageFailed as failed:
+            cause = failed.cause
+            if isinstance(cause, ModelUnavailable) or (alone and type(cause) is ModelError):
+                raise cause from None
+            error = cause if isinstance(cause, RagsmithError) else failed
+            problem = _sentence(error).removeprefix(f"{redacted(model.id)}: ")
+        seconds = time.perf_counter() - started
+        usage = sum((reply.usage for reply in replies), NOTHING)
+        return TaskChecked(task.name, problem, len(replies), usage, seconds)
+
+    def _complete(self, model: ChatModel, task: Task[Any], inputs: dict[str, Input], replies: list[Completion]) -> str:
+        """Ask a chat model, and keep a reply that can be used; why it cannot, or "". ``replies`` are all that came."""
+        prompt, _ = prompted(task, inputs, getattr(model, "context_window", None))
+
+        def send(limit: int) -> Completion:
+            replies.append(model.complete(prompt, max_tokens=limit, sample=0))
+            return replies[-1]
+
+        reply = send(task.max_tokens)
+        if problem := fault(task, reply.text):
+            return redacted(f"the reply cannot be read: {problem}")
+        if self._store is not None:
+            key = completion_key(model.id, prompt, task.max_tokens, 0)
+            tokens = reply.usage.input_tokens, reply.usage.output_tokens
+            self._store.put_calls([StoredCall(key, model.id, task.name, reply.text, 1, *tokens, reply.usage.seconds)])
+        return ""
+
+    # --- who is asked what -------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _tasks(self) -> dict[str, list[Task[Any]]]:
+        """The tasks of each role that has a model of its own, each once."""
+        techniques = {gene.technique.name: gene.technique for genes in self._space.options for gene in genes}
+        of_techniques = [task for technique in techniques.values() for task in tasks(technique)]
+        if any("entity_graph" in technique.tools.values() for technique in techniques.values()):
+            of_techniques.append(EXTRACT_RELATIONS)
+        by_judge = [known.fn for known in self._setup.measures if "judge" in known.tools.values()]
+        found: dict[str, dict[str, Task[Any]]] = {
+            role: {} for role in ("language_model", "controller", "judge") if role in self._setup.models.named
+        }
+        for role, those in (
+            ("language_model", tasks_named(generate)),
+            ("controller", of_techniques),
+            ("judge", tasks_named(*by_judge)),
+        ):
+            of_role = found.get(role, found["language_model"])
+            for task in those:
+                of_role.setdefault(task.name, task)
+        return {role: list(those.values()) for role, those in found.items()}
+
+    # --- what it is about --------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _texts(self) -> tuple[str, ...]:
+        return tuple(chunk.text for chunk in self._setup.corpus.chunks)
+
+    @cached_property
+    def _known(self) -> dict[str, Input]:
+        """Inputs by name."""
+        example = ordered(split(self._setup.dataset).search)[0]
+        relevant = self._setup.relevance[example.id].relevant
+        chunks = sorted(self._setup.corpus.chunks, key=lambda chunk: chunk.id not in relevant)[:PASSAGES]
+        passages = tuple(chunk.text for chunk in chunks)
+        return {
+            "question": example.question,
+            "query": example.question,
+            "reference": example.answer,
+            "answer": example.answer,
+            "context": numbered(passages),
+            "passages": passages,
+            "summary": passages[0],
+            "place": chunks[0].title,
+            "framing": "an explanation of how and why, as in a textbook",
+            "feedback": "- missing: where the rule stands",
+            "claims": (example.answer,) * PASSAGES,
+            "words": 200,
+        }
+
+    def _input(self, task: Task[Any], name: str) -> Input:
+        """What ``task`` is given as ``name``; for a name that is not known, a value of the type that it wants."""
+        parameter = inspect.signature(task.offline).parameters.get(name)
+        kind = "str" if parameter is None else str(parameter.annotation)
+        passages = self._known["passages"]
+        assert isinstance(passages, tuple)
+        unknown: Input = passages[:1] if "tuple" in kind else {"int": 3, "float": 0.5}.get(kind, passages[0])
+        found = self._known.get(name, unknown)
+        if name == "answer" and f"{{>{name}}}" not in task.prompt:
+            return quoted(str(found))  # as whoever asks does, where the prompt does not
+        return found
+
+
+def _is_outside(kind: str, role: str) -> bool:
+    declared = providers(role).get(kind)
+    return kind == GIVEN or (declared is not None and declared.served)
+
+
+def _sentence(error: RagsmithError) -> str:
+    return redacted(" ".join(str(error).split()))

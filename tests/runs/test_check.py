@@ -1,0 +1,107 @@
+"""Every task of a space is asked of the model that would do it, and what comes of it is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from fault_replies import chat_reply
+
+from ragsmith import check_models
+from ragsmith.errors import ModelError
+from ragsmith.models.calls import Completion, completion_key
+from ragsmith.models.tasks import Task
+from ragsmith.models.traits import Learner, Traits
+from ragsmith.models.usage import Usage
+from ragsmith.store.store import Store
+from ragsmith.techniques.asked import tasks
+from ragsmith.techniques.families import FAMILIES
+
+
+class Chat:
+    """Replies as it is told, and remembers what it was asked."""
+
+    def __init__(self, name: str = "my chat", reply: Any = chat_reply) -> None:
+        self.id, self.reply, self.learner = name, reply, Learner()
+        self.asked: list[tuple[str, int]] = []
+
+    def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+        self.asked.append((prompt, max_tokens))
+        return Completion(self.reply(prompt), Usage(1, 0, 0, 7, 5, 0.1))
+
+
+def test_every_task_of_every_technique_can_be_asked() -> None:
+    [checked, *_] = check_models(space="seeds", faithfulness=True)
+    known = {
+        task.name
+        for family in FAMILIES
+        for technique in family.techniques.values()
+        if not technique.analysis_only
+        for task in tasks(technique)
+    }
+    assert known <= {task.task for task in checked.tasks}
+    assert [task for task in checked.tasks if task.problem] == []
+
+
+def test_each_role_is_asked_for_what_it_would_be_asked_in_a_search() -> None:
+    writes, plans, judges = Chat("writes"), Chat("plans"), Chat("judges")
+    told: list[int] = []
+    models = {"language_model": writes, "controller": plans, "judge": judges, "cross_encoder": "none"}
+    found = check_models(models, space="quick", on_start=told.append)
+    assert {
+        one.role: [task.task for task in one.tasks] for one in found if one.role in ("language_model", "judge")
+    } == {
+        "language_model": ["answer"],
+        "judge": ["judge"],
+    }
+    assert all(one.ok for one in found)
+    assert told == [len(writes.asked) + len(plans.asked) + len(judges.asked)]
+    assert "\n> " in judges.asked[0][0].partition("Answer to be scored")[2]  # an answer is shown as material
+
+
+def test_what_is_learnt_and_what_was_replied_is_kept(tmp_path: Path) -> None:
+    chat = Chat()
+    chat.learner.learn(Traits(thinking_tokens=64))
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        store.put_traits(chat.id, Traits(frozenset({"seed"})))
+        [checked, *_] = check_models({"language_model": chat}, space="quick", cache=store)
+        assert (checked.refuses, checked.thinking_tokens) == (("seed",), 64)
+        chat.learner.learn(Traits(thinking_tokens=128))
+        assert store.traits(chat.id) == Traits(frozenset({"seed"}), 128)
+        for prompt, limit in chat.asked:
+            kept = store.get_call(completion_key(chat.id, prompt, limit, 0))
+            assert kept is not None
+            assert (kept.value, kept.input_tokens, kept.output_tokens) == (chat_reply(prompt), 7, 5)
+
+
+@pytest.mark.parametrize("error", [ModelError("the server is busy"), KeyError("choices")])
+def test_a_model_that_raises_does_not_work(error: Exception) -> None:
+    def fail(_: str) -> str:
+        raise error
+
+    chat = Chat(reply=fail)
+    [checked, *others] = check_models({"language_model": chat, "cross_encoder": "none"}, space="quick")
+    assert not checked.ok
+    assert all(other.ok for other in others)
+    if isinstance(error, ModelError):
+        assert (checked.problem, checked.tasks, len(chat.asked)) == ("the server is busy", (), 1)
+    else:
+        assert {task.problem for task in checked.tasks} == {
+            f"task.{t.task}: KeyError: 'choices'" for t in checked.tasks
+        }
+
+
+def test_a_model_that_performs_tasks_itself_is_given_what_they_need() -> None:
+    given: dict[str, set[str]] = {}
+
+    def run(task: Task[Any], *, sample: int = 0, **inputs: Any) -> None:
+        given[task.name] = set(inputs)
+        task.render(inputs)
+
+    model = SimpleNamespace(id="mine", run=run, run_all=None)
+    model.run_all = run
+    [checked, *_] = check_models({"language_model": model}, space="quick")
+    assert checked.ok
+    assert given["judge"] == {"question", "reference", "answer"}
