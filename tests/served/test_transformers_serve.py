@@ -187,12 +187,16 @@ def test_prompts_asked_at_once_get_their_own_replies(chat: OpenAIChat) -> None:
     assert [reply.text for reply in replies] == [" ".join(WORDS[n + 1 : -1]) for n in range(1, 7)]
 
 
-def test_models_check_finds_that_it_answers(ragsmith: Callable[..., Any], server: Counting) -> None:
-    arguments = ("--llm", f"openai:{server.model}", "--base-url", f"{server.url}/v1", "--json")
+def test_models_check_finds_that_it_writes_and_cannot_judge(ragsmith: Callable[..., Any], server: Counting) -> None:
+    arguments = ("--llm", f"openai:{server.model}", "--base-url", f"{server.url}/v1", "--space", "quick", "--json")
     shown = ragsmith("models", "check", *arguments)
-    assert (shown.code, shown.err) == (0, "")
+    assert shown.code == 1
     [checked] = [model for model in json.loads(shown.out) if model["role"] == "language_model"]
-    assert (checked["ok"], checked["problem"], checked["id"]) == (True, "", f"openai:{server.model}@temperature=0")
+    assert (checked["problem"], checked["id"]) == ("", f"openai:{server.model}@temperature=0")
+    tasks = {task["task"]: task for task in checked["tasks"]}
+    assert tasks["answer"]["problem"] == ""
+    assert tasks["answer"]["usage"]["output_tokens"] == len(WORDS) - 1
+    assert tasks["judge"]["problem"].startswith("the reply cannot be read: the verdict 'one two")
 
 
 def test_a_model_that_it_does_not_have_is_rejected_at_once(server: Counting) -> None:
