@@ -446,7 +446,7 @@ def _settings(settings: RunSettings | None, preset: str | None, changes: Mapping
     )
     for unknown in given:
         check_choice("setting", unknown, Changes.__annotations__)
-    return replace(settings, genetic=replace(settings.genetic, **genetic), **of_the_run)
+    return replace(settings, genetic=settings.genetic.changed(**genetic), **of_the_run)
 
 
 def _space(space: Space | str | Path | None, preset: str | None) -> Space:

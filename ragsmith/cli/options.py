@@ -241,6 +241,27 @@ class RunFlags:
         typer.Option("--mutation", help="random, adaptive, categorical, swap, inversion or composite."),
     ] = None
     selection: Annotated[str | None, typer.Option("--selection", help="tournament, roulette, rank or elite.")] = None
+    elitism: Annotated[
+        int | None, typer.Option("--elitism", help="Best candidates that survive. [default: in proportion]")
+    ] = None
+    tournament: Annotated[int | None, typer.Option("--tournament", help="Candidates in a tournament.")] = None
+    convergence: Annotated[
+        int | None, typer.Option("--convergence", help="Stop after so many generations without a better candidate.")
+    ] = None
+    target: Annotated[float | None, typer.Option("--target", help="Stop at this fitness.")] = None
+    crossover_rate: Annotated[
+        float | None, typer.Option("--crossover-rate", help="Share of the pairs of parents that are crossed.")
+    ] = None
+    mutation_rate: Annotated[
+        float | None,
+        typer.Option("--mutation-rate", help="Share of the genes that mutate; adaptive mutation varies it."),
+    ] = None
+    mutation_min: Annotated[float | None, typer.Option("--mutation-min", help="Least rate of adaptive mutation.")] = (
+        None
+    )
+    mutation_max: Annotated[
+        float | None, typer.Option("--mutation-max", help="Greatest rate of adaptive mutation.")
+    ] = None
     fitness: FitnessOption = None
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the search.")] = None
     max_evaluations: Annotated[int | None, typer.Option("--max-evaluations", help="Most candidates to evaluate.")] = (

@@ -8,10 +8,11 @@ first and unchanged, and of ``population - elitism`` children, so its size is co
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from random import Random
 from types import MappingProxyType
+from typing import Any
 
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.strategies.crossover import CROSSOVERS
@@ -56,12 +57,25 @@ class GeneticSettings:
             check_least("convergence", self.convergence, 1)
         for name in ("crossover_rate", "mutation_rate", "mutation_min", "mutation_max"):
             if not 0.0 <= (rate := getattr(self, name)) <= 1.0:
-                raise UsageError(f"{name} is {rate}: give a probability between 0 and 1")
+                raise WrongOption(name, f"is {rate}: give a probability between 0 and 1")
         if not 0 <= self.elitism < self.population:
-            raise UsageError(f"elitism is {self.elitism}: give 0 to {self.population - 1}, fewer than the population")
+            most = self.population - 1
+            raise WrongOption("elitism", f"is {self.elitism}: give 0 to {most}, fewer than the population")
         if self.mutation == "adaptive" and not self.mutation_min <= self.mutation_rate <= self.mutation_max:
             bounds = f"mutation_min {self.mutation_min} and mutation_max {self.mutation_max}"
-            raise UsageError(f"mutation_rate is {self.mutation_rate}: adaptive mutation needs it between {bounds}")
+            problem = f"is {self.mutation_rate}: adaptive mutation needs it between {bounds}"
+            raise WrongOption("mutation_rate", problem)
+
+    def changed(self, **changes: Any) -> GeneticSettings:
+        """These settings with ``changes``. Fewer candidates keep fewer elites, in proportion, unless it says how many.
+
+        Raises:
+            WrongOption: a setting has a value that it cannot have.
+        """
+        population = changes.get("population", self.population)
+        if population < self.population and self.elitism:
+            changes = {"elitism": max(1, self.elitism * population // self.population), **changes}
+        return replace(self, **changes)
 
     @property
     def evaluations(self) -> int:

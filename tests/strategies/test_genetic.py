@@ -225,3 +225,26 @@ def test_the_papers_preset() -> None:
     }  # fmt: skip
     assert PRESETS["default"] == PAPER
     assert PRESETS["quick"].evaluations < 60
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("population", range(2, 13))
+def test_every_preset_works_with_a_small_population(preset: str, population: int) -> None:
+    knobs = PRESETS[preset].changed(population=population, generations=3, target=None)
+    assert knobs.elitism == min(PRESETS[preset].elitism, knobs.elitism) >= 1
+    search = GeneticSearch((3, 3, 3), knobs)
+    while batch := search.propose():
+        search.tell({genome: float(sum(genome)) for genome in batch})
+    assert [len(generation.population) for generation in search.history] == [population] * 4
+
+
+def test_elites_are_kept_in_proportion_unless_their_number_is_given() -> None:
+    assert PAPER.changed(population=16) == PAPER
+    assert PAPER.changed(population=32).elitism == 5
+    assert PAPER.changed(population=8).elitism == 2
+    assert PAPER.changed(population=8, elitism=7).elitism == 7
+    assert PAPER.changed(elitism=0).changed(population=2).elitism == 0
+    with pytest.raises(UsageError, match="elitism is 8: give 0 to 7"):
+        PAPER.changed(population=8, elitism=8)
+    with pytest.raises(UsageError, match="population is 1: give at least 2"):
+        PAPER.changed(population=1)
