@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Self
 
@@ -34,6 +34,20 @@ BATCH = 500
 """Keys in one statement."""
 
 
+class _Mine(threading.local):
+    """The connection that a thread uses at the moment."""
+
+    connection: Connection | None = None
+
+    @contextmanager
+    def holding(self, connection: Connection) -> Iterator[None]:
+        before, self.connection = self.connection, connection
+        try:
+            yield
+        finally:
+            self.connection = before
+
+
 class Database:
     """An open database of ours, called ``name`` in messages.
 
@@ -57,6 +71,9 @@ class Database:
         server = engine.dialect.name != "sqlite"  # where every statement would else have a view of its own
         self._reader = engine.execution_options(isolation_level="REPEATABLE READ") if server else engine
         self._lock = threading.Lock()
+        # a server has few connections for everybody: all threads of a process take turns at one
+        self._turn = self._lock if server else nullcontext()
+        self._mine = _Mine()
         self._closed = False
 
     @classmethod
@@ -115,21 +132,32 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """One consistent view of the database."""
+        """One consistent view of the database; in a transaction of this thread, what that sees."""
         self._check_open()
-        with speaking_of(self.name), self._reader.connect() as connection:
+        if self._mine.connection is not None:
+            yield self._mine.connection
+            return
+        with self._turn, speaking_of(self.name), self._reader.connect() as connection, self._mine.holding(connection):
             yield connection
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self, *, urgent: bool = False) -> Iterator[Connection]:
         """A transaction: durable when this ends, undone if it raises.
 
         On a file nobody else's write can come between; on a server only what `writing_alone` names the same waits.
+        One that is ``urgent`` waits for no other thread of this process; on a server it may open a second connection,
+        as one within `reading` does.
         """
         self._check_open()
         if self.read_only:
             raise StoreError(f"{self.name} was opened for reading only: open it without read_only to write")
-        with self._lock, speaking_of(self.name), self._writer.begin() as connection:
+        has_turn = self._mine.connection is not None and self._turn is self._lock
+        with (
+            nullcontext() if urgent or has_turn else self._lock,
+            speaking_of(self.name),
+            self._writer.begin() as connection,
+            self._mine.holding(connection),
+        ):
             yield connection
 
     @contextmanager

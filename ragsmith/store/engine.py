@@ -7,25 +7,37 @@ complete by itself and can be read from a read-only disk, and one in WAL mode wi
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, make_url, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError
-from sqlalchemy.exc import TimeoutError as NoFreeConnection
 
-from ragsmith.errors import MissingExtra, StoreError, WrongStore
+from ragsmith.errors import MissingExtra, Notice, StoreError, WrongStore
 from ragsmith.store.schema import APPLICATION_ID
 from ragsmith.text.redaction import redacted, remember_secret
 
+T = TypeVar("T")
+
 PAUSE = 0.01
 """Seconds between two attempts to change a file's journal mode, which waits for nobody by itself."""
+
+FULL_TIMES = 10
+"""How much longer than for the locks of others to wait for a server that has no connection left."""
+
+TELL_SECONDS = 5.0
+"""After how long it is said."""
+
+FULL = ("too many clients", "remaining connection slots", "too many connections", "no more connections")
+"""What such a server says (PostgreSQL, and PgBouncer before it); libpq passes no error code on here."""
 
 
 def parse(location: str | Path) -> Path | URL:
@@ -58,14 +70,22 @@ def shown_url(url: URL) -> str:
 
 
 def server_engine(url: URL, *, timeout: float) -> Engine:
-    """Connections to PostgreSQL, on which a statement waits so many seconds for the locks of others.
+    """A connection to PostgreSQL, on which a statement waits so many seconds for the locks of others.
+
+    A server has a hundred by default, for everybody: one is kept, and a second one opened only while it is needed.
 
     Raises MissingExtra when its driver is not installed.
     """
     try:
-        engine = create_engine(url, hide_parameters=True, pool_pre_ping=True, pool_timeout=timeout)
+        engine = create_engine(url, hide_parameters=True, pool_pre_ping=True, pool_size=1, max_overflow=1)
     except ImportError as error:
         raise MissingExtra("psycopg", "postgres") from error
+
+    @event.listens_for(engine, "do_connect")
+    def connect(dialect: Any, _record: object, arguments: Any, named: Any) -> Any:
+        refused = dialect.loaded_dbapi.OperationalError
+        patience = FULL_TIMES * timeout
+        return _when_there_is_room(shown_url(url), patience, refused, lambda: dialect.connect(*arguments, **named))
 
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _record: object) -> None:
@@ -73,6 +93,29 @@ def server_engine(url: URL, *, timeout: float) -> Engine:
         connection.commit()
 
     return engine
+
+
+def _when_there_is_room(name: str, patience: float, refused: type[Exception], connect: Callable[[], T]) -> T:
+    """What ``connect`` returns, tried again for ``patience`` seconds while the server called ``name`` is full."""
+    began = time.monotonic()
+    pause = PAUSE
+    told = False
+    while True:
+        try:
+            return connect()
+        except refused as error:
+            waited = time.monotonic() - began
+            if waited > patience or not any(said in str(error) for said in FULL):
+                raise
+        if waited > TELL_SECONDS and not told:
+            told = True
+            warnings.warn(
+                f"{name} has no connection left for this process: trying again for up to {patience:.0f} s.",
+                Notice,
+                stacklevel=2,
+            )
+        time.sleep(pause * random.uniform(0.5, 1.0))  # not all at once again
+        pause = min(2 * pause, 2.0)
 
 
 def alone_at(connection: Connection, *what: str) -> None:
@@ -214,8 +257,6 @@ def speaking_of(name: str) -> Iterator[None]:
         raise StoreError(explain(name, str(error.orig))) from error
     except sqlite3.Error as error:
         raise StoreError(explain(name, str(error))) from error
-    except NoFreeConnection as error:
-        raise StoreError(explain(name, "lock timeout")) from error
     except UnicodeDecodeError as error:  # the driver, quoting a damaged schema in a message
         raise StoreError(explain(name, "malformed")) from error
 
@@ -232,6 +273,11 @@ def explain(name: str, message: str) -> str:
         "readonly database": "cannot be written: make the file and its folder writable or name another cache",
         "unable to open database file": "cannot be opened: check that the file and its folder exist and are writable",
         "malformed": "is damaged: move it away and run the same command again to compute its content anew",
+        **dict.fromkeys(
+            FULL,
+            "has had no connection left for a long time: raise its max_connections, or run fewer commands at once, "
+            "then run the same command again",
+        ),
         "file is not a database": "is damaged: move it away and run the same command again to compute its content anew",
     }
     for part, reason in reasons.items():

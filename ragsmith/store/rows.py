@@ -15,7 +15,7 @@ from functools import cache
 from hashlib import blake2b
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from sqlalchemy import BigInteger, Double, Integer, Table
+from sqlalchemy import BigInteger, Double, Table
 from sqlalchemy.dialects import postgresql, sqlite
 
 from ragsmith.digest import canonical
@@ -189,7 +189,7 @@ def _json_columns(table: Table) -> tuple[bool, ...]:
 @cache
 def _converters(table: Table) -> tuple[Callable[[Any], Value], ...]:
     """For every column but the checksum: from a Python value to what is stored."""
-    kinds = {Integer: operator.index, BigInteger: operator.index, Double: _as_double}
+    kinds = {BigInteger: operator.index, Double: _as_double}
     return tuple(
         canonical if as_json else kinds.get(type(column.type), _as_text)
         for column, as_json in zip(table.columns, _json_columns(table), strict=False)

@@ -10,7 +10,6 @@ from sqlalchemy import (
     Column,
     Connection,
     Double,
-    Integer,
     MetaData,
     Table,
     Text,
@@ -48,7 +47,7 @@ def _json(name: str) -> Column[object]:
 
 
 def _integer(name: str) -> Column[object]:
-    return Column(name, Integer, nullable=False)
+    return Column(name, BigInteger, nullable=False)  # a server's plain integers end at two thousand million
 
 
 MODEL_CALL = _table(
@@ -86,7 +85,7 @@ RUN = _table(
 PROPOSAL = _table(
     "proposal",
     _key("run"),
-    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("position", BigInteger, primary_key=True, autoincrement=False),
     _integer("step"),
     _json("genome"),
     _text("evaluation"),
@@ -97,7 +96,7 @@ SPENDING = _table(
     "spending",
     _key("key"),
     _integer("calls"),
-    Column("tokens", BigInteger, nullable=False),  # a server's integers end at two thousand million
+    _integer("tokens"),
     Column("cost", Double, nullable=False),
 )
 TRAITS = _table("traits", _key("model"), _json("value"))
@@ -131,7 +130,21 @@ def add_traits(connection: Connection) -> None:
     METADATA.create_all(connection, tables=[TRAITS], checkfirst=False)
 
 
-MIGRATIONS: tuple[Migration, ...] = (create_tables, add_fits, add_spending, add_traits)
+def widen_integers(connection: Connection) -> None:
+    """Version 5: 64 bits wherever a number is kept. A file has them anyway, and a new database as well."""
+    if connection.dialect.name == "sqlite":
+        return
+    for table, columns in {
+        "model_call": ("calls", "input_tokens", "output_tokens"),
+        "result": ("attempts",),
+        "proposal": ("position", "step"),
+        "spending": ("calls",),
+    }.items():
+        changes = ", ".join(f"ALTER COLUMN {column} TYPE BIGINT" for column in columns)
+        connection.execute(text(f"ALTER TABLE {table} {changes}"))
+
+
+MIGRATIONS: tuple[Migration, ...] = (create_tables, add_fits, add_spending, add_traits, widen_integers)
 """Step ``n`` (1-based) leads to version ``n``. Steps are appended, never edited or removed."""
 
 

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from postgres_server import Server
+from sqlalchemy import Engine, NullPool, create_engine, text
+from stored import put_call
+
+from ragsmith.errors import StoreError
+from ragsmith.store.schema import MIGRATIONS
+from ragsmith.store.store import Store
+
+
+@pytest.fixture
+def url(postgres_server: Server) -> str:
+    return str(postgres_server.database())
+
+
+@pytest.fixture
+def outside(url: str) -> Iterator[Engine]:
+    """A way into the database beside the store's."""
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"), poolclass=NullPool)
+    yield engine
+    engine.dispose()
+
+
+def connections(outside: Engine) -> int:
+    """How many others have."""
+    counted = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    with outside.connect() as connection:
+        return int(connection.execute(text(counted)).scalar_one())
+
+
+def test_many_threads_share_one_connection(url: str, outside: Engine) -> None:
+    most = 0
+    with Store.open(url) as store:
+
+        def work(n: int) -> None:
+            for i in range(20):
+                put_call(store, f"{n}-{i}", "m", "t", i)
+                assert store.get_call(f"{n}-{i}") is not None
+
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(16)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            most = max(most, connections(outside))
+        assert len(store.get_calls(f"{n}-{i}" for n in range(16) for i in range(20))) == 320
+    assert most == 1
+
+
+def test_a_thread_may_write_while_it_reads_and_read_while_it_writes(url: str, outside: Engine) -> None:
+    with Store.open(url) as store:
+        database = store._database
+        together = threading.Barrier(4)
+
+        def work() -> None:
+            together.wait()
+            with database.reading(), database.reading(), database.writing(), database.reading():
+                assert connections(outside) <= 2
+            with database.writing(), database.reading():
+                assert connections(outside) in (1, 2)
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert not any(thread.is_alive() for thread in threads)
+        with database.reading():
+            pass
+        assert connections(outside) == 1
+
+
+def test_what_is_urgent_waits_for_no_other_thread(url: str, outside: Engine) -> None:
+    with Store.open(url) as store:
+        database = store._database
+        done = threading.Event()
+
+        def beat() -> None:
+            with database.writing(urgent=True):
+                done.set()
+
+        with database.writing():
+            thread = threading.Thread(target=beat)
+            thread.start()
+            assert done.wait(30)
+        thread.join()
+        assert connections(outside) == 1
+
+
+# A server without a connection to spare
+
+
+@pytest.fixture
+def crowded(postgres_server: Server, outside: Engine, url: str) -> Iterator[str]:
+    """The URL of a user who may connect once, as if the server had no other connection left."""
+    with outside.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("CREATE ROLE crowd LOGIN CONNECTION LIMIT 1"))
+        connection.execute(text("GRANT CREATE ON SCHEMA public TO crowd"))
+    yield url.replace("//ragsmith@", "//crowd@")
+    with outside.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("DROP OWNED BY crowd"))
+        connection.execute(text("DROP ROLE crowd"))
+
+
+def test_a_connection_is_waited_for(crowded: str) -> None:
+    first = Store.open(crowded)
+    timer = threading.Timer(0.5, first.close)
+    timer.start()
+    with Store.open(crowded) as store:
+        put_call(store, "k", "m", "t", 1)
+        assert store.get_call("k") is not None
+    timer.join()
+
+
+def test_a_server_that_stays_full_is_named_in_one_sentence(crowded: str) -> None:
+    with Store.open(crowded), pytest.raises(StoreError, match=r"has had no connection left.*max_connections"):
+        Store.open(crowded, timeout=0.05)
+
+
+# Numbers
+
+
+def test_numbers_beyond_32_bits_are_kept_also_in_an_older_database(url: str, outside: Engine) -> None:
+    Store.open(url, migrations=MIGRATIONS[:4]).close()
+    with outside.begin() as connection:  # as version 4 had it
+        connection.execute(text("ALTER TABLE model_call ALTER COLUMN input_tokens TYPE INTEGER"))
+    with Store.open(url) as store:
+        put_call(store, "k", "m", "t", "reply", calls=3_000_000_000, input_tokens=10**12, output_tokens=6 * 10**9)
+        call = store.get_call("k")
+        assert call is not None
+        assert (call.calls, call.input_tokens, call.output_tokens) == (3_000_000_000, 10**12, 6 * 10**9)
+    with outside.connect() as connection:
+        kinds = "SELECT count(*) FROM information_schema.columns WHERE table_name = 'model_call' AND data_type = :kind"
+        assert connection.execute(text(kinds), {"kind": "bigint"}).scalar_one() == 3
+        assert connection.execute(text(kinds), {"kind": "integer"}).scalar_one() == 0
