@@ -77,7 +77,9 @@ class Database:
         self._closed = False
 
     @classmethod
-    def open(cls, location: str | Path, *, read_only: bool, timeout: float, migrations: Sequence[Migration]) -> Self:
+    def open(
+        cls, location: str | Path | URL, *, read_only: bool, timeout: float, migrations: Sequence[Migration]
+    ) -> Self:
         """Open, create or bring forward; ``timeout`` is how many seconds to wait for another writer."""
         parsed = parse(location)
         if isinstance(parsed, URL):
@@ -88,7 +90,7 @@ class Database:
                 database = cls._open_file(parsed, read_only, timeout)
         with ExitStack() as on_error:
             on_error.callback(database._engine.dispose)
-            database._bring_forward(migrations)
+            database._bring_forward(migrations, timeout)
             if database.path and not read_only:
                 with speaking_of(database.name):
                     enter_wal(database.path, timeout=timeout)
@@ -105,17 +107,17 @@ class Database:
         engine = _reading_engine(path, timeout) if read_only else file_engine(path, timeout=timeout, options="mode=rw")
         return cls(engine, str(path), path=path, read_only=read_only)
 
-    def _bring_forward(self, migrations: Sequence[Migration]) -> None:
+    def _bring_forward(self, migrations: Sequence[Migration], timeout: float) -> None:
         with self.reading() as connection:
             version = stored_version(connection)
         refuse_newer(version, migrations, self.name)
         if version == len(migrations):
             return
-        if self.read_only:
-            raise WrongStore(
-                f"{self.name} has format {version}, older than the {len(migrations)} of this ragsmith, and cannot be "
-                "brought forward while it is only read: run a search first"
-            )
+        if self.read_only and version == 0:
+            raise WrongStore(f"{self.name} holds no cache: run a search first or name another cache")
+        if self.read_only:  # an older one is brought forward, and read then
+            Database.open(self.location, read_only=False, timeout=timeout, migrations=migrations).close()
+            return
         with self.writing() as connection:
             _refuse_foreign_content(connection, self.name)
             migrate(connection, migrations, self.name)

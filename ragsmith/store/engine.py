@@ -40,8 +40,10 @@ FULL = ("too many clients", "remaining connection slots", "too many connections"
 """What such a server says (PostgreSQL, and PgBouncer before it); libpq passes no error code on here."""
 
 
-def parse(location: str | Path) -> Path | URL:
+def parse(location: str | Path | URL) -> Path | URL:
     """A path, or the URL of a server; ``sqlite:///path`` is a path. Raises StoreError for what can be neither."""
+    if isinstance(location, URL):
+        return location
     if isinstance(location, Path) or "://" not in location:
         path = Path(location)
     else:

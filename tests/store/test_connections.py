@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 from postgres_server import Server
-from sqlalchemy import Engine, NullPool, create_engine, text
+from sqlalchemy import Engine, create_engine, text
 from stored import put_call
 
 from ragsmith.errors import StoreError
@@ -21,7 +21,7 @@ def url(postgres_server: Server) -> str:
 @pytest.fixture
 def outside(url: str) -> Iterator[Engine]:
     """A way into the database beside the store's."""
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"), poolclass=NullPool)
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
     yield engine
     engine.dispose()
 
