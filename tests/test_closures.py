@@ -64,7 +64,7 @@ def test_scoring_by_all_measures_depends_on_these_modules_and_on_no_other() -> N
     functions = [(known.fn.__module__, known.fn.__name__) for known in measures().values()]
     found = {counted.removeprefix("ragsmith.") for place in functions for counted in closure(*place)}
     beside = {name for name in found if not name.startswith("measures.")}
-    assert beside == TASK | {"datasets.relevance", "text.words", "types"}
+    assert beside == TASK | {"datasets.relevance", "text.reading", "text.words", "types"}
 
 
 def test_everything_in_the_key_is_listed() -> None:

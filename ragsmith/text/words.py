@@ -30,7 +30,7 @@ STOP_WORDS = _listed(
 """English function words, among them what ``\\w+`` leaves of contractions (``don``, ``t``) and the question words."""
 
 _WORD = re.compile(r"\w+")
-_STEMMER = Stemmer.Stemmer("english", 0)  # its own cache is off: ``_stem`` keeps one that threads may share
+_STEMMER = Stemmer.Stemmer("english", 0)  # its own cache is off: `stem` keeps one that threads may share
 
 
 def words(text: str) -> list[str]:
@@ -44,15 +44,16 @@ def content_words(text: str) -> list[str]:
 
 
 @lru_cache(maxsize=1 << 16)
-def _stem(word: str) -> str:
-    stem: str = _STEMMER.stemWord(word)
-    return stem
+def stem(word: str) -> str:
+    """Return the Snowball English stem of a lower-cased word."""
+    found: str = _STEMMER.stemWord(word)
+    return found
 
 
 @lru_cache(maxsize=1 << 14)
 def terms(text: str) -> tuple[str, ...]:
     """Return the words without stop words, stemmed (Snowball English): what BM25 and word overlap count."""
-    return tuple([_stem(word) for word in words(text) if word not in STOP_WORDS])
+    return tuple([stem(word) for word in words(text) if word not in STOP_WORDS])
 
 
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")

@@ -9,10 +9,11 @@ import pytest
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.testbed import Setup
-from ragsmith.measures.agreement import ASKED, agreement
+from ragsmith.measures.agreement import ASKED, agreement, contradiction
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.testing import example_chunks
+from ragsmith.text.reading import read
 
 MODEL = ExtractiveModel([chunk.text for chunk in example_chunks()], WordLlamaEmbedder())
 
@@ -37,17 +38,60 @@ def test_words_of_the_question_count_a_quarter() -> None:
     assert score("The guild sells salt.", "The guild sells stone.", "What does the guild sell?") == pytest.approx(f1)
 
 
-def test_a_wrong_number_costs_up_to_half() -> None:
-    right, wrong = "The fee is 30 crowns.", "The fee is 220 crowns."
-    assert score(right, right) == 1.0
-    assert score(right, wrong) <= 0.5
-    assert score("It closes after thirty days.", "It closes after ninety days.") <= 0.5
+RULE = (
+    "A stall costs 30 crowns a week, paid on Monday. Whoever leaves before dusk gets nothing back. Dogs are not "
+    "allowed in the hall, and the wardens may send their owners home."
+)
+OTHERS = (
+    "For a stall one pays thirty crowns every week, always on Mondays. There is no refund for leaving early.",
+    RULE + " Carts stay outside. The hall has 12 doors, of which 3 are locked after 9 in the evening.",
+)
 
 
-def test_a_denial_on_one_side_alone_costs_a_quarter() -> None:
-    said, denied = "The bell is rung at dawn.", "The bell is not rung at dawn."
-    assert score(said, denied) == pytest.approx(0.75)
-    assert score(denied, denied) == 1.0
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("costs 30 crowns", "costs 45 crowns"),
+        ("costs 30 crowns", "costs forty crowns"),
+        ("costs 30 crowns", "does not cost 30 crowns"),
+        ("gets nothing back", "gets it back"),
+        ("are not allowed", "are allowed"),
+        ("may send", "may not send"),
+        ("may send", "can't send"),
+        ("may send", "must refuse to send"),
+        ("paid on Monday", "never paid on Monday"),
+    ],
+)
+def test_a_contradiction_anywhere_in_a_long_answer_costs_more_than_other_or_more_words(right: str, wrong: str) -> None:
+    copy = RULE.replace(right, wrong)
+    assert copy != RULE
+    assert score(RULE, copy) < 0.12 < min(score(RULE, other) for other in OTHERS)
+
+
+def test_the_opposite_verdict_is_a_contradiction() -> None:
+    assert score("Yes, dogs may come.", "No, dogs may come.") <= 0.05
+    assert score("Yes, dogs may come.", "Dogs may come.") > 0.5
+
+
+def test_numbers_agree_however_they_are_written() -> None:
+    assert score("It closes after 41 days.", "It closes after forty-one days.") == pytest.approx(1.0)
+    assert score("The fee is 1,200 crowns.", "The fee is 1200 crowns.") == pytest.approx(1.0)
+
+
+def test_a_missing_number_costs_half_at_most_and_another_one_in_its_place_nearly_all() -> None:
+    right = "The fee is 30 crowns a year."
+    missing, other, besides = "The fee is crowns a year.", "The fee is 220 crowns a year.", right + " It was 20 before."
+    assert score(right, other) < 0.1 < score(right, missing) < score(right, besides)
+
+
+def test_a_denial_that_moved_by_a_word_is_the_same() -> None:
+    assert contradiction(read("The clerk need not hurry."), read("The clerk does not need to hurry.")) == 0
+
+
+def test_what_it_cannot_see_is_known() -> None:
+    """Limits that the documentation states: a change of this is to be noticed."""
+    assert score("The S2 has 3 doors, the S3 has 2.", "The S2 has 2 doors, the S3 has 3.") > 0.9
+    assert score("Pay before dusk, at the gate.", "Pay after dusk, at the gate.") == 1.0
 
 
 def test_answers_without_content_words_agree_or_do_not() -> None:
@@ -72,4 +116,4 @@ def test_on_real_questions_no_trick_pays() -> None:
     assert mean({e.id: e.answer for e in examples}) == 1.0
     assert mean({e.id: e.question for e in examples}) < 0.1  # repeating the question
     assert mean(others) < 0.1  # the answer to another question
-    assert wrong < 0.8  # the right words around wrong numbers
+    assert wrong < 0.1  # the right words around wrong numbers
