@@ -54,7 +54,7 @@ def readable(task: Task[Any], prompt: str, complete: Callable[[str], Completion]
         spent += completion.usage
         wrong = fault(task, completion.text)
         if wrong is None:
-            return Completion(completion.text, spent)
+            return Completion(completion.text, spent, completion.cut_at)
         problem = f"{wrong} (it began {completion.text[:60]!r})"
         asked = f"{prompt}\n\nYour last reply could not be used: {wrong}. Reply in exactly the form asked for."
     return problem

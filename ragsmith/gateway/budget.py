@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ragsmith.errors import BudgetExhausted, UsageError
-from ragsmith.models.usage import FEWEST_CHARACTERS_A_TOKEN, Usage
+from ragsmith.models.usage import Usage, tokens_at_most
 from ragsmith.plugins import is_of
 from ragsmith.text.strict_yaml import parse_yaml, read_yaml
 
@@ -148,12 +148,6 @@ def read_prices(given: str | Path | Mapping[str, Price | Mapping[str, float]]) -
                 raise tree.error((model, name), f"{name} must be a number from 0 up, not {value!r}")
         known[model] = Price(**{name: float(value) for name, value in price.items()})
     return Prices(known)
-
-
-def tokens_at_most(text: str) -> int:
-    """An estimate of the tokens of ``text`` that is seldom too low: three for two characters outside ASCII."""
-    other = sum(character > "\x7f" for character in text)
-    return (len(text) - other) // FEWEST_CHARACTERS_A_TOKEN + 3 * other // 2 + 1
 
 
 class Ledger(Protocol):

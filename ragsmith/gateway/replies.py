@@ -8,6 +8,7 @@ from ragsmith.errors import ModelError
 from ragsmith.gateway.asking import fault, readable
 from ragsmith.gateway.claims import Grouped, claimed
 from ragsmith.gateway.desk import Desk
+from ragsmith.gateway.limits import whole
 from ragsmith.gateway.memo import Memo
 from ragsmith.models.calls import ChatModel, Completion, StoredCall, completion_key
 from ragsmith.models.protocols import LanguageModel
@@ -88,11 +89,14 @@ class Replies:
             raise ModelError(self._unreadable[request])
 
         def complete(asked: str) -> Completion:
-            with self.desk.paid(model, asked, task.max_tokens) as used:
-                completion = model.complete(asked, max_tokens=task.max_tokens, sample=sample)
-                used.append(completion.usage)
-            self._count("language_model", made=1)
-            return completion
+            def send(limit: int) -> Completion:
+                with self.desk.paid(model, asked, limit) as used:
+                    completion = model.complete(asked, max_tokens=limit, sample=sample)
+                    used.append(completion.usage)
+                self._count("language_model", made=1)
+                return completion
+
+            return whole(model, task, asked, send)
 
         found = readable(task, prompt, complete)
         if isinstance(found, str):

@@ -10,12 +10,11 @@ import numpy as np
 
 from ragsmith.gateway.asking import embedding, row, unit, vector
 from ragsmith.gateway.batching import Batcher
-from ragsmith.gateway.budget import tokens_at_most
 from ragsmith.gateway.desk import Desk
 from ragsmith.gateway.memo import Memo
 from ragsmith.models.calls import keeps
 from ragsmith.models.protocols import CrossEncoder, Embedder, Vectors
-from ragsmith.models.usage import Usage
+from ragsmith.models.usage import Usage, tokens_at_most
 
 BATCH_TEXTS = 64
 """Texts of all threads that are embedded, and kept, in one batch."""

@@ -76,7 +76,8 @@ class Task(Generic[T]):
     for a part of the prompt. Only the prompt is quoted; the classical method gets the input itself. ``parse`` turns a
     chat model's reply into the result and raises `ValueError` when it cannot: an unreadable reply is a failure, never
     a default. ``offline`` is the classical method: it is given the embedded model and the same inputs by keyword, with
-    ``sample`` numbering repeated requests.
+    ``sample`` numbering repeated requests. ``max_tokens`` is what a reply needs to be written, without what a model
+    thinks before; ``usable_cut`` says that the beginning of a reply is worth something, where that is asked for.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Task(Generic[T]):
     parse: Callable[[str], T]
     offline: Callable[..., T]
     max_tokens: int = 512
+    usable_cut: bool = False
 
     def __hash__(self) -> int:  # equality still compares everything
         return hash(self.name)
@@ -157,13 +159,19 @@ _POLITE = r"(?:sure(?: thing)?|certainly|of course|absolutely|okay|ok|alright|go
 _PREAMBLE = re.compile(rf"\A{_POLITE}(?:[!.:]|[,!.] [^\n]{{0,120}}:)[ \t]*\n+|\A{_POLITE}! ", re.IGNORECASE)
 
 
+def without_thoughts(reply: str) -> tuple[str, bool]:
+    """``reply`` without the thoughts that stand in it in tags, and whether it ends within one."""
+    rest = _END_OF_THOUGHT.sub("", _THOUGHTS.sub("", reply))
+    said = _CUT_THOUGHT.sub("", rest)
+    return said, said != rest
+
+
 def clean(reply: str, label: str = "") -> str:
     """Take off what chat models put around a reply: thoughts, a code fence, quotation marks, bold, ``Sure!``.
 
     ``label`` is what the prompt asked for, such as ``answer`` or ``query|question``: a first ``Answer:`` goes as well.
     """
-    rest = _CUT_THOUGHT.sub("", _END_OF_THOUGHT.sub("", _THOUGHTS.sub("", reply)))
-    before, rest = None, rest.strip()
+    before, rest = None, without_thoughts(reply)[0].strip()
     while rest != before:
         before = rest
         if (fenced := _FENCED.fullmatch(rest)) and not _FENCE.search(fenced[1]):

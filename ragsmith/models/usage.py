@@ -10,6 +10,12 @@ AVERAGE_CHARACTERS_A_TOKEN = 4
 """For estimates: what English prose has on average, by the rule of thumb of OpenAI's documentation of its tokeniser."""
 
 
+def tokens_at_most(text: str) -> int:
+    """An estimate of the tokens of ``text`` that is seldom too low: three for two characters outside ASCII."""
+    other = sum(character > "\x7f" for character in text)
+    return (len(text) - other) // FEWEST_CHARACTERS_A_TOKEN + 3 * other // 2 + 1
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """What something cost. ``seconds`` is how long models elsewhere took to reply, when the calls were made."""

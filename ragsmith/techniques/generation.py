@@ -174,7 +174,8 @@ def _cue(question: str, sentences: tuple[str, ...]) -> NDArray[np.float64] | flo
 @cache
 def answering(n: int) -> Task[Cited]:
     """The task of answering from ``n`` passages: its parser has to know how many there are."""
-    return Task(name="answer", prompt=PROMPT, parse=partial(cited_text, n=n), offline=answer_offline, max_tokens=1024)
+    parse = partial(cited_text, n=n)
+    return Task("answer", PROMPT, parse, answer_offline, max_tokens=1024, usable_cut=True)
 
 
 def generate(question: Question, prompt: Prompt, *, language_model: LanguageModel) -> Answer:

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.errors import BudgetExhausted, ModelError, ModelUnavailable, UsageError
-from ragsmith.gateway.budget import BLOCK, Budget, Limits, Price, Prices, Spent, read_prices, tokens_at_most
+from ragsmith.gateway.budget import BLOCK, Budget, Limits, Price, Prices, Spent, read_prices
 from ragsmith.gateway.desk import Desk
 from ragsmith.models.calls import Completion
 from ragsmith.models.served.provider import Provider
-from ragsmith.models.usage import Usage
+from ragsmith.models.usage import Usage, tokens_at_most
 from ragsmith.store.store import Store
 
 T = TypeVar("T")

@@ -72,14 +72,16 @@ def reply_to(method: str, path: str, body: Any) -> Any:
 
 
 def completion(text: str | None, **changes: Any) -> dict[str, Any]:
-    """A reply of the chat API, with changes to its only choice; a change to ``...`` removes the key."""
+    """A reply of the chat API, with changes to its only choice; a change to ``...`` removes the key.
+
+    The server adds the model that it was asked for.
+    """
     message = {"role": "assistant", "content": text}
     choice = {"index": 0, "finish_reason": "stop", "message": message, **changes}
     return {
         "id": "c1",
         "object": "chat.completion",
         "created": 1,
-        "model": "tiny",
         "choices": [{key: value for key, value in choice.items() if value is not ...}],
         "usage": {"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15},
     }

@@ -173,6 +173,8 @@ class FaultServer:
             good = self.answer(request.path, request.body)
         else:
             good = reply_to(request.method, request.path, request.body)
+        if isinstance(good, dict) and "choices" in good:
+            good = {"model": request.body["model"], **good}
         status, headers, body = broken(fault, good, key.removeprefix("Bearer "), self.root)
         now = time.monotonic()
         told = fault.told if fault else None

@@ -1,26 +1,29 @@
 """A chat model behind an OpenAI-compatible endpoint: OpenAI, Ollama, vLLM, llama.cpp, LiteLLM.
 
-Replies that are empty, malformed, cut or without a finish reason are errors, not answers (the package ``openai`` passes
-them through without a word); one that ended at the limit of tokens is taken as it is. Redirects are not followed: the
-prompt goes nowhere else.
+Replies that are empty, malformed or without a finish reason are errors, not answers (the package ``openai`` passes them
+through without a word); one that ended at the limit on tokens says so. Redirects are not followed: the prompt goes
+nowhere else. What a server refuses by name it is not sent again: see `ragsmith.models.traits`.
 """
 
 from __future__ import annotations
 
+import re
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
-from ragsmith.errors import ModelError
+from ragsmith.errors import ModelError, Notice
 from ragsmith.models.calls import Completion
-from ragsmith.models.options import ContextWindow
+from ragsmith.models.options import AcceptedModel, ContextWindow, ThinkingTokens
 from ragsmith.models.registry import Service, model_id, provider
 from ragsmith.models.served.json_endpoint import EndpointModel, JsonEndpoint
-from ragsmith.models.served.policy import Rejected, Transient
-from ragsmith.models.usage import Usage
-from ragsmith.text.redaction import redacted, without_known
+from ragsmith.models.served.openai_reply import Asked, Reading, read_reply
+from ragsmith.models.traits import Learner, Traits
 
-OLD_LIMIT, NEW_LIMIT = "max_tokens", "max_completion_tokens"
-"""Every server knows the old name but OpenAI's, for models that reason; that one says so."""
-
+REFUSABLE: Mapping[str, str | None] = {"temperature": None, "seed": None, "max_tokens": "max_completion_tokens"}
+"""What a server may refuse by name, and what is sent instead, if anything. A ``response_format`` is never sent; whoever
+sends one adds it here, and a role of messages that may be refused likewise."""
+_REJECTED = re.compile(r"HTTP (?:400|422)\b")
 
 OPENAI = Service(
     "https://api.openai.com/v1",
@@ -36,74 +39,91 @@ OPENAI = Service(
 class OpenAIChat(EndpointModel):
     """Completes prompts at temperature 0; sample n is asked for with seed n. Safe to use from many threads."""
 
-    def __init__(self, model: str, *, endpoint: JsonEndpoint, context_window: ContextWindow | None = None) -> None:
+    def __init__(
+        self,
+        model: str,
+        *,
+        endpoint: JsonEndpoint,
+        context_window: ContextWindow | None = None,
+        thinking_tokens: ThinkingTokens = 0,
+        accept_model: AcceptedModel = "",
+    ) -> None:
         super().__init__(model, endpoint)
         self.context_window = context_window
-        self._limit = OLD_LIMIT
+        self.learner = Learner()
+        self._thinking_tokens = thinking_tokens
+        self._accepts = accept_model
+        self._named: set[str] = set()
 
     @property
     def id(self) -> str:
         """Provider, model and sampling; never the URL or the key."""
         return model_id("openai", f"{self._model}@temperature=0", context_window=self.context_window)
 
+    @property
+    def thinking_tokens(self) -> int:
+        """The tokens that it may use to think: what its option says, or more where it was seen to need more."""
+        return max(self._thinking_tokens, self.learner.traits.thinking_tokens)
+
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
         """See `ragsmith.models.calls.ChatModel`.
 
         Raises:
             ModelError: the request was rejected, or no attempt gave a valid reply.
-            ModelUnavailable: the server refuses the key or the model, or is down.
+            ModelUnavailable: the server refuses the key or the model, replies with another model, or is down.
         """
-        limit = self._limit
-        try:
-            return self._complete(prompt, limit, max_tokens, sample)
-        except ModelError as error:
-            if limit == NEW_LIMIT or NEW_LIMIT not in str(error):
-                raise
-        self._limit = NEW_LIMIT  # for all requests from now on
-        return self._complete(prompt, NEW_LIMIT, max_tokens, sample)
-
-    def _complete(self, prompt: str, limit: str, max_tokens: int, sample: int) -> Completion:
-        request = {
+        body = {
             "model": self._model,
             "messages": [{"role": "user", "content": prompt}],
             "temperature": 0,
-            limit: max_tokens,
+            "max_tokens": max_tokens,
             "seed": sample,
         }
-        return self._endpoint.send("/chat/completions", [request], _read, what=self.id)[0]
+        with self.learner.request():
+            reading = self._taken(body, Asked(self._model, prompt, max_tokens, self._accepts))
+        for what, problem in reading.odd.items():
+            self._say_once(what, f"openai:{self._model} {problem}")
+        return reading.completion
+
+    def _taken(self, body: dict[str, Any], asked: Asked) -> Reading:
+        """The reply to ``body`` without what the server refuses; that counts as learnt when it takes the rest."""
+        refused = self.learner.traits.refuses
+
+        def read(_: Any, reply: Any, seconds: float) -> Reading:
+            return read_reply(asked, reply, seconds)
+
+        while True:
+            fitted = _without(body, refused)
+            try:
+                [reading] = self._endpoint.send("/chat/completions", [fitted], read, what=self.id)
+            except ModelError as error:
+                named = _refused(str(error).removeprefix(f"{self.id}: "), fitted)
+                if not named:
+                    raise
+                refused |= named
+            else:
+                self.learner.learn(Traits(refused))
+                if "temperature" in refused:
+                    self._say_once(
+                        "temperature",
+                        f"openai:{self._model} refuses temperature 0: its replies may differ from one time to the next",
+                    )
+                return reading
+
+    def _say_once(self, what: str, sentence: str) -> None:
+        if what not in self._named:
+            self._named.add(what)
+            warnings.warn(f"{sentence}.", Notice, stacklevel=3)
 
 
-def _read(_: dict[str, Any], reply: Any, seconds: float) -> Completion:
-    return read_completion(reply, seconds)
+def _refused(said: str, body: Mapping[str, Any]) -> frozenset[str]:
+    """The parameters of ``body`` that a server names as it rejects it."""
+    if not _REJECTED.match(said):
+        return frozenset()
+    return frozenset(name for name in REFUSABLE if name in body and re.search(rf"\b{name}\b", said))
 
 
-def read_completion(reply: Any, seconds: float) -> Completion:
-    """The text of a reply, without any key that the server repeats in it, and what it cost.
-
-    Raises:
-        Transient: there is none, or the reply does not say that it is whole.
-        Rejected: a filter withholds it.
-    """
-    choices = reply.get("choices") if isinstance(reply, dict) else None
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
-        raise Transient("the reply has no choices")
-    finish = choices[0].get("finish_reason")
-    if finish == "content_filter":
-        raise Rejected("the reply was withheld: it ended with finish_reason 'content_filter'")
-    message = choices[0].get("message")
-    text = message.get("content") if isinstance(message, dict) else None
-    if not isinstance(text, str) or not text.strip():
-        raise Transient("the reply has no text")
-    if finish not in ("stop", "length"):
-        raise Transient(f"the reply ended with finish_reason {redacted(str(finish))[:40]!r}")
-    if any("\ud800" <= character <= "\udfff" for character in text):  # half a character, which cannot be stored
-        raise Transient("the reply is not valid Unicode")
-    usage = reply.get("usage")
-    tokens = _tokens(usage, "prompt_tokens"), _tokens(usage, "completion_tokens")
-    return Completion(without_known(text), Usage(1, 0, 0, *tokens, seconds))
-
-
-def _tokens(usage: Any, name: str) -> int:
-    """A count of tokens as the server says it; 0 where it does not."""
-    count = usage.get(name) if isinstance(usage, dict) else None
-    return count if isinstance(count, int) and not isinstance(count, bool) and count > 0 else 0
+def _without(body: Mapping[str, Any], refused: frozenset[str]) -> dict[str, Any]:
+    """``body`` without what is ``refused``, or with what is sent instead."""
+    named = {name: REFUSABLE.get(name) if name in refused else name for name in body}
+    return {new: body[name] for name, new in named.items() if new is not None}

@@ -1,0 +1,66 @@
+"""How many tokens a reply may have: what its task has it write, and what its model needs to think."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ragsmith.errors import CutReply, RefusedContent, TooLong
+from ragsmith.models.calls import ChatModel, Completion
+from ragsmith.models.tasks import Task
+from ragsmith.models.traits import Traits, learner_of, thinking_tokens
+from ragsmith.models.usage import tokens_at_most
+
+LEAST_RAISE = 4096
+"""Tokens to think, at least, for a reply that was cut: twice what models that think a little need."""
+LEAST_ALLOWANCE = 256
+
+
+def whole(
+    model: ChatModel, task: Task[Any], prompt: str, send: Callable[[int], Completion], *, cut_too: bool = False
+) -> Completion:
+    """The reply to ``prompt``, for which ``send`` is given a limit on tokens; one that was cut is asked for once more.
+
+    The limit is then `LEAST_RAISE` above what the task has the model write, or twice the model's allowance where that
+    is more. If the reply ends by itself, what it took beyond the task's limit is learnt: twice as much, as a power of
+    two, is the model's allowance from then on. So few more replies are cut, whatever the model thinks, and little more
+    is reserved than it needs. The reply has the bill of the second request alone: the first is a cost of learning,
+    which the run pays and no pipeline.
+
+    Raises:
+        CutReply: the second reply was cut as well, and one that is cut will not do (``cut_too``).
+    """
+    needed = task.max_tokens
+    first = needed + _room(model, prompt, needed, thinking_tokens(model))
+    reply = send(first)
+    if reply.cut_at:
+        raised = _room(model, prompt, needed, max(LEAST_RAISE, 2 * thinking_tokens(model)))
+        if needed + raised > first:
+            try:
+                reply = send(needed + raised)
+            except (RefusedContent, TooLong):
+                pass  # the model reads or writes no more: the reply is as long as it can be
+            else:
+                if not reply.cut_at:
+                    _learn(model, reply.usage.output_tokens - needed if reply.usage.output_tokens else raised, raised)
+    if reply.cut_at and not cut_too:
+        instead = ", or score answers that are cut (--score-cut-answers)" if task.usable_cut else ""
+        raise CutReply(
+            f"{model.id}: the reply to {task.name} was cut at the limit of {reply.cut_at:,} tokens, {needed:,} of them "
+            f"to write: give the model more thinking_tokens{instead}"
+        )
+    return reply
+
+
+def _room(model: ChatModel, prompt: str, needed: int, wanted: int) -> int:
+    """The tokens to think that the model's window leaves, at most ``wanted``."""
+    window: int | None = getattr(model, "context_window", None)
+    return wanted if window is None else max(0, min(wanted, window - needed - tokens_at_most(prompt)))
+
+
+def _learn(model: ChatModel, more: int, at_most: int) -> None:
+    """Keep in mind that a reply took ``more`` tokens than its task has a model write."""
+    learner = learner_of(model)
+    if learner is not None and more > 0:
+        twice = 1 << (2 * more - 1).bit_length()
+        learner.learn(Traits(thinking_tokens=min(at_most, max(LEAST_ALLOWANCE, twice))))
