@@ -33,6 +33,7 @@ def whole(
     needed = task.max_tokens
     first = needed + _room(model, prompt, needed, thinking_tokens(model))
     reply = send(first)
+    spent = reply.usage
     if reply.cut_at:
         raised = _room(model, prompt, needed, max(LEAST_RAISE, 2 * thinking_tokens(model)))
         if needed + raised > first:
@@ -41,13 +42,17 @@ def whole(
             except (RefusedContent, TooLong):
                 pass  # the model reads or writes no more: the reply is as long as it can be
             else:
+                spent += reply.usage
                 if not reply.cut_at:
                     _learn(model, reply.usage.output_tokens - needed if reply.usage.output_tokens else raised, raised)
     if reply.cut_at and not cut_too:
         instead = ", or score answers that are cut (--score-cut-answers)" if task.usable_cut else ""
         raise CutReply(
             f"{model.id}: the reply to {task.name} was cut at the limit of {reply.cut_at:,} tokens, {needed:,} of them "
-            f"to write: give the model more thinking_tokens{instead}"
+            f"to write: give the model more thinking_tokens{instead}",
+            calls=spent.calls,
+            input_tokens=spent.input_tokens,
+            output_tokens=spent.output_tokens,
         )
     return reply
 

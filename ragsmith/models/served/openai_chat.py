@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from ragsmith.errors import ModelError, Notice
+from ragsmith.errors import Notice, RefusedContent
 from ragsmith.models.calls import Completion
 from ragsmith.models.options import AcceptedModel, ContextWindow, ThinkingTokens
 from ragsmith.models.registry import Service, model_id, provider
@@ -96,7 +96,7 @@ class OpenAIChat(EndpointModel):
             fitted = _without(body, refused)
             try:
                 [reading] = self._endpoint.send("/chat/completions", [fitted], read, what=self.id)
-            except ModelError as error:
+            except RefusedContent as error:
                 named = _refused(str(error).removeprefix(f"{self.id}: "), fitted)
                 if not named:
                     raise
