@@ -19,6 +19,7 @@ from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError, StageFa
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.gateway.asking import fault, prompted, unit
 from ragsmith.gateway.claims import CallStore
+from ragsmith.gateway.limits import whole
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS
 from ragsmith.models.calls import ChatModel, Completion, StoredCall, completes, completion_key
 from ragsmith.models.loading import Loader
@@ -200,7 +201,7 @@ class _Check:
             replies.append(model.complete(prompt, max_tokens=limit, sample=0))
             return replies[-1]
 
-        reply = send(task.max_tokens)
+        reply = whole(model, task, prompt, send)
         if problem := fault(task, reply.text):
             return redacted(f"the reply cannot be read: {problem}")
         if self._store is not None:
