@@ -96,23 +96,16 @@ def _say_table(found: Sequence[Checked]) -> None:
     """A line for each language task, and for each other model."""
     rows = []
     for checked in found:
-        rows += [
-            [
-                checked.role,
-                task.task,
-                "no" if task.problem else "ok",
-                *(f"{count:,}" if count else "" for count in (task.usage.input_tokens, task.usage.output_tokens)),
-                _seconds(task.seconds),
-            ]
-            for task in checked.tasks
-        ]
+        for task in checked.tasks:
+            answers = "no" if task.problem else "ok, cut once" if task.requests > 1 else "ok"
+            counts = task.usage.input_tokens, task.usage.output_tokens, task.thought_tokens
+            shown = [f"{count:,}" if count else "" for count in counts]
+            rows.append([checked.role, task.task, answers, *shown, f"{task.seconds:.2f}"])
         if not checked.tasks:
-            rows.append([checked.role, "", "no" if checked.problem else "ok", "", "", _seconds(checked.seconds)])
-    table(rows, ["role", "task", "answers", "tokens in", "tokens out", "seconds"], frozenset({3, 4, 5}))
-
-
-def _seconds(seconds: float | None) -> str:
-    return "" if seconds is None else f"{seconds:.2f}"
+            seconds = "" if checked.seconds is None else f"{checked.seconds:.2f}"
+            rows.append([checked.role, "", "no" if checked.problem else "ok", "", "", "", seconds])
+    head = ["role", "task", "answers", "tokens in", "tokens out", "thinking", "seconds"]
+    table(rows, head, frozenset({3, 4, 5, 6}))
 
 
 def _say_problems(checked: Checked) -> None:
@@ -127,16 +120,19 @@ def _say_problems(checked: Checked) -> None:
 
 def _say_learnt(checked: Checked) -> None:
     """What is known of a model now, with the line of a file of models that says it."""
+    from ragsmith.models.served.openai_chat import REFUSABLE
+
     if checked.problem:
         return
     embedded = ":" not in checked.name  # their identifiers are of a corpus, and there is none here
     learnt = [checked.name if embedded else checked.id]
     if checked.dimensions is not None:
         learnt.append(f"{checked.dimensions} dimensions")
-    if checked.refuses:
-        learnt.append(f"refuses {', '.join(checked.refuses)}")
+    for name in checked.refuses:
+        instead = REFUSABLE.get(name)
+        learnt.append(f"takes {instead} for {name}" if instead else f"refuses {name}")
     if checked.thinking_tokens:
-        learnt.append(f"needs up to {checked.thinking_tokens:,} tokens to think")
+        learnt.append(f"needs {checked.thinking_tokens:,} tokens to think, as a search finds out; in a file of models:")
     say(f"{checked.role}: {'; '.join(learnt)}")
     if checked.thinking_tokens:
         say(f"    {checked.role}: {{model: {checked.name!r}, thinking_tokens: {checked.thinking_tokens}}}")

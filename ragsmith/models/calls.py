@@ -17,12 +17,13 @@ class Completion:
     """A reply of a chat model.
 
     ``cut_at`` is the limit on tokens at which it was cut, and ``text`` what there is, perhaps nothing; 0 where it ended
-    by itself.
+    by itself. ``thought_tokens`` are those of the tokens written that were thoughts, as far as the server shows it.
     """
 
     text: str
     usage: Usage
     cut_at: int = 0
+    thought_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,14 +47,16 @@ TEXTS = ("ready", "never")
 class TaskChecked:
     """What came of asking a model to do a language task; ``problem`` is "" where its reply could be used.
 
-    ``requests`` is 2 where the first reply was cut, and the usage that of both. ``seconds`` is None where none came.
+    ``requests`` is 2 where the first reply was cut, and the usage that of both. ``thought_tokens`` are those of the
+    last reply that were thoughts, as far as the server shows it.
     """
 
     task: str
     problem: str = ""
     requests: int = 0
     usage: Usage = NOTHING
-    seconds: float | None = None
+    thought_tokens: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,8 @@ class _Check:
             problem = _sentence(error).removeprefix(f"{redacted(model.id)}: ")
         seconds = time.perf_counter() - started
         usage = sum((reply.usage for reply in replies), NOTHING)
-        return TaskChecked(task.name, problem, len(replies), usage, seconds)
+        thought = replies[-1].thought_tokens if replies else 0
+        return TaskChecked(task.name, problem, len(replies), usage, thought, seconds)
 
     def _complete(self, model: ChatModel, task: Task[Any], inputs: dict[str, Input], replies: list[Completion]) -> str:
         """Ask a chat model, and keep a reply that can be used; why it cannot, or "". ``replies`` are all that came."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 from fault_kinds import Fault, completion, reply_to
+from fault_replies import chat_reply, number
 from fault_server import FaultServer
 
 Command = Callable[..., Any]
@@ -83,7 +84,7 @@ def test_a_table_for_people(ragsmith: Command, server: FaultServer, models_file:
     shown = ragsmith("models", "check", *flags)
     assert shown.code == 0
     lines = [line.split() for line in shown.out.splitlines()]
-    assert lines[0] == ["role", "task", "answers", "tokens", "in", "tokens", "out", "seconds"]
+    assert lines[0] == ["role", "task", "answers", "tokens", "in", "tokens", "out", "thinking", "seconds"]
     assert lines[2][:5] == ["language_model", "answer", "ok", "12", "3"]
     assert ["judge", "judge", "ok", "12", "3"] in [line[:5] for line in lines]
     assert shown.out.splitlines()[-4:] == [
@@ -129,6 +130,52 @@ def test_a_task_that_is_not_done_is_named(ragsmith: Command, server: FaultServer
     assert judge[:3] == ["language_model", "judge", "no"]
     assert "language_model, judge: the reply cannot be read: the verdict 'I would rather not say.'" in shown.out
     assert len({request.digest for request in server.log}) == len(server.log)  # nothing is asked twice
+
+
+class Thinking:
+    """Answers of a model that thinks 50 to 2,000 tokens before it says a word, shown in one of three ways."""
+
+    def __init__(self, way: str) -> None:
+        self.way = way
+        self.tokens = 0
+
+    def __call__(self, path: str, body: Any) -> Any:
+        prompt = body["messages"][-1]["content"]
+        text = chat_reply(prompt)
+        thoughts, most = 50 + number(prompt, 1951), body["max_tokens"]
+        said = min(most, thoughts + len(text) // 4 + 1)
+        is_cut = said == most
+        text = "" if is_cut else text
+        shown = {"tags": {"content": f"<think>{'hmm ' * thoughts}{'' if is_cut else '</think>'}{text}"}}
+        shown["field"] = {"content": text, "reasoning_content": "hmm " * thoughts}
+        message = {"role": "assistant", "content": text} | shown.get(self.way, {})
+        reply = completion(None, message=message, finish_reason="length" if is_cut else "stop")
+        self.tokens += 100 + said
+        return reply | {"usage": {"prompt_tokens": 100, "completion_tokens": said}}
+
+
+@pytest.mark.parametrize("way", ["field", "tags", "usage"])
+def test_a_model_that_thinks_gets_the_room_it_needs_and_a_search_begins_with_it(
+    ragsmith: Command, server: FaultServer, tmp_path: Path, way: str
+) -> None:
+    server.answer = thinking = Thinking(way)
+    flags = ("--llm", "openai:deep", "--base-url", server.url, "--cache", tmp_path / "cache.sqlite")
+    shown = ragsmith("models", "check", *flags, "--json")
+    assert shown.code == 0
+    [checked] = [model for model in json.loads(shown.out) if model["role"] == "language_model"]
+    assert checked["ok"]
+    assert {task["requests"] for task in checked["tasks"]} == {1, 2}
+    spent = sum(task["usage"]["input_tokens"] + task["usage"]["output_tokens"] for task in checked["tasks"])
+    assert spent == thinking.tokens  # those of replies that were cut, too
+    assert any(task["thought_tokens"] for task in checked["tasks"]) == (way != "usage")
+    assert checked["thinking_tokens"] >= 1024
+    before = len(server.log)
+    again = ragsmith("models", "check", *flags)
+    assert again.code == 0
+    assert len(server.log) - before == len(checked["tasks"])  # nothing is cut any more
+    needed = checked["thinking_tokens"]
+    assert f"needs {needed:,} tokens to think" in again.out
+    assert f"    language_model: {{model: 'openai:deep', thinking_tokens: {needed}}}" in again.out
 
 
 def test_nobody_at_the_address(ragsmith: Command) -> None:

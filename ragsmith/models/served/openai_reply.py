@@ -14,7 +14,7 @@ from typing import Any
 from ragsmith.models.calls import Completion
 from ragsmith.models.served.policy import Refused, Rejected, Transient
 from ragsmith.models.tasks import without_thoughts
-from ragsmith.models.usage import Usage, tokens_at_most
+from ragsmith.models.usage import AVERAGE_CHARACTERS_A_TOKEN, Usage, tokens_at_most
 from ragsmith.text.files import shown
 from ragsmith.text.redaction import redacted, without_known
 
@@ -76,9 +76,10 @@ def read_reply(asked: Asked, reply: Any, seconds: float) -> Reading:
         raise Transient(f"the reply ended with finish_reason {redacted(str(finish))[:40]!r}")
     if any("\ud800" <= character <= "\udfff" for character in text):  # half a character, which cannot be stored
         raise Transient("the reply is not valid Unicode")
-    tokens, wrong = _tokens(asked, reply.get("usage"), written + thoughts)
-    completion = Completion(without_known(text), Usage(1, 0, 0, *tokens, seconds), asked.limit if is_cut else 0)
-    return Reading(completion, odd | wrong)
+    (read, wrote), wrong = _tokens(asked, reply.get("usage"), written + thoughts)
+    thought = min(wrote, _thought(reply.get("usage"), len(thoughts) + len(written) - len(text)))
+    usage = Usage(1, 0, 0, read, wrote, seconds)
+    return Reading(Completion(without_known(text), usage, asked.limit if is_cut else 0, thought), odd | wrong)
 
 
 def _said(message: Mapping[str, Any]) -> tuple[str, str]:
@@ -112,6 +113,13 @@ def _tokens(asked: Asked, usage: Any, said: str) -> tuple[tuple[int, int], dict[
         odd["completion_tokens"] = f"says that it wrote {written:,} tokens where {asked.limit:,} were the limit"
         written = min(asked.limit, tokens_at_most(said))
     return (read, written), {name: f"{problem}: such numbers are estimated here" for name, problem in odd.items()}
+
+
+def _thought(usage: Any, characters: int) -> int:
+    """The tokens of the thoughts as the server says them, or by an estimate of the ``characters`` that it shows."""
+    details = usage.get("completion_tokens_details") if isinstance(usage, dict) else None
+    said = _count(details.get("reasoning_tokens")) if isinstance(details, dict) else 0
+    return said or characters // AVERAGE_CHARACTERS_A_TOKEN
 
 
 def _count(value: Any) -> int:
