@@ -85,6 +85,7 @@ def search(
     dataset: Dataset | str | Path,
     *,
     space: Space | str | Path | None = None,
+    without: Sequence[str] | None = None,
     settings: RunSettings | None = None,
     preset: str | None = None,
     models: GivenModels = None,
@@ -117,7 +118,8 @@ def search(
     ``settings`` says how the search goes, or else ``preset`` does: ``default``, ``paper`` or ``quick``. Single settings
     are changed by name: ``seed=7``, ``strategy="tpe"`` and all others of `RunSettings` and `GeneticSettings`;
     ``fitness`` may be `Weights`, ``FILE.py:function``, or a function of a file that was imported. ``space`` is the one
-    of the preset unless given.
+    of the preset unless given; ``without`` lists what to leave out of it, as ``FAMILY`` (all but ``none``) or
+    ``FAMILY.OPTION``.
 
     ``models`` are names, or by role a name or an object: a LlamaIndex ``LLM`` or ``BaseEmbedding``, or anything with
     the protocol that its role has in `ragsmith.models`, whose ``id`` says what its results depend on. Objects are asked
@@ -144,7 +146,7 @@ def search(
     """
     _refuse_no_workers(workers)
     import_files(imports)
-    found = _space(space, preset)  # it may import measures that the fitness asks for
+    found = _space(space, preset, without)  # it may import measures that the fitness asks for
     chosen = _settings(settings, preset, changes)
     known = _prices(prices)
     setup = _setup(dataset, models, base_url, vector_store, chunk_size, faithfulness)
@@ -177,6 +179,7 @@ def plan(
     dataset: Dataset | str | Path,
     *,
     space: Space | str | Path | None = None,
+    without: Sequence[str] | None = None,
     settings: RunSettings | None = None,
     preset: str | None = None,
     models: GivenModels = None,
@@ -186,25 +189,26 @@ def plan(
     faithfulness: bool | None = None,
     chunk_size: int | None = None,
     imports: Sequence[str | Path] = (),
-    latency: float = 1.0,
-    in_flight: int = 32,
+    latency: float | None = None,
+    in_flight: int | None = None,
     sample: int = SAMPLE,
     cache: Store | str | Path = CACHE,
     **changes: Unpack[Changes],
 ) -> Plan:
     """Say what a search with the same arguments would ask of models: requests, tokens, money, seconds; nothing is sent.
 
-    It is worked out on up to ``sample`` of the search questions. A request is expected to take ``latency`` seconds,
-    and ``in_flight`` of them to be answered at once.
+    It is worked out on up to ``sample`` of the search questions. What requests take is measured on replies in ``cache``
+    or, as the notes of the plan say, assumed. A request takes ``latency`` seconds, and ``in_flight`` are answered at
+    once: unless given, as measured, or 1 s, and as many as the provider is sent.
 
     Raises:
         UsageError: as for `search`, or a number is not above 0.
     """
     for name, value in (("latency", latency), ("in_flight", in_flight), ("sample", sample)):
-        if not value > 0:
+        if value is not None and not value > 0:
             raise WrongOption(name, f"is {value}: give a number above 0")
     import_files(imports)
-    found = _space(space, preset)  # it may import measures that the fitness asks for
+    found = _space(space, preset, without)  # it may import measures that the fitness asks for
     chosen = _settings(settings, preset, changes)
     known = _prices(prices)
     setup = _setup(dataset, models, base_url, vector_store, chunk_size, faithfulness)
@@ -449,11 +453,11 @@ def _settings(settings: RunSettings | None, preset: str | None, changes: Mapping
     return replace(settings, genetic=settings.genetic.changed(**genetic), **of_the_run)
 
 
-def _space(space: Space | str | Path | None, preset: str | None) -> Space:
-    """A space as it was given; unless it was, that of the preset."""
-    if isinstance(space, Space):
-        return space
-    return load_space(space or (preset if preset in ("paper", "quick") else "default"))
+def _space(space: Space | str | Path | None, preset: str | None, without: Sequence[str] | None = None) -> Space:
+    """A space as it was given; unless it was, that of the preset; and without what ``without`` names."""
+    if not isinstance(space, Space):
+        space = load_space(space or (preset if preset in ("paper", "quick") else "default"))
+    return space.leaving_out(without or ())
 
 
 def _setup(

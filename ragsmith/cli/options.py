@@ -271,3 +271,10 @@ class RunFlags:
         bool,
         typer.Option("--compare/--no-compare", help="Also evaluate as many random candidates, and every option alone."),
     ] = True
+    without: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--without",
+            help="Leave out of the space: FAMILY (all but none) or FAMILY.OPTION; may be given several times.",
+        ),
+    ] = None

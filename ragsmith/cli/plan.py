@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -38,13 +39,17 @@ def plan(
     prices: PricesOption = None,
     faithfulness: FaithfulnessOption = None,
     chunk_size: ChunkSizeOption = None,
-    latency: Annotated[float, typer.Option(help="Seconds that a request is expected to take.")] = 1.0,
-    in_flight: Annotated[int, typer.Option(help="Requests that are expected to be answered at once.")] = 32,
+    latency: Annotated[
+        float | None, typer.Option(help="Seconds that a request takes. [default: as measured on the cache, or 1]")
+    ] = None,
+    in_flight: Annotated[
+        int | None, typer.Option(help="Requests that are answered at once. [default: as many as are sent]")
+    ] = None,
     sample: Annotated[int, typer.Option(help="Search questions to work the plan out on.")] = 15,
     cache: CacheOption = str(CACHE),
     as_json: JsonOption = False,
 ) -> None:
-    """Say what a search would take: pipelines, calls, tokens, money, time, and how much of it is in the cache."""
+    """Say what a search would take, how much of it is in the cache, and what each choice that it has costs."""
     import ragsmith
 
     found = ragsmith.plan(
@@ -61,7 +66,7 @@ def plan(
         cache=cache,
     )
     if as_json:
-        say_json(asdict(found))
+        say_json({**asdict(found), "totals": found.totals})
     else:
         _say_plan(found)
 
@@ -76,25 +81,28 @@ def _say_plan(found: Plan) -> None:
     )
     say()
     head = ["model", "request", "to be made", "in the cache", "tokens in", "tokens out", "money", "seconds"]
-    rows = [
-        [
-            line.model.partition("@")[0],
-            line.request,
-            f"{line.calls:,}",
-            f"{line.cached:,}",
-            f"{line.input_tokens:,}",
-            f"{line.output_tokens:,}",
-            "?" if line.cost is None else f"{line.cost:.2f}",
-            f"{line.seconds:.0f}",
-        ]
-        for line in found.lines
-    ]
     total = found.totals
-    cost = "?" if total["cost"] is None else f"{total['cost']:.2f}"
-    counts = [f"{total[name]:,.0f}" for name in ("calls", "cached", "input_tokens", "output_tokens")]
-    rows.append(["all", "", *counts, cost, f"{total['seconds']:.0f}"])
-    table(rows, head, frozenset(range(2, 8)))
+    rows = [[_name(line.model), line.request, *_amounts(asdict(line))] for line in found.lines]
+    table([*rows, ["all", "", *_amounts(total)]], head, frozenset(range(2, 8)))
+    if found.choices:
+        say()
+        head = ["what can be left out", "with", "requests", "tokens in", "tokens out", "money"]
+        chosen = [[one.what, one.flag, *_amounts(asdict(one))] for one in found.choices]
+        table(chosen, head, frozenset(range(2, 6)))
     say()
-    say(f"seconds: at {found.latency:g} s a request and {found.in_flight} at once; tokens: at 4 characters each")
+    for model, notes in found.notes.items():
+        for note in notes:
+            say(f"{_name(model)}: {note}")
     if total["cost"] is None:
         say("money: no price is known for all of these; name a file with --prices")
+
+
+def _name(model: str) -> str:
+    return model.partition("@")[0]
+
+
+def _amounts(of: Mapping[str, Any]) -> list[str]:
+    """The numbers of a line, in the order of the head."""
+    counts = [f"{of[name]:,.0f}" for name in ("calls", "cached", "input_tokens", "output_tokens") if name in of]
+    money = "?" if of["cost"] is None else f"{of['cost']:.2f}"
+    return [*counts, money, *([f"{of['seconds']:,.0f}"] if "seconds" in of else [])]

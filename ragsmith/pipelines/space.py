@@ -19,14 +19,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ragsmith.digest import digest
 from ragsmith.errors import SpaceError
 from ragsmith.pipelines.genes import Candidate, Gene, label
-from ragsmith.techniques.families import FAMILIES
+from ragsmith.techniques.families import FAMILIES, family_named
+from ragsmith.text.suggest import did_you_mean
 
 Genome = tuple[int, ...]
 Constraint = Mapping[str, frozenset[str]]
@@ -112,6 +113,37 @@ class Space:
             if not genes:
                 raise SpaceError(f"space {self.name!r}: no option of {family.name} can be used, not even {before[0]}")
         return replace(self, options=left)
+
+    def leaving_out(self, names: Sequence[str]) -> Space:
+        """The space without what ``names`` list: ``FAMILY``, of which ``none`` is left, or ``FAMILY.OPTION``.
+
+        Raises:
+            SpaceError: the space has no such option, or nothing would be left.
+        """
+        space = self
+        for name in names:
+            space = space._leaving_out(name)
+        return replace(space, name=f"{self.name} without {', '.join(names)}") if names else space
+
+    def _leaving_out(self, name: str) -> Space:
+        family, dot, option = name.partition(".")
+        options = self.options[FAMILIES.index(family_named(family, "--without"))]
+        known = {gene.technique.name for gene in options}
+        if not dot and "none" not in known:
+            raise SpaceError(f"--without {family}: a pipeline needs one; leave single options out, as {family}.OPTION")
+        if dot and option not in known:
+            raise SpaceError(
+                f"--without {name}: the space {self.name!r} has no such option: {did_you_mean(option, known)}"
+            )
+
+        def goes(gene: Gene) -> bool:
+            technique = gene.technique
+            return technique.family == family and (technique.name == option if dot else technique.name != "none")
+
+        left = self.without(goes)
+        if left.feasible_size == 0:
+            raise SpaceError(f"--without {name}: the constraints of the space {self.name!r} forbid all that is left")
+        return left
 
     def repair(self, genome: Genome) -> Genome:
         """The nearest feasible genome: fewest genes changed, then the first in order of options."""

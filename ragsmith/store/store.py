@@ -159,6 +159,11 @@ class Store:
             rows = self._database.fetch_keyed(connection, MODEL_CALL, keys)
             return {row[0]: StoredCall(*row) for row in rows}
 
+    def some_calls(self, model: str, most: int) -> list[StoredCall]:
+        """Up to ``most`` calls of a model, as good as drawn at random: the first by their keys, which are digests."""
+        rows = self._all(MODEL_CALL, MODEL_CALL.c.model == model, order=(MODEL_CALL.c.key,), most=most)
+        return [StoredCall(*row) for row in rows]
+
     def put_calls(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
         """Keep several in one transaction."""
         rows = [columns_of(call) for call in calls]
@@ -350,8 +355,12 @@ class Store:
         return damaged_rows(self._database)
 
     def _all(
-        self, table: Table, *conditions: ColumnElement[bool], order: Sequence[Column[Any]] = ()
+        self,
+        table: Table,
+        *conditions: ColumnElement[bool],
+        order: Sequence[Column[Any]] = (),
+        most: int | None = None,
     ) -> list[list[Json]]:
-        statement = select(table).where(*conditions).order_by(*order)
+        statement = select(table).where(*conditions).order_by(*order).limit(most)
         with self._database.reading() as connection:
             return list(self._database.fetch(connection, table, statement))

@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from fault_server import FaultServer
+from never_repeating import answer
+from served import is_judging
 
+import ragsmith
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Price, Prices
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.plan import plan
+from ragsmith.pipelines.space_file import load_space
+from ragsmith.runs.plan import Plan, plan
 from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 
 SETTINGS = RunSettings(max_evaluations=4, compare=False)
+
+DEAR = """
+families:
+  pre_embedding: [none]
+  query_expansion: [none, hyde]
+  retrieval: [vector, bm25]
+  reranking: [none]
+  passage_filter: [top_k]
+  passage_augment: [none]
+  passage_compress: [none, llm_refine]
+  prompt_maker: [listing]
+  post_generation: [none, reflection_revising]
+"""
 
 
 def asked(server: FaultServer, setup: Setup) -> Setup:
@@ -35,16 +55,28 @@ def test_nothing_is_sent_to_work_out_a_plan(tiny_setup: Setup, space: Space, sto
     assert found.sampled < found.questions == len(tiny_setup.dataset.examples)
 
 
-def test_the_plan_of_all_questions_comes_near_what_the_search_then_asks(
+def test_the_plan_comes_near_what_is_sent_to_a_server_whose_replies_never_repeat(
     tiny_setup: Setup, space: Space, store: Store
 ) -> None:
+    settings = RunSettings(max_evaluations=12)
+    with FaultServer() as server:
+        server.answer = answer
+        setup = asked(server, tiny_setup)
+        found = plan(setup, space, store, settings, sample=1000)
+        Run(setup, space, store, settings, workers=8).go()
+        sent = Counter("judge" if is_judging(request) else "other" for request in server.log)
+    assert found.sampled == found.questions
+    planned = {line.request: line.calls for line in found.lines}
+    assert found.totals["calls"] == pytest.approx(sent.total(), rel=0.1)
+    assert planned["judge"] == pytest.approx(sent["judge"], rel=0.1), "different prompts are answered differently"
+
+
+def test_a_sample_speaks_for_all_questions(tiny_setup: Setup, space: Space, store: Store) -> None:
     with FaultServer() as server:
         setup = asked(server, tiny_setup)
-        found = plan(setup, space, store, SETTINGS, sample=1000)
-        Run(setup, space, store, SETTINGS, workers=8).go()
-        made = len(server.log)
-    assert found.sampled == found.questions
-    assert found.totals["calls"] == pytest.approx(made, rel=0.35)
+        whole, part = (plan(setup, space, store, SETTINGS, sample=sample) for sample in (1000, 6))
+    assert part.sampled < whole.sampled
+    assert part.totals["calls"] == pytest.approx(whole.totals["calls"], rel=0.1)
 
 
 def test_what_the_cache_has_is_not_asked_for_again(tiny_setup: Setup, space: Space, store: Store) -> None:
@@ -67,6 +99,71 @@ def test_money_and_time_follow_from_calls_and_tokens(tiny_setup: Setup, space: S
         assert line.cost == pytest.approx((2.0 * line.input_tokens + 8.0 * line.output_tokens) / 1e6)
         assert line.seconds == pytest.approx(line.calls * 0.5 / 4)
     assert found.totals["cost"] == pytest.approx(sum(line.cost or 0 for line in found.lines))
+
+
+def test_tokens_and_seconds_are_those_of_the_replies_that_are_there(
+    tiny_setup: Setup, space: Space, store: Store
+) -> None:
+    more = replace(SETTINGS, max_evaluations=12)
+    with FaultServer(latency=0.02) as server:
+        server.answer = answer
+        setup = asked(server, tiny_setup)
+        assumed = plan(setup, space, store, SETTINGS)
+        Run(setup, space, store, SETTINGS, workers=8).go()
+        begun = len(server.log)
+        found = plan(setup, space, store, more, sample=1000)
+        spent = Run(setup, space, store, more, workers=8).go().spent
+        made = len(server.log) - begun
+        replies = store.some_calls("openai:tiny@temperature=0", 10_000)
+    mean = sum(reply.output_tokens for reply in replies) / len(replies)
+    assert assumed.totals["seconds"] == pytest.approx(assumed.totals["calls"] / 32)
+    assert found.totals["seconds"] < found.totals["calls"] / 32, "a second a request was far too much"
+    assert found.totals["output_tokens"] == pytest.approx(mean * found.totals["calls"], rel=0.1)
+    assert found.totals["calls"] == pytest.approx(made, rel=0.1)
+    assert spent.calls == made
+    assert any("measured" in note for notes in found.notes.values() for note in notes)
+
+
+def test_what_a_model_may_think_is_part_of_every_reply(tiny_setup: Setup, space: Space, store: Store) -> None:
+    def planned(**traits: int) -> Plan:
+        models = {"language_model": SimpleNamespace(id="mine", complete=print, **traits)}
+        size = tiny_setup.chunk_size
+        return ragsmith.plan(
+            tiny_setup.dataset, space=space, settings=SETTINGS, models=models, chunk_size=size, cache=store
+        )
+
+    plain, thinking = planned(), planned(thinking_tokens=500)
+    assert thinking.totals["calls"] == plain.totals["calls"]
+    more = thinking.totals["output_tokens"] - plain.totals["output_tokens"]
+    assert more == pytest.approx(500 * plain.totals["calls"], rel=0.01)
+    assert any("500 tokens to think" in note for note in thinking.notes["mine"])
+
+
+def test_each_choice_says_what_it_costs_and_how_it_is_left_out(tiny_setup: Setup, tmp_path: Path, store: Store) -> None:
+    (tmp_path / "dear.yaml").write_text(DEAR)
+    dear, settings = load_space(tmp_path / "dear.yaml"), RunSettings(max_evaluations=6)
+    with FaultServer() as server:
+        setup = asked(server, tiny_setup)
+        whole = plan(setup, dear, store, settings, sample=6)
+        alone = plan(setup, dear, store, replace(settings, compare=False), sample=6)
+        short = plan(setup, dear.leaving_out(["passage_compress"]), store, settings, sample=6)
+    choices = {choice.flag: choice for choice in whole.choices}
+    assert set(choices) == {
+        "--no-compare",
+        "--without query_expansion",
+        "--without passage_compress",
+        "--without post_generation",
+        "--judge extractive",
+    }
+    assert choices["--no-compare"].calls == pytest.approx(whole.totals["calls"] - alone.totals["calls"], rel=0.01)
+    assert choices["--judge extractive"].calls == calls_of(whole, "judge")
+    assert choices["--without passage_compress"].calls == calls_of(whole, "refine_summary")
+    assert calls_of(short, "refine_summary") == 0
+    assert "--no-compare" not in {choice.flag for choice in alone.choices}
+
+
+def calls_of(found: Plan, request: str) -> int:
+    return sum(line.calls for line in found.lines if line.request == request)
 
 
 def test_embedded_models_need_no_plan(tiny_setup: Setup, space: Space, store: Store) -> None:
@@ -94,7 +191,8 @@ def test_the_command_prints_it(ragsmith, tiny_folder: Path, tiny_space: Path, tm
         assert server.log == []
     assert shown.code == 0
     assert "openai:tiny" in shown.out
-    assert shown.out.splitlines()[-1].startswith("seconds: at 1 s a request")
+    assert "--judge extractive" in shown.out
+    assert "openai:tiny: at 1 s a request (assumed: --latency says otherwise) and 32 at once" in shown.out.splitlines()
     wrong = ragsmith(*command, "--latency", 0)
     assert wrong.code == 2
     assert wrong.err == "error: --latency is 0.0: give a number above 0\n"

@@ -1,0 +1,119 @@
+"""Expected: what a request to a model takes, measured on its replies in the cache, assumed where there are none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ragsmith.models.calls import StoredCall, completes
+from ragsmith.models.served.policy import Policy
+from ragsmith.models.usage import AVERAGE_CHARACTERS_A_TOKEN, Usage
+from ragsmith.runs.stand_ins import Tally
+
+LATENCY = 1.0
+"""Seconds that a request is expected to take where nothing is known of the model."""
+
+
+@dataclass
+class Replies:
+    """Replies in the cache, added up: ``requests`` counts those that were asked for once more."""
+
+    replies: int = 0
+    requests: int = 0
+    output_tokens: int = 0
+    written: int = 0
+    seconds: float = 0.0
+
+    def add(self, call: StoredCall) -> None:
+        """Count one in."""
+        self.replies += 1
+        self.requests += call.calls
+        self.output_tokens += call.output_tokens
+        self.written += len(str(call.value))
+        self.seconds += call.seconds
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What requests to one model take: seconds of each, tokens that it thinks for each reply, characters of a token."""
+
+    latency: float
+    in_flight: int
+    characters: float = AVERAGE_CHARACTERS_A_TOKEN
+    thinking: float = 0.0
+    replies: Replies = field(default_factory=Replies)
+    tasks: Mapping[str, Replies] = field(default_factory=dict)
+
+    def usage(self, request: str, tally: Tally, scale: float) -> Usage:
+        """What the requests of ``tally`` take, ``scale`` times as many: counts are rounded up."""
+        known = self.tasks.get(request, self.replies)
+        attempts = known.requests / known.replies if known.replies else 1.0
+        if known is not self.replies and known.output_tokens:
+            written = tally.needed * known.output_tokens / known.replies
+        else:
+            written = attempts * (tally.written / self.characters + tally.needed * self.thinking)
+        calls = math.ceil(tally.needed * attempts * scale)
+        read = math.ceil(tally.shown / self.characters * attempts * scale)
+        return Usage(calls, 0, 0, read, math.ceil(written * scale), calls * self.latency / self.in_flight)
+
+
+def expected_of(
+    model: Any, stored: Iterable[StoredCall], tallies: Iterable[Tally], latency: float | None, in_flight: int | None
+) -> tuple[Expected, tuple[str, ...]]:
+    """What requests to ``model`` take, and in sentences where each number comes from.
+
+    ``stored`` are replies of it in the cache, and ``tallies`` what was asked of it in the rehearsal. ``latency`` and
+    ``in_flight`` go before what is known of the model.
+    """
+    replies, by_task = Replies(), dict[str, Replies]()
+    for call in stored:
+        replies.add(call)
+        by_task.setdefault(call.task, Replies()).add(call)
+    characters, tokens = _characters(tallies)
+    allowance = int(getattr(model, "thinking_tokens", 0))
+    thinking: float = allowance
+    if replies.output_tokens:
+        thinking = max(0.0, (replies.output_tokens - replies.written / characters) / replies.replies)
+    seconds = replies.seconds / replies.requests if replies.seconds else None
+    provider = getattr(model, "provider", None)
+    found = Expected(
+        latency or seconds or LATENCY,
+        in_flight or (provider.policy if provider else Policy()).in_flight,
+        characters,
+        thinking,
+        replies,
+        by_task,
+    )
+    told = [f"at {found.latency:.3g} s a request{_source(latency, seconds, replies)} and {found.in_flight} at once"]
+    read = f"measured on {tokens:,} of them in the cache" if tokens else "assumed"
+    told.append(f"{characters:.3g} characters to a token of a prompt ({read})")
+    if completes(model):
+        told.append(_of_replies(replies, by_task, thinking, allowance))
+    return found, tuple(told)
+
+
+def _characters(tallies: Iterable[Tally]) -> tuple[float, int]:
+    """The characters of a token in prompts whose replies are in the cache, and how many tokens these were."""
+    known = list(tallies)
+    shown, tokens = sum(t.cached_shown for t in known), sum(t.cached_tokens for t in known)
+    return (shown / tokens, tokens) if tokens else (AVERAGE_CHARACTERS_A_TOKEN, 0)
+
+
+def _source(given: float | None, measured: float | None, replies: Replies) -> str:
+    if given is not None:
+        return ""
+    return f" (measured on {replies.replies:,} replies)" if measured else " (assumed: --latency says otherwise)"
+
+
+def _of_replies(replies: Replies, by_task: Mapping[str, Replies], thinking: float, allowance: int) -> str:
+    """How long replies are expected to be."""
+    if replies.output_tokens:
+        again = replies.requests / replies.replies - 1
+        return (
+            f"replies to {', '.join(sorted(by_task))} as long as {replies.replies:,} in the cache are, "
+            f"{100 * again:.1f} % of them asked for once more"
+        )
+    thought = f", and {allowance:,} tokens to think, the most it may use," if allowance else ""
+    return f"replies as long as those of the embedded model{thought} (assumed: no reply is in the cache)"
