@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import socket
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
-from pathlib import Path
+from secrets import token_hex
 from typing import Protocol
 from weakref import WeakSet
 
-from ragsmith.errors import StoreError
+from ragsmith.errors import Notice, StoreError
 from ragsmith.gateway.batching import Batcher
+from ragsmith.gateway.owners import BEAT_SECONDS, LOOK_SECONDS, Owner, Watch, this_process
 from ragsmith.models.calls import StoredCall
 from ragsmith.models.traits import Traits
 
-PATIENCE_SECONDS = 1800.0
-"""After so long a claim no longer counts; before that, one on this machine counts while its process lives.
-
-Longer than any request: attempts, and the pauses that a provider may ask for between them.
-"""
-
 PAUSE_SECONDS = 0.05
-
+"""Between two looks for a reply that another process is making."""
 
 BATCH = 64
 
@@ -54,66 +47,32 @@ class CallStore(Protocol):
         ...
 
     def claim_many(
-        self, keys: Sequence[str], owner: str, *, now: float, until: float, is_gone: Callable[[str], bool]
-    ) -> set[str]:
-        """Those of ``keys`` whose calls ``owner`` may make now."""
+        self, keys: Sequence[str], owner: str, *, beat: Owner | None, is_gone: Callable[[Owner], bool]
+    ) -> tuple[set[str], dict[str, StoredCall]]:
+        """Those of ``keys`` whose calls ``owner`` may make now, and those whose replies are there."""
         ...
 
-    def give_up(self, key: str, owner: str) -> None:
-        """End a claim without a reply."""
+    def beat(self, owner: Owner) -> None:
+        """Let others see that ``owner`` lives."""
         ...
 
-
-def this_process() -> str:
-    """A name of this process that others can check: machine, process id, and when it started where that is known."""
-    return _named(os.getpid())
-
-
-@cache
-def _named(pid: int) -> str:
-    return f"{socket.gethostname()}:{pid}:{_start_of(str(pid))}"
-
-
-def is_gone(owner: str) -> bool:
-    """Whether an owner on this machine has ended; nothing is known of those elsewhere."""
-    host, _, process = owner.partition(":")
-    pid, _, start = process.partition(":")
-    if host != socket.gethostname() or not pid.isdigit():
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass  # somebody else's process, which may have got the number of one that ended
-    return bool(start) and start != _start_of(pid)
-
-
-def _start_of(pid: str) -> str:
-    """When a process started, in the kernel's ticks; empty where the system has no ``/proc``."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
-    except OSError:
-        return ""
+    def give_up(self, owner: str, key: str | None = None) -> None:
+        """End a claim without a reply; without a key, all of ``owner``, which ends."""
+        ...
 
 
 @contextmanager
 def claimed(store: Grouped, key: str, stopped: Callable[[], bool]) -> Iterator[StoredCall | None]:
     """Yield None when the call under ``key`` is this process's to make, or the reply that another made meanwhile."""
-    while not store.claim_many([key]):
-        time.sleep(PAUSE_SECONDS)
-        found = store.get_call(key)
-        if found is not None or stopped():
-            yield found
+    while True:
+        with claimed_many(store, [key]) as (free, found):
+            if free or found:
+                yield found.get(key)
+                return
+        found = store.wait_for([key], stopped)
+        if found or stopped():
+            yield found.get(key)
             return
-    found = store.get_call(key)  # it may have come between the last look and the claim
-    try:
-        yield found
-    except BaseException:
-        store.give_up(key)
-        raise
-    if found is not None:
-        store.give_up(key)
 
 
 @contextmanager
@@ -122,24 +81,20 @@ def claimed_many(store: Grouped, keys: Sequence[str]) -> Iterator[tuple[set[str]
 
     Whoever makes its own before it asks again for the rest can never wait for somebody who waits for it.
     """
-    free = store.claim_many(keys)
-    found = store.get_calls(keys)
-    unused = free & found.keys()
+    free, found = store.claim_many(keys)
     try:
-        yield free - found.keys(), found
+        yield free, found
     except BaseException:
-        unused = free
-        raise
-    finally:
-        for key in unused:
+        for key in free:
             store.give_up(key)
+        raise
 
 
 class Grouped:
     """A store whose claims and replies are written by many threads in few transactions: each costs a write to disk.
 
     A paid reply that cannot be written is written with the next one; ``broken`` is why one could not be, until that is
-    done.
+    done. While it holds claims, a thread lets other processes see that this one lives.
     """
 
     def __init__(self, store: CallStore) -> None:
@@ -147,7 +102,14 @@ class Grouped:
         self._lock = threading.RLock()
         self._unwritten: list[StoredCall] = []
         self.broken: StoreError | None = None
-        self._claims: Batcher[str, bool] = Batcher(self._claim, size=BATCH)
+        self._token = token_hex(16)
+        self._watch = Watch()
+        self._held: set[str] = set()
+        self._holding = threading.Lock()
+        self._beats = 0
+        self._last_beat = -BEAT_SECONDS
+        self._is_beating = False
+        self._claims: Batcher[str, bool | StoredCall] = Batcher(self._claim, size=BATCH)
         self._new: Batcher[StoredCall, None] = Batcher(self._put, size=BATCH)
         _OPEN.add(self)
 
@@ -192,18 +154,66 @@ class Grouped:
             finally:
                 self._lock.release()
 
-    def claim_many(self, keys: Sequence[str]) -> set[str]:
-        """Those of ``keys`` whose calls this process may make now."""
-        return {key for key, free in zip(keys, self._claims(keys), strict=True) if free}
+    def claim_many(self, keys: Sequence[str]) -> tuple[set[str], dict[str, StoredCall]]:
+        """Those of ``keys`` whose calls this process may make now, and those whose replies are there."""
+        claims = dict(zip(keys, self._claims(keys), strict=True))
+        found = {key: claim for key, claim in claims.items() if isinstance(claim, StoredCall)}
+        return {key for key, claim in claims.items() if claim is True}, found
+
+    def wait_for(self, keys: Sequence[str], stopped: Callable[[], bool]) -> dict[str, StoredCall]:
+        """The replies of others for ``keys`` as soon as there is one; nothing after `LOOK_SECONDS`, or when stopped."""
+        until = time.monotonic() + LOOK_SECONDS
+        found: dict[str, StoredCall] = {}
+        while not found and not stopped() and time.monotonic() < until:
+            time.sleep(PAUSE_SECONDS)
+            found = self.get_calls(keys)
+        return found
 
     def give_up(self, key: str) -> None:
         """End this process's claim without a reply."""
-        self._store.give_up(key, this_process())
+        self._store.give_up(self._token, key)
+        self._release([key])
 
-    def _claim(self, keys: list[str]) -> list[bool]:
-        now = time.time()
-        free = self._store.claim_many(keys, this_process(), now=now, until=now + PATIENCE_SECONDS, is_gone=is_gone)
-        return [key in free for key in keys]
+    def leave(self) -> None:
+        """End all claims of this process; to be called when it makes no calls any more."""
+        if self._beats:
+            self._release(list(self._held))
+            self._store.give_up(self._token)
+
+    def _claim(self, keys: list[str]) -> list[bool | StoredCall]:
+        with self._holding:
+            due = time.monotonic() - self._last_beat >= BEAT_SECONDS  # nobody has seen it since it last held a claim
+            beat = self._next_beat() if due else None
+        free, found = self._store.claim_many(keys, self._token, beat=beat, is_gone=self._watch.is_gone)
+        with self._holding:
+            self._held |= free
+            if self._held and not self._is_beating:
+                self._is_beating = True
+                threading.Thread(target=self._keep_beating, name="ragsmith-beat", daemon=True).start()
+        for sentence in self._watch.news():
+            warnings.warn(sentence, Notice, stacklevel=2)
+        return [found.get(key, key in free) for key in keys]
+
+    def _next_beat(self) -> Owner:
+        self._beats += 1
+        self._last_beat = time.monotonic()
+        return Owner(self._token, this_process(), self._beats)
+
+    def _keep_beating(self) -> None:
+        """Beat until nothing is held; a beat that cannot be written is followed by the next one."""
+        while True:
+            time.sleep(BEAT_SECONDS)
+            with self._holding:
+                self._is_beating = bool(self._held)
+                if not self._is_beating:
+                    return
+                beat = self._next_beat()
+            with suppress(StoreError):
+                self._store.beat(beat)
+
+    def _release(self, keys: Iterable[str]) -> None:
+        with self._holding:
+            self._held.difference_update(keys)
 
     def _put(self, calls: list[StoredCall]) -> list[None]:
         self._write(calls)
@@ -219,6 +229,7 @@ class Grouped:
             except StoreError as error:
                 self.broken = error
                 raise
+            self._release(call.key for call in self._unwritten)
             self._unwritten, self.broken = [], None
 
 

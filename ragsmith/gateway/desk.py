@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 
 from ragsmith.errors import ModelUnavailable, StoreError
 from ragsmith.gateway.budget import Budget, attempting
-from ragsmith.gateway.claims import PAUSE_SECONDS, CallStore, Grouped, claimed_many
+from ragsmith.gateway.claims import CallStore, Grouped, claimed_many
 from ragsmith.models.calls import ChatModel, StoredCall, result_key
 from ragsmith.models.protocols import CrossEncoder, Embedder
 from ragsmith.models.usage import Usage
@@ -165,5 +164,5 @@ class Desk:
             found.update((text, read(others[keys[text]].value)) for text in theirs)
             self.count(counted, stored=len(theirs))
             if not own and not theirs:
-                time.sleep(PAUSE_SECONDS)
+                store.wait_for([keys[text] for text in missing], lambda: self.stopped)
         return found

@@ -82,9 +82,10 @@ class Gateway:
             provider.close(patience=until - time.monotonic())
 
     def write_rest(self) -> None:
-        """See `Grouped.write_rest`; to be called when nothing is in flight any more."""
+        """See `Grouped.write_rest`; to be called when nothing is in flight any more: nothing stays claimed, either."""
         if self._desk.store is not None:
             self._desk.store.write_rest()
+            self._desk.store.leave()
 
     def _watch(self, model: Any) -> None:
         """Have the model's provider, if it has one, ask the desk before each attempt, and keep what is learnt of it.

@@ -17,8 +17,8 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Work
 from ragsmith.gateway.budget import NOTHING_SPENT, Spent
-from ragsmith.gateway.claims import is_gone
 from ragsmith.gateway.desk import Counts
+from ragsmith.gateway.owners import is_gone
 from ragsmith.models.vector_address import AUTO, written_in
 from ragsmith.pipelines.space import Space
 from ragsmith.store.rows import RunState

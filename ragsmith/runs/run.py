@@ -26,7 +26,7 @@ from ragsmith.evaluation.ranking import best, ranked
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Work
 from ragsmith.gateway.budget import NOTHING_SPENT, Budget, Limits, Prices, Spent
-from ragsmith.gateway.claims import this_process
+from ragsmith.gateway.owners import this_process
 from ragsmith.models.served.provider import Activity
 from ragsmith.pipelines.differences import difference
 from ragsmith.pipelines.genes import Candidate

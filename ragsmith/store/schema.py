@@ -101,10 +101,12 @@ SPENDING = _table(
 )
 TRAITS = _table("traits", _key("model"), _json("value"))
 """What was learnt of chat models: see `ragsmith.models.traits`."""
-CLAIM = _table("claim", _key("key"), _text("owner"), Column("expires", Double, nullable=False))
+CLAIM = _table("claim", _key("key"), _text("owner"))
 """Calls that a process is making now, so that no other makes them, too."""
+PROCESS = _table("process", Column("owner", Text, primary_key=True), _text("process"), _integer("beat"))
+"""The processes that hold claims; ``beat`` changes while they live."""
 
-TABLES = (MODEL_CALL, DATASET, EVALUATION, RESULT, RUN, PROPOSAL, FIT, SPENDING, CLAIM, TRAITS)
+TABLES = (MODEL_CALL, DATASET, EVALUATION, RESULT, RUN, PROPOSAL, FIT, SPENDING, CLAIM, TRAITS, PROCESS)
 
 Migration = Callable[[Connection], None]
 """Brings the schema from the version before to its own; runs inside the transaction that records the version."""
@@ -122,7 +124,9 @@ def add_fits(connection: Connection) -> None:
 
 def add_spending(connection: Connection) -> None:
     """Version 3: what runs have spent, and which calls are being made."""
-    METADATA.create_all(connection, tables=[SPENDING, CLAIM], checkfirst=False)
+    METADATA.create_all(connection, tables=[SPENDING], checkfirst=False)
+    columns = "key TEXT PRIMARY KEY, owner TEXT NOT NULL, expires DOUBLE PRECISION NOT NULL, checksum TEXT NOT NULL"
+    connection.execute(text(f"CREATE TABLE claim ({columns})"))
 
 
 def add_traits(connection: Connection) -> None:
@@ -144,7 +148,20 @@ def widen_integers(connection: Connection) -> None:
         connection.execute(text(f"ALTER TABLE {table} {changes}"))
 
 
-MIGRATIONS: tuple[Migration, ...] = (create_tables, add_fits, add_spending, add_traits, widen_integers)
+def let_claims_live_by_beats(connection: Connection) -> None:
+    """Version 6: claims end with their owner. Those of before end now."""
+    connection.execute(text("DROP TABLE claim"))
+    METADATA.create_all(connection, tables=[CLAIM, PROCESS], checkfirst=False)
+
+
+MIGRATIONS: tuple[Migration, ...] = (
+    create_tables,
+    add_fits,
+    add_spending,
+    add_traits,
+    widen_integers,
+    let_claims_live_by_beats,
+)
 """Step ``n`` (1-based) leads to version ``n``. Steps are appended, never edited or removed."""
 
 

@@ -10,15 +10,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Column, ColumnElement, Connection, Table, delete, select, tuple_
+from sqlalchemy import Column, ColumnElement, Connection, Table, and_, delete, select, tuple_
 from sqlalchemy.engine import URL
 
 from ragsmith.errors import DamagedRows, StoreError, UsageError
 from ragsmith.gateway.budget import Limits, Spent
+from ragsmith.gateway.owners import Owner
 from ragsmith.models.calls import Json, StoredCall
 from ragsmith.models.traits import Traits
 from ragsmith.store.database import BATCH, Database
@@ -32,6 +34,8 @@ from ragsmith.store.rows import (
     RunState,
     batches,
     columns_of,
+    insertion,
+    seal,
     settled,
 )
 from ragsmith.store.schema import (
@@ -41,6 +45,7 @@ from ragsmith.store.schema import (
     FIT,
     MIGRATIONS,
     MODEL_CALL,
+    PROCESS,
     PROPOSAL,
     RESULT,
     RUN,
@@ -173,24 +178,54 @@ class Store:
                 connection.execute(delete(CLAIM).where(CLAIM.c.key.in_(batch)))
 
     def claim_many(
-        self, keys: Sequence[str], owner: str, *, now: float, until: float, is_gone: Callable[[str], bool]
-    ) -> set[str]:
-        """Those of ``keys`` whose calls ``owner`` may make now, in one transaction.
+        self, keys: Sequence[str], owner: str, *, beat: Owner | None, is_gone: Callable[[Owner], bool]
+    ) -> tuple[set[str], dict[str, StoredCall]]:
+        """Those of ``keys`` whose calls ``owner`` may make now, and those whose replies are there; one transaction.
 
-        A claim ends with the reply, at ``until`` (seconds since the epoch), or when ``is_gone`` says so of its owner.
+        A claim ends with the reply, with `give_up`, or when ``is_gone`` says so of its owner. ``beat`` is written with
+        the claims.
         """
-        with self._database.writing_alone("claim") as connection:
-            free = set(keys)
-            for key, other, expires in self._database.fetch_keyed(connection, CLAIM, keys):
-                if other != owner and now < expires and not is_gone(other):
-                    free.remove(key)
-            self._database.put(connection, CLAIM, [(key, owner, until) for key in free], replacing=True)
-            return free
+        database = self._database
+        with database.writing() as connection:
+            if beat is not None:
+                database.put(connection, PROCESS, [columns_of(beat)], replacing=True)
+            holders = self._claimed(connection, keys, owner)
+            others = {holder for holder in holders.values() if holder not in (owner, None)}
+            rows = database.fetch_keyed(connection, PROCESS, others, column="owner") if others else ()
+            # one whose row is damaged or gone is heard of again with its next beat, if it lives
+            known = dict.fromkeys(others, Owner("")) | {row[0]: Owner(*row) for row in rows}
+            gone = {token for token in others if is_gone(replace(known[token], token=token))}
+            damaged = [key for key, holder in holders.items() if holder is None]
+            again = [key for key, holder in holders.items() if holder in gone] + damaged
+            if again:  # each statement sees what others have done meanwhile, so of two takers one is first
+                left = and_(CLAIM.c.key.in_(again), CLAIM.c.owner.in_(gone)) | CLAIM.c.key.in_(damaged)
+                connection.execute(delete(CLAIM).where(left))
+                holders |= self._claimed(connection, again, owner)
+            calls = {row[0]: StoredCall(*row) for row in database.fetch_keyed(connection, MODEL_CALL, keys)}
+            if calls:
+                connection.execute(delete(CLAIM).where(CLAIM.c.key.in_(calls), CLAIM.c.owner == owner))
+            return {key for key, holder in holders.items() if holder == owner} - calls.keys(), calls
 
-    def give_up(self, key: str, owner: str) -> None:
-        """End a claim without a reply."""
+    def _claimed(self, connection: Connection, keys: Sequence[str], owner: str) -> dict[str, str | None]:
+        """Claim what nobody has claimed; who then holds the claim on each key, None where its row is damaged."""
+        rows = [seal(CLAIM, (key, owner)) for key in sorted(set(keys))]  # in one order: nobody waits crosswise
+        connection.execute(insertion(CLAIM, self._database.dialect, replacing=False), rows)
+        return dict.fromkeys(keys) | dict(map(tuple, self._database.fetch_keyed(connection, CLAIM, keys)))
+
+    def beat(self, owner: Owner) -> None:
+        """Let others see that ``owner`` lives; it waits for no other thread."""
+        with self._database.writing(urgent=True) as connection:
+            self._database.put(connection, PROCESS, [columns_of(owner)], replacing=True)
+
+    def give_up(self, owner: str, key: str | None = None) -> None:
+        """End a claim without a reply; without a key, all of ``owner``, which ends."""
         with self._database.writing() as connection:
-            connection.execute(delete(CLAIM).where(CLAIM.c.key == key, CLAIM.c.owner == owner))
+            if key is not None:
+                connection.execute(delete(CLAIM).where(CLAIM.c.key == key, CLAIM.c.owner == owner))
+                return
+            connection.execute(delete(CLAIM).where(CLAIM.c.owner == owner))
+            # also of those that were killed: a process that lives writes its row again with its next beat
+            connection.execute(delete(PROCESS).where(PROCESS.c.owner.not_in(select(CLAIM.c.owner))))
 
     # What was learnt of models
 

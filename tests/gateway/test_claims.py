@@ -1,27 +1,31 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
+import sqlite3
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import closing
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 
 import pytest
+from sqlalchemy import delete
 from stored import Locked, put_call
 
-from ragsmith.errors import StoreError
-from ragsmith.gateway.claims import Grouped, claimed, is_gone, this_process
+from ragsmith.errors import Notice, StoreError
+from ragsmith.gateway.claims import Grouped, claimed
 from ragsmith.gateway.desk import Desk
+from ragsmith.gateway.owners import Owner, this_process
 from ragsmith.models.calls import Completion, StoredCall
+from ragsmith.store.schema import CLAIM
 from ragsmith.store.store import Store
 
 SPAWN = multiprocessing.get_context("spawn")
 
 
-def never(owner: str) -> bool:
+def never(owner: Owner) -> bool:
     return False
 
 
@@ -32,6 +36,12 @@ def gone_pid() -> int:
     process.join()
     assert process.pid is not None
     return process.pid
+
+
+def claim(store: Store, owner: str, *keys: str, process: str = "elsewhere:1", gone: str = "") -> set[str]:
+    """Claim keys as another process does, which is the only one that beats."""
+    beat = Owner(owner, process, 1)
+    return store.claim_many(keys, owner, beat=beat, is_gone=lambda other: other.token == gone)[0]
 
 
 def at_once(work: Callable[[int], None], workers: int) -> None:
@@ -54,40 +64,54 @@ def test_one_of_many_gets_the_claim(place: Path | str) -> None:
         with Store.open(place) as store:
             for i in range(40):
                 together.wait()
-                if store.claim_many([f"k{i}"], f"elsewhere:{n}", now=0.0, until=9.0, is_gone=never):
+                if claim(store, f"owner {n}", f"k{i}"):
                     got.append(f"k{i}")
 
     at_once(work, 4)
     assert Counter(got) == {f"k{i}": 1 for i in range(40)}
 
 
-def test_a_claim_ends_with_the_reply_with_its_owner_and_in_time(store: Store) -> None:
-    def claim(owner: str, *, now: float = 0.0, gone: str = "") -> bool:
-        return bool(store.claim_many(["k"], owner, now=now, until=now + 10, is_gone=lambda other: other == gone))
-
-    assert claim("a:1")
-    assert claim("a:1"), "one's own"
-    assert not claim("b:2", now=9.9)
-    assert claim("b:2", now=10.0)
-    assert claim("c:3", now=10.0, gone="b:2")
-    store.give_up("k", "b:2")  # no longer its own
-    assert not claim("d:4", now=10.0)
-    store.give_up("k", "c:3")
-    assert claim("d:4", now=10.0)
+def test_a_claim_ends_with_the_reply_and_with_its_owner(store: Store) -> None:
+    assert claim(store, "a", "k", "l") == {"k", "l"}
+    assert claim(store, "a", "k") == {"k"}, "one's own"
+    assert claim(store, "b", "k", "m") == {"m"}
+    assert claim(store, "b", "k", gone="a") == {"k"}
+    store.give_up("a", "k")  # no longer its own
+    assert claim(store, "c", "k") == set()
+    store.give_up("b", "k")
+    assert claim(store, "c", "k") == {"k"}
     put_call(store, "k", "m", "t", "reply")
-    assert claim("e:5", now=10.0)
+    free, found = store.claim_many(["k", "x"], "d", beat=None, is_gone=never)
+    assert (free, found["k"].value) == ({"x"}, "reply")
+    store.give_up("a")
+    assert claim(store, "d", "l", "m") == {"l"}, "whoever leaves holds nothing"
 
 
-def test_only_owners_on_this_machine_can_be_known_to_be_gone() -> None:
-    host = this_process().partition(":")[0]
-    assert this_process().startswith(f"{host}:{os.getpid()}:")
-    assert not is_gone(this_process())
-    assert is_gone(f"{host}:{gone_pid()}")
-    assert not is_gone(f"elsewhere:{gone_pid()}")
-    assert not is_gone(f"{host}:1")  # which may not be ours to signal
-    assert not is_gone("nonsense")
-    if not this_process().endswith(":"):  # the start of a process is known here
-        assert is_gone(f"{host}:{os.getpid()}:1"), "another process had this number"
+def test_an_owner_is_read_as_it_was_written_and_one_whose_row_is_gone_is_asked_about_too(store: Store) -> None:
+    asked: list[Owner] = []
+
+    def note(owner: Owner) -> bool:
+        asked.append(owner)
+        return False
+
+    store.claim_many(["k"], "a", beat=Owner("a", "host:7:1:here", 3), is_gone=never)
+    store.claim_many(["l"], "b", beat=None, is_gone=never)
+    store.claim_many(["k", "l"], "c", beat=None, is_gone=note)
+    store.beat(Owner("a", "host:7:1:here", 4))
+    store.claim_many(["k"], "c", beat=None, is_gone=note)
+    assert sorted(asked[:2], key=lambda owner: owner.token) == [Owner("a", "host:7:1:here", 3), Owner("b")]
+    assert asked[2:] == [Owner("a", "host:7:1:here", 4)]
+
+
+def test_a_damaged_claim_is_nobodys(tmp_path: Path) -> None:
+    path = tmp_path / "cache.sqlite"
+    with Store.open(path) as store:
+        assert claim(store, "a", "k") == {"k"}
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE claim SET owner = 'x'")
+    with Store.open(path) as store:
+        assert claim(store, "b", "k") == {"k"}
+        assert claim(store, "a", "k") == set()
 
 
 # Waiting for the reply of another
@@ -96,44 +120,83 @@ def test_only_owners_on_this_machine_can_be_known_to_be_gone() -> None:
 def test_a_call_that_nobody_makes_is_ours_and_one_that_is_there_is_handed_over(store: Store) -> None:
     with claimed(Grouped(store), "k", lambda: False) as found:
         assert found is None
-        assert not store.claim_many(["k"], "elsewhere:1", now=0.0, until=1.0, is_gone=never)
+        assert not claim(store, "other", "k")
         put_call(store, "k", "m", "t", "reply")
     with claimed(Grouped(store), "k", lambda: False) as found:
+        assert found is not None
         assert found.value == "reply"
-    assert store.claim_many(["k"], "elsewhere:1", now=0.0, until=1.0, is_gone=never), "nothing is left claimed"
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_a_call_that_fails_may_be_made_by_others_at_once(store: Store, error: type[BaseException]) -> None:
     with pytest.raises(error), claimed(Grouped(store), "k", lambda: False):
         raise error
-    assert store.claim_many(["k"], "elsewhere:1", now=0.0, until=1.0, is_gone=never)
+    assert claim(store, "other", "k")
 
 
 def test_the_reply_of_another_is_waited_for(store: Store) -> None:
-    now = time.time()
-    assert store.claim_many(["k"], "elsewhere:1", now=now, until=now + 60, is_gone=never)
+    began = time.monotonic()
+    assert claim(store, "other", "k")
     later = threading.Timer(0.2, put_call, (store, "k", "m", "t", "theirs"))
     later.start()
     with claimed(Grouped(store), "k", lambda: False) as found:
+        assert found is not None
         assert found.value == "theirs"
     later.join()
-    assert time.time() - now >= 0.2
+    assert time.monotonic() - began >= 0.2
+
+
+def test_a_call_that_another_gives_up_is_ours(store: Store) -> None:
+    assert claim(store, "other", "k")
+    later = threading.Timer(0.2, store.give_up, ("other", "k"))
+    later.start()
+    with claimed(Grouped(store), "k", lambda: False) as found:
+        assert found is None
+    later.join()
 
 
 def test_whoever_is_stopped_does_not_wait(store: Store) -> None:
-    assert store.claim_many(["k"], "elsewhere:1", now=0.0, until=time.time() + 60, is_gone=never)
+    assert claim(store, "other", "k")
     with claimed(Grouped(store), "k", lambda: True) as found:
         assert found is None
+    assert not claim(store, "another", "k")
 
 
-def test_what_a_killed_process_had_claimed_is_free_at_once(store: Store) -> None:
-    host = this_process().partition(":")[0]
-    now = time.time()
-    assert store.claim_many(["k"], f"{host}:{gone_pid()}", now=now, until=now + 300, is_gone=never)
-    with claimed(Grouped(store), "k", lambda: False) as found:
-        assert found is None
-    assert time.time() - now < 30
+def test_what_a_killed_process_had_claimed_is_free_at_once_and_that_is_said(store: Store) -> None:
+    host, _, _, place = this_process().split(":")
+    pid = gone_pid()
+    assert claim(store, "other", "k", "l", process=f"{host}:{pid}::{place}")
+    grouped = Grouped(store)
+    with pytest.warns(Notice, match=f"process {pid} on {host} has ended .* taken over") as said:
+        taken = [grouped.claim_many([key])[0] for key in "kl"]
+    assert taken == [{"k"}, {"l"}]
+    assert len(said) == 1
+
+
+def test_whoever_leaves_gives_everything_up(store: Store) -> None:
+    grouped = Grouped(store)
+    grouped.leave()
+    assert grouped.claim_many(["k", "l"])[0] == {"k", "l"}
+    assert claim(store, "other", "k", "l") == set()
+    grouped.leave()
+    assert claim(store, "other", "k", "l") == {"k", "l"}
+    assert store.statistics()["tables"]["process"]["rows"] == 1
+
+
+def test_a_late_reply_does_no_harm(store: Store) -> None:
+    """A process that was stopped for long goes on: another has taken its claim over meanwhile, and has the reply."""
+    late = Grouped(store)
+    assert late.claim_many(["k"])[0] == {"k"}
+    with store._database.writing() as connection:
+        connection.execute(delete(CLAIM))
+    assert claim(store, "other", "k") == {"k"}
+    late.give_up("k")
+    assert claim(store, "another", "k") == set(), "it is not the late one's to give up any more"
+    put_call(store, "k", "m", "t", "first")
+    late.put_calls([StoredCall("k", "m", "t", "late")])
+    kept = store.get_call("k")
+    assert kept is not None
+    assert kept.value == "first"
 
 
 def make_calls(place: Path | str, made: Pipe) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import random
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -19,6 +18,7 @@ from stored import put_call
 from ragsmith.errors import ModelError, Notice
 from ragsmith.gateway.desk import Counts
 from ragsmith.gateway.gateway import Gateway
+from ragsmith.gateway.owners import Owner
 from ragsmith.models.calls import Completion, StoredCall, result_key
 from ragsmith.models.protocols import LanguageModel, Vectors
 from ragsmith.models.tasks import Input, Task, text
@@ -89,11 +89,15 @@ class Calls:
                 self.rows[call.key] = call
 
     def claim_many(
-        self, keys: Sequence[str], owner: str, *, now: float, until: float, is_gone: Callable[[str], bool]
-    ) -> set[str]:
-        return set(keys)
+        self, keys: Sequence[str], owner: str, *, beat: Owner | None, is_gone: Callable[[Owner], bool]
+    ) -> tuple[set[str], dict[str, StoredCall]]:
+        found = self.get_calls(keys)
+        return set(keys) - found.keys(), found
 
-    def give_up(self, key: str, owner: str) -> None:
+    def beat(self, owner: Owner) -> None:
+        pass
+
+    def give_up(self, owner: str, key: str | None = None) -> None:
         pass
 
 
@@ -385,7 +389,7 @@ def test_vectors_are_kept_as_they_come_and_only_the_others_are_paid_for_again(st
 
 def test_vectors_that_another_process_asks_for_are_waited_for(store: Any) -> None:
     key = result_key("embedder", "paid", "7", "text")
-    store.claim_many([key], "elsewhere:1", now=0.0, until=time.time() + 60, is_gone=lambda owner: False)
+    store.claim_many([key], "other", beat=Owner("other", "elsewhere:1"), is_gone=lambda owner: False)
     vector = base64.b64encode(direction(70).tobytes()).decode()
     later = threading.Timer(0.2, put_call, (store, key, "paid", "text", vector))
     later.start()

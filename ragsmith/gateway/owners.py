@@ -1,0 +1,142 @@
+"""Owners of claims: which process holds one, and whether it still lives.
+
+A process that holds claims changes its row in the cache every few seconds. Whoever waits for it watches that row, and
+counts as silence only time in which it could use the cache itself. So no clock is compared with another, and neither a
+cache that was locked nor a machine that slept makes anybody look dead.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+BEAT_SECONDS = 6.0
+"""Between two beats of a process that holds claims."""
+SILENT_SECONDS = 3 * BEAT_SECONDS
+"""After so long without a beat a process counts as dead: two are missing, and the time of one is for what is slow."""
+LOOK_SECONDS = 1.0
+"""Between two looks at what another process holds."""
+TELL_SECONDS = 5.0
+"""After so long it is said who is waited for, and then whenever the wait has become ten times as long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A process that makes calls: a random ``token``, `this_process` of it, and a number that each beat raises."""
+
+    token: str
+    process: str = ""
+    beat: int = 0
+
+    def __str__(self) -> str:
+        host, _, rest = self.process.partition(":")
+        return f"process {rest.partition(':')[0]} on {host}" if rest else "another process"
+
+
+def this_process() -> str:
+    """A name of this process that others can check: host, process id, when it started, and where that id counts.
+
+    The last two are empty where the system does not say them.
+    """
+    return _named(os.getpid())
+
+
+@cache
+def _named(pid: int) -> str:
+    return f"{socket.gethostname()}:{pid}:{_start_of(str(pid))}:{_place()}"
+
+
+def is_gone(process: str) -> bool:
+    """Whether a process whose id counts here has ended; nothing is known of those elsewhere."""
+    host, pid, start, place, *_ = [*process.split(":"), "", "", ""]
+    here = place == _place() if place else host == socket.gethostname()
+    if not here or not pid.isdigit():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        pass  # somebody else's process, which may have got the number of one that ended
+    return bool(start) and start != _start_of(pid)
+
+
+def _start_of(pid: str) -> str:
+    """When a process started, in the kernel's ticks; empty where the system has no ``/proc``."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
+
+
+@cache
+def _place() -> str:
+    """Where process ids count: this boot of this machine, and in it the container, as the kernel numbers it."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').stat().st_ino}"
+    except OSError:
+        return ""
+
+
+@dataclass(slots=True)
+class _Watched:
+    """An owner that is waited for: seconds without a beat, and of waiting, in which it could have been seen."""
+
+    beat: int
+    looked: float
+    silent: float = 0.0
+    waited: float = 0.0
+    next_word: float = TELL_SECONDS
+    is_given_up: bool = False
+
+
+class Watch:
+    """What a process knows of the others that it waits for; safe to use from many threads."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._watched: dict[str, _Watched] = {}
+        self._news: list[str] = []
+
+    def is_gone(self, owner: Owner) -> bool:
+        """Whether ``owner``, whose row was just read in a transaction that could write, does not live any more."""
+        now = self._clock()
+        with self._lock:
+            seen = self._watched.setdefault(owner.token, _Watched(owner.beat, now))
+            passed = now - seen.looked
+            seen.looked = now
+            if passed > TELL_SECONDS:  # it was not waited for meanwhile, or nobody could look
+                seen.waited, seen.next_word = 0.0, TELL_SECONDS
+            seen.waited += min(passed, 2 * LOOK_SECONDS)
+            seen.silent = seen.silent + min(passed, 2 * LOOK_SECONDS) if seen.beat == owner.beat else 0.0
+            seen.beat = owner.beat
+            has_ended = is_gone(owner.process)
+            gone = has_ended or seen.silent >= SILENT_SECONDS
+            self._tell(owner, seen, gone, has_ended)
+            return gone
+
+    def news(self) -> list[str]:
+        """Sentences about whom this process waits for, or has given up, that have not been said yet."""
+        with self._lock:
+            news, self._news = self._news, []
+        return news
+
+    def _tell(self, owner: Owner, seen: _Watched, gone: bool, has_ended: bool) -> None:
+        if gone and not seen.is_given_up:
+            how = "has ended" if has_ended else f"has not been heard of for {seen.silent:.0f} s"
+            self._news.append(f"{owner} {how} and left calls unfinished: they are taken over.")
+        elif not gone and seen.waited >= seen.next_word:
+            seen.next_word *= 10
+            self._news.append(
+                f"waiting for {owner}, which is making calls that are needed here, too: for {seen.waited:.0f} s so "
+                f"far; last heard of {seen.silent:.0f} s ago."
+            )
+        seen.is_given_up = gone
