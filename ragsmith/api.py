@@ -96,6 +96,7 @@ def search(
     faithfulness: bool | None = None,
     chunk_size: int | None = None,
     imports: Sequence[str | Path] = (),
+    retry_failed: bool = False,
     workers: int | None = None,
     cache: Store | str | Path = CACHE,
     winner: str | Path | None = None,
@@ -131,6 +132,9 @@ def search(
     ``imports`` are Python files of your own: the techniques, measures and providers of models that they define are
     known by name, and what is stored counts as long as their code stays the same.
 
+    What a model refuses, or never answers in a way that can be used, is asked once and kept as failed;
+    ``retry_failed`` asks it again.
+
     ``workers`` is questions in flight for models that are elsewhere, and processes for the embedded ones: every core
     unless given. A script that uses more than one process needs the usual ``if __name__ == "__main__":``.
 
@@ -165,6 +169,7 @@ def search(
             on_progress=on_progress,
             limits=limits,
             prices=known,
+            retry_failed=retry_failed,
         ).go()
         damaged = store.damaged
     result = Result(outcome, setup, cache, damaged)

@@ -46,6 +46,9 @@ def search(
     workers: Annotated[
         int | None, typer.Option(help="Processes (embedded models) or questions in flight. [default: cores, or 64]")
     ] = None,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Ask again what earlier runs were refused or could not read.")
+    ] = False,
     cache: CacheOption = str(CACHE),
     reports: Annotated[Path, typer.Option(help="Folder for report and winner.")] = REPORTS,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
@@ -67,6 +70,7 @@ def search(
             prices=budget.prices,
             faithfulness=faithfulness,
             chunk_size=chunk_size,
+            retry_failed=retry_failed,
             workers=workers,
             cache=cache,
             reports=reports,

@@ -23,6 +23,7 @@ from ragsmith.evaluation.processes import ProcessRunner
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.evaluation.threads import Finished, Job, Runner, ThreadRunner, Work
 from ragsmith.gateway.budget import Budget
+from ragsmith.gateway.failures import Failures
 from ragsmith.models.served.provider import Activity
 from ragsmith.models.vector_address import serves_one_process
 from ragsmith.pipelines.engine import Engine
@@ -150,9 +151,12 @@ class Evaluator:
         workers: int,
         progress: Progress | None = None,
         budget: Budget | None = None,
+        *,
+        retry_failed: bool = False,
     ) -> None:
         self._setup = setup
         self._budget = budget
+        self._failures = Failures(store, ask_again=retry_failed)
         self._store = store
         self._workers = workers
         self._progress = progress or (lambda done, total: None)
@@ -258,7 +262,7 @@ class Evaluator:
 
     def _start(self) -> Runner:
         models = self._setup.loaded_models
-        engine = self._setup.engine(self._store, self._budget)
+        engine = self._setup.engine(self._store, self._budget, self._failures)
         self._engine = engine
         if models.waits or self._setup.given:
             return ThreadRunner(self._setup, engine, max(1, self._workers))

@@ -30,7 +30,7 @@ def scored(engine: Engine, setup: Setup, trace: Trace, example: Example) -> dict
         setup.relevance[example.id],
         measures=setup.measures,
         models={
-            "judge": gateway.language_model(models.judge, Meter()),
+            "judge": gateway.language_model(models.judge, Meter(), "judge"),
             "embedder": gateway.embedder(models.embedder, Meter()),
         },
         stages={family: engine.fingerprint(output) for family, output in trace.outputs.items()},

@@ -19,6 +19,7 @@ from ragsmith.datasets.splits import folds, split
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.claims import CallStore
+from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.index.index import Corpus
 from ragsmith.index.stores import open_vectors
@@ -91,10 +92,12 @@ class Setup:
         """The questions that fitted techniques may learn from: those of the search split."""
         return split(self.dataset).search
 
-    def engine(self, store: CallStore | None = None, budget: Budget | None = None) -> Engine:
+    def engine(
+        self, store: CallStore | None = None, budget: Budget | None = None, failures: Failures | None = None
+    ) -> Engine:
         """A fresh engine with a gateway of its own."""
         models = self.loaded_models
-        return Engine(self.corpus, models, Gateway(store, budget), partial(open_vectors, models.vectors_at))
+        return Engine(self.corpus, models, Gateway(store, budget, failures), partial(open_vectors, models.vectors_at))
 
     @property
     def checks_claims(self) -> bool:

@@ -13,6 +13,7 @@ from weakref import WeakSet
 
 from ragsmith.errors import Notice, StoreError
 from ragsmith.gateway.batching import Batcher
+from ragsmith.gateway.failures import FailureStore
 from ragsmith.gateway.owners import BEAT_SECONDS, LOOK_SECONDS, Owner, Watch, this_process
 from ragsmith.models.calls import StoredCall
 from ragsmith.models.traits import Traits
@@ -23,7 +24,7 @@ PAUSE_SECONDS = 0.05
 BATCH = 64
 
 
-class CallStore(Protocol):
+class CallStore(FailureStore, Protocol):
     """Where paid replies are kept, who is paying for one now, and what was learnt of models."""
 
     def traits(self, model: str) -> Traits | None:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, TypeVar
 
-from ragsmith.errors import ModelUnavailable, StoreError
+from ragsmith.errors import ModelError, ModelUnavailable, StoreError
 from ragsmith.gateway.budget import Budget, attempting
 from ragsmith.gateway.claims import CallStore, Grouped, claimed_many
+from ragsmith.gateway.failures import Asker, FailedCall, Failures
 from ragsmith.models.calls import ChatModel, StoredCall, result_key
 from ragsmith.models.protocols import CrossEncoder, Embedder
 from ragsmith.models.usage import Usage
@@ -42,13 +43,14 @@ class Counts:
 
 
 class Desk:
-    """Holds the store of paid calls and the claims on them, the budget, the counts, and whether the run goes on.
+    """Holds the store of paid calls and the claims on them, the failures, the budget, the counts, and whether to go on.
 
     Safe to use from many threads. ``budget`` is asked before anything is sent; None spends without counting.
     """
 
-    def __init__(self, store: CallStore | None, budget: Budget | None) -> None:
+    def __init__(self, store: CallStore | None, budget: Budget | None, failures: Failures | None = None) -> None:
         self.store = None if store is None else Grouped(store)
+        self.failures = failures or Failures(lasting=False)
         self.stopped = False
         self._budget = budget
         self._counts = {kind: Counts() for kind in KINDS}
@@ -113,31 +115,42 @@ class Desk:
 
     def kept(
         self,
-        counted: str,
+        asker: Asker,
         kind: str,
-        model: str,
         texts: Sequence[str],
-        compute: Callable[[Sequence[str]], Sequence[V]],
+        compute: Callable[[Sequence[str]], Sequence[V | ModelError]],
         plain: Callable[[V], Any],
         read: Callable[[Any], V],
         most: int,
-    ) -> list[V]:
-        """The results for ``texts``: those in the store as they are, others computed, ``most`` at a time, and kept."""
+    ) -> list[V | ModelError]:
+        """The results for ``texts``: those in the store as they are, others computed, ``most`` at a time, and kept.
+
+        A text for which there is none has an error in its place, which is kept, too.
+        """
+        counted, model = asker.role, asker.model
         keys = {text: result_key(counted, model, text, kind) for text in texts}
         known = self.store.get_calls(keys.values()) if self.store else {}
-        found = {text: read(known[key].value) for text, key in keys.items() if key in known}
+        found: dict[str, V | ModelError] = {text: read(known[k].value) for text, k in keys.items() if k in known}
         self.count(counted, stored=len(found))
         missing = [text for text in keys if text not in found]
 
-        def make(part: Sequence[str]) -> dict[str, V]:
-            values = compute(part)
-            self.count(counted, made=len(part))
-            if self.store:
-                new = [StoredCall(keys[t], model, kind, plain(v)) for t, v in zip(part, values, strict=True)]
-                self.store.put_calls(new)
-            return dict(zip(part, values, strict=True))
+        def make(part: Sequence[str]) -> dict[str, V | ModelError]:
+            hopeless = self.failures.known(kind, [keys[text] for text in part])
+            for failed_before in hopeless.values():
+                self.failures.in_vain(asker, kind, failed_before.key, failed_before.message)
+            wanted = [text for text in part if keys[text] not in hopeless]
+            made = dict(zip(wanted, compute(wanted) if wanted else (), strict=True))
+            good = {text: value for text, value in made.items() if not isinstance(value, ModelError)}
+            self.count(counted, made=len(good))
+            if good:
+                self.failures.answered(asker, kind)
+            if self.store and good:
+                self.store.put_calls([StoredCall(keys[t], model, kind, plain(v)) for t, v in good.items()])
+            failed = {text: error for text, error in made.items() if isinstance(error, ModelError)}
+            self.failures.keep([FailedCall.of(error, keys[t], model, kind) for t, error in failed.items()])
+            return made | {text: hopeless[keys[text]].error() for text in part if keys[text] in hopeless}
 
-        def share(part: Sequence[str]) -> dict[str, V]:
+        def share(part: Sequence[str]) -> dict[str, V | ModelError]:
             return self._shared(self.store, counted, keys, part, make, read) if self.store else make(part)
 
         for made in self.in_parallel(share, [missing[i : i + most] for i in range(0, len(missing), most)]):
@@ -150,16 +163,19 @@ class Desk:
         counted: str,
         keys: Mapping[str, str],
         texts: Sequence[str],
-        make: Callable[[Sequence[str]], dict[str, V]],
+        make: Callable[[Sequence[str]], dict[str, V | ModelError]],
         read: Callable[[Any], V],
-    ) -> dict[str, V]:
+    ) -> dict[str, V | ModelError]:
         """The results for ``texts``, made here but for those that another process is making, which are waited for."""
-        found: dict[str, V] = {}
+        found: dict[str, V | ModelError] = {}
         while missing := [text for text in texts if text not in found]:
             self.refuse_if_stopped()
             with claimed_many(store, [keys[text] for text in missing]) as (free, others):
                 own = [text for text in missing if keys[text] in free]
-                found.update(make(own) if own else {})
+                made = make(own) if own else {}
+                for text in (text for text, value in made.items() if isinstance(value, ModelError)):
+                    store.give_up(keys[text])
+                found.update(made)
             theirs = [text for text in missing if keys[text] in others]
             found.update((text, read(others[keys[text]].value)) for text in theirs)
             self.count(counted, stored=len(theirs))

@@ -15,6 +15,7 @@ from ragsmith.errors import StoreError
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.desk import KINDS, Counts, Desk
+from ragsmith.gateway.failures import Failures, asker_of
 from ragsmith.gateway.replies import Replies
 from ragsmith.gateway.results import Embeddings, Scores
 from ragsmith.gateway.views import ChatView, CrossEncoderView, EmbedderView, TaskView
@@ -28,11 +29,14 @@ from ragsmith.models.usage import Meter
 class Gateway:
     """One per process; safe to use from many threads.
 
-    ``budget`` is asked before anything is sent to a provider; None spends without counting.
+    ``budget`` is asked before anything is sent to a provider; None spends without counting. ``failures`` knows what
+    failed and is not to be asked again; without, everything is.
     """
 
-    def __init__(self, store: CallStore | None = None, budget: Budget | None = None) -> None:
-        self._desk = Desk(store, budget)
+    def __init__(
+        self, store: CallStore | None = None, budget: Budget | None = None, failures: Failures | None = None
+    ) -> None:
+        self._desk = Desk(store, budget, failures)
         self._replies = Replies(self._desk)
         self._embeddings = Embeddings(self._desk)
         self._scores = Scores(self._desk)
@@ -46,10 +50,11 @@ class Gateway:
         memos = (self._replies.remembered, self._embeddings.remembered, self._scores.remembered)
         return self._desk.counts(dict(zip(KINDS, map(len, memos), strict=True)))
 
-    def language_model(self, model: LanguageModel | ChatModel, meter: Meter) -> LanguageModel:
-        """A metered view of a language model."""
+    def language_model(self, model: LanguageModel | ChatModel, meter: Meter, role: str = "") -> LanguageModel:
+        """A metered view of a language model, in a role in which it must answer something sooner or later, if any."""
         self._watch(model)
-        return ChatView(self._replies, model, meter) if completes(model) else TaskView(self._replies, model, meter)
+        asker = asker_of(role, model) if role else None
+        return (ChatView if completes(model) else TaskView)(self._replies, model, meter, asker)
 
     def embedder(self, model: Embedder, meter: Meter) -> Embedder:
         """A metered view of an embedder."""

@@ -35,7 +35,7 @@ def whole(
     reply = send(first)
     spent = reply.usage
     if reply.cut_at:
-        raised = _room(model, prompt, needed, max(LEAST_RAISE, 2 * thinking_tokens(model)))
+        raised = _room(model, prompt, needed, most_tokens(model, task) - needed)
         if needed + raised > first:
             try:
                 reply = send(needed + raised)
@@ -55,6 +55,11 @@ def whole(
             output_tokens=spent.output_tokens,
         )
     return reply
+
+
+def most_tokens(model: ChatModel, task: Task[Any]) -> int:
+    """The tokens that a reply may have at most, its thoughts included, where the model's window leaves them."""
+    return task.max_tokens + max(LEAST_RAISE, 2 * thinking_tokens(model))
 
 
 def _room(model: ChatModel, prompt: str, needed: int, wanted: int) -> int:

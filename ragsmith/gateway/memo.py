@@ -1,7 +1,8 @@
 """Remembering: values by key, each computed once however many threads ask at the same time.
 
 Keys are the values themselves, not digests of them: in memory nothing unequal can collide, and nothing is serialised.
-A computation that raises is not remembered; everyone who waited for it gets the same error.
+A computation that raises is not remembered; everyone who waited for it gets the same error. One of several values may
+be an error in its place: it is raised for those alone who need it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar, cast
+
+from ragsmith.errors import ModelError
 
 V = TypeVar("V")
 _MISSING = object()
@@ -58,9 +61,10 @@ class Memo(Generic[V]):
             waited_for.set_result(computed)
         return computed
 
-    def get_many(self, keys: Sequence[Hashable], compute: Callable[[list[Any]], Sequence[V]]) -> list[V]:
+    def get_many(self, keys: Sequence[Hashable], compute: Callable[[list[Any]], Sequence[V | ModelError]]) -> list[V]:
         """The values of ``keys``; ``compute`` is given, once, the distinct keys that nobody has or is computing.
 
+        It may return a `ModelError` in the place of a value; the first one is raised when all others are remembered.
         One's own keys are computed before waiting for those of others, so two callers can never wait for each other.
         """
         mine: list[Hashable] = []
@@ -82,7 +86,7 @@ class Memo(Generic[V]):
         found = {key: future.result() for key, future in others.items()}
         return [found[key] if key in found else done[key] for key in keys]
 
-    def _compute(self, mine: list[Hashable], compute: Callable[[list[Any]], Sequence[V]]) -> None:
+    def _compute(self, mine: list[Hashable], compute: Callable[[list[Any]], Sequence[V | ModelError]]) -> None:
         try:
             values = compute(mine)
             if len(values) != len(mine):
@@ -90,12 +94,19 @@ class Memo(Generic[V]):
         except BaseException as error:
             self._fail(mine, error)
             raise
+        failed = [value for value in values if isinstance(value, ModelError)]
         with self._lock:
-            self._done.update(zip(mine, values, strict=True))
+            for key, value in zip(mine, values, strict=True):
+                if not isinstance(value, ModelError):
+                    self._done[key] = value
             waited_for = [self._running.pop(key) for key in mine]
         for value, future in zip(values, waited_for, strict=True):
-            if future is not None:
-                future.set_result(value)
+            if future is not None and isinstance(value, ModelError):
+                future.set_exception(value)
+            elif future is not None:
+                future.set_result(cast(V, value))
+        if failed:
+            raise failed[0]
 
     def _fail(self, mine: Sequence[Hashable], error: BaseException) -> None:
         with self._lock:

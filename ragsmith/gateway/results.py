@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
+from ragsmith.errors import ModelError
 from ragsmith.gateway.asking import embedding, row, unit, vector
 from ragsmith.gateway.batching import Batcher
 from ragsmith.gateway.desk import Desk
+from ragsmith.gateway.failures import Asker, asker_of
 from ragsmith.gateway.memo import Memo
 from ragsmith.models.calls import keeps
 from ragsmith.models.protocols import CrossEncoder, Embedder, Vectors
 from ragsmith.models.usage import Usage, tokens_at_most
+
+V = TypeVar("V")
 
 BATCH_TEXTS = 64
 """Texts of all threads that are embedded, and kept, in one batch."""
@@ -39,17 +44,22 @@ class Embeddings:
             if not keeps(model):
                 self._count("embedder", made=len(wanted))
                 return list(unit(model.id, embed(wanted), len(wanted)))
-            batched = self._batcher(model, kind, embed)
-            found = self.desk.kept("embedder", kind, model.id, wanted, batched, row, vector, BATCH_TEXTS)
-            return list(unit(model.id, found, len(wanted)))
+            asker = asker_of("embedder", model)
+            batched = self._batcher(asker, model, kind, embed)
+            found = self.desk.kept(asker, kind, wanted, batched, row, vector, BATCH_TEXTS)
+            good = [value for value in found if not isinstance(value, ModelError)]
+            vectors = iter(unit(model.id, good, len(good)) if good else ())
+            return [value if isinstance(value, ModelError) else next(vectors) for value in found]
 
         if not texts:
             return model.embed(texts)
         self._count("embedder", asked=len(texts))
         return np.stack(self.remembered.get_many([(model.id, kind, text) for text in texts], compute))
 
-    def _batcher(self, model: Embedder, kind: str, embed: Callable[[Sequence[str]], Vectors]) -> Batcher[str, Any]:
-        def run(batch: list[str]) -> list[Any]:
+    def _batcher(
+        self, asker: Asker, model: Embedder, kind: str, embed: Callable[[Sequence[str]], Vectors]
+    ) -> Batcher[str, Any]:
+        def run(batch: Sequence[str]) -> list[Any]:
             asked = "".join(batch)
             with self.desk.paid(model, asked) as used:
                 vectors = list(embed(batch))
@@ -57,7 +67,8 @@ class Embeddings:
             return vectors
 
         with self._lock:
-            return self._batchers.setdefault(f"{kind} {model.id}", Batcher(run, size=BATCH_TEXTS))
+            alone = partial(singled_out, self.desk, asker, kind, run)
+            return self._batchers.setdefault(f"{kind} {model.id}", Batcher(alone, size=BATCH_TEXTS))
 
 
 class Scores:
@@ -71,12 +82,14 @@ class Scores:
     def score(self, model: CrossEncoder, query: str, texts: Sequence[str]) -> tuple[float, ...]:
         """Scores of ``texts`` against ``query``, each pair scored once."""
 
-        def compute(missing: list[tuple[str, str, str]]) -> Sequence[float]:
+        def compute(missing: list[tuple[str, str, str]]) -> Sequence[float | ModelError]:
             wanted = [text for _, _, text in missing]
             if not keeps(model):
                 self._count("cross_encoder", made=len(wanted))
                 return model.score(query, wanted)
-            return self.desk.kept("cross_encoder", query, model.id, wanted, score, float, float, len(wanted))
+            asker = asker_of("cross_encoder", model)
+            alone = partial(singled_out, self.desk, asker, query, score)
+            return self.desk.kept(asker, query, wanted, alone, float, float, len(wanted))
 
         def score(wanted: Sequence[str]) -> tuple[float, ...]:
             asked = "".join(query + text for text in wanted)
@@ -87,3 +100,18 @@ class Scores:
 
         self._count("cross_encoder", asked=len(texts))
         return tuple(self.remembered.get_many([(model.id, query, text) for text in texts], compute))
+
+
+def singled_out(
+    desk: Desk, asker: Asker, kind: str, ask: Callable[[Sequence[str]], Sequence[V]], texts: Sequence[str]
+) -> list[V | ModelError]:
+    """What ``ask`` makes of each text; of texts that fail together, halves are asked, down to the one at fault."""
+    try:
+        return list(ask(texts))
+    except ModelError as error:
+        desk.failures.in_vain(asker, kind, tuple(texts), str(error))
+        if len(texts) == 1:
+            return [error]
+    half = len(texts) // 2
+    first = singled_out(desk, asker, kind, ask, texts[:half])
+    return [*first, *singled_out(desk, asker, kind, ask, texts[half:])]

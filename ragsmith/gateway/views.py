@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from ragsmith.gateway.asking import parsed, prompted
+from ragsmith.gateway.failures import Asker
 from ragsmith.gateway.replies import Replies
 from ragsmith.gateway.results import Embeddings, Scores
 from ragsmith.models.protocols import LanguageModel, Vectors
@@ -17,12 +18,13 @@ T = TypeVar("T")
 
 
 class Metered(Generic[C]):
-    """A model, the calls of its kind in this process, and the meter that its own are added to."""
+    """A model, the calls of its kind in this process, the meter that its own are added to, and who asks."""
 
-    def __init__(self, calls: C, model: Any, meter: Meter) -> None:
+    def __init__(self, calls: C, model: Any, meter: Meter, asker: Asker | None = None) -> None:
         self._calls = calls
         self._model = model
         self._meter = meter
+        self._asker = asker
 
     @property
     def id(self) -> str:
@@ -60,7 +62,7 @@ class ChatView(Metered[Replies]):
         prompt, was_cut = prompted(task, inputs, getattr(self._model, "context_window", None))
         if was_cut:
             self._calls.desk.count("language_model", cut=1)
-        reply, usage = self._calls.complete(self._model, task, prompt, sample)
+        reply, usage = self._calls.complete(self._model, task, prompt, sample, self._asker)
         return parsed(task, reply), usage
 
 

@@ -239,7 +239,7 @@ class Engine:
     def _generation(self, reads: Sequence[Held]) -> tuple[Held, Usage]:
         def run() -> tuple[Held, Usage]:
             meter = Meter()
-            model = self.gateway.language_model(self.models.language_model, meter)
+            model = self.gateway.language_model(self.models.language_model, meter, "language_model")
             with failing_as("generation", "generate"):
                 answer = generate(*(read.value for read in reads), language_model=model)
             return self._hold(answer), meter.total()
@@ -260,7 +260,7 @@ class Engine:
 
     def _tool(self, kind: str, meter: Meter, gene: Gene, gold: Gold | None) -> Any:
         if kind == "language_model":
-            return self.gateway.language_model(self.models.asked, meter)
+            return self.gateway.language_model(self.models.asked, meter, "controller" if self.models.controller else "")
         if kind == "embedder":
             return self.gateway.embedder(self.models.embedder, meter)
         if kind == "cross_encoder":

@@ -22,6 +22,7 @@ from ragsmith.datasets.splits import split
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.gateway.budget import Budget, Prices
 from ragsmith.gateway.claims import CallStore
+from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.index.index import Corpus
 from ragsmith.measures.faithfulness import CLAIMS, supporting
@@ -116,7 +117,9 @@ class _Rehearsal(Setup):
         """That of the engine."""
         return self.shared.corpus
 
-    def engine(self, store: CallStore | None = None, budget: Budget | None = None) -> Engine:
+    def engine(
+        self, store: CallStore | None = None, budget: Budget | None = None, failures: Failures | None = None
+    ) -> Engine:
         """The one engine."""
         return self.shared
 

@@ -123,9 +123,12 @@ class Run:
         on_start: Callable[[Start], None] | None = None,
         limits: Limits | None = None,
         prices: Prices | None = None,
+        retry_failed: bool = False,
         now: Callable[[], float] = time.time,
     ) -> None:
         """Prepare a search of ``space`` for the best pipeline on the data set of ``setup``; nothing is computed yet.
+
+        ``retry_failed`` asks again what earlier runs found hopeless to ask.
 
         Raises:
             UsageError: an option of the space needs a model that this run has not.
@@ -139,7 +142,7 @@ class Run:
         self._settings = settings or RunSettings()
         self._key = run_key(setup, space, self._settings)
         self._budget = Budget(store, self._key, limits, prices)
-        self._evaluator = Evaluator(setup, store, workers, on_progress, self._budget)
+        self._evaluator = Evaluator(setup, store, workers, on_progress, self._budget, retry_failed=retry_failed)
         self._on_step = on_step or (lambda step: None)
         self._on_start = on_start or (lambda start: None)
         self._now = now

@@ -101,12 +101,25 @@ SPENDING = _table(
 )
 TRAITS = _table("traits", _key("model"), _json("value"))
 """What was learnt of chat models: see `ragsmith.models.traits`."""
+FAILED_CALL = _table(
+    "failed_call",
+    _key("key"),
+    _text("model"),
+    _text("task"),
+    _text("kind"),
+    _text("message"),
+    _integer("attempts"),
+    _integer("calls"),
+    _integer("input_tokens"),
+    _integer("output_tokens"),
+)
+"""Requests that failed, under the key where the reply would be: see `ragsmith.gateway.failures`."""
 CLAIM = _table("claim", _key("key"), _text("owner"))
 """Calls that a process is making now, so that no other makes them, too."""
 PROCESS = _table("process", Column("owner", Text, primary_key=True), _text("process"), _integer("beat"))
 """The processes that hold claims; ``beat`` changes while they live."""
 
-TABLES = (MODEL_CALL, DATASET, EVALUATION, RESULT, RUN, PROPOSAL, FIT, SPENDING, CLAIM, TRAITS, PROCESS)
+TABLES = (MODEL_CALL, DATASET, EVALUATION, RESULT, RUN, PROPOSAL, FIT, SPENDING, CLAIM, TRAITS, PROCESS, FAILED_CALL)
 
 Migration = Callable[[Connection], None]
 """Brings the schema from the version before to its own; runs inside the transaction that records the version."""
@@ -154,6 +167,11 @@ def let_claims_live_by_beats(connection: Connection) -> None:
     METADATA.create_all(connection, tables=[CLAIM, PROCESS], checkfirst=False)
 
 
+def add_failed_calls(connection: Connection) -> None:
+    """Version 7: requests that failed."""
+    METADATA.create_all(connection, tables=[FAILED_CALL], checkfirst=False)
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     create_tables,
     add_fits,
@@ -161,6 +179,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     add_traits,
     widen_integers,
     let_claims_live_by_beats,
+    add_failed_calls,
 )
 """Step ``n`` (1-based) leads to version ``n``. Steps are appended, never edited or removed."""
 

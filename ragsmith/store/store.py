@@ -20,6 +20,7 @@ from sqlalchemy.engine import URL
 
 from ragsmith.errors import DamagedRows, StoreError, UsageError
 from ragsmith.gateway.budget import Limits, Spent
+from ragsmith.gateway.failures import CLASSES, FailedCall
 from ragsmith.gateway.owners import Owner
 from ragsmith.models.calls import Json, StoredCall
 from ragsmith.models.traits import Traits
@@ -42,6 +43,7 @@ from ragsmith.store.schema import (
     CLAIM,
     DATASET,
     EVALUATION,
+    FAILED_CALL,
     FIT,
     MIGRATIONS,
     MODEL_CALL,
@@ -175,7 +177,32 @@ class Store:
         with self._database.writing() as connection:
             self._database.put(connection, MODEL_CALL, rows, replacing=replacing)
             for batch in batches([row[0] for row in rows], BATCH):
-                connection.execute(delete(CLAIM).where(CLAIM.c.key.in_(batch)))
+                for table in (CLAIM, FAILED_CALL):
+                    connection.execute(delete(table).where(table.c.key.in_(batch)))
+
+    def has_reply(self, model: str, task: str | None) -> bool:
+        """Whether there is any reply of a model, to a task if one is named."""
+        named = (
+            MODEL_CALL.c.model == model if task is None else (MODEL_CALL.c.model == model) & (MODEL_CALL.c.task == task)
+        )
+        with self._database.reading() as connection:
+            return connection.execute(select(MODEL_CALL.c.key).where(named).limit(1)).first() is not None
+
+    def failed_calls(self, keys: Iterable[str]) -> dict[str, FailedCall]:
+        """Those of the requests that failed, by key."""
+        with self._database.reading() as connection:
+            return self._failed_calls(connection, keys)
+
+    def put_failed_calls(self, failed: Sequence[FailedCall]) -> None:
+        """Keep several in one transaction; attempts and costs are added to those that are there."""
+        with self._database.writing_alone("failed_call") as connection:
+            kept = self._failed_calls(connection, [one.key for one in failed])
+            summed = [one.after(kept[one.key]) if one.key in kept else one for one in failed]
+            self._database.put(connection, FAILED_CALL, map(columns_of, summed), replacing=True)
+
+    def _failed_calls(self, connection: Connection, keys: Iterable[str]) -> dict[str, FailedCall]:
+        rows = [FailedCall(*row) for row in self._database.fetch_keyed(connection, FAILED_CALL, keys)]
+        return {one.key: one for one in rows if one.kind in CLASSES}
 
     def claim_many(
         self, keys: Sequence[str], owner: str, *, beat: Owner | None, is_gone: Callable[[Owner], bool]

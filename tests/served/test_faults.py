@@ -205,7 +205,8 @@ def test_a_reply_that_is_no_answer_is_never_scored_or_kept(
     assert found.calls.items() < undisturbed.calls.items()
 
     server.rule = lambda request: None
-    searched(served(tiny_setup, server.url, embedder=server.url, reranker=server.url), one, store)
+    setup = served(tiny_setup, server.url, embedder=server.url, reranker=server.url)
+    searched(setup, one, store, retry_failed=True)
     assert left(store) == undisturbed
 
 
@@ -370,7 +371,9 @@ def test_a_question_on_which_all_fail_leaves_no_winner(
     assert list(tmp_path.rglob("winner.yaml")) == []
     server.rule = lambda request: None
     before = len(server.log)
-    ended = ragsmith(*command)
+    assert ragsmith(*command).code == 1  # what is refused is not asked again
+    assert len(server.log) == before
+    ended = ragsmith(*command, "--retry-failed")
     assert ended.code == 0, ended.err
     assert (len(server.log) > before, server.most_given()) == (True, 1)
 

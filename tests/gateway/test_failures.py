@@ -1,0 +1,253 @@
+"""Failures of requests: which are asked again, by whom, and when a model is no use at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ragsmith.errors import CutReply, ModelError, ModelUnavailable, RefusedContent, TooLong, Unreadable
+from ragsmith.gateway.failures import IN_VAIN, FailedCall, Failures, asker_of
+from ragsmith.gateway.gateway import Gateway
+from ragsmith.models.calls import Completion
+from ragsmith.models.protocols import Vectors
+from ragsmith.models.tasks import Task, text
+from ragsmith.models.usage import Meter, Usage
+from ragsmith.store.store import Store
+
+SAY = Task("say", "Say {what}.", text, lambda model, *, sample, what: what)
+HOPELESS = [RefusedContent, Unreadable, CutReply, TooLong]
+
+
+class Picky:
+    """A chat model that fails on prompts that hold ``wrong``, with ``error``; ``asked`` holds all prompts."""
+
+    id = "openai:picky"
+
+    def __init__(self, wrong: str = "", error: ModelError | None = None) -> None:
+        self.wrong, self.error = wrong, error or RefusedContent("HTTP 400", calls=1)
+        self.asked: list[str] = []
+
+    def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+        self.asked.append(prompt)
+        if self.wrong in prompt:
+            raise self.error
+        return Completion(prompt, Usage(1, 0, 0, 1, 1, 0.0))
+
+
+def say(model: Picky, store: Store | None, what: str, *, again: bool = False, role: str = "") -> str:
+    """Ask as a new command does."""
+    gateway = Gateway(store, failures=Failures(store, ask_again=again))
+    return gateway.language_model(model, Meter(), role).run(SAY, what=what)
+
+
+@pytest.mark.parametrize("error", HOPELESS)
+def test_what_is_hopeless_is_asked_once_by_all_commands(store: Store, error: type[ModelError]) -> None:
+    model = Picky("odd", error("it cannot be", calls=3))
+    for _ in range(3):
+        with pytest.raises(error, match=r"^it cannot be$"):
+            say(model, store, "odd things")
+    assert len(model.asked) == 1
+    [failed] = store.failed_calls(kept_keys(store)).values()
+    assert (failed.model, failed.task, failed.kind) == ("openai:picky", "say in 4608 tokens", error.kind)
+    assert (failed.attempts, failed.calls) == (1, 3)
+
+
+def kept_keys(store: Store) -> list[str]:
+    with store._database.reading() as connection:
+        return [row[0] for row in connection.exec_driver_sql("select key from failed_call")]
+
+
+def test_a_servers_own_error_is_asked_again_by_the_next_command_and_not_in_this_one(store: Store) -> None:
+    model = Picky("odd", ModelError("HTTP 500", calls=5))
+    for _ in range(2):
+        view = Gateway(store, failures=Failures(store)).language_model(model, Meter())
+        for _ in range(3):
+            with pytest.raises(ModelError, match="HTTP 500"):
+                view.run(SAY, what="odd things")
+    assert len(model.asked) == 2
+    [failed] = store.failed_calls(kept_keys(store)).values()
+    assert (failed.kind, failed.attempts, failed.calls) == ("server error", 2, 10)
+
+
+def test_asked_again_it_may_be_answered_and_is_a_failure_no_longer(store: Store) -> None:
+    with pytest.raises(RefusedContent):
+        say(Picky("odd"), store, "odd things")
+    model = Picky("nothing")
+    assert say(model, store, "odd things", again=True) == "Say odd things."
+    assert kept_keys(store) == []
+    assert say(model, store, "odd things") == "Say odd things."
+    assert len(model.asked) == 1
+
+
+def test_another_model_prompt_or_limit_is_asked(store: Store) -> None:
+    model = Picky("odd")
+    with pytest.raises(RefusedContent):
+        say(model, store, "odd things")
+    other = Picky("nothing")
+    other.id = "openai:other"
+    assert say(other, store, "odd things")
+    with pytest.raises(RefusedContent):
+        say(model, store, "other odd things")
+    view = Gateway(store, failures=Failures(store)).language_model(model, Meter())
+    with pytest.raises(RefusedContent):
+        view.run(replace(SAY, max_tokens=9), what="odd things")
+    assert len(model.asked) == 3
+
+
+def test_a_reply_that_one_task_cannot_read_another_may_ask_for(store: Store) -> None:
+    model = Picky("odd", Unreadable("two replies to say cannot be read"))
+    with pytest.raises(Unreadable):
+        say(model, store, "odd things")
+    told = replace(SAY, name="tell")
+    with pytest.raises(Unreadable):
+        Gateway(store, failures=Failures(store)).language_model(model, Meter()).run(told, what="odd things")
+    assert len(model.asked) == 2
+
+
+def test_a_failure_that_is_damaged_is_asked_again(tmp_path: Path) -> None:
+    model = Picky("odd")
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        with pytest.raises(RefusedContent):
+            say(model, store, "odd things")
+        with store._database.writing() as connection:
+            connection.exec_driver_sql("update failed_call set kind = 'unreadable'")
+        with pytest.raises(RefusedContent):
+            say(model, store, "odd things")
+        assert len(model.asked) == 2
+        assert any(name.startswith("failed_call:") for name in store.damaged)
+
+
+def test_without_a_run_everything_is_asked_again(store: Store) -> None:
+    model = Picky("odd")
+    view = Gateway(store).language_model(model, Meter())
+    for _ in range(2):
+        with pytest.raises(RefusedContent):
+            view.run(SAY, what="odd things")
+    assert len(model.asked) == 2
+    assert kept_keys(store) == []
+
+
+# --- a model that is no use ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [*HOPELESS, ModelError])
+def test_a_judge_that_never_answers_ends_the_run(store: Store, error: type[ModelError]) -> None:
+    model = Picky("", error("HTTP 400 (no such thing)"))
+    view = Gateway(store, failures=Failures(store)).language_model(model, Meter(), "judge")
+    for n in range(IN_VAIN - 1):
+        for _ in range(2):  # the same request counts once
+            with pytest.raises(error):
+                view.run(SAY, what=str(n))
+    with pytest.raises(
+        ModelUnavailable, match=r"the judge openai:picky .* 20 requests .*HTTP 400 \(no such.*--retry-f"
+    ):
+        view.run(SAY, what="one more")
+    assert len(model.asked) == IN_VAIN
+
+
+def test_the_next_command_ends_as_soon_and_asks_nothing(store: Store) -> None:
+    model = Picky("")
+    for _ in range(2):
+        view = Gateway(store, failures=Failures(store)).language_model(model, Meter(), "judge")
+        for n in range(IN_VAIN - 1):
+            with pytest.raises(RefusedContent):
+                view.run(SAY, what=str(n))
+        with pytest.raises(ModelUnavailable):
+            view.run(SAY, what="one more")
+    assert len(model.asked) == IN_VAIN
+
+
+def test_one_reply_ever_is_enough_to_go_on(store: Store) -> None:
+    model = Picky("odd")
+    assert say(model, store, "something", role="judge")
+    view = Gateway(store, failures=Failures(store)).language_model(model, Meter(), "judge")
+    for n in range(2 * IN_VAIN):
+        with pytest.raises(RefusedContent):
+            view.run(SAY, what=f"odd {n}")
+    assert len(model.asked) == 1 + 2 * IN_VAIN
+
+
+def test_what_only_some_pipelines_ask_ends_no_run(store: Store) -> None:
+    view = Gateway(store, failures=Failures(store)).language_model(Picky(""), Meter())
+    for n in range(2 * IN_VAIN):
+        with pytest.raises(RefusedContent):
+            view.run(SAY, what=str(n))
+
+
+# --- vectors and scores ----------------------------------------------------------------------------------------------
+
+
+class PickyEmbedder:
+    """An embedder that is paid for, and refuses every batch with a text that holds ``wrong``."""
+
+    id = "openai:vectors"
+    slow = True
+
+    def __init__(self, wrong: str) -> None:
+        self.wrong = wrong
+        self.batches: list[Sequence[str]] = []
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self.batches.append(tuple(texts))
+        if any(self.wrong in given for given in texts):
+            raise RefusedContent("HTTP 400")
+        return np.ones((len(texts), 1), dtype=np.float32)
+
+
+class PickyReranker(PickyEmbedder):
+    """A reranker of that kind."""
+
+    def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
+        return tuple(map(float, self.embed(texts)[:, 0]))
+
+
+@pytest.fixture(params=["embedder", "reranker"])
+def asked(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def use(kind: str, model: PickyReranker, store: Store, texts: Sequence[str]) -> int:
+    gateway = Gateway(store, failures=Failures(store))
+    if kind == "embedder":
+        return len(gateway.embedder(model, Meter()).embed(texts))
+    return len(gateway.cross_encoder(model, Meter()).score("which?", texts))
+
+
+def test_the_text_at_fault_is_found_and_the_others_are_kept(store: Store, asked: str) -> None:
+    texts = [f"text {n}" for n in range(40)]
+    model = PickyReranker("text 17")
+    for _ in range(2):
+        with pytest.raises(RefusedContent, match="HTTP 400"):
+            use(asked, model, store, texts)
+    assert len(model.batches) <= 12  # two for each time that 40 is halved
+    assert len(kept_keys(store)) == 1
+    before = len(model.batches)
+    assert use(asked, model, store, [given for given in texts if given != "text 17"]) == 39
+    assert len(model.batches) == before
+
+
+def test_an_embedder_that_refuses_everything_ends_the_run_soon(store: Store, asked: str) -> None:
+    model = PickyReranker("text")
+    with pytest.raises(ModelUnavailable, match=f"the {asked} openai:vectors has not given one reply of use"):
+        use(asked, model, store, [f"text {n}" for n in range(64)])
+    assert len(model.batches) == IN_VAIN
+
+
+def test_attempts_and_costs_add_up() -> None:
+    first = FailedCall("key", "model", "task", "server error", "HTTP 500", 2, 10, 30, 4)
+    again = FailedCall("key", "model", "task", "cut", "cut", 1, 1, 3, 5)
+    assert again.after(first) == FailedCall("key", "model", "task", "cut", "cut", 3, 11, 33, 9)
+
+
+def test_a_message_has_no_secret(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "secret-0123456789")
+    error = ModelError("the key secret-0123456789 has no luck")
+    assert "secret-0123456789" not in FailedCall.of(error, "key", "model", "task").message
+
+
+def test_who_asks_is_named_with_its_place() -> None:
+    assert asker_of("judge", Picky()).place == ""
