@@ -15,7 +15,7 @@ from typing import Any
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.splits import split
-from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError, StageFailed
+from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError, RefusedContent, StageFailed
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.gateway.asking import fault, prompted, unit
 from ragsmith.gateway.claims import CallStore
@@ -171,7 +171,7 @@ class _Check:
         """Ask for one task.
 
         Raises:
-            ModelError: the server failed, and was asked ``alone``.
+            ModelError: the server failed or rejected the request, and was asked ``alone``.
             ModelUnavailable: it refuses the key or the model, or is down.
         """
         inputs = {name: self._input(task, name) for name in task.inputs}
@@ -187,7 +187,7 @@ class _Check:
                     performer.run(task, **inputs)
         except StageFailed as failed:
             cause = failed.cause
-            if isinstance(cause, ModelUnavailable) or (alone and type(cause) is ModelError):
+            if isinstance(cause, ModelUnavailable) or (alone and type(cause) in (ModelError, RefusedContent)):
                 raise cause from None
             error = cause if isinstance(cause, RagsmithError) else failed
             problem = _sentence(error).removeprefix(f"{redacted(model.id)}: ")

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import subprocess
 import sys
-import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -17,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from real_servers import free_port, running
 
+import ragsmith as library
 from ragsmith.errors import ModelError, ModelUnavailable
 from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.openai_chat import OpenAIChat
@@ -28,9 +26,6 @@ pytestmark = pytest.mark.processes
 WORDS = ("[UNK]", "one", "two", "three", "four", "five", "six", "seven", "[END]")
 """After each of them the model says the next; the first stands for all words that it does not know."""
 NEEDED = ("torch", "transformers", "accelerate", "fastapi", "uvicorn")
-STARTING = 120.0
-"""Seconds; it takes five on two cores."""
-STOPPING = 30.0
 
 
 @dataclass(frozen=True)
@@ -91,63 +86,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Counting]:
         (pytest.fail if os.environ.get("RAGSMITH_REAL") else pytest.skip)(why)
     home = tmp_path_factory.mktemp("served")
     model, port = str(save_counting_model(home / "counting")), free_port()
-    log = home / "log"
+    command = [
+        *(sys.executable, "-m", "transformers.cli.transformers", "serve", model),
+        *("--host", "127.0.0.1", "--port", str(port), "--device", "cpu"),
+    ]
     offline = {"HF_HUB_OFFLINE": "1", "HF_HUB_DISABLE_UPDATE_CHECK": "1", "HF_HOME": str(home / "hub")}
-    with log.open("wb") as said:
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "transformers.cli.transformers", "serve", model),
-                *("--host", "127.0.0.1", "--port", str(port), "--device", "cpu"),
-            ],
-            env={**os.environ, **offline, "OMP_NUM_THREADS": "1"},
-            cwd=home,
-            stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
-            start_new_session=True,
-        )
-    try:
-        wait_for(f"http://127.0.0.1:{port}/health", process, log)
-        yield Counting(f"http://127.0.0.1:{port}", model)
-    finally:
-        stop(process)
-    assert_gone(process, port)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Until it answers; fails with what it said if it ends, or takes too long."""
-    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    until = time.monotonic() + STARTING
-    while time.monotonic() < until and process.poll() is None:
-        try:
-            with direct.open(url, timeout=5):
-                return
-        except OSError:
-            time.sleep(0.1)
-    pytest.fail(f"transformers serve did not start: {log.read_text(errors='replace')[-2000:]}")
-
-
-def stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(STOPPING)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def assert_gone(process: subprocess.Popen[bytes], port: int) -> None:
-    """Neither it nor a child of it is left, and nobody listens."""
-    with pytest.raises(ProcessLookupError):
-        os.killpg(process.pid, 0)
-    with socket.socket() as probe:
-        assert probe.connect_ex(("127.0.0.1", port)) != 0
+    with running(command, port, "/health", home, **offline, OMP_NUM_THREADS="1") as url:
+        yield Counting(url, model)
 
 
 @pytest.fixture(autouse=True)
@@ -213,3 +158,23 @@ def test_an_address_that_it_does_not_serve_is_refused_at_once(server: Counting) 
         chat.complete("one", max_tokens=4, sample=0)
     assert chat.provider.activity.attempts == 1
     chat.provider.close()
+
+
+def test_a_small_search_counts_what_it_used(
+    server: Counting, tiny_folder: Path, tiny_space: Path, tmp_path: Path
+) -> None:
+    """It cannot judge, and writes the same to every prompt: all its words, and the end."""
+    found = library.search(
+        tiny_folder,
+        space=tiny_space,
+        models={"language_model": f"openai:{server.model}", "controller": "extractive", "judge": "extractive"},
+        base_url=f"{server.url}/v1",
+        cache=tmp_path / "cache.sqlite",
+        chunk_size=100,
+        max_evaluations=4,
+        compare=False,
+    )
+    assert found.state == "finished"
+    assert " ".join(WORDS[1:-1]) in {one.answer for row in found.ranking for one in found.records(row)}
+    assert found.spent.calls > 0
+    assert found.spent.tokens > (len(WORDS) - 1) * found.spent.calls
