@@ -143,6 +143,14 @@ class RoleFlags:
     base_url: Annotated[
         str | None, typer.Option("--base-url", help="An OpenAI-compatible server, for openai: models.")
     ] = None
+    thinking_tokens: Annotated[
+        int | None,
+        typer.Option("--thinking-tokens", help="Tokens that the --llm may use to think. [default: what is learnt]"),
+    ] = None
+    cut_answers: Annotated[
+        bool,
+        typer.Option("--score-cut-answers", help="Score answers of the --llm that reach their limit on tokens, too."),
+    ] = False
 
     def by_role(self) -> dict[str, str | ModelName]:
         """The models of the file, if there is one, but for those that flags name otherwise.
@@ -150,7 +158,9 @@ class RoleFlags:
         Raises:
             UsageError: the file is wrong.
         """
+        from ragsmith.errors import UsageError
         from ragsmith.models.file import read_models
+        from ragsmith.models.names import ModelName
 
         filed = {} if self.models is None else read_models(self.models)
         flags = {
@@ -161,10 +171,17 @@ class RoleFlags:
             "cross_encoder": self.reranker,
         }
         named = {role: name for role, name in flags.items() if name is not None}
-        return {
+        found: dict[str, str | ModelName] = {
             **filed,
             **{role: name for role, name in named.items() if role not in filed or filed[role].name != name},
         }
+        own = {"thinking_tokens": self.thinking_tokens, "cut_answers": self.cut_answers or None}
+        if own := {option: value for option, value in own.items() if value is not None}:
+            if (writer := found.get("language_model")) is None:
+                flag = "--thinking-tokens" if "thinking_tokens" in own else "--score-cut-answers"
+                raise UsageError(f"{flag} is about a chat model that writes answers: name it with --llm")
+            found["language_model"] = (ModelName(writer) if isinstance(writer, str) else writer).changed(**own)
+        return found
 
     def chosen(self) -> ModelNames:
         """The models of a run: the embedded ones, but for those that the file or the flags name.

@@ -50,7 +50,7 @@ def record(
 
     ``models`` has what measures ask, by role; what they cost is not the pipeline's. ``stages`` has a digest of what
     each stage gave. A measure is None where there is nothing to measure. Nothing in a record is measured in seconds, so
-    equal runs give equal records.
+    equal runs give equal records. ``cut`` stands in that of an answer which reached its limit on tokens.
     """
     total = Meter()
     for usage in trace.usage.values():
@@ -80,4 +80,5 @@ def record(
             "input_tokens": total.input_tokens,
             "output_tokens": total.output_tokens,
         },
+        **({"cut": True} if total.cut else {}),
     }

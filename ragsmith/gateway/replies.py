@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from ragsmith.errors import ModelError, Unreadable
@@ -11,7 +12,7 @@ from ragsmith.gateway.desk import Desk
 from ragsmith.gateway.failures import Asker, FailedCall
 from ragsmith.gateway.limits import most_tokens, whole
 from ragsmith.gateway.memo import Memo
-from ragsmith.models.calls import ChatModel, Completion, StoredCall, completion_key
+from ragsmith.models.calls import ChatModel, Completion, StoredCall, completion_key, takes_cut_answers
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import Input, Task
 from ragsmith.models.usage import ONE_CALL, Usage
@@ -42,10 +43,13 @@ class Replies:
     ) -> tuple[str, Usage]:
         """A reply that ``task`` can read: from memory, from the store, or from the model (then kept at once).
 
-        What cannot be had is kept, too, and not asked for again: see `ragsmith.gateway.failures`.
+        What cannot be had is kept, too, and not asked for again: see `ragsmith.gateway.failures`. Where answers that
+        were cut are scored, they are kept apart, so that a search which does not want them never meets them; a whole
+        reply is one for both.
         """
         identity = (model.id, prompt, task.max_tokens, sample)
-        key, failures = completion_key(*identity), self.desk.failures
+        cut_too = task.usable_cut and takes_cut_answers(model)
+        key, failures = completion_key(*identity, cut=cut_too), self.desk.failures
 
         def ask() -> Completion:
             within = f"{task.name} in {most_tokens(model, task)} tokens"
@@ -61,40 +65,36 @@ class Replies:
             failures.answered(asker, task.name)
             return completion
 
+        def kept(store: Grouped, completion: Completion, *, replacing: bool = False) -> tuple[str, Usage]:
+            under = key if completion.cut_at else completion_key(*identity)
+            usage = completion.usage
+            tokens = usage.input_tokens, usage.output_tokens
+            call = StoredCall(under, model.id, task.name, completion.text, usage.calls, *tokens, usage.seconds)
+            store.put_calls([call], replacing=replacing)
+            if under != key:
+                store.give_up(key)
+            return completion.text, _bill(completion)
+
         def find() -> tuple[str, Usage]:
             store = self.desk.store
             if store is None:
                 completion = ask()
-                return completion.text, completion.usage
-            known = store.get_call(key)
+                return completion.text, _bill(completion)
+            known = store.get_call(completion_key(*identity))
             if known is None:
                 with claimed(store, key, lambda: self.desk.stopped) as known:
                     if known is None:
-                        return self._kept(store, key, model, task, ask())
+                        return kept(store, ask())
             if fault(task, known.value) is None:
                 failures.answered(asker, task.name)
                 self._count("language_model", stored=1)
-                return known.value, Usage(known.calls, 0, 0, known.input_tokens, known.output_tokens, known.seconds)
-            return self._kept(store, key, model, task, ask(), replacing=True)
+                tokens = known.input_tokens, known.output_tokens
+                is_cut = int(cut_too and known.key == key)
+                return known.value, Usage(known.calls, 0, 0, *tokens, known.seconds, is_cut)
+            return kept(store, ask(), replacing=True)
 
         self._count("language_model", asked=1)
-        return self.remembered.get(identity, find)
-
-    def _kept(
-        self,
-        store: Grouped,
-        key: str,
-        model: ChatModel,
-        task: Task[Any],
-        completion: Completion,
-        *,
-        replacing: bool = False,
-    ) -> tuple[str, Usage]:
-        usage = completion.usage
-        tokens = usage.input_tokens, usage.output_tokens
-        call = StoredCall(key, model.id, task.name, completion.text, usage.calls, *tokens, usage.seconds)
-        store.put_calls([call], replacing=replacing)
-        return completion.text, usage
+        return self.remembered.get((*identity, cut_too), find)
 
     def _ask(self, model: ChatModel, task: Task[Any], prompt: str, sample: int) -> Completion:
         """A new reply that ``task`` can read; an unreadable one is asked for once more, with what is wrong with it.
@@ -113,7 +113,7 @@ class Replies:
                 self._count("language_model", made=1)
                 return completion
 
-            return whole(model, task, asked, send)
+            return whole(model, task, asked, send, cut_too=task.usable_cut and takes_cut_answers(model))
 
         found = readable(task, prompt, complete)
         if isinstance(found, str):
@@ -125,3 +125,8 @@ class Replies:
                 output_tokens=cost.output_tokens,
             )
         return found
+
+
+def _bill(completion: Completion) -> Usage:
+    """What a reply cost, which says, too, that it was cut."""
+    return replace(completion.usage, cut=1) if completion.cut_at else completion.usage

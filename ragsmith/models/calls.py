@@ -62,9 +62,14 @@ def completes(model: object) -> TypeGuard[ChatModel]:
     return hasattr(model, "complete")
 
 
-def completion_key(model: str, prompt: str, max_tokens: int, sample: int) -> str:
-    """Where a reply is kept: everything that determines it."""
-    return digest("completion", model, prompt, max_tokens, sample)
+def takes_cut_answers(model: object) -> bool:
+    """Whether answers of ``model`` that reached their limit on tokens are scored."""
+    return bool(getattr(model, "cut_answers", False))
+
+
+def completion_key(model: str, prompt: str, max_tokens: int, sample: int, *, cut: bool = False) -> str:
+    """Where a reply is kept: everything that determines it. One that was ``cut`` is kept apart from whole ones."""
+    return digest("cut completion" if cut else "completion", model, prompt, max_tokens, sample)
 
 
 def result_key(kind: str, model: str, text: str, query: str = "text") -> str:

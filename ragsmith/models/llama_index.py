@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ragsmith.digest import digest
-from ragsmith.errors import ModelError, ModelUnavailable
+from ragsmith.errors import ModelError, ModelUnavailable, Unreadable
 from ragsmith.models.calls import Completion
 from ragsmith.models.protocols import Vectors
+from ragsmith.models.tasks import without_thoughts
+from ragsmith.models.traits import Learner
 from ragsmith.models.unit_vectors import UnitVectors
 from ragsmith.models.usage import Usage
 from ragsmith.text.redaction import without_known
@@ -66,6 +68,12 @@ class LlamaIndexChat:
     def __init__(self, model: LLM) -> None:
         self._model = model
         self._provider = _Provider()
+        self.learner = Learner()
+
+    @property
+    def thinking_tokens(self) -> int:
+        """The tokens that it was seen to need to think."""
+        return self.learner.traits.thinking_tokens
 
     @cached_property
     def id(self) -> str:
@@ -80,11 +88,13 @@ class LlamaIndexChat:
         started = time.perf_counter()
         reply = self._provider.ask(self.id, lambda: model.complete(prompt))
         seconds = time.perf_counter() - started
-        if not reply.text.strip():
-            raise ModelError(f"{self.id}: the reply has no text")
-        if any("\ud800" <= character <= "\udfff" for character in reply.text):  # half a character
-            raise ModelError(f"{self.id}: the reply is not valid Unicode")
-        return Completion(without_known(reply.text), Usage(1, 0, 0, *_tokens(reply), seconds))
+        text, is_open = without_thoughts(reply.text)
+        cut_at = max_tokens if is_open or _is_cut(reply.raw) else 0
+        if not cut_at and not text.strip():
+            raise Unreadable(f"{self.id}: the reply has no text", calls=1)
+        if any("\ud800" <= character <= "\udfff" for character in text):  # half a character
+            raise Unreadable(f"{self.id}: the reply is not valid Unicode", calls=1)
+        return Completion(without_known(text), Usage(1, 0, 0, *_tokens(reply), seconds), cut_at)
 
 
 class LlamaIndexEmbedder:
@@ -203,18 +213,29 @@ def _plain(value: Any) -> Any:
     return f"{named.__module__}.{named.__qualname__}"
 
 
+def _is_cut(raw: Any) -> bool:
+    """Whether the provider says that a reply reached its limit: OpenAI of a choice, Anthropic and Ollama of all."""
+    choices = _named(raw, "choices")
+    first = choices[0] if isinstance(choices, list) and choices else None
+    ends = _named(first, "finish_reason"), _named(raw, "stop_reason"), _named(raw, "done_reason")
+    return any(end in ("length", "max_tokens") for end in ends)
+
+
+def _named(part: Any, name: str) -> Any:
+    return part.get(name) if isinstance(part, Mapping) else getattr(part, name, None)
+
+
 def _tokens(reply: Any) -> tuple[int, int]:
     """Tokens read and written as the provider counts them; 0 where it does not say."""
     raw = reply.raw
-    usage = raw.get("usage") if isinstance(raw, Mapping) else getattr(raw, "usage", None)
-    found_in = [reply.additional_kwargs, usage, raw]
+    found_in = [reply.additional_kwargs, _named(raw, "usage"), raw]
     return _count(found_in, INPUT_TOKENS), _count(found_in, OUTPUT_TOKENS)
 
 
 def _count(found_in: Sequence[Any], names: Sequence[str]) -> int:
     for part in found_in:
         for name in names:
-            value = part.get(name) if isinstance(part, Mapping) else getattr(part, name, None)
+            value = _named(part, name)
             if isinstance(value, int) and not isinstance(value, bool) and value > 0:
                 return value
     return 0

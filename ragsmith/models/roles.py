@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ragsmith.models.calls import ChatModel, completes, keeps
+from ragsmith.models.calls import ChatModel, completes, keeps, takes_cut_answers
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
 from ragsmith.models.vector_address import EXACT
 
@@ -48,7 +48,9 @@ class Models:
         return tuple(dict.fromkeys(served))
 
     def ids(self) -> dict[str, str]:
-        """Role to model id."""
+        """Role to model id; that of the language model says, too, that answers which were cut are scored."""
         roles = ("language_model", "embedder", "cross_encoder", "judge")
         own = {"controller": self.controller.id} if self.controller else {}
+        if takes_cut_answers(self.language_model):
+            own["language_model"] = f"{self.language_model.id}@cut_answers=True"
         return {role: getattr(self, role).id for role in roles} | own

@@ -18,7 +18,10 @@ def tokens_at_most(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What something cost. ``seconds`` is how long models elsewhere took to reply, when the calls were made."""
+    """What something cost. ``seconds`` is how long models elsewhere took to reply, when the calls were made.
+
+    ``cut`` counts the replies that reached their limit on tokens and were used all the same.
+    """
 
     calls: int = 0
     texts_embedded: int = 0
@@ -26,6 +29,7 @@ class Usage:
     input_tokens: int = 0
     output_tokens: int = 0
     seconds: float = 0.0
+    cut: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -35,6 +39,7 @@ class Usage:
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
             self.seconds + other.seconds,
+            self.cut + other.cut,
         )
 
     def shares(self, n: int) -> list[Usage]:
@@ -53,11 +58,12 @@ ONE_CALL = Usage(calls=1)
 class Meter:
     """Adds up usages, of which there are too many to make a new value for each sum."""
 
-    __slots__ = ("calls", "input_tokens", "output_tokens", "pairs_scored", "seconds", "texts_embedded")
+    __slots__ = ("calls", "cut", "input_tokens", "output_tokens", "pairs_scored", "seconds", "texts_embedded")
 
     def __init__(self) -> None:
         self.calls = self.texts_embedded = self.pairs_scored = self.input_tokens = self.output_tokens = 0
         self.seconds = 0.0
+        self.cut = 0
 
     def add(self, usage: Usage) -> None:
         """Count ``usage`` in."""
@@ -67,11 +73,18 @@ class Meter:
         self.input_tokens += usage.input_tokens
         self.output_tokens += usage.output_tokens
         self.seconds += usage.seconds
+        self.cut += usage.cut
 
     def total(self) -> Usage:
         """The sum so far."""
         if not (self.calls or self.texts_embedded or self.pairs_scored):
             return NOTHING
         return Usage(
-            self.calls, self.texts_embedded, self.pairs_scored, self.input_tokens, self.output_tokens, self.seconds
+            self.calls,
+            self.texts_embedded,
+            self.pairs_scored,
+            self.input_tokens,
+            self.output_tokens,
+            self.seconds,
+            self.cut,
         )

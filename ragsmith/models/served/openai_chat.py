@@ -47,9 +47,11 @@ class OpenAIChat(EndpointModel):
         context_window: ContextWindow | None = None,
         thinking_tokens: ThinkingTokens = 0,
         accept_model: AcceptedModel = "",
+        cut_answers: bool = False,
     ) -> None:
         super().__init__(model, endpoint)
         self.context_window = context_window
+        self.cut_answers = cut_answers
         self.learner = Learner()
         self._thinking_tokens = thinking_tokens
         self._accepts = accept_model

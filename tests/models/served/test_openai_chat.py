@@ -17,11 +17,13 @@ from typing import Any
 import pytest
 from fault_kinds import ANYWHERE, completion
 from fault_server import Fault, FaultServer
+from thinking_server import ThinkingServer
 
-from ragsmith.errors import ModelError, ModelUnavailable
+from ragsmith.errors import ModelError, ModelUnavailable, Notice
 from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.openai_chat import OpenAIChat
 from ragsmith.models.served.policy import Policy
+from ragsmith.models.traits import Traits
 from ragsmith.models.usage import Usage
 
 KEY = "sk-very-secret-0123456789"
@@ -101,9 +103,61 @@ def test_a_count_of_tokens_that_makes_no_sense_does_not_lose_a_reply(
     assert (reply.text, reply.usage.input_tokens, reply.usage.output_tokens) == ("Four.", 0, 0)
 
 
-def test_a_reply_cut_at_the_limit_of_tokens_is_taken(chat: OpenAIChat, server: FaultServer) -> None:
+def test_a_reply_cut_at_the_limit_of_tokens_says_so(chat: OpenAIChat, server: FaultServer) -> None:
     server.answer = lambda path, body: completion("Four", finish_reason="length")
-    assert ask(chat).text == "Four"
+    assert (ask(chat).text, ask(chat).cut_at) == ("Four", 7)
+
+
+def test_odd_numbers_are_named_once(chat: OpenAIChat, server: FaultServer) -> None:
+    server.answer = lambda path, body: {**completion("Four."), "usage": {"prompt_tokens": 9 * 10**18}}
+    with pytest.warns(Notice, match=r"openai:tiny says that a prompt of 12 characters had 9,000,.* estimated"):
+        assert ask(chat).usage.input_tokens == 5
+    assert ask(chat).usage.input_tokens == 5  # a second warning would be an error
+
+
+def test_a_server_with_another_model_stops_the_run(chat: OpenAIChat, server: FaultServer) -> None:
+    server.answer = lambda path, body: {**completion("Four."), "model": "large"}
+    with pytest.raises(ModelUnavailable, match="by another model, 'large'"):
+        ask(chat)
+    assert len(server.log) == 1
+
+
+# --- what a server refuses -------------------------------------------------------------------------------------------
+
+
+REFUSED = ("temperature", "seed", "max_tokens")
+
+
+def test_each_parameter_is_refused_once_however_many_ask(
+    recwarn: pytest.WarningsRecorder,
+) -> None:
+    with ThinkingServer("usage", refuses=REFUSED, latency=0.05) as server:
+        first = OpenAIChat("tiny", endpoint=JsonEndpoint(server.url, policy=QUICK))
+        kept: list[Traits] = []
+        first.learner.keep = kept.append
+        with ThreadPoolExecutor(64) as pool:
+            replies = list(pool.map(lambda n: first.complete(f"Question {n}", max_tokens=4096, sample=0), range(128)))
+        assert all(reply.text and not reply.cut_at for reply in replies)
+        assert len(server.refused) == 3
+        assert server.requests == 3 + 128
+        assert kept == [Traits(frozenset(REFUSED))]
+        assert [str(said.message) for said in recwarn] == [
+            "openai:tiny refuses temperature 0: its replies may differ from one time to the next."
+        ]
+        second = OpenAIChat("tiny", endpoint=JsonEndpoint(server.url, policy=QUICK))
+        second.learner.restore(kept[-1])
+        second.complete("Question 0", max_tokens=4096, sample=0)
+        assert len(server.refused) == 3
+        for chat in (first, second):
+            chat.provider.close()
+
+
+def test_a_refusal_that_was_about_something_else_teaches_nothing(chat: OpenAIChat, server: FaultServer) -> None:
+    server.always = Fault(status=400, said="the seed of doubt is not discussed here")
+    with pytest.raises(ModelError, match="HTTP 400"):
+        ask(chat)
+    assert [("seed" in request.body) for request in server.log] == [True, False]
+    assert chat.learner.traits == Traits()
 
 
 def test_the_newer_name_of_the_limit_is_learnt(chat: OpenAIChat, server: FaultServer) -> None:

@@ -1,0 +1,123 @@
+"""The limit on tokens of a reply: what a task has a model write, and what the model needs to think."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragsmith.errors import CutReply, RefusedContent
+from ragsmith.gateway.budget import Budget
+from ragsmith.gateway.gateway import Gateway
+from ragsmith.gateway.limits import LEAST_ALLOWANCE, LEAST_RAISE
+from ragsmith.models.calls import Completion
+from ragsmith.models.tasks import Task, text
+from ragsmith.models.traits import Learner, Traits
+from ragsmith.models.usage import Meter, Usage
+from ragsmith.store.store import Store
+
+SAY = Task("say", "{word}", text, lambda model, **_: "", max_tokens=64)
+ANSWER = Task("answer", "{word}", text, lambda model, **_: "", max_tokens=64, usable_cut=True)
+
+
+class Thinker:
+    """Thinks ``thinks`` tokens, then says the prompt; obeys its limit. ``largest`` is the most that it takes."""
+
+    id = "chat:thinker"
+
+    def __init__(self, thinks: int, *, largest: int = 1 << 30, window: int | None = None, cut_answers: bool = False):
+        self.thinks, self.largest, self.context_window, self.cut_answers = thinks, largest, window, cut_answers
+        self.learner = Learner()
+        self.limits: list[int] = []
+        self.used = 0
+
+    @property
+    def thinking_tokens(self) -> int:
+        return self.learner.traits.thinking_tokens
+
+    def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+        if max_tokens > self.largest:
+            raise RefusedContent("HTTP 400: max_tokens is too large")
+        self.limits.append(max_tokens)
+        written = min(max_tokens, self.thinks + 10)
+        self.used += 5 + written
+        cut_at = max_tokens if written < self.thinks + 10 else 0
+        return Completion(prompt[:4] if cut_at else prompt, Usage(1, 0, 0, 5, written, 0.0), cut_at)
+
+
+def test_a_reply_that_was_cut_is_asked_for_once_more_and_what_it_needed_is_learnt() -> None:
+    model, meter = Thinker(700), Meter()
+    view = Gateway().language_model(model, meter)
+    assert [view.run(SAY, word=word) for word in ("first", "second")] == ["first", "second"]
+    assert model.limits == [64, 64 + LEAST_RAISE, 64 + 2048]  # 646 more were needed: twice that, as a power of two
+    assert model.learner.traits == Traits(thinking_tokens=2048)
+    # both replies have the bill that they would have had, had it been known before
+    assert (meter.calls, meter.output_tokens) == (2, 2 * 710)
+
+
+def test_what_is_learnt_grows_and_never_shrinks() -> None:
+    model = Thinker(60)
+    view = Gateway().language_model(model, Meter())
+    for thinks, allowed in ((60, LEAST_ALLOWANCE), (10, LEAST_ALLOWANCE), (3000, 4096), (5000, 8192), (60, 8192)):
+        model.thinks = thinks
+        view.run(SAY, word=f"after {thinks}, {allowed}")
+        assert model.thinking_tokens == allowed
+
+
+def test_a_reply_that_is_always_cut_fails_and_says_what_to_do() -> None:
+    model = Thinker(10**6)
+    view = Gateway().language_model(model, Meter())
+    with pytest.raises(
+        CutReply, match=r"chat:thinker: the reply to say was cut at the limit of 4,160 .* thinking_token"
+    ) as raised:
+        view.run(SAY, word="first")
+    assert "--score-cut-answers" not in str(raised.value)
+    assert (raised.value.calls, raised.value.output_tokens) == (2, 64 + 4160)
+    with pytest.raises(CutReply, match="--score-cut-answers"):
+        view.run(ANSWER, word="first")
+    assert model.learner.traits.thinking_tokens == 0  # nothing was seen to be enough
+
+
+def test_a_server_that_takes_no_larger_limit_leaves_a_cut_reply() -> None:
+    model = Thinker(100, largest=64)
+    with pytest.raises(CutReply, match="limit of 64 tokens"):
+        Gateway().language_model(model, Meter()).run(SAY, word="first")
+
+
+def test_the_larger_limit_leaves_room_for_the_prompt_in_the_window() -> None:
+    model = Thinker(200, window=512)
+    assert Gateway().language_model(model, Meter()).run(SAY, word="first") == "first"
+    assert model.limits == [64, 510]  # 2 of 512 may be the prompt's
+
+
+def test_what_a_cut_reply_took_is_spent_and_room_to_think_is_reserved(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        budget = Budget(store, "run")
+        model = Thinker(700)
+        Gateway(store, budget).language_model(model, Meter()).run(SAY, word="first")
+        assert budget.spent.tokens == model.used == 5 + 64 + 5 + 710
+
+
+def test_a_cut_reply_is_not_kept(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        with pytest.raises(CutReply):
+            Gateway(store).language_model(Thinker(10**6), Meter()).run(ANSWER, word="first")
+        assert store.statistics()["tables"]["model_call"]["rows"] == 0
+
+
+def test_a_cut_answer_is_taken_where_that_is_asked_for_and_kept_apart(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        for sends in (2, 0):
+            model, meter = Thinker(10**6, cut_answers=True), Meter()
+            view = Gateway(store).language_model(model, meter)
+            assert view.run(ANSWER, word="first answer") == "firs"
+            assert (len(model.limits), meter.total().cut) == (sends, 1)
+        with pytest.raises(CutReply):
+            view.run(SAY, word="first answer")
+        with pytest.raises(CutReply):
+            Gateway(store).language_model(Thinker(10**6), Meter()).run(ANSWER, word="first answer")
+        whole = Thinker(0)
+        assert Gateway(store).language_model(whole, Meter()).run(ANSWER, word="second") == "second"
+        taking = Thinker(10**6, cut_answers=True)
+        assert Gateway(store).language_model(taking, Meter()).run(ANSWER, word="second") == "second"
+        assert taking.limits == []  # a whole reply is one in either case

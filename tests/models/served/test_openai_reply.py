@@ -1,0 +1,168 @@
+"""What is believed of a reply: its text without thoughts, how it ended, what it cost, and who wrote it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from fault_kinds import completion
+
+from ragsmith.models.served.openai_reply import MOST_CHARACTERS_A_TOKEN, Asked, is_same_model, read_reply
+from ragsmith.models.served.policy import Refused, Transient
+
+ASKED = Asked("tiny", "What is due?", 100)
+
+
+def reply(message: dict[str, Any] | str, finish: str = "stop", **more: Any) -> dict[str, Any]:
+    said = {"content": message} if isinstance(message, str) else message
+    return {**completion("", finish_reason=finish, message=said), **more}
+
+
+def usage(**counts: Any) -> dict[str, Any]:
+    return reply("Four.", usage={f"{name}_tokens": count for name, count in counts.items()})
+
+
+# --- thoughts --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Four.",
+        {"content": "Four.", "reasoning_content": "Is it three? Score: 1"},
+        {"content": "Four.", "reasoning": "Is it three?"},
+        {
+            "content": [
+                {"type": "thinking", "thinking": [{"type": "text", "text": "?"}]},
+                {"type": "text", "text": "Four."},
+            ]
+        },
+        {"content": [{"type": "reasoning", "text": "Is it three?"}, {"type": "text", "text": "Four."}]},
+        "<think>\nIs it three?\n</think>\n\nFour.",
+        "Is it three?\n</think>\n\nFour.",
+    ],
+)
+def test_thoughts_are_no_part_of_a_reply(message: Any) -> None:
+    found = read_reply(ASKED, reply(message), 0.5).completion
+    assert (found.text.strip(), found.cut_at) == ("Four.", 0)
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ({"content": "", "reasoning_content": "Is it"}, ""),
+        ({"content": None, "reasoning": "Is it"}, ""),
+        ("<think>\nIs it", ""),
+        ("<think>Three?</think>Four is wh", "Four is wh"),
+    ],
+)
+def test_a_reply_that_reached_its_limit_says_so_and_is_no_trouble_of_the_server(message: Any, text: str) -> None:
+    found = read_reply(ASKED, reply(message, "length"), 0.5).completion
+    assert (found.text, found.cut_at) == (text, 100)
+
+
+def test_a_thought_that_does_not_end_is_a_cut_whatever_the_server_says() -> None:
+    assert read_reply(ASKED, reply("<think>\nIs it"), 0.5).completion.cut_at == 100
+
+
+def test_a_reply_of_thoughts_alone_is_none() -> None:
+    with pytest.raises(Transient, match="no text"):
+        read_reply(ASKED, reply("<think>Is it three?</think>\n"), 0.5)
+
+
+# --- tokens ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("counts", "read", "written"),
+    [
+        ({"prompt": 12, "completion": 90, "total": 102}, 12, 90),
+        ({"prompt": 12, "completion": 3, "total": 95}, 12, 83),  # thoughts are in the total alone
+        ({"prompt": 12.0, "completion": 3.0}, 12, 3),
+        ({"prompt": 800, "completion": 3}, 800, 3),  # a system prompt of the server's own
+        ({"prompt": True, "completion": -3, "total": "many"}, 0, 0),
+        ({"prompt": float("inf"), "completion": 1.5}, 0, 0),
+    ],
+)
+def test_a_count_that_can_be_true_is_believed(counts: dict[str, Any], read: int, written: int) -> None:
+    found = read_reply(ASKED, usage(**counts), 0.5)
+    assert (found.completion.usage.input_tokens, found.completion.usage.output_tokens) == (read, written)
+    assert found.odd == {}
+
+
+@pytest.mark.parametrize("count", [2_000, 6 * 10**9, 9 * 10**18, 10**100])
+@pytest.mark.parametrize("name", ["prompt", "completion", "total"])
+def test_a_count_beyond_what_the_request_could_use_is_replaced_and_named(name: str, count: int) -> None:
+    found = read_reply(ASKED, usage(**{"prompt": 12, "completion": 3, name: count}), 0.5)
+    assert found.completion.usage.input_tokens <= 12
+    assert found.completion.usage.output_tokens <= 3
+    [said] = found.odd.values()
+    assert f"{count:,}" in said or f"{count - 12:,}" in said
+    assert "estimated" in said
+
+
+# --- length ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_reply_longer_than_its_tokens_could_hold_is_refused() -> None:
+    longest = 100 * MOST_CHARACTERS_A_TOKEN
+    assert len(read_reply(ASKED, reply("x" * longest), 0.5).completion.text) == longest
+    with pytest.raises(Transient, match=r"12,801 characters, which 100 tokens cannot hold"):
+        read_reply(ASKED, reply("x" * (longest + 1)), 0.5)
+
+
+# --- who wrote it ----------------------------------------------------------------------------------------------------
+
+SAME = [
+    ("gpt-4.1-mini", "gpt-4.1-mini-2025-04-14"),
+    ("gpt-4", "gpt-4-0613"),
+    ("gemini-1.5-flash", "gemini-1.5-flash-002"),
+    ("mistral-large-latest", "mistral-large-2411"),
+    ("claude-3-5-sonnet-latest", "claude-3-5-sonnet-20241022"),
+    ("gpt-4o-2024-08-06", "gpt-4o"),
+    ("llama3", "llama3:latest"),
+    ("llama3:8b", "llama3"),
+    ("Llama3", "llama3"),
+    ("openai/gpt-4.1-mini", "gpt-4.1-mini-2025-04-14"),
+    ("gpt-4o", "openai/gpt-4o"),
+    ("deepseek/deepseek-r1:free", "deepseek/deepseek-r1"),
+    ("Qwen/Qwen2.5-0.5B-Instruct", "Qwen/Qwen2.5-0.5B-Instruct@main"),
+    ("qwen2.5-7b-instruct", "/models/qwen2.5-7b-instruct-q4_k_m.gguf"),
+    ("qwen2.5-7b", r"C:\models\Qwen2.5-7B.Q8_0.gguf"),
+    ("ft:gpt-4o-mini:org::1", "ft:gpt-4o-mini:org::1"),
+    ("anything", ""),
+]
+OTHER = [
+    ("gpt-4.1", "gpt-4.1-mini"),
+    ("gpt-4.1-mini", "gpt-4.1"),
+    ("gpt-4o-2024-08-06", "gpt-4o-2024-05-13"),
+    ("llama3:8b", "llama3:70b"),
+    ("llama3", "llama3.1"),
+    ("openrouter/auto", "openai/gpt-4o"),
+    ("gpt-4o", "gpt-4o-audio-preview"),
+    ("tiny", "/models/other.gguf"),
+]
+
+
+@pytest.mark.parametrize(
+    ("asked", "replied", "same"), [(*row, True) for row in SAME] + [(*row, False) for row in OTHER]
+)
+def test_a_dated_or_longer_name_is_the_same_model_and_another_one_is_not(asked: str, replied: str, same: bool) -> None:
+    assert is_same_model(asked, replied) is same
+
+
+@pytest.mark.parametrize("named", [None, 3, "", "tiny", ...])
+def test_a_server_that_names_no_model_is_believed(named: Any) -> None:
+    assert read_reply(ASKED, reply("Four.", **({} if named is ... else {"model": named})), 0.5).odd == {}
+
+
+def test_a_reply_by_another_model_is_refused_unless_it_is_accepted() -> None:
+    by_other = reply("Four.", model="large-2025-04-14")
+    with pytest.raises(Refused, match=r"by another model, 'large-2025-04-14': .* accept_model"):
+        read_reply(ASKED, by_other, 0.5)
+    for accepts in ("large", "any"):
+        found = read_reply(Asked("tiny", "What is due?", 100, accepts), by_other, 0.5)
+        assert found.completion.text == "Four."
+        assert "large-2025-04-14" in found.odd["model"]
+    with pytest.raises(Refused):
+        read_reply(Asked("tiny", "What is due?", 100, "small"), by_other, 0.5)
