@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ragsmith.digest import digest
-from ragsmith.errors import ModelError, ModelUnavailable, Unreadable
+from ragsmith.errors import ModelError, ModelUnavailable, RefusedContent, Unreadable
 from ragsmith.models.calls import Completion
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.tasks import without_thoughts
@@ -55,6 +55,8 @@ PLUMBING = frozenset(
 
 REFUSED = frozenset({401, 402, 403, 404})
 """HTTP for: the key, the account, or the model; no other request would fare better."""
+REJECTED = frozenset({400, 413, 422})
+"""HTTP for: this request."""
 FAILURES_IN_A_ROW = 5
 """Calls, over all threads, before a provider counts as down."""
 
@@ -169,6 +171,9 @@ class _Provider:
         # outside the handler: the provider's message, which may quote a key, does not become part of the traceback
         if status in REFUSED:
             raise ModelUnavailable(f"{problem}: the provider refuses the key or the model")
+        if status in REJECTED:
+            self._failures = 0
+            raise RefusedContent(problem, calls=1)
         with self._lock:
             self._failures += 1
             failures = self._failures

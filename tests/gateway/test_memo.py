@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragsmith.errors import ModelError
 from ragsmith.gateway.memo import Memo
 
 WAIT = 10
@@ -166,3 +167,21 @@ def test_overlapping_requests_of_many_threads_never_wait_for_each_other(wanted: 
         assert values is None or values == [-key for key in keys]
         assert values is None or not bad & set(keys)
     assert not bad & set(memo.keys())
+
+
+def test_an_error_in_the_place_of_a_value_is_of_those_alone_who_need_it() -> None:
+    memo: Memo[str] = Memo()
+    computing, waiting = threading.Event(), threading.Event()
+
+    def compute(keys: list[str]) -> list[str | ModelError]:
+        computing.set()
+        waiting.wait(WAIT)
+        return [ModelError("no") if key == "bad" else key.upper() for key in keys]
+
+    with ThreadPoolExecutor(2) as pool:
+        failing = pool.submit(memo.get_many, ["good", "bad"], compute)
+        computing.wait(WAIT)
+        other = pool.submit(memo.get_many, ["good", "other"], lambda keys: [waiting.set() or "OTHER"])  # type: ignore[func-returns-value]
+        assert other.result(WAIT) == ["GOOD", "OTHER"]
+        assert isinstance(failing.exception(WAIT), ModelError)
+    assert memo.keys() == ["other", "good"]

@@ -25,7 +25,7 @@ from llama_index.core.schema import MetadataMode, QueryBundle
 from pydantic import Field, SecretStr
 
 from ragsmith.datasets.dataset import load_dataset, validate_dataset
-from ragsmith.errors import DatasetError, ModelError, ModelUnavailable, StageFailed, UsageError
+from ragsmith.errors import DatasetError, ModelError, ModelUnavailable, RefusedContent, StageFailed, UsageError
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.integrations.llama_index import (
@@ -299,6 +299,10 @@ class Refusing(Exception):
     status_code = 401
 
 
+class Rejecting(Exception):
+    status_code = 400
+
+
 def ask(model: Said, max_tokens: int = 8) -> Any:
     return LlamaIndexChat(model).complete("Say it.", max_tokens=max_tokens, sample=0)
 
@@ -310,6 +314,14 @@ def test_a_language_model_completes_within_the_limit_of_the_task() -> None:
     assert ask(model.model_copy(update={"max_tokens": 50})).text == "It."
     assert model.asked == [("Say it.", 8), ("Say it.", 5), ("Say it.", 8)]
     assert model.max_tokens is None
+
+
+def test_requests_that_are_rejected_alone_do_not_make_a_provider_count_as_down() -> None:
+    chat = LlamaIndexChat(Said(replies=[*[Rejecting()] * 9, "It."]))
+    for _ in range(9):
+        with pytest.raises(RefusedContent, match="HTTP 400"):
+            chat.complete("Say it.", max_tokens=8, sample=0)
+    assert chat.complete("Say it.", max_tokens=8, sample=0).text == "It."
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,7 @@ def _spoilt(kind: str, good: Any) -> Any:
             "empty_content": {"message": {"role": "assistant", "content": " "}},
             "no_finish": {"finish_reason": None},
             "filter": {"finish_reason": "content_filter"},
+            "cut_at_limit": {"finish_reason": "length"},
         }.get(kind, {})
         choices = [] if kind == "no_choices" else [good["choices"][0] | changes]
         return good | {"choices": choices}
