@@ -18,7 +18,7 @@ from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup, prepare
-from ragsmith.gateway.budget import Limits, Price, Prices, read_prices
+from ragsmith.gateway.budget import Limits, Price, Prices, Spent, read_prices, read_spent
 from ragsmith.models.file import read_models
 from ragsmith.models.given import apart
 from ragsmith.models.names import ModelNames
@@ -93,6 +93,7 @@ def search(
     vector_store: str | None = None,
     limits: Limits | None = None,
     prices: GivenPrices = None,
+    accept_spent: Spent | str | None = None,
     faithfulness: bool | None = None,
     chunk_size: int | None = None,
     imports: Sequence[str | Path] = (),
@@ -127,7 +128,9 @@ def search(
     from ``workers`` threads at once; what they return is kept on disk if they are chat models, or have an attribute
     ``slow`` that is true. `Pipeline.load` must be handed them again. ``base_url`` is where ``openai:`` models are
     asked, and ``vector_store`` where vectors lie. ``limits`` bound what may be spent, over all resumes; one on cost
-    needs ``prices``. ``faithfulness`` checks answers claim by claim: unless given, where the judge costs nothing.
+    needs ``prices``. ``accept_spent`` says what was spent where the cache does not know any more, as `Spent` or as
+    ``"calls=352,tokens=5280,cost=0.0033"``; what is known counts if it is more. ``faithfulness`` checks answers claim
+    by claim: unless given, where the judge costs nothing.
 
     ``imports`` are Python files of your own: the techniques, measures and providers of models that they define are
     known by name, and what is stored counts as long as their code stays the same.
@@ -145,6 +148,7 @@ def search(
 
     Raises:
         UsageError: the data set, the space, a setting or a model cannot be used; nothing was computed.
+        SpendingDamaged: there are limits, the cache does not know any more what was spent, and nothing was accepted.
         BudgetExhausted: ``limits`` were reached before any pipeline was complete; the same search goes on.
         RagsmithError: no candidate could be evaluated on every question; what was computed is kept.
     """
@@ -153,6 +157,7 @@ def search(
     found = _space(space, preset, without)  # it may import measures that the fitness asks for
     chosen = _settings(settings, preset, changes)
     known = _prices(prices)
+    accepted = read_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
     setup = _setup(dataset, models, base_url, vector_store, chunk_size, faithfulness)
     if limits and limits.cost is not None:
         known.refuse_unknown(setup.loaded_models.served())
@@ -170,6 +175,7 @@ def search(
             limits=limits,
             prices=known,
             retry_failed=retry_failed,
+            accept_spent=accepted,
         ).go()
         damaged = store.damaged
     result = Result(outcome, setup, cache, damaged)

@@ -16,6 +16,7 @@ RagsmithError
 ├── ScaleError              scores of different scales were about to be compared
 ├── StageFailed             a technique failed on a question; names both
 └── StoreError              the cache cannot be opened, or belongs to something else
+    └── SpendingDamaged     what a run has spent is not known, and it has a limit
 
 Warnings: Notice (something was not as it should be, and was dealt with), DamagedRows (rows of the cache are not what
 was written, and were left out), LeftOut (a data set is left out of a report).
@@ -125,6 +126,10 @@ class StoreError(RagsmithError):
 
 class WrongStore(StoreError, UsageError):
     """The place named for the cache cannot hold one, or holds something else; it was left as it is."""
+
+
+class SpendingDamaged(StoreError, UsageError):
+    """What a run has spent is not known for sure, so that its limits cannot be kept; the message says how to go on."""
 
 
 class Notice(UserWarning):

@@ -228,6 +228,14 @@ class BudgetFlags:
         float | None, typer.Option("--max-cost", help="Most money to spend, in the currency of the price file.")
     ] = None
     prices: PricesOption = None
+    accept_spent: Annotated[
+        str | None,
+        typer.Option(
+            "--accept-spent",
+            metavar="calls=N,tokens=N,cost=X",
+            help="What was spent so far, where the cache was damaged and does not know any more.",
+        ),
+    ] = None
 
     def limits(self) -> Limits:
         """The limits that flags name.

@@ -68,6 +68,7 @@ def search(
             **models.given(),
             limits=budget.limits(),
             prices=budget.prices,
+            accept_spent=budget.accept_spent,
             faithfulness=faithfulness,
             chunk_size=chunk_size,
             retry_failed=retry_failed,

@@ -7,7 +7,9 @@ not used, and never forget a request that was sent.
 from __future__ import annotations
 
 import json
+import math
 import threading
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from ragsmith.errors import BudgetExhausted, UsageError
+from ragsmith.errors import BudgetExhausted, Notice, SpendingDamaged, UsageError
 from ragsmith.models.usage import Usage, tokens_at_most
 from ragsmith.plugins import is_of
 from ragsmith.text.strict_yaml import parse_yaml, read_yaml
@@ -38,6 +40,13 @@ class Spent:
 
     def __neg__(self) -> Spent:
         return Spent(-self.calls, -self.tokens, -self.cost)
+
+    def __str__(self) -> str:
+        return f"{self.calls:,} requests, {self.tokens:,} tokens and {self.cost:.6g} in money"
+
+    def at_least(self, other: Spent) -> Spent:
+        """The larger of both, number by number."""
+        return Spent(max(self.calls, other.calls), max(self.tokens, other.tokens), max(self.cost, other.cost))
 
 
 NOTHING_SPENT = Spent()
@@ -150,8 +159,30 @@ def read_prices(given: str | Path | Mapping[str, Price | Mapping[str, float]]) -
     return Prices(known)
 
 
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What is recorded of a run; ``damage`` says what is wrong with the record, in words that follow "it".
+
+    Where nothing is, it is ""; otherwise ``spent`` is what is known at least.
+    """
+
+    spent: Spent
+    damage: str = ""
+
+
 class Ledger(Protocol):
     """Where spending is kept."""
+
+    def spending(self, key: str) -> Spending:
+        """What was spent under ``key``, and whether all of that is known."""
+        ...
+
+    def accept_spent(self, key: str, spent: Spent | None) -> Spent:
+        """Go on from a damaged record with what is known at least, or with ``spent`` where that is more; return it.
+
+        Where ``spent`` is None the record stays one that holds no limit.
+        """
+        ...
 
     def spend(self, key: str, amount: Spent, limits: Limits) -> Spent | None:
         """Add to what was spent under ``key`` and return the sum; None, and nothing added, where it is above a limit.
@@ -161,10 +192,66 @@ class Ledger(Protocol):
         ...
 
 
+def read_spent(text: str) -> Spent:
+    """What was spent, as it is written after ``--accept-spent``: ``calls=352,tokens=5280,cost=0.0033``, or ``352``.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, number = part.strip().rpartition("=")
+        try:
+            value = float(number) if name == "cost" else int(number)
+        except ValueError:
+            value = -1
+        if name not in ("", "calls", "tokens", "cost") or not 0 <= value < math.inf:
+            raise UsageError(f"--accept-spent {text}: write it as calls=352,tokens=5280,cost=0.0033, or only the calls")
+        found[name or "calls"] = value
+    return Spent(**found)  # type: ignore[arg-type]
+
+
+def known_spent(ledger: Ledger, key: str, limits: Limits, accepted: Spent | None) -> Spent:
+    """What was spent under ``key``. Where the record of it is damaged, what is known of it at least, which is said.
+
+    Raises:
+        SpendingDamaged: it is damaged, there is a limit, and nobody has ``accepted`` what is known.
+    """
+    found = ledger.spending(key)
+    if not found.damage:
+        if accepted is not None:
+            words = f"the record of what this run has spent is whole ({found.spent}): --accept-spent changes nothing"
+            warnings.warn(words, Notice, stacklevel=2)
+        return found.spent
+    least, words = found.spent, f"the record of what this run has spent {found.damage}"
+    if accepted is None and limits.any:
+        raise SpendingDamaged(
+            f"{words}; known are at least {least}: look up with the provider what it really was, and add "
+            f"--accept-spent calls={least.calls},tokens={least.tokens},cost={least.cost:g} to the same command, with "
+            "larger numbers if they are"
+        )
+    spent = ledger.accept_spent(key, accepted)
+    how = "accepted, it goes on from" if accepted is not None else "without a limit it goes on from what is known,"
+    warnings.warn(f"{words}; {how} {spent}", Notice, stacklevel=2)
+    return spent
+
+
 class Budget:
     """What one run spends; safe to use from many threads."""
 
-    def __init__(self, ledger: Ledger, key: str, limits: Limits | None = None, prices: Prices | None = None) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        key: str,
+        limits: Limits | None = None,
+        prices: Prices | None = None,
+        accepted: Spent | None = None,
+    ) -> None:
+        """Begin or go on; ``accepted`` is what somebody says was spent, should the ledger not know any more.
+
+        Raises:
+            SpendingDamaged: the ledger does not know, there is a limit, and nothing was accepted.
+        """
         self.limits = limits or Limits()
         self.prices = prices or Prices()
         self._ledger = ledger
@@ -173,7 +260,7 @@ class Budget:
         self._block = 0
         self._open = 0
         self._unwritten = Spent()
-        self._spent = ledger.spend(key, Spent(), Limits()) or Spent()
+        self._spent = known_spent(ledger, key, self.limits, accepted)
 
     @property
     def spent(self) -> Spent:

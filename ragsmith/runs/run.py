@@ -124,6 +124,7 @@ class Run:
         limits: Limits | None = None,
         prices: Prices | None = None,
         retry_failed: bool = False,
+        accept_spent: Spent | None = None,
         now: Callable[[], float] = time.time,
     ) -> None:
         """Prepare a search of ``space`` for the best pipeline on the data set of ``setup``; nothing is computed yet.
@@ -132,6 +133,7 @@ class Run:
 
         Raises:
             UsageError: an option of the space needs a model that this run has not.
+            SpendingDamaged: there are limits, what was spent is not known, and no ``accept_spent`` says it.
         """
         if len(setup.folds) < 2:  # nothing can be held out, so nothing can be learned
             space = space.without(lambda gene: gene.technique.fitting is not None)
@@ -141,7 +143,7 @@ class Run:
         self._store = store
         self._settings = settings or RunSettings()
         self._key = run_key(setup, space, self._settings)
-        self._budget = Budget(store, self._key, limits, prices)
+        self._budget = Budget(store, self._key, limits, prices, accept_spent)
         self._evaluator = Evaluator(setup, store, workers, on_progress, self._budget, retry_failed=retry_failed)
         self._on_step = on_step or (lambda step: None)
         self._on_start = on_start or (lambda start: None)

@@ -19,8 +19,10 @@ from ragsmith.store.engine import (
     create_file,
     enter_wal,
     file_engine,
+    lacks_log,
     leave_wal,
     log_of,
+    nobody_has_open,
     parse,
     refuse_foreign,
     server_engine,
@@ -51,7 +53,8 @@ class _Mine(threading.local):
 class Database:
     """An open database of ours, called ``name`` in messages.
 
-    ``path`` is None for a server; ``damaged`` names every bad row met so far.
+    ``path`` is None for a server; ``damaged`` names every bad row met so far. ``log_is_gone`` is whether the file was
+    not closed, and its log was not beside it any more when this one opened it.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class Database:
         self.name = name
         self.path = path
         self.read_only = read_only
+        self.log_is_gone = False
         self.damaged: dict[str, None] = {}
         self._engine = engine
         self._writer = engine.execution_options(immediate=True)
@@ -93,7 +97,12 @@ class Database:
             database._bring_forward(migrations, timeout)
             if database.path and not read_only:
                 with speaking_of(database.name):
+                    if database.log_is_gone:  # unless somebody has just begun one
+                        database._engine.dispose()
+                        database.log_is_gone = nobody_has_open(database.path)
                     enter_wal(database.path, timeout=timeout)
+                with database.reading() as connection:
+                    stored_version(connection)  # begins the log: a file that is in use has one
             on_error.pop_all()
         return database
 
@@ -104,8 +113,11 @@ class Database:
                 raise WrongStore(f"there is no cache at {path}: run a search first or name another cache")
             create_file(path)
         refuse_foreign(path)
+        log_is_gone = not read_only and lacks_log(path, timeout=timeout)
         engine = _reading_engine(path, timeout) if read_only else file_engine(path, timeout=timeout, options="mode=rw")
-        return cls(engine, str(path), path=path, read_only=read_only)
+        database = cls(engine, str(path), path=path, read_only=read_only)
+        database.log_is_gone = log_is_gone
+        return database
 
     def _bring_forward(self, migrations: Sequence[Migration], timeout: float) -> None:
         with self.reading() as connection:

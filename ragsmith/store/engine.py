@@ -239,6 +239,20 @@ def leave_wal(path: Path) -> None:
         time.sleep(PAUSE)
 
 
+def lacks_log(path: Path, *, timeout: float) -> bool:
+    """Whether a file is in WAL mode and has no log beside it; to be asked before anything else opens it."""
+    if log_of(path).exists():
+        return False
+    with closing(connect(path, timeout=timeout, options="mode=rw")) as connection:
+        return bool(connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal")
+
+
+def nobody_has_open(path: Path) -> bool:
+    """Whether no connection is open to a file in WAL mode, which then leaves it."""
+    with closing(connect(path, timeout=0, options="mode=rw")) as connection:
+        return _unless_busy(connection, "PRAGMA journal_mode = DELETE")
+
+
 def _unless_busy(connection: sqlite3.Connection, pragma: str) -> bool:
     """Whether the pragma was carried out; False when another connection was in the way."""
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from uuid import uuid4
 
 from sqlalchemy import (
     BigInteger,
@@ -14,10 +15,12 @@ from sqlalchemy import (
     Table,
     Text,
     inspect,
+    select,
     text,
 )
 
 from ragsmith.errors import WrongStore
+from ragsmith.store.rows import seal, unseal
 
 APPLICATION_ID = int.from_bytes(b"RAGs")
 """In the header of every SQLite file of ours, so that nothing else is ever taken for one."""
@@ -119,7 +122,26 @@ CLAIM = _table("claim", _key("key"), _text("owner"))
 PROCESS = _table("process", Column("owner", Text, primary_key=True), _text("process"), _integer("beat"))
 """The processes that hold claims; ``beat`` changes while they live."""
 
-TABLES = (MODEL_CALL, DATASET, EVALUATION, RESULT, RUN, PROPOSAL, FIT, SPENDING, CLAIM, TRAITS, PROCESS, FAILED_CALL)
+EXPENSE = _table(
+    "expense",
+    _key("run"),
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    _text("kind"),
+    Column("calls", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+    Column("cost", Double, nullable=False),
+    Column("calls_after", BigInteger, nullable=False),
+    Column("tokens_after", BigInteger, nullable=False),
+    Column("cost_after", Double, nullable=False),
+)
+"""What each run has spent, row by row; ``spending`` has the sum after the last of them."""
+ORIGIN = _table("origin", _key("key"))
+"""One row: a random name of this database, which no other has."""
+
+TABLES = (
+    *(MODEL_CALL, DATASET, EVALUATION, RESULT, RUN, PROPOSAL, FIT, SPENDING),
+    *(CLAIM, TRAITS, PROCESS, FAILED_CALL, EXPENSE, ORIGIN),
+)
 
 Migration = Callable[[Connection], None]
 """Brings the schema from the version before to its own; runs inside the transaction that records the version."""
@@ -172,6 +194,24 @@ def add_failed_calls(connection: Connection) -> None:
     METADATA.create_all(connection, tables=[FAILED_CALL], checkfirst=False)
 
 
+def add_expenses(connection: Connection) -> None:
+    """Version 8: what runs have spent, row by row. The sums so far, 0 for runs without one, become the first rows.
+
+    A sum that is damaged stays alone, so that its run finds out.
+    """
+    METADATA.create_all(connection, tables=[EXPENSE, ORIGIN], checkfirst=False)
+    connection.execute(ORIGIN.insert(), seal(ORIGIN, (uuid4().hex,)))
+    stored = {str(row[0]): unseal(SPENDING, tuple(row)) for row in connection.execute(select(SPENDING))}
+    for run in connection.execute(select(RUN.c.key)).scalars():
+        if run not in stored:
+            stored[run] = nothing = [run, 0, 0, 0.0]
+            connection.execute(SPENDING.insert(), seal(SPENDING, nothing))
+    for sums in stored.values():
+        if sums is not None:
+            run, *spent = sums
+            connection.execute(EXPENSE.insert(), seal(EXPENSE, (run, 1, "begun", *spent, *spent)))
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     create_tables,
     add_fits,
@@ -180,6 +220,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     widen_integers,
     let_claims_live_by_beats,
     add_failed_calls,
+    add_expenses,
 )
 """Step ``n`` (1-based) leads to version ``n``. Steps are appended, never edited or removed."""
 

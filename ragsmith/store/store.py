@@ -18,8 +18,8 @@ from typing import Any, Self
 from sqlalchemy import Column, ColumnElement, Connection, Table, and_, delete, select, tuple_
 from sqlalchemy.engine import URL
 
-from ragsmith.errors import DamagedRows, StoreError, UsageError
-from ragsmith.gateway.budget import Limits, Spent
+from ragsmith.errors import DamagedRows, Notice, StoreError, UsageError
+from ragsmith.gateway.budget import Limits, Spending, Spent
 from ragsmith.gateway.failures import CLASSES, FailedCall
 from ragsmith.gateway.owners import Owner
 from ragsmith.models.calls import Json, StoredCall
@@ -51,10 +51,10 @@ from ragsmith.store.schema import (
     PROPOSAL,
     RESULT,
     RUN,
-    SPENDING,
     TRAITS,
     Migration,
 )
+from ragsmith.store.spending import Spendings
 from ragsmith.store.upkeep import Statistics, damaged_rows, statistics
 
 __all__ = [
@@ -109,6 +109,7 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._spendings = Spendings(database)
 
     @classmethod
     def open(
@@ -125,7 +126,10 @@ class Store:
         used, belongs to another program or was written by a newer ragsmith (it is then left untouched), and
         MissingExtra without the driver of a server.
         """
-        return cls(Database.open(location, read_only=read_only, timeout=timeout, migrations=migrations))
+        store = cls(Database.open(location, read_only=read_only, timeout=timeout, migrations=migrations))
+        if lost := store._spendings.lost_log():
+            warnings.warn(lost, Notice, stacklevel=2)
+        return store
 
     def __enter__(self) -> Self:
         return self
@@ -312,15 +316,16 @@ class Store:
     # What was spent
 
     def spend(self, key: str, amount: Spent, limits: Limits) -> Spent | None:
-        """See `ragsmith.gateway.budget.Ledger`: one transaction, so several processes keep one limit together."""
-        with self._database.writing_alone("spending", key) as connection:
-            rows = self._database.fetch_keyed(connection, SPENDING, [key])
-            after = next((Spent(*row[1:]) for row in rows), Spent()) + amount
-            if limits.exceeded(after):
-                return None
-            if amount != Spent():
-                self._database.put(connection, SPENDING, [(key, *columns_of(after))], replacing=True)
-            return after
+        """See `ragsmith.gateway.budget.Ledger`: several processes keep one limit together."""
+        return self._spendings.spend(key, amount, limits)
+
+    def spending(self, key: str) -> Spending:
+        """See `ragsmith.gateway.budget.Ledger`: the record of a run is read and checked from its first row on."""
+        return self._spendings.state(key)
+
+    def accept_spent(self, key: str, spent: Spent | None) -> Spent:
+        """See `ragsmith.gateway.budget.Ledger`."""
+        return self._spendings.accept(key, spent)
 
     # Results
 

@@ -1,0 +1,284 @@
+"""What runs have spent: a record that is only added to, and believed only as a whole.
+
+Each row says what was reserved or settled, and what the sum is after it. The total of a run stands in a table of its
+own, and, for a file, beside the database (`ragsmith.store.witness`). A row that is damaged breaks its checksum; one
+that is gone leaves a gap, in the numbers or in the sums; rows that are gone from the end leave total or witness ahead.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any, Literal
+from uuid import uuid4
+
+from sqlalchemy import Connection, delete, func, select
+
+from ragsmith.errors import Notice, SpendingDamaged
+from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Spending, Spent
+from ragsmith.store.database import Database
+from ragsmith.store.engine import log_of
+from ragsmith.store.rows import columns_of, unseal
+from ragsmith.store.schema import EXPENSE, ORIGIN, RUN, SPENDING
+from ragsmith.store.witness import Mark, Witness
+
+FOLDED_FROM = 10_000
+"""Rows of one run that are put together into one when it is next begun, so that reading them stays quick."""
+
+Kind = Literal["begun", "reserved", "settled", "folded", "accepted", "at least"]
+"""What a row stands for: ``accepted`` is what somebody said, and ``at least`` what was found, of a damaged record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A row of the record of one run; ``after`` is the sum of it and of all before it."""
+
+    number: int
+    kind: Kind
+    amount: Spent
+    after: Spent
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """All that is left of what one run has spent. ``total`` is None where there is no such row that is intact."""
+
+    entries: Sequence[Entry]
+    damaged: int
+    total: Spent | None
+    marks: Sequence[Mark]
+    witnessed: bool
+    """Whether the witness has seen any run of this database."""
+    sent: int
+    """Requests that the run has said it had sent, when it last paused or ended."""
+    is_known: bool
+    """Whether the run has begun, so that it must have a record."""
+
+    @property
+    def last(self) -> int:
+        """The highest number of a row that is known of."""
+        return max([*(entry.number for entry in self.entries), *(mark.number for mark in self.marks)], default=0)
+
+    def spent(self) -> Spent:
+        """What was spent; where something is missing, what is known at least."""
+        latest = max(
+            [(entry.number, entry.after) for entry in self.entries]
+            + [(mark.number, mark.after) for mark in self.marks],
+            key=lambda each: each[0],
+            default=(0, NOTHING_SPENT),
+        )
+        return latest[1].at_least(self.total or NOTHING_SPENT).at_least(Spent(calls=self.sent))
+
+
+class Spendings:
+    """The records of all runs in one database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._witness: Witness | None = None
+        if database.path is not None:
+            self._witness = Witness(database.path.with_name(f"{database.path.name}-spent"))
+        self._beside = self._witness.path.name if self._witness else ""
+
+    def spend(self, run: str, amount: Spent, limits: Limits) -> Spent | None:
+        """See `ragsmith.gateway.budget.Ledger`: one transaction, so several processes keep one limit together."""
+        with self._database.writing_alone("spending", run) as connection:
+            last = self._last(connection, run)
+            after = last.after + amount
+            if limits.exceeded(after):
+                return None
+            if amount == NOTHING_SPENT:
+                return after
+            more = max(amount.calls, amount.tokens, amount.cost) > 0
+            entry = Entry(last.number + 1, "reserved" if more else "settled", amount, after)
+            self._write(connection, run, entry)
+        if more:  # what is given back may be forgotten
+            self._bear_witness(run, entry)
+        return after
+
+    def state(self, run: str) -> Spending:
+        """What ``run`` has spent, read from the first row to the last; a run that is new begins its record."""
+        marks = self._marks()  # before the rows, which others may be adding to
+        with self._database.reading() as connection:
+            found = self._found(connection, run, marks)
+        damage = self._damage(found)
+        if not damage and not found.entries:
+            self._tell_of_another(run)
+        if not damage and not 0 < len(found.entries) <= FOLDED_FROM:
+            self._begin(run)
+        return Spending(found.spent(), damage)
+
+    def accept(self, run: str, spent: Spent | None) -> Spent:
+        """See `ragsmith.gateway.budget.Ledger`: the record begins anew."""
+        marks = self._marks()
+        with self._database.writing_alone("spending", run) as connection:
+            found = self._found(connection, run, marks)
+            if not self._damage(found):  # another process was first
+                return found.spent()
+            sum_ = found.spent().at_least(spent or NOTHING_SPENT)
+            entry = Entry(found.last + 1, "at least" if spent is None else "accepted", sum_, sum_)
+            self._replace(connection, run, entry)
+        self._bear_witness(run, entry)
+        return sum_
+
+    def lost_log(self) -> str:
+        """What is lost with a log that is gone, in one sentence; "" if none is, or the witness knows of no loss."""
+        path = self._database.path
+        if path is None or not self._database.log_is_gone:
+            return ""
+        marks, lost = self._marks(), NOTHING_SPENT
+        ahead = False
+        with self._database.reading() as connection:
+            for mark in {mark.run: mark for mark in sorted(marks, key=lambda mark: mark.number)}.values():
+                latest = select(func.max(EXPENSE.c.number)).where(EXPENSE.c.run == mark.run)
+                if mark.number > (connection.execute(latest).scalar_one() or 0):
+                    ahead = True
+                    lost += (mark.after + -(self._total(connection, mark.run) or NOTHING_SPENT)).at_least(NOTHING_SPENT)
+        if marks and not ahead:
+            return ""  # another program has moved the log into the file
+        what = f"{path} was not closed by its last user, and there is no log {log_of(path).name} beside it"
+        if not marks:
+            return f"{what}: if there was one, what it held is lost, and made and paid for again where it is needed"
+        return f"{what}: lost is at least what was paid for {lost}, and it is paid for again where it is needed"
+
+    def _begin(self, run: str) -> None:
+        """Write the first row of a record, or put all rows together into one."""
+        marks = self._marks()
+        with self._database.writing_alone("spending", run) as connection:
+            found = self._found(connection, run, marks)
+            if self._damage(found) or 0 < len(found.entries) <= FOLDED_FROM:
+                return  # another process was first
+            sum_ = found.spent()
+            kind: Kind = "folded" if found.entries else "begun"
+            self._replace(connection, run, Entry(found.last + 1, kind, sum_, sum_))
+
+    def _found(self, connection: Connection, run: str, marks: Sequence[Mark]) -> _Found:
+        rows = connection.execute(select(EXPENSE).where(EXPENSE.c.run == run).order_by(EXPENSE.c.number)).all()
+        entries = [entry for row in rows if (entry := _entry(tuple(row)))]
+        has_total = connection.execute(select(func.count()).where(SPENDING.c.key == run)).scalar_one()
+        stored = next(self._database.fetch_keyed(connection, RUN, [run]), None)
+        account = (stored[3].get("account") or {}) if stored else {}
+        return _Found(
+            entries,
+            len(rows) - len(entries),
+            self._total(connection, run),
+            [mark for mark in marks if mark.run == run],
+            bool(marks),
+            int(account.get("spent", {}).get("calls", 0)),
+            bool(rows or has_total or stored),
+        )
+
+    def _damage(self, found: _Found) -> str:
+        """What is wrong with a record, in words that follow "it"; "" if it is whole."""
+        return next(chain(_broken(found), self._contradicted(found)), "")
+
+    def _contradicted(self, found: _Found) -> Iterator[str]:
+        """What rows that are whole by themselves do not agree with."""
+        if not found.entries:
+            yield from self._lost_log(found)
+            return
+        first, last = found.entries[0].number, found.entries[-1]
+        for mark in sorted(found.marks, key=lambda mark: -mark.number):
+            if mark.number > last.number:
+                yield (
+                    f"ends at row {last.number} with {last.after}, where {self._beside} has row {mark.number} with "
+                    f"{mark.after}: the log was lost or damaged, or an older copy was put back"
+                )
+            if mark.number >= first and found.entries[mark.number - first].after != mark.after:
+                yield f"is another than the one that {self._beside} has seen"
+        if last.after.calls < found.sent:
+            yield f"ends at {last.after}, and {found.sent:,} requests had been sent when the run paused"
+        if any(entry.kind == "at least" for entry in found.entries):
+            yield "was damaged before, and has gone on from what was known at least"
+        yield from self._lost_log(found)
+
+    def _lost_log(self, found: _Found) -> Iterator[str]:
+        """What a log may have held that is gone, unless the witness says that nothing is lost."""
+        path = self._database.path
+        if path is not None and self._database.log_is_gone and not found.witnessed:
+            yield f"may have lost what was in the log {log_of(path).name}, which is gone"
+
+    def _last(self, connection: Connection, run: str) -> Entry:
+        """The last row of a record; one before the first if there is none."""
+        statement = select(EXPENSE).where(EXPENSE.c.run == run).order_by(EXPENSE.c.number.desc()).limit(1)
+        row = connection.execute(statement).first()
+        last = Entry(0, "begun", NOTHING_SPENT, NOTHING_SPENT) if row is None else _entry(tuple(row))
+        if last is None or last.after != (self._total(connection, run) or NOTHING_SPENT):
+            raise SpendingDamaged(
+                f"the record of what this run has spent was damaged in {self._database.name} while it went on: "
+                "run the same command again to see what is left of it"
+            )
+        return last
+
+    def _total(self, connection: Connection, run: str) -> Spent | None:
+        return next((Spent(*row[1:]) for row in self._database.fetch_keyed(connection, SPENDING, [run])), None)
+
+    def _write(self, connection: Connection, run: str, entry: Entry) -> None:
+        row = (run, entry.number, entry.kind, *columns_of(entry.amount), *columns_of(entry.after))
+        self._database.put(connection, EXPENSE, [row])
+        self._database.put(connection, SPENDING, [(run, *columns_of(entry.after))], replacing=True)
+
+    def _replace(self, connection: Connection, run: str, entry: Entry) -> None:
+        connection.execute(delete(EXPENSE).where(EXPENSE.c.run == run))
+        self._write(connection, run, entry)
+
+    def _bear_witness(self, run: str, entry: Entry) -> None:
+        if self._witness is not None:
+            self._witness.write(Mark(self._origin, run, entry.number, entry.after))
+
+    def _tell_of_another(self, run: str) -> None:
+        """Say what a run that is new here has spent in a database that was removed, and is not counted."""
+        marks = [mark for mark in self._witness.marks() if mark.run == run] if self._witness else []
+        if marks:
+            spent = max(marks, key=lambda mark: mark.number).after
+            warnings.warn(
+                f"this run has spent {spent} in another cache of this name, as {self._beside} says: that is not "
+                "counted, as nothing of it is left",
+                Notice,
+                stacklevel=2,
+            )
+
+    def _marks(self) -> list[Mark]:
+        """What the witness has seen of this database, and not of another that has had its name."""
+        if self._witness is None:
+            return []
+        return [mark for mark in self._witness.marks() if mark.origin == self._origin]
+
+    @cached_property
+    def _origin(self) -> str:
+        """What tells this database from others of its name; written again if it was damaged."""
+        with self._database.reading() as connection:
+            found = [key for (key,) in self._database.fetch(connection, ORIGIN, select(ORIGIN).order_by(ORIGIN.c.key))]
+        if found:
+            return str(found[0])
+        new = uuid4().hex
+        with self._database.writing() as connection:
+            self._database.put(connection, ORIGIN, [(new,)])
+        return new
+
+
+def _broken(found: _Found) -> Iterator[str]:
+    """What is wrong with the rows and the total among themselves."""
+    if found.damaged:
+        yield f"has rows that are not what was written ({found.damaged} of {found.damaged + len(found.entries)})"
+    if not found.entries and (found.is_known or found.marks):
+        yield "has lost all its rows"
+    before = Entry(found.entries[0].number - 1 if found.entries else 0, "begun", NOTHING_SPENT, NOTHING_SPENT)
+    for entry in found.entries:
+        if entry.number != before.number + 1 or entry.after != before.after + entry.amount:
+            yield f"has lost rows before row {entry.number}"
+        before = entry
+    if found.entries and found.total != before.after:
+        yield f"ends at {before.after}, and its total is {found.total or 'damaged or gone'}"
+
+
+def _entry(row: Sequence[Any]) -> Entry | None:
+    """A row of the record; None if it is not what was written."""
+    values = unseal(EXPENSE, row)
+    if values is None:
+        return None
+    _, number, kind, *sums = values
+    return Entry(number, kind, Spent(*sums[:3]), Spent(*sums[3:]))

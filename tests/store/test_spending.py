@@ -1,0 +1,329 @@
+"""What runs have spent, and every way in which the record of it can be damaged: it is always said."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sqlite3
+import warnings
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from ragsmith.errors import BudgetExhausted, Notice, SpendingDamaged, UsageError
+from ragsmith.gateway.budget import Budget, Limits, Spent, read_spent
+from ragsmith.store.schema import MIGRATIONS, add_expenses
+from ragsmith.store.spending import FOLDED_FROM
+from ragsmith.store.store import Store
+
+LIMITS = Limits(calls=100, tokens=1000, cost=5.0)
+SPENT = [Spent(16, 100, 0.5), Spent(0, -40, -0.2), Spent(16, 30, 0.1), Spent(-4)]
+SUM = Spent(28, 90, 0.4)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "cache.sqlite"
+
+
+@pytest.fixture
+def witness(path: Path) -> Path:
+    return path.with_name("cache.sqlite-spent")
+
+
+def spend(place: Path | str, amounts: list[Spent] = SPENT) -> None:
+    with Store.open(place) as store:
+        store.spending("run")
+        for amount in amounts:
+            assert store.spend("run", amount, LIMITS) is not None
+
+
+def execute(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+def killed(path: Path, folder: Path, spent: list[Spent]) -> Path:
+    """What a kill leaves after ``spent``: the file, its log and the witness, in another folder."""
+    folder.mkdir()
+    with Store.open(path) as store:
+        store.spending("run")
+        for amount in spent:
+            store.spend("run", amount, LIMITS)
+        for file in path.parent.glob("cache.sqlite*"):
+            shutil.copy(file, folder / file.name)
+    return folder / path.name
+
+
+# What is intact
+
+
+def test_a_record_is_the_sum_of_its_rows(place: Path | str) -> None:
+    spend(place)
+    with Store.open(place) as store:
+        state = store.spending("run")
+        assert (state.spent.calls, state.spent.tokens) == (28, 90)
+        assert state.spent.cost == pytest.approx(0.4)
+        assert state.damage == ""
+        assert store.spending("another").spent == Spent()
+        assert store.verify() == []
+        assert store.spend("run", Spent(73), LIMITS) is None
+        assert store.spending("run").spent == state.spent
+
+
+def test_a_long_record_is_folded_and_goes_on(place: Path | str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ragsmith.store.spending.FOLDED_FROM", 20)
+    assert FOLDED_FROM > 20
+    with Store.open(place) as store:
+        for _ in range(3):
+            for _ in range(30):
+                assert store.spend("run", Spent(1, 2, 0.5), Limits()) is not None
+            before = store.spending("run")
+            assert store.spending("run") == before
+        assert before.damage == ""
+        assert before.spent == Spent(90, 180, 45.0)
+        assert store.statistics()["tables"]["expense"]["rows"] == 1
+
+
+def test_a_log_that_is_there_loses_nothing(path: Path, tmp_path: Path) -> None:
+    copy = killed(path, tmp_path / "copy", SPENT)
+    with Store.open(copy) as store:
+        assert store.spending("run").damage == ""
+        assert store.spending("run").spent.calls == 28
+
+
+def test_a_log_that_another_program_has_moved_into_the_file_loses_nothing(path: Path, tmp_path: Path) -> None:
+    copy = killed(path, tmp_path / "copy", SPENT)
+    execute(copy, "SELECT count(*) FROM expense")
+    assert not copy.with_name("cache.sqlite-wal").exists()
+    with Store.open(copy) as store:
+        assert store.spending("run").damage == ""
+        assert store.spending("run").spent.calls == 28
+
+
+def test_sums_of_an_earlier_version_become_first_rows(path: Path) -> None:
+    with Store.open(path) as store:
+        store.spend("run", SUM, LIMITS)
+        store.put_run("begun", "data", {})
+    before = MIGRATIONS.index(add_expenses)
+    execute(path, "DROP TABLE expense", "DROP TABLE origin", f"PRAGMA user_version = {before}")
+    with Store.open(path, migrations=MIGRATIONS[: before + 1]) as store:
+        assert store.spending("run").spent == SUM
+        assert [store.spending(key).damage for key in ("run", "begun", "new")] == ["", "", ""]
+
+
+# What is damaged
+
+WAYS: dict[str, Callable[[Path], None]] = {
+    "a bit of an amount": lambda path: execute(path, "UPDATE expense SET calls = calls + 256 WHERE number = 2"),
+    "a bit of a sum": lambda path: execute(path, "UPDATE expense SET calls_after = 0 WHERE number = 5"),
+    "a bit of the run": lambda path: execute(path, "UPDATE expense SET run = 'ruo' WHERE number = 4"),
+    "the first row": lambda path: execute(path, "DELETE FROM expense WHERE number <= 2"),
+    "a row in the middle": lambda path: execute(path, "DELETE FROM expense WHERE number = 3"),
+    "the last row": lambda path: execute(path, "DELETE FROM expense WHERE number = 5"),
+    "all rows": lambda path: execute(path, "DELETE FROM expense"),
+    "the total": lambda path: execute(path, "DELETE FROM spending"),
+    "a bit of the total": lambda path: execute(path, "UPDATE spending SET calls = 0"),
+    "rows and total": lambda path: execute(path, "DELETE FROM expense", "DELETE FROM spending"),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_damaged_record_holds_no_limit_until_somebody_says_what_was_spent(path: Path, way: str) -> None:
+    spend(path)
+    WAYS[way](path)
+    with Store.open(path) as store:
+        with pytest.raises(SpendingDamaged, match=r"known are at least .*--accept-spent calls=(28|32),") as refused:
+            Budget(store, "run", LIMITS)
+        assert str(refused.value).count("\n") == 0
+        with pytest.raises(SpendingDamaged):
+            Budget(store, "run", LIMITS)
+        with pytest.warns(Notice, match=r"accepted, it goes on from 90 requests"):
+            budget = Budget(store, "run", LIMITS, accepted=Spent(calls=90))
+        for _ in range(10):
+            budget.before_attempt()
+        with pytest.raises(BudgetExhausted):
+            budget.before_attempt()
+        assert store.verify() in ([], ["expense:ruo/4"])
+    with Store.open(path) as store:
+        assert Budget(store, "run", LIMITS).spent.calls == 100
+
+
+def test_without_a_limit_a_run_says_so_and_goes_on_and_a_limit_is_refused_ever_after(path: Path) -> None:
+    spend(path)
+    WAYS["a row in the middle"](path)
+    for _ in range(2):
+        with Store.open(path) as store:
+            with pytest.warns(Notice, match="without a limit it goes on") as said:
+                budget = Budget(store, "run")
+            assert len(said) == 1
+            assert budget.spent.calls >= 28
+            budget.before_attempt()
+            budget.close()
+    with Store.open(path) as store:
+        with pytest.raises(SpendingDamaged, match="was damaged before"):
+            Budget(store, "run", LIMITS)
+        with pytest.warns(Notice, match="accepted"):
+            assert Budget(store, "run", LIMITS, accepted=Spent()).spent.calls == 30
+        assert Budget(store, "run", LIMITS).spent.calls == 30
+
+
+def test_what_is_known_counts_where_less_is_accepted(path: Path) -> None:
+    spend(path)
+    WAYS["a row in the middle"](path)
+    with Store.open(path) as store, pytest.warns(Notice, match="goes on from 28 requests, 95 tokens"):
+        assert Budget(store, "run", LIMITS, accepted=Spent(3, 95)).spent.calls == 28
+
+
+def test_accepting_what_is_whole_changes_nothing(path: Path) -> None:
+    spend(path)
+    with Store.open(path) as store, pytest.warns(Notice, match="is whole .28 requests.*changes nothing"):
+        assert Budget(store, "run", LIMITS, accepted=Spent(99)).spent.calls == 28
+
+
+def test_damage_that_is_met_while_a_run_goes_on_stops_it(path: Path) -> None:
+    with Store.open(path) as store:
+        budget = Budget(store, "run", LIMITS)
+        while (spent := budget.spent.calls) < 50:
+            budget.before_attempt()
+        execute(path, "UPDATE spending SET calls = 0")
+        with pytest.raises(SpendingDamaged, match="while it went on"):
+            store.spend("run", Spent(1), LIMITS)
+        assert spent == 50
+
+
+# What the witness knows
+
+
+@pytest.mark.parametrize("cut", [0, 1, 2, 3])
+def test_a_log_that_is_lost_or_cut_is_known_by_the_witness(path: Path, tmp_path: Path, cut: int) -> None:
+    copy = killed(path, tmp_path / "copy", [Spent(10)] * 5)
+    log = copy.with_name("cache.sqlite-wal")
+    if cut:
+        log.write_bytes(log.read_bytes()[: cut * 50_000])
+        store = Store.open(copy)
+    else:
+        log.unlink()
+        with pytest.warns(Notice, match="there is no log cache.sqlite-wal beside it: lost is at least .* 50 requests"):
+            store = Store.open(copy)
+    with store, pytest.raises(SpendingDamaged, match="known are at least 50 requests"):
+        Budget(store, "run", LIMITS)
+
+
+def test_the_file_alone_does_not_hold_a_limit(path: Path, tmp_path: Path) -> None:
+    copy = killed(path, tmp_path / "copy", [Spent(10)] * 5)
+    for name in ("cache.sqlite-wal", "cache.sqlite-shm", "cache.sqlite-spent"):
+        copy.with_name(name).unlink()
+    with (
+        pytest.warns(Notice, match="was not closed by its last user"),
+        Store.open(copy) as store,
+        pytest.raises(SpendingDamaged, match="--accept-spent calls=0,"),
+    ):
+        Budget(store, "run", LIMITS)
+
+
+def test_an_older_copy_is_known_by_the_witness(path: Path, tmp_path: Path) -> None:
+    spend(path)
+    shutil.copy(path, tmp_path / "older")
+    spend(path, [Spent(10)])
+    shutil.copy(tmp_path / "older", path)
+    with Store.open(path) as store, pytest.raises(SpendingDamaged, match=r"or an older copy was put back.*calls=38"):
+        Budget(store, "run", LIMITS)
+
+
+def test_an_older_copy_from_before_the_run_is_known_by_the_witness(path: Path, tmp_path: Path) -> None:
+    with Store.open(path):
+        pass
+    shutil.copy(path, tmp_path / "older")
+    spend(path)
+    shutil.copy(tmp_path / "older", path)
+    with Store.open(path) as store, pytest.raises(SpendingDamaged, match="calls=32"):
+        Budget(store, "run", LIMITS)
+
+
+def test_an_older_copy_that_has_gone_on_is_another(path: Path, witness: Path, tmp_path: Path) -> None:
+    spend(path, [Spent(10)])
+    shutil.copy(path, tmp_path / "older")
+    spend(path, [Spent(50)])
+    seen = witness.read_bytes()
+    shutil.copy(tmp_path / "older", path)
+    witness.unlink()
+    spend(path, [Spent(1), Spent(1), Spent(1)])
+    witness.write_bytes(seen)
+    with Store.open(path) as store, pytest.raises(SpendingDamaged, match="is another than the one"):
+        Budget(store, "run", LIMITS)
+
+
+def test_a_cache_that_is_removed_is_begun_anew_and_says_what_is_not_counted(path: Path) -> None:
+    spend(path)
+    path.unlink()
+    with Store.open(path) as store:
+        with pytest.warns(Notice, match="has spent 32 requests.* in another cache of this name"):
+            assert Budget(store, "run", LIMITS).spent == Spent()
+        assert Budget(store, "run", LIMITS).spent == Spent()
+
+
+def test_without_its_witness_a_closed_file_holds_its_limits(path: Path, witness: Path) -> None:
+    spend(path)
+    witness.unlink()
+    spend(path, [Spent(10)])
+    assert witness.stat().st_size == 256
+    with Store.open(path) as store:
+        assert Budget(store, "run", LIMITS).spent.calls == 38
+
+
+def test_every_process_has_a_line_of_its_own(path: Path, witness: Path) -> None:
+    with Store.open(path) as one, Store.open(path) as other:
+        for number in range(20):
+            (one, other)[number % 2].spend("run", Spent(1), LIMITS)
+    assert witness.stat().st_size == 2 * 256
+    assert {line.count(b'"run"') for line in witness.read_bytes().splitlines()} == {1}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_damage_to_the_files_of_a_killed_run_lets_it_spend_more(path: Path, tmp_path: Path, seed: int) -> None:
+    """Of 100 allowed 70 are spent: whatever happens to one of the files, at most 30 more are, or it is refused."""
+    draw = random.Random(seed)
+    copy = killed(path, tmp_path / "copy", [Spent(10)] * 7)
+    victim = copy.with_name(draw.choice(["cache.sqlite-wal", "cache.sqlite-spent", "cache.sqlite-shm"]))
+    content = bytearray(victim.read_bytes())
+    match draw.choice(["remove", "cut", "flip", "zero"]):
+        case "remove":
+            victim.unlink()
+        case "cut":
+            victim.write_bytes(content[: draw.randrange(len(content))])
+        case "flip":
+            content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+            victim.write_bytes(content)
+        case "zero":
+            start = draw.randrange(len(content))
+            content[start : start + 4096] = bytes(len(content[start : start + 4096]))
+            victim.write_bytes(content)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Notice)
+        try:
+            with Store.open(copy) as store:
+                assert Budget(store, "run", LIMITS).spent.calls >= 70
+        except SpendingDamaged as refused:
+            said = str(refused)
+        else:
+            said = "70 requests"
+    assert "70 requests" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "spent"),
+    [("352", Spent(352)), ("calls=3,tokens=5", Spent(3, 5)), ("cost=0.5, calls=2", Spent(2, 0, 0.5)), ("0", Spent())],
+)
+def test_what_is_accepted_is_read(text: str, spent: Spent) -> None:
+    assert read_spent(text) == spent
+
+
+@pytest.mark.parametrize("text", ["", "x", "calls=", "calls=-1", "requests=3", "cost=nan", "cost=inf", "1.5", "3;4"])
+def test_what_cannot_be_accepted_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="write it as calls="):
+        read_spent(text)
