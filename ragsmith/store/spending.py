@@ -100,15 +100,16 @@ class Spendings:
         return after
 
     def state(self, run: str) -> Spending:
-        """What ``run`` has spent, read from the first row to the last; a run that is new begins its record."""
+        """What ``run`` has spent, read from the first row to the last; where that is known, a row says that it goes on."""
         marks = self._marks()  # before the rows, which others may be adding to
-        with self._database.reading() as connection:
+        with self._database.writing_alone("spending", run) as connection:
             found = self._found(connection, run, marks)
-        damage = self._damage(found)
-        if not damage and not found.entries:
+            damage = self._damage(found)
+            entry = None if damage else self._begin(connection, run, found)
+        if entry is not None:
+            self._bear_witness(run, entry)
+        if entry is not None and not found.entries:
             self._tell_of_another(run)
-        if not damage and not 0 < len(found.entries) <= FOLDED_FROM:
-            self._begin(run)
         return Spending(found.spent(), damage)
 
     def accept(self, run: str, spent: Spent | None) -> Spent:
@@ -139,21 +140,26 @@ class Spendings:
                     lost += (mark.after + -(self._total(connection, mark.run) or NOTHING_SPENT)).at_least(NOTHING_SPENT)
         if marks and not ahead:
             return ""  # another program has moved the log into the file
-        what = f"{path} was not closed by its last user, and there is no log {log_of(path).name} beside it"
-        if not marks:
-            return f"{what}: if there was one, what it held is lost, and made and paid for again where it is needed"
-        return f"{what}: lost is at least what was paid for {lost}, and it is paid for again where it is needed"
+        held = "held" if ahead else "may have held"
+        paid = f", with what was paid for {lost}" if lost != NOTHING_SPENT else ""
+        return (
+            f"{path} was not closed by its last user, and its log {log_of(path).name} is gone: what it {held} is "
+            f"lost{paid}, and is made again where it is needed"
+        )
 
-    def _begin(self, run: str) -> None:
-        """Write the first row of a record, or put all rows together into one."""
-        marks = self._marks()
-        with self._database.writing_alone("spending", run) as connection:
-            found = self._found(connection, run, marks)
-            if self._damage(found) or 0 < len(found.entries) <= FOLDED_FROM:
-                return  # another process was first
-            sum_ = found.spent()
-            kind: Kind = "folded" if found.entries else "begun"
-            self._replace(connection, run, Entry(found.last + 1, kind, sum_, sum_))
+    def _begin(self, connection: Connection, run: str, found: _Found) -> Entry:
+        """Write the first row of a command, with all before it put together where they are many.
+
+        Without it, a log that is lost before anything was spent would be lost unseen.
+        """
+        spent, number = found.spent(), found.last + 1
+        if 0 < len(found.entries) <= FOLDED_FROM:
+            entry = Entry(number, "begun", NOTHING_SPENT, spent)
+            self._write(connection, run, entry)
+        else:
+            entry = Entry(number, "folded" if found.entries else "begun", spent, spent)
+            self._replace(connection, run, entry)
+        return entry
 
     def _found(self, connection: Connection, run: str, marks: Sequence[Mark]) -> _Found:
         rows = connection.execute(select(EXPENSE).where(EXPENSE.c.run == run).order_by(EXPENSE.c.number)).all()
