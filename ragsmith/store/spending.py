@@ -100,7 +100,7 @@ class Spendings:
         return after
 
     def state(self, run: str) -> Spending:
-        """What ``run`` has spent, read from the first row to the last; where that is known, a row says that it goes on."""
+        """What ``run`` has spent, read from the first row on; where that is known, a row says that it goes on."""
         marks = self._marks()  # before the rows, which others may be adding to
         with self._database.writing_alone("spending", run) as connection:
             found = self._found(connection, run, marks)
@@ -237,9 +237,9 @@ class Spendings:
 
     def _tell_of_another(self, run: str) -> None:
         """Say what a run that is new here has spent in a database that was removed, and is not counted."""
-        marks = [mark for mark in self._witness.marks() if mark.run == run] if self._witness else []
-        if marks:
-            spent = max(marks, key=lambda mark: mark.number).after
+        marks = [m for m in self._witness.marks() if m.run == run and m.origin != self._origin] if self._witness else []
+        spent = max(marks, key=lambda mark: mark.number).after if marks else NOTHING_SPENT
+        if spent != NOTHING_SPENT:
             warnings.warn(
                 f"this run has spent {spent} in another cache of this name, as {self._beside} says: that is not "
                 "counted, as nothing of it is left",

@@ -86,7 +86,7 @@ def test_a_long_record_is_folded_and_goes_on(place: Path | str, monkeypatch: pyt
             assert store.spending("run") == before
         assert before.damage == ""
         assert before.spent == Spent(90, 180, 45.0)
-        assert store.statistics()["tables"]["expense"]["rows"] == 1
+        assert store.statistics()["tables"]["expense"]["rows"] == 2
 
 
 def test_a_log_that_is_there_loses_nothing(path: Path, tmp_path: Path) -> None:
@@ -208,7 +208,9 @@ def test_a_log_that_is_lost_or_cut_is_known_by_the_witness(path: Path, tmp_path:
         store = Store.open(copy)
     else:
         log.unlink()
-        with pytest.warns(Notice, match=r"its log cache.sqlite-wal is gone: what it held is lost, with what was paid for 50 requests"):
+        with pytest.warns(
+            Notice, match=r"its log cache.sqlite-wal is gone: what it held is lost, with what was paid for 50 requests"
+        ):
             store = Store.open(copy)
     with store, pytest.raises(SpendingDamaged, match="known are at least 50 requests"):
         Budget(store, "run", LIMITS)
