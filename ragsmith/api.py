@@ -7,6 +7,7 @@ a mapping by role, as a file or as objects; prices as a mapping or a file; a cac
 from __future__ import annotations
 
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import fields, replace
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.errors import UsageError, WrongOption
+from ragsmith.errors import BudgetExhausted, ModelUnavailable, Notice, UsageError, WrongOption
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup, prepare
 from ragsmith.gateway.budget import Limits, Price, Prices, Spent, read_prices, read_spent
@@ -29,6 +30,7 @@ from ragsmith.reporting.audit import audit_markdown
 from ragsmith.reporting.result import Result
 from ragsmith.reporting.scores import Scores
 from ragsmith.reporting.scores import evaluate as score
+from ragsmith.reporting.writing import write_run
 from ragsmith.runs.audit import Audit
 from ragsmith.runs.audit import audit as switch_on
 from ragsmith.runs.audit import sample as draw
@@ -65,6 +67,7 @@ class Changes(TypedDict, total=False):
     max_evaluations: int | None
     time_limit: float | None
     compare: bool | None
+    may_miss: float | None
     fitness: GivenFitness
     population: int | None
     generations: int | None
@@ -141,7 +144,11 @@ def search(
     ``workers`` is questions in flight for models that are elsewhere, and processes for the embedded ones: every core
     unless given. A script that uses more than one process needs the usual ``if __name__ == "__main__":``.
 
-    ``winner`` names a file for the winning pipeline, and ``reports`` a folder for report and winner. A data set that
+    A candidate may fail on the share ``may_miss`` of the questions; those that fail for every candidate are set aside.
+    Where failures leave open who is the best there is no winner, and ``no_winner`` of what is returned says why.
+
+    ``winner`` names a file for the winning pipeline, and ``reports`` a folder for report and winner; the report is
+    written without a winner, too, and where a provider is down or the budget spent. A data set that
     was read from no folder is in the file by name and digest only, and has to be handed to `Pipeline.load` again.
     ``on_start`` is told what is searched, ``on_step`` how each step ended, and ``on_progress`` how many answers of how
     many in the step are there; they are called between answers, so they should be quick.
@@ -150,7 +157,7 @@ def search(
         UsageError: the data set, the space, a setting or a model cannot be used; nothing was computed.
         SpendingDamaged: there are limits, the cache does not know any more what was spent, and nothing was accepted.
         BudgetExhausted: ``limits`` were reached before any pipeline was complete; the same search goes on.
-        RagsmithError: no candidate could be evaluated on every question; what was computed is kept.
+        ModelUnavailable: a provider refuses the key or is down; what was computed is kept.
     """
     _refuse_no_workers(workers)
     import_files(imports)
@@ -163,7 +170,7 @@ def search(
         known.refuse_unknown(setup.loaded_models.served())
     files = _files(setup, winner, reports)
     with opened(cache) as store:
-        outcome = Run(
+        run = Run(
             setup,
             found,
             store,
@@ -176,11 +183,20 @@ def search(
             prices=known,
             retry_failed=retry_failed,
             accept_spent=accepted,
-        ).go()
+        )
+        try:
+            outcome = run.go()
+        except (ModelUnavailable, BudgetExhausted):
+            if reports is not None and run.has_results:
+                write_run(store, Path(reports), setup.dataset.name, run.key)
+            raise
         damaged = store.damaged
     result = Result(outcome, setup, cache, damaged)
     for file in files:
-        result.export(file)
+        if outcome.winner is not None:
+            result.export(file)
+        elif file.exists():
+            warnings.warn(f"{file} is the winner of an earlier search: this one has none", Notice, stacklevel=2)
     if reports is not None:
         result.report(reports)
     return result

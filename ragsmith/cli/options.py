@@ -292,6 +292,10 @@ class RunFlags:
     max_evaluations: Annotated[int | None, typer.Option("--max-evaluations", help="Most candidates to evaluate.")] = (
         None
     )
+    may_miss: Annotated[
+        float | None,
+        typer.Option("--may-miss", help="Share of questions that a candidate may fail on. [default: 0.1]"),
+    ] = None
     compare: Annotated[
         bool,
         typer.Option("--compare/--no-compare", help="Also evaluate as many random candidates, and every option alone."),

@@ -93,6 +93,8 @@ def search(
         note(f"paused: {found.why}.")
     for damaged in found.damaged:
         note(f"the cache row {damaged} was damaged and was computed again")
+    if found.no_winner:
+        raise typer.Exit(INTERRUPTED if found.state == "interrupted" else 1)
 
 
 def _plain(found: Result) -> dict[str, Any]:
@@ -103,14 +105,18 @@ def _plain(found: Result) -> dict[str, Any]:
         "reused": found.reused,
         "model_calls": found.calls_made,
         "spent": asdict(found.spent),
-        "winner": str(found.files[0]),
-        "report": [str(path) for path in found.files[1:]],
+        "winner": next((str(path) for path in found.files if _is_winner(path)), None),
+        **({"no_winner": found.no_winner} if found.no_winner else {}),
+        "report": [str(path) for path in found.files if not _is_winner(path)],
         "summary": found.summary.splitlines(),
     }
 
 
+def _is_winner(path: Path) -> bool:
+    return path.suffix == ".yaml"
+
+
 def _say_found(found: Result, seconds: float) -> None:
-    winner, *report = found.files
     for line in found.summary.splitlines():
         say(line)
     say()
@@ -121,6 +127,9 @@ def _say_found(found: Result, seconds: float) -> None:
     if found.spent.calls:
         money = f", {found.spent.cost:.4f} in money" if found.spent.cost else ""
         say(f"{found.spent.calls:,} requests sent so far, {found.spent.tokens:,} tokens{money}")
-    say(f"report  {next(path for path in report if path.suffix == '.html')}")
-    say(f"winner  {winner}")
-    say(f'ask it  ragsmith ask {winner} "your question"')
+    say(f"report  {next(path for path in found.files if path.suffix == '.html')}")
+    if found.no_winner:
+        note(f"no winner: {found.no_winner}.")
+    for winner in filter(_is_winner, found.files):
+        say(f"winner  {winner}")
+        say(f'ask it  ragsmith ask {winner} "your question"')

@@ -1,7 +1,8 @@
 """Candidates × questions to scores, through the store.
 
 What is stored is not computed again; what is computed is stored at once. A score is a number with a denominator: a
-candidate that lacks a record for one question has no score at all, and cannot win.
+candidate that lacks a record for one question has no mean over all of them, and `ranking` says what it may be compared
+with.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
 from types import TracebackType
@@ -79,10 +80,25 @@ class Evaluation:
         part = "usage" if records and name in records[0]["usage"] else "measures"
         return [float(value) for record in records if (value := record[part][name]) is not None]
 
+    def by_question(self, fitness: Fitness) -> Mapping[str, float]:
+        """The fitness of each question that has a record, in the order of ``questions``."""
+        if fitness not in self._by_question:
+            finished = (question for question in self.questions if question in self.records)
+            self._by_question[fitness] = dict(zip(finished, self.values("fitness", fitness), strict=True))
+        return self._by_question[fitness]
+
     def mean(self, name: str, fitness: Fitness | None = None) -> float | None:
         """The mean of a value over the questions that have one; None unless all have a record."""
         values = self.values(name, fitness) if self.complete else []
         return math.fsum(values) / len(values) if values else None
+
+    def on(self, questions: tuple[str, ...]) -> Evaluation:
+        """The same evaluation on some of its questions."""
+        if questions == self.questions:
+            return self
+        records = {question: self.records[question] for question in questions if question in self.records}
+        failures = {question: self.failures[question] for question in questions if question in self.failures}
+        return replace(self, questions=questions, records=records, failures=failures)
 
     @cached_property
     def phenotype(self) -> str:
@@ -91,6 +107,10 @@ class Evaluation:
         for question, record in sorted(self.records.items()):
             state.update("\0".join([question, *record["retrieved"], "", record["answer"], "\n"]).encode())
         return state.hexdigest()
+
+    @cached_property
+    def _by_question(self) -> dict[Fitness, dict[str, float]]:
+        return {}
 
     @cached_property
     def _values(self) -> dict[tuple[str, Fitness | None], list[float]]:
@@ -189,6 +209,12 @@ class Evaluator:
     def evaluations(self) -> Evaluations:
         """Every evaluation so far."""
         return self._evaluations
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        """The keys of what was begun and not brought to an end."""
+        ended = {key for key, _ in self._evaluations}
+        return tuple(key for key in self._known if key not in ended)
 
     def evaluate(self, candidates: Sequence[Candidate], examples: Sequence[Example]) -> list[Evaluation]:
         """Evaluations of ``candidates`` on ``examples``, in their order; what learns is fitted first."""

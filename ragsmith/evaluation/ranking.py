@@ -1,36 +1,141 @@
-"""The order of candidates."""
+"""The order of candidates, and on which terms they are compared where some questions failed.
+
+Nobody gains by failing. A question that failed for every pipeline is set aside for all alike. On the others a failure
+counts, for the order, as the lowest score there is: so a pipeline that stands above another would do so, too, if it had
+scored as badly as can be wherever it failed. That may do wrong to a good pipeline with bad luck. So whoever leads is
+compared, on the questions that both finished, with everyone who failed somewhere; if one of them is shown to be better
+there, nobody can tell who is the best, and nobody has won.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.evaluator import Evaluation, Record
 from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.statistics import FEWEST_DIFFERENCES, sign_flip
 from ragsmith.pipelines.genes import label
 
+MAY_MISS = 0.1
+"""The share of the questions that are not set aside that a candidate may fail on, unless a run says otherwise."""
 
-def ranked(evaluations: Sequence[Evaluation], fitness: Fitness) -> list[Evaluation]:
-    """Complete evaluations, best first, one for each phenotype.
+MOST_SET_ASIDE = 0.5
+"""The share of all questions beyond which what is left of them does not decide anything."""
+
+LEVEL = 0.05
+"""Of the paired test that whoever leads must not lose."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """On which terms evaluations on the same questions are compared.
+
+    ``counted`` are the questions that count; ``aside`` has the others, which none of them finished, and what happened.
+    A failure on a question that counts is ranked as ``lowest``; a candidate that misses more than the share
+    ``may_miss`` of them is incomplete: it has no score.
+    """
+
+    counted: tuple[str, ...]
+    aside: dict[str, Record]
+    may_miss: float
+    lowest: float
+    fitness: Fitness
+
+    @classmethod
+    def of(cls, evaluations: Sequence[Evaluation], fitness: Fitness, may_miss: float = MAY_MISS) -> Terms:
+        """The terms for ``evaluations``, all of them on the same questions."""
+        questions = evaluations[0].questions if evaluations else ()
+        partial = [evaluation for evaluation in evaluations if evaluation.failures]
+        if not partial:
+            return cls(questions, {}, may_miss, 0.0, fitness)
+        finished = {question for evaluation in evaluations for question in evaluation.records}
+        hopeless: dict[str, Record] = {}
+        for evaluation in partial:
+            for question, failure in evaluation.failures.items():
+                if question not in finished:
+                    hopeless.setdefault(question, failure)
+        aside = {question: hopeless[question] for question in questions if question in hopeless}
+        lowest = min([0.0, *(value for evaluation in evaluations for value in evaluation.values("fitness", fitness))])
+        return cls(tuple(q for q in questions if q not in aside), aside, may_miss, lowest, fitness)
+
+    @property
+    def decide(self) -> bool:
+        """Whether enough questions are left to choose a winner by."""
+        questions = len(self.counted) + len(self.aside)
+        return len(self.counted) > 0 and len(self.aside) <= MOST_SET_ASIDE * questions
+
+    def missed(self, evaluation: Evaluation) -> int:
+        """On how many of the questions that count a candidate has no record."""
+        return 0 if evaluation.complete else sum(question not in evaluation.records for question in self.counted)
+
+    def admit(self, evaluation: Evaluation) -> bool:
+        """Whether a candidate finished as much as it has to."""
+        return bool(evaluation.records) and self.missed(evaluation) <= self.may_miss * len(self.counted)
+
+    def score(self, evaluation: Evaluation) -> float | None:
+        """What a candidate is ranked by: its mean fitness, a failure being the lowest score; None if it is incomplete.
+
+        Where nothing failed that is the mean over all questions.
+        """
+        if not self.admit(evaluation):
+            return None
+        known = evaluation.by_question(self.fitness)
+        return math.fsum(known.get(question, self.lowest) for question in self.counted) / len(self.counted)
+
+
+def common(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
+    """The questions that all of the evaluations have finished, in their order."""
+    questions = evaluations[0].questions if evaluations else ()
+    return tuple(q for q in questions if all(q in evaluation.records for evaluation in evaluations))
+
+
+def ranked(evaluations: Sequence[Evaluation], terms: Terms) -> list[Evaluation]:
+    """The candidates that are not incomplete, best first, one for each phenotype.
 
     Equal fitness goes to fewer model calls, then to fewer techniques, then by name: what does nothing is not part of
     the winner.
     """
 
-    def place(evaluation: Evaluation) -> tuple[float, float, int, str]:
-        score, calls = evaluation.mean("fitness", fitness), evaluation.mean("calls")
-        assert score is not None
-        assert calls is not None
+    def place(score: float, evaluation: Evaluation) -> tuple[float, float, int, str]:
+        calls = evaluation.values("calls")
         active = sum(gene.technique.name != "none" for gene in evaluation.candidate)
-        return -round(score, 12), calls, active, label(evaluation.candidate)
+        return -round(score, 12), math.fsum(calls) / len(calls), active, label(evaluation.candidate)
 
+    scored = [(score, e) for e in evaluations if (score := terms.score(e)) is not None]
     best: dict[str, Evaluation] = {}
-    for evaluation in sorted((e for e in evaluations if e.complete), key=place):
+    for _, evaluation in sorted(scored, key=lambda pair: place(*pair)):
         best.setdefault(evaluation.phenotype, evaluation)
     return list(best.values())
 
 
-def best(evaluations: Sequence[Evaluation], fitness: Fitness) -> Evaluation | None:
+def best(evaluations: Sequence[Evaluation], terms: Terms) -> Evaluation | None:
     """The first that `ranked` would give; the costly comparison of phenotypes is left to those that tie."""
-    scored = [(round(mean, 12), e) for e in evaluations if (mean := e.mean("fitness", fitness)) is not None]
-    highest = max((mean for mean, _ in scored), default=None)
-    return next(iter(ranked([e for mean, e in scored if mean == highest], fitness)), None)
+    scored = [(round(score, 12), e) for e in evaluations if (score := terms.score(e)) is not None]
+    highest = max((score for score, _ in scored), default=None)
+    return next(iter(ranked([e for score, e in scored if score == highest], terms)), None)
+
+
+def shown_better(leader: Evaluation, others: Sequence[Evaluation], fitness: Fitness) -> Evaluation | None:
+    """The one of ``others`` that is most clearly better than ``leader`` on the questions that both finished; or None.
+
+    Incomplete ones count, too. Where they share so few questions that no test could show anything, the mean decides.
+    """
+    found: tuple[float, float, str] | None = None
+    above = None
+    own = leader.by_question(fitness)
+    for other in others:
+        if all(question in other.records for question in own):
+            continue  # it finished all that the leader did, and stands below it
+        theirs = other.by_question(fitness)
+        both = [question for question in own if question in theirs]
+        gain = math.fsum(theirs[question] - own[question] for question in both)
+        if gain <= 1e-12 * len(both):
+            continue
+        p = 0.0
+        if len(both) >= FEWEST_DIFFERENCES:
+            p = sign_flip([theirs[question] for question in both], [own[question] for question in both])
+        if p <= LEVEL and (found is None or (p, -gain, other.key) < found):
+            found, above = (p, -gain, other.key), other
+    return above

@@ -70,16 +70,17 @@ def paired(a: ArrayLike, b: ArrayLike, *, resamples: int = 10_000, seed: int = 0
     The test flips the signs of the differences (Fisher 1935): exact up to 20 that are not zero, else by ``resamples``
     random patterns with the add-one estimate (Phipson and Smyth 2010). The interval is ``bootstrap_interval``'s.
     """
-    first, second = _finite(a, "paired"), _finite(b, "paired")
-    if len(first) != len(second):
-        raise ValueError(f"paired: {len(first)} values against {len(second)}; give both pipelines the same questions")
-    differences = first - second
-    # A difference of rounding errors is none; it would count as evidence for its sign.
-    differences[np.abs(differences) <= 1e-12 * np.maximum(np.abs(first), np.abs(second))] = 0.0
+    differences = _differences(a, b, "paired")
     nonzero = differences[differences != 0]
     low, high = bootstrap_interval(differences, resamples=resamples, seed=seed, level=level)
     p = _sign_flip_p(nonzero, resamples, seed)
     return Paired(len(differences), float(differences.mean()), low, high, p, len(nonzero))
+
+
+def sign_flip(a: ArrayLike, b: ArrayLike, *, resamples: int = 10_000, seed: int = 0) -> float:
+    """Return the p of `paired` alone."""
+    differences = _differences(a, b, "sign_flip")
+    return _sign_flip_p(differences[differences != 0], resamples, seed)
 
 
 def verdict(comparison: Paired, adjusted_p: float, *, alpha: float = 0.05, family: int = 1) -> Verdict:
@@ -105,6 +106,16 @@ def holm(pvalues: Sequence[float]) -> tuple[float, ...]:
     adjusted = np.empty_like(raw)
     adjusted[order] = np.minimum(np.maximum.accumulate(raw[order] * factors), 1.0)
     return tuple(adjusted.tolist())
+
+
+def _differences(a: ArrayLike, b: ArrayLike, where: str) -> Vector:
+    first, second = _finite(a, where), _finite(b, where)
+    if len(first) != len(second):
+        raise ValueError(f"{where}: {len(first)} values against {len(second)}; give both pipelines the same questions")
+    differences = first - second
+    # A difference of rounding errors is none; it would count as evidence for its sign.
+    differences[np.abs(differences) <= 1e-12 * np.maximum(np.abs(first), np.abs(second))] = 0.0
+    return differences
 
 
 def _sign_flip_p(differences: Vector, resamples: int, seed: int) -> float:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import fsum
 
-from ragsmith.evaluation.evaluator import Evaluation
-from ragsmith.evaluation.fitness import Fitness
 from ragsmith.pipelines.genes import label
 from ragsmith.reporting.material import Material
-from ragsmith.reporting.rows import score
-from ragsmith.reporting.values import Effect, Option, OptionAlone, Score
+from ragsmith.reporting.rows import gain
+from ragsmith.reporting.values import Effect, Option, OptionAlone
 from ragsmith.runs.baselines import Activity
 from ragsmith.runs.record import ProbeRecord
 from ragsmith.store.store import ProposalRow
@@ -36,17 +34,11 @@ def _tried(material: Material, stored: ProbeRecord) -> OptionAlone | None:
         return None
     activity = Activity.between(stored.family, alone, reference)
     change = retrieval = None
-    if activity.compared and alone.complete and reference.complete:
-        change, retrieval = (_gain(metric, alone, reference, material.fitness) for metric in ("fitness", "retrieval"))
+    if activity.compared and all(map(material.terms.admit, (alone, reference))):
+        change, retrieval = (gain(metric, alone, reference, material.fitness) for metric in ("fitness", "retrieval"))
     against = "" if stored.reference == material.record.baselines.get("naive") else label(reference.candidate)
     calls = activity.added.get("calls")
     return OptionAlone(activity.compared, activity.share, calls, change, retrieval, against, stored.difference)
-
-
-def _gain(metric: str, alone: Evaluation, reference: Evaluation, fitness: Fitness) -> Score:
-    """The mean of the differences question by question, and its interval."""
-    pairs = zip(alone.values(metric, fitness), reference.values(metric, fitness), strict=True)
-    return score([a - b for a, b in pairs])
 
 
 def effect(proposals: Sequence[ProposalRow], place: int, position: int) -> Effect:

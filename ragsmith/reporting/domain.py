@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from ragsmith.evaluation.evaluator import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE
-from ragsmith.evaluation.ranking import best
+from ragsmith.evaluation.ranking import best, common
 from ragsmith.reporting import facts
 from ragsmith.reporting.activity import options
 from ragsmith.reporting.material import Material, choose_run
-from ragsmith.reporting.rows import best_so_far, by_group, ranking, row
-from ragsmith.reporting.values import TITLES, About, Answered, Domain, Finalist, Row
+from ragsmith.reporting.rows import best_so_far, by_group, gain, ranking, row
+from ragsmith.reporting.values import SHOWN, TITLES, About, Answered, Domain, Finalist, Row, Score
 from ragsmith.reporting.verdicts import compare
 from ragsmith.runs.record import DatasetRecord, RunRecord
 from ragsmith.store.store import Store
@@ -36,9 +36,11 @@ def domain_of(about: About, material: Material) -> Domain:
     """Everything a report says about a run that has been read."""
     record, fitness = about.record, material.fitness
     proposals = material.proposals
-    found = ranking(material.all_on_search([proposal.evaluation for proposal in proposals]), fitness)
+    terms = material.terms
+    proposed = material.all_on_search([proposal.evaluation for proposal in proposals])
     drawn = material.all_on_search(record.random)
-    best_drawn = best(drawn, fitness)
+    best_drawn = best(drawn, terms)
+    found = ranking(proposed, terms)
     tested = _tested(material)
     pipelines, split = _compared(material, tested, best_drawn)
     types, modalities = about.data.questions, about.data.modalities
@@ -48,11 +50,11 @@ def domain_of(about: About, material: Material) -> Domain:
         ranking=_winner_first(found, record.winner),
         proposed=len(proposals),
         baselines=_baselines(material),
-        random=row(best_drawn, fitness) if best_drawn else None,
+        random=row(best_drawn, terms) if best_drawn else None,
         search_curve=best_so_far([proposal.fitness for proposal in proposals]),
-        random_curve=best_so_far([evaluation.mean("fitness", fitness) for evaluation in drawn]),
+        random_curve=best_so_far(map(terms.score, drawn)),
         finalists=_finalists(material, tested),
-        comparisons=compare(tested, fitness, len(drawn)),
+        comparisons=compare(tested, material.terms_of_test, len(drawn)),
         options=options(material),
         types=by_group(pipelines, types, fitness),
         modalities=by_group(pipelines, modalities, fitness) if modalities else (),
@@ -60,6 +62,9 @@ def domain_of(about: About, material: Material) -> Domain:
         answered=_answered(material, _roles(record, best_drawn), about.data),
         failures=facts.failures(material.failed()),
         models=facts.models(record.models),
+        aside=facts.aside(material),
+        lowest=terms.lowest,
+        leads=_leads(material, [*[row.key for row in found[:SHOWN]], *record.baselines.values()], best_drawn),
     )
 
 
@@ -68,10 +73,20 @@ def _winner_first(found: tuple[Row, ...], winner: str | None) -> tuple[Row, ...]
     return tuple(sorted(found, key=lambda row: row.key != winner))
 
 
+def _leads(material: Material, keys: Sequence[str], best_drawn: Evaluation | None) -> dict[str, Score]:
+    """What the winner is ahead of each pipeline that is shown, where any of them failed on a question that counts."""
+    winner = material.record.winner and material.on_search(material.record.winner)
+    shown = [*material.all_on_search(keys), *([best_drawn] if best_drawn else [])]
+    if not winner or not any(map(material.terms.missed, shown)):
+        return {}
+    leads = {one.key: gain("fitness", winner, one, material.fitness) for one in shown if one.key != winner.key}
+    return {key: lead for key, lead in leads.items() if lead is not None}
+
+
 def _baselines(material: Material) -> dict[str, Row]:
     stored = material.record.baselines
     found = {name: material.on_search(stored[name]) for name in TITLES if name in stored}
-    return {name: row(evaluation, material.fitness) for name, evaluation in found.items() if evaluation}
+    return {name: row(evaluation, material.terms) for name, evaluation in found.items() if evaluation}
 
 
 def _tested(material: Material) -> dict[str, Evaluation]:
@@ -81,15 +96,16 @@ def _tested(material: Material) -> dict[str, Evaluation]:
 
 
 def _finalists(material: Material, tested: Mapping[str, Evaluation]) -> tuple[Finalist, ...]:
-    rows = []
+    rows, terms = [], material.terms_of_test
+    questions = common([evaluation for evaluation in tested.values() if terms.admit(evaluation)])
     for name, evaluation in tested.items():
         before = material.on_search(evaluation.key)
         rows.append(
             Finalist(
                 name,
                 TITLES[name],
-                row(before, material.fitness) if before else None,
-                row(evaluation, material.fitness),
+                row(before, material.terms) if before else None,
+                row(evaluation, terms, on=questions),
             )
         )
     return tuple(rows)
@@ -110,10 +126,10 @@ def _compared(
 ) -> tuple[dict[str, Evaluation], Literal["search", "test"]]:
     """Pipelines to compare by group of questions: on the test questions if there are any, for those are unbiased."""
     if tested:
-        return dict(tested), "test"
+        return {name: one for name, one in tested.items() if material.terms_of_test.admit(one)}, "test"
     roles = _roles(material.record, best_drawn)
     found = {name: material.on_search(key) for name, key in roles.items()}
-    return {name: evaluation for name, evaluation in found.items() if evaluation}, "search"
+    return {name: one for name, one in found.items() if one and material.terms.admit(one)}, "search"
 
 
 def _answered(material: Material, roles: Mapping[str, str], data: DatasetRecord) -> tuple[Answered, ...]:

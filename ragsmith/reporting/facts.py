@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 from ragsmith.evaluation.evaluator import Record
+from ragsmith.evaluation.ranking import Terms
 from ragsmith.reporting.material import Material
-from ragsmith.reporting.values import Failure, ModelUsed, Row
+from ragsmith.reporting.values import Aside, Failure, ModelUsed, Row
+from ragsmith.runs.record import SetAside
 
 EMBEDDED: Mapping[tuple[str, str], str] = {
     ("embedder", "wordllama"): "embedded: the mean of static token vectors (WordLlama, 256 dimensions), no transformer",
@@ -45,13 +48,23 @@ def described(role: str, id_: str) -> str:
 
 
 def failures(failed: Iterable[Record]) -> tuple[Failure, ...]:
-    """Failed questions by stage and exception, the most frequent first."""
-    groups: dict[tuple[str, str], list[str]] = {}
+    """Failed questions by stage, class and exception, the most frequent first."""
+    groups: dict[tuple[str, str, str], list[str]] = {}
     for value in failed:
         exception, _, message = str(value["error"]).partition(":")
-        groups.setdefault((str(value["stage"]), exception), []).append(message.strip())
+        group = str(value["stage"]), str(value.get("kind", "")), exception
+        groups.setdefault(group, []).append(message.strip())
     found = [Failure(*group, len(messages), messages[0]) for group, messages in groups.items()]
-    return tuple(sorted(found, key=lambda failure: (-failure.count, failure.stage, failure.exception)))
+    return tuple(sorted(found, key=lambda failure: (-failure.count, failure.stage, failure.kind, failure.exception)))
+
+
+def aside(material: Material) -> tuple[Aside, ...]:
+    """The questions that failed for every pipeline, those of the search first."""
+    parts: tuple[tuple[Literal["search", "test"], Terms], ...] = (
+        ("search", material.terms),
+        ("test", material.terms_of_test),
+    )
+    return tuple(Aside(q, part, SetAside.of(why)) for part, terms in parts for q, why in terms.aside.items())
 
 
 def notes(material: Material, ranking: Sequence[Row]) -> tuple[str, ...]:

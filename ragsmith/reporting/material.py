@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import asdict, replace
+from functools import cached_property
 
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluator import Evaluation, Evaluations, Record, evaluation_of
+from ragsmith.evaluation.ranking import Terms
 from ragsmith.pipelines.genes import read_configuration
 from ragsmith.reporting.values import About
 from ragsmith.runs.record import DatasetRecord, RunRecord
@@ -119,6 +122,26 @@ class Material:
         """Those of the evaluations that the store has."""
         return [found for key in keys if (found := self.on_search(key)) is not None]
 
+    @cached_property
+    def terms(self) -> Terms:
+        """On which terms the pipelines of the run are compared on the search questions.
+
+        What a run set aside when it chose its winner stays aside, whatever other runs finish later.
+        """
+        found = self._terms([self.on_search(key) for key in self.keys])
+        if self.record.winner is None:
+            return found
+        aside = {question: asdict(why) for question, why in self.record.aside.items() if question in self.search}
+        return replace(found, aside=aside, counted=tuple(q for q in self.search if q not in aside))
+
+    @cached_property
+    def terms_of_test(self) -> Terms:
+        """On which terms those that were tested are compared on the test questions."""
+        return self._terms([self.on_test(key) for key in self.record.test.values()])
+
+    def _terms(self, evaluations: Iterable[Evaluation | None]) -> Terms:
+        return Terms.of([one for one in evaluations if one], self.fitness, self.record.settings.may_miss)
+
     def failed(self) -> list[Record]:
         """What failed of every pipeline of the run, in the order of their keys and of the questions."""
         evaluations = [(key, found) for key in sorted(self.keys) for found in (self.on_search(key), self.on_test(key))]
@@ -135,5 +158,6 @@ def _keys(record: RunRecord, proposals: Sequence[ProposalRow]) -> tuple[str, ...
         *(probe.key for probe in record.probes),
         *(probe.reference for probe in record.probes),
         *record.test.values(),
+        *record.unfinished,
     ]
     return tuple(dict.fromkeys(named))

@@ -48,11 +48,12 @@ def interval(low: float | None, high: float | None, *, sign: bool = False) -> st
 
 
 def mean(score: Score | None, *, sign: bool = False) -> str:
-    """``0.712 [0.650, 0.771]``, or the mean alone where there is no interval."""
+    """``0.712 [0.650, 0.771]``, or the mean alone where there is no interval; ``(n 67)`` if not of all questions."""
     if score is None:
         return MISSING
     value = signed(score.mean) if sign else plain(score.mean)
-    return f"{value} {interval(score.low, score.high, sign=sign)}".rstrip()
+    counted = "" if score.n is None else f"(n {score.n})"
+    return " ".join(part for part in (value, interval(score.low, score.high, sign=sign), counted) if part)
 
 
 def coverage(found: Coverage) -> str:

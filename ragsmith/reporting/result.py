@@ -62,7 +62,7 @@ class Result:
     ``state`` is ``finished``, or ``interrupted`` at a limit, and ``why`` then says at which: the same search again goes
     on. ``computed`` and ``reused`` count answers, ``calls_made`` the calls of all models in this search; ``spent`` is
     what was sent to servers, over all resumes. ``damaged`` names rows of the cache that had to be computed again.
-    ``files`` are those that were written of it so far.
+    ``files`` are those that were written of it so far. ``no_winner`` says why there is none, where that is so.
     """
 
     def __init__(self, outcome: Outcome, setup: Setup, cache: Store | str | Path, damaged: Sequence[str] = ()) -> None:
@@ -74,6 +74,7 @@ class Result:
         self.key: str = outcome.key
         self.state: str = outcome.state
         self.why: str = outcome.why
+        self.no_winner: str = outcome.no_winner
         self.computed: int = outcome.computed
         self.reused: int = outcome.reused
         self.calls_made: int = outcome.calls_made
@@ -81,9 +82,10 @@ class Result:
 
     @property
     def ranking(self) -> tuple[Row, ...]:
-        """The pipelines that answered every search question, the winner first, then by fitness.
+        """The pipelines that answered enough of the search questions, the winner first, then by fitness.
 
-        Pipelines that found and answered the same share a row. The first ten have intervals.
+        A pipeline may fail on some of them, and is ranked as if each failure had scored the lowest there is. Pipelines
+        that found and answered the same share a row. The first ten have intervals.
         """
         return self.domain.ranking
 
@@ -104,21 +106,27 @@ class Result:
         The last of them is the cheapest worth having.
         """
         found: list[Row] = []
-        for row in sorted(self.ranking, key=lambda row: (-row.scores["fitness"].mean, row.usage["calls"])):
+        for row in sorted(self.ranking, key=lambda row: (-row.level, row.usage["calls"])):
             if not found or row.usage["calls"] < found[-1].usage["calls"]:
                 found.append(row)
         return tuple(found)
 
     @cached_property
     def winner(self) -> Pipeline:
-        """The best pipeline on the search questions, which can be asked at once."""
+        """The best pipeline on the search questions, which can be asked at once.
+
+        Raises:
+            UsageError: there is none, and ``no_winner`` says why.
+        """
         about, material = self._run
-        key, fitness = self._outcome.winner.key, material.fitness
+        winner, fitness = self._outcome.winner, material.fitness
+        if winner is None:
+            raise UsageError(f"this search has no winner: {self.no_winner}")
         return Pipeline(
-            self._outcome.winner.candidate,
+            winner.candidate,
             self.setup,
             fitness=fitness,
-            expected=expected_scores(material.on_search(key), material.on_test(key), fitness),
+            expected=expected_scores(material.on_search(winner.key), material.on_test(winner.key), fitness),
             model_ids=about.record.models,
         )
 

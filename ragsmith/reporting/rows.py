@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from math import fsum
 
 from ragsmith.evaluation.evaluator import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
-from ragsmith.evaluation.ranking import ranked
+from ragsmith.evaluation.ranking import Terms, common, ranked
 from ragsmith.evaluation.statistics import bootstrap_interval
 from ragsmith.pipelines.genes import label
 from ragsmith.reporting.values import SHOWN, Coverage, GroupScores, Row, Score
@@ -31,37 +32,61 @@ def score(values: Sequence[float]) -> Score:
 
 
 def row(
-    evaluation: Evaluation, fitness: Fitness, *, intervals: Collection[str] = tuple(HEADLINE), shared: int = 1
+    evaluation: Evaluation,
+    terms: Terms,
+    *,
+    on: tuple[str, ...] | None = None,
+    intervals: Collection[str] = tuple(HEADLINE),
+    shared: int = 1,
 ) -> Row:
-    """A pipeline as the report shows it; the scores named in ``intervals`` get one."""
+    """A pipeline as the report shows it; the scores named in ``intervals`` get one.
+
+    The scores are means over the questions ``on`` which it is compared, which it finished; over all that it finished
+    unless given.
+    """
     coverage = Coverage(len(evaluation.questions), len(evaluation.records), len(evaluation.failures))
     scores: dict[str, Score] = {}
     usage: dict[str, float] = {}
-    if coverage.complete and coverage.questions:
+    ranked_by = terms.score(evaluation)
+    compared = evaluation.on(on) if on is not None else evaluation
+    if ranked_by is not None and compared.records:
         for name in (*HEADLINE, *evaluation.measures):
-            values = evaluation.values(name, fitness)
+            values = compared.values(name, terms.fitness)
+            if not values:
+                continue
             low, high = _interval(tuple(values)) if name in intervals else (None, None)
             n = None if len(values) == coverage.questions else len(values)
             scores[name] = Score(fsum(values) / len(values), low, high, n)
-        first = next(iter(evaluation.records.values()))
-        usage = {name: fsum(evaluation.values(name)) / coverage.questions for name in sorted(first["usage"])}
+        first = next(iter(compared.records.values()))
+        usage = {name: fsum(compared.values(name)) / len(compared.records) for name in sorted(first["usage"])}
     genes = {gene.technique.family: str(gene) for gene in evaluation.candidate}
     fitted = {gene.technique.family: dict(gene.fit.numbers) for gene in evaluation.candidate if gene.fit}
-    return Row(evaluation.key, label(evaluation.candidate), genes, coverage, scores, usage, shared, fitted)
+    known = label(evaluation.candidate), genes, coverage, scores, usage, shared, fitted
+    return Row(evaluation.key, *known, ranked_by if terms.missed(evaluation) else None)
 
 
-def ranking(evaluations: Sequence[Evaluation], fitness: Fitness) -> tuple[Row, ...]:
-    """The complete ones, one for each phenotype, best first; the first `SHOWN` with intervals of every score."""
-    shared = Counter(evaluation.phenotype for evaluation in evaluations if evaluation.complete)
+def ranking(evaluations: Sequence[Evaluation], terms: Terms) -> tuple[Row, ...]:
+    """Those that are complete enough, one for each phenotype, best first; the first `SHOWN` with every interval."""
+    shared = Counter(evaluation.phenotype for evaluation in evaluations if terms.admit(evaluation))
     return tuple(
         row(
             evaluation,
-            fitness,
+            terms,
             intervals=(*HEADLINE, *evaluation.measures) if place < SHOWN else (),
             shared=shared[evaluation.phenotype],
         )
-        for place, evaluation in enumerate(ranked(evaluations, fitness))
+        for place, evaluation in enumerate(ranked(evaluations, terms))
     )
+
+
+def gain(name: str, first: Evaluation, second: Evaluation, fitness: Fitness) -> Score | None:
+    """The mean of ``first`` minus ``second``, question by question, on those that both finished; None without any."""
+    both = common([first, second])
+    if not both:
+        return None
+    pairs = zip(first.on(both).values(name, fitness), second.on(both).values(name, fitness), strict=True)
+    found = score([a - b for a, b in pairs])
+    return found if both == first.questions else replace(found, n=len(both))
 
 
 def best_so_far(scores: Iterable[float | None]) -> tuple[float | None, ...]:
@@ -78,10 +103,14 @@ def best_so_far(scores: Iterable[float | None]) -> tuple[float | None, ...]:
 def by_group(
     pipelines: Mapping[str, Evaluation], groups: Mapping[str, str], fitness: Fitness
 ) -> tuple[GroupScores, ...]:
-    """Complete pipelines on each group of questions, in order of the groups' names; ``groups``: question to group."""
-    questions = next(iter(pipelines.values())).questions if pipelines else ()
-    complete = {name: evaluation for name, evaluation in pipelines.items() if evaluation.complete}
-    values = {name: _columns(evaluation, fitness) for name, evaluation in complete.items()}
+    """Pipelines on each group of questions, those that all of them finished, in order of the groups' names.
+
+    ``groups``: question to group.
+    """
+    questions = common(list(pipelines.values()))
+    if not questions:
+        return ()
+    values = {name: _columns(evaluation.on(questions), fitness) for name, evaluation in pipelines.items()}
     found = []
     for group in sorted({groups.get(question, "") for question in questions}):
         places = [place for place, question in enumerate(questions) if groups.get(question, "") == group]

@@ -27,11 +27,17 @@ def history(domain: Domain) -> Table:
 
 
 def failures(domain: Domain) -> Table:
-    """What failed, by stage and exception."""
-    rows = tuple((f.stage, f.exception, f.example, f"{f.count:,}") for f in domain.failures)
-    return Table(
-        "Failed questions, over all pipelines", columns(["Stage", "Exception", "First message"], ["Count"]), rows
-    )
+    """What failed, by stage, class and exception."""
+    rows = tuple((f.stage, f.kind, f.exception, f.example, f"{f.count:,}") for f in domain.failures)
+    shown = columns(["Stage", "Class", "Exception", "First message"], ["Count"])
+    return Table("Failed answers, over all pipelines", shown, rows)
+
+
+def aside(domain: Domain) -> Table:
+    """The questions that failed for every pipeline."""
+    rows = tuple((one.question, one.split, one.why.stage, one.why.kind, one.why.error) for one in domain.aside)
+    shown = columns(["Question", "Split", "Stage", "Class", "First message"])
+    return Table("Questions set aside: every pipeline failed on them", shown, rows)
 
 
 def calls(domain: Domain) -> Table:

@@ -85,6 +85,8 @@ def ranking(domain: Domain) -> Iterator[Block]:
     """The best pipelines on the search questions."""
     if domain.ranking or domain.baselines:
         yield wording.SELECTED
+        if any(row.ranked_by is not None for row in domain.ranking):
+            yield wording.ranked_by(domain)
         yield tables.ranking(domain)
         yield Folded("Every measure", (wording.measures_explained(domain), tables.measured(domain)))
 
@@ -127,10 +129,13 @@ def search(domain: Domain) -> Iterator[Block]:
 
 
 @section("Failures", "Failures")
-def failures(domain: Domain) -> Iterable[Block]:
+def failures(domain: Domain) -> Iterator[Block]:
     """What failed, and what that means."""
-    said = "A failed question is no score: a pipeline that lacks one cannot win, and the same search tries it again."
-    return (said, run_tables.failures(domain)) if domain.failures else ()
+    if domain.failures:
+        yield wording.failures_explained(domain)
+        if domain.aside:
+            yield run_tables.aside(domain)
+        yield run_tables.failures(domain)
 
 
 @section("Run, models and work", "Run")

@@ -51,13 +51,19 @@ def ranking(domain: Domain) -> Table:
     rows, marks = [], []
     for place, row in enumerate(domain.ranking[:SHOWN], 1):
         rows.append(_ranked(f"{place}", row))
-        marks.append("winner" if place == 1 else "")
+        marks.append("winner" if place == 1 and domain.winner else "")
     for title, row in _references(domain):
         rows.append(_ranked(title, row))
         marks.append("baseline")
-    shown = columns(
-        ["Rank", "Pipeline"], ["F", "R", "G", "Attempted = scored + failed", "Calls per question", "Genomes"]
-    )
+    figures = ["F", "R", "G", "Attempted = scored + failed", "Calls per question", "Genomes"]
+    held = [*domain.ranking[:SHOWN], *(row for _, row in _references(domain))]
+    if any(row.ranked_by is not None for row in held):
+        figures += ["F, ranked by", "The winner is ahead by"]
+        rows = [
+            (*cells, numbers.plain(row.level) if row.scores else numbers.MISSING, _lead(domain, row))
+            for cells, row in zip(rows, held, strict=True)
+        ]
+    shown = columns(["Rank", "Pipeline"], figures)
     return Table("Search questions: mean and 95 % interval", shown, tuple(rows), tuple(marks))
 
 
@@ -139,6 +145,10 @@ def _ranked(title: str, row: Row) -> tuple[str, ...]:
     shared = f"{row.shared}" if title.isdigit() else ""
     scores = (numbers.mean(row.scores.get(name)) for name in HEADLINE)
     return (title, row.label, *scores, numbers.coverage(row.coverage), calls, shared)
+
+
+def _lead(domain: Domain, row: Row) -> str:
+    return numbers.mean(domain.leads.get(row.key), sign=True) if row.key in domain.leads else ""
 
 
 def _measure(row: Row, name: str) -> str:

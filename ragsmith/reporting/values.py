@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ragsmith.evaluation.statistics import Paired, Verdict
-from ragsmith.runs.record import DatasetRecord, RunRecord
+from ragsmith.runs.record import DatasetRecord, RunRecord, SetAside
 
 _FOLDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
@@ -43,12 +43,25 @@ class About:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Questions that failed in one stage with one kind of exception; ``example`` is the first message."""
+    """Questions that failed in one stage with one kind of exception; ``example`` is the first message.
+
+    ``kind`` is the class of the failure, such as ``refused content``; what was kept long ago has none.
+    """
 
     stage: str
+    kind: str
     exception: str
     count: int
     example: str
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """A question that failed for every pipeline, and is counted for none."""
+
+    question: str
+    split: Literal["search", "test"]
+    why: SetAside
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +77,7 @@ class ModelUsed:
 class Score:
     """A mean over questions; without an interval where none is shown.
 
-    ``n`` counts the questions of a measure that not every question has a value of; else it is None.
+    ``n`` counts the questions where it is not about all of them; else it is None.
     """
 
     mean: float
@@ -94,10 +107,12 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A pipeline on some questions. ``scores`` and ``usage`` (means per question) are empty unless it is complete.
+    """A pipeline on some questions: ``scores`` and ``usage`` are means per question, over those that it finished.
 
-    ``shared`` counts the genomes of the search that found and answered the same. ``fitted`` has what techniques learned
-    on calibration questions, by family.
+    They are empty if it failed on more than it may. ``ranked_by`` is its fitness with every failure counted as the
+    lowest score; None where it has no failure that counts, and the fitness itself ranks it. ``shared`` counts the
+    genomes of the search that found and answered the same. ``fitted`` has what techniques learned on calibration
+    questions, by family.
     """
 
     key: str
@@ -108,13 +123,20 @@ class Row:
     usage: Mapping[str, float]
     shared: int = 1
     fitted: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    ranked_by: float | None = None
+
+    @property
+    def level(self) -> float:
+        """What it is ranked by."""
+        return self.scores["fitness"].mean if self.ranked_by is None else self.ranked_by
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The winner against one other pipeline on the test questions.
+    """The winner against one other pipeline on the test questions that all who were compared finished.
 
-    ``difference`` is winner minus other; it, ``adjusted_p`` (Holm) and ``verdict`` are None when a question failed.
+    ``difference`` is winner minus other; it, ``adjusted_p`` (Holm) and ``verdict`` are None when one of the two failed
+    on more than it may.
     """
 
     name: str
@@ -221,10 +243,12 @@ class Answered:
 class Domain:
     """Everything a report says about the run on one data set.
 
-    ``ranking`` holds the complete pipelines of the search, one for each phenotype, best first; the first `SHOWN` have
-    intervals. ``search_curve`` and ``random_curve`` are the best fitness after each pipeline evaluated. ``types`` and
-    ``modalities`` divide the questions of ``groups_split`` by their own type and by the kind of document that the gold
-    lies in; there are none of the latter where the store does not say it.
+    ``ranking`` holds the pipelines of the search that are complete enough, one for each phenotype, best first; the
+    first `SHOWN` have intervals. ``search_curve`` and ``random_curve`` are the best fitness after each pipeline
+    evaluated. ``types`` and ``modalities`` divide the questions of ``groups_split`` by their own type and by the kind
+    of document that the gold lies in; there are none of the latter where the store does not say it. ``lowest`` is the
+    score that failures are ranked as, and ``leads`` has, where there are any, what the winner is ahead of each pipeline
+    shown, by its key, on the questions that both finished.
     """
 
     about: About
@@ -244,11 +268,19 @@ class Domain:
     answered: tuple[Answered, ...]
     failures: tuple[Failure, ...]
     models: tuple[ModelUsed, ...]
+    aside: tuple[Aside, ...] = ()
+    lowest: float = 0.0
+    leads: Mapping[str, Score] = field(default_factory=dict)
 
     @property
     def winner(self) -> Row | None:
-        """The best pipeline on the search questions."""
-        return self.ranking[0] if self.ranking else None
+        """The best pipeline on the search questions; None where the run says that there is none."""
+        return self.ranking[0] if self.ranking and not self.about.record.no_winner else None
+
+    @property
+    def failed(self) -> int:
+        """How many answers failed."""
+        return sum(failure.count for failure in self.failures)
 
     @property
     def winner_on_test(self) -> Row | None:

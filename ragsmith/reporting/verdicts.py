@@ -5,25 +5,33 @@ Paired differences with a bootstrap interval, sign-flip p-values, adjusted by Ho
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ragsmith.evaluation.evaluator import Evaluation
-from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.statistics import Paired, holm, paired, verdict
+from ragsmith.evaluation.ranking import Terms, common
+from ragsmith.evaluation.statistics import Paired, holm, paired, sign_flip, verdict
 from ragsmith.pipelines.genes import label
 from ragsmith.reporting.values import TITLES, Comparison
 
 
-def compare(tested: Mapping[str, Evaluation], fitness: Fitness, budget: int) -> tuple[Comparison, ...]:
-    """Compare ``winner`` in ``tested`` with the others; ``budget`` is how many random pipelines were drawn.
+def compare(tested: Mapping[str, Evaluation], terms: Terms, budget: int) -> tuple[Comparison, ...]:
+    """Compare ``winner`` in ``tested`` with the others on the questions that all of them finished.
 
-    All of them stay in Holm's family, so that a comparison that failed does not make the others easier (its p is 1).
+    One that is incomplete by ``terms`` is not compared. ``budget`` is how many random pipelines were drawn. All of them
+    stay in Holm's family, so that a comparison that failed does not make the others easier (its p is 1).
     """
     winner = tested.get("winner")
     if winner is None:
         return ()
     others = {name: evaluation for name, evaluation in tested.items() if name != "winner"}
-    differences = {name: _difference(winner, other, fitness) for name, other in others.items()}
+    able = [evaluation for evaluation in tested.values() if terms.admit(evaluation)]
+    questions = common(able)
+    differences = {
+        name: _difference(winner, other, questions, terms) if winner in able and other in able and questions else None
+        for name, other in others.items()
+    }
     adjusted = holm([1.0 if found is None else found.p for found in differences.values()])
     return tuple(
         Comparison(
@@ -43,8 +51,17 @@ def against(name: str, budget: int) -> str:
     return f"the best of {budget:,} random pipelines" if name == "random" else TITLES.get(name, name)
 
 
-def _difference(winner: Evaluation, other: Evaluation, fitness: Fitness) -> Paired | None:
-    """The paired comparison; None unless both answered every question, for leaving questions out would choose them."""
-    if not (winner.complete and other.complete and winner.questions):
-        return None
-    return paired(winner.values("fitness", fitness), other.values("fitness", fitness))
+def _difference(winner: Evaluation, other: Evaluation, questions: tuple[str, ...], terms: Terms) -> Paired:
+    """The paired comparison on ``questions``.
+
+    Whoever is ahead must be so, too, on everything that the other finished, its own failures being the lowest score
+    there is. The larger p of the two tests counts; if the lead is lost, p is 1.
+    """
+    ours, theirs = winner.by_question(terms.fitness), other.by_question(terms.fitness)
+    found = paired([ours[q] for q in questions], [theirs[q] for q in questions])
+    ahead, behind = (ours, theirs) if found.mean_difference > 0 else (theirs, ours)
+    if all(question in ahead for question in behind):
+        return found
+    held = [ahead.get(question, terms.lowest) for question in behind], list(behind.values())
+    still = math.fsum(held[0]) > math.fsum(held[1])
+    return replace(found, p=max(found.p, sign_flip(*held)) if still else 1.0)

@@ -32,6 +32,9 @@ SWITCHED_ON = (
     "intervals that are not adjusted for the number of options: among many, some look good by chance."
 )
 
+NAMED = 10
+"""Questions that were set aside which are named on the terminal; the report has them all."""
+
 LONGEST_FITTED = 400
 """Characters of fitted numbers that are shown."""
 
@@ -49,7 +52,7 @@ def sentence(comparison: Comparison) -> str:
     """One comparison in words, with its numbers."""
     found, against = comparison.difference, comparison.against
     if found is None or comparison.verdict is None:
-        return f"Not compared with {against}: not every test question could be answered by both."
+        return f"Not compared with {against}: one of the two failed on more test questions than it may."
     if found.nonzero == 0:
         return f"The same score as {against} on each of the {found.n} test questions."
     size = (
@@ -68,8 +71,10 @@ def sentence(comparison: Comparison) -> str:
 
 def headline(domain: Domain) -> str:
     """Whether the winner is really better, in one or two sentences."""
+    if domain.about.record.no_winner:
+        return f"No winner: {domain.about.record.no_winner}."
     if not domain.ranking:
-        return "No pipeline has been evaluated on every question yet."
+        return "No pipeline has been evaluated on enough questions yet."
     if not domain.about.record.split.test:
         return (
             "Nothing is claimed: there are no test questions "
@@ -123,9 +128,43 @@ def summary_lines(domain: Domain) -> list[str]:
     lines += [f"  {sentence(comparison)}" for comparison in domain.comparisons]
     if domain.comparisons:
         lines.append("  (each interval is a 95 % one by itself; p, adjusted for all comparisons, decides)")
-    if failed := sum(failure.count for failure in domain.failures):
-        lines += ["", f"{failed:,} answers failed, and their pipelines have no score: see Failures in the report"]
+    lines += _failed(domain)
     return [_CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", line) for line in lines]
+
+
+def _failed(domain: Domain) -> list[str]:
+    """What failed, in a few lines."""
+    if not domain.failed:
+        return []
+    lines = ["", f"{domain.failed:,} answers failed: see Failures in the report"]
+    if domain.aside:
+        lines.append(f"set aside, as every pipeline failed on them: {len(domain.aside)} of the questions")
+        lines += [f"  {one.question} ({one.split}), {one.why}" for one in domain.aside[:NAMED]]
+        if len(domain.aside) > NAMED:
+            lines.append(f"  and {len(domain.aside) - NAMED} more")
+    return lines
+
+
+def failures_explained(domain: Domain) -> str:
+    """What failures mean for a pipeline."""
+    return (
+        f"{domain.failed:,} answers failed. A failed question is no score. One on which every pipeline failed is set "
+        f"aside, for all of them. On the others a pipeline may fail on up to {numbers.share(_may_miss(domain))}; one "
+        "that fails on more has no score and cannot win."
+    )
+
+
+def ranked_by(domain: Domain) -> str:
+    """How pipelines that failed on some questions are ranked."""
+    return (
+        f"Some pipelines failed on questions; F, R and G are then means over the n that they finished. They are ranked "
+        f"as if each failure had scored {numbers.plain(domain.lowest)}, the lowest there is, so that none rises by "
+        "failing. What the winner is ahead of another pipeline is told on the questions that both finished."
+    )
+
+
+def _may_miss(domain: Domain) -> float:
+    return domain.about.record.settings.may_miss
 
 
 def against_random(domain: Domain) -> str:

@@ -55,6 +55,11 @@ def write_report(
     return Written(write_domains(folder, domains), tuple(domain.about.dataset for domain in domains), domains)
 
 
+def write_run(store: Store, folder: Path, dataset: str, key: str) -> tuple[Path, ...]:
+    """Write the report of the run ``key`` on ``dataset``, however far it got."""
+    return write_domains(folder, [read_domain(store, choose_run(store, dataset, key))])
+
+
 def write_domains(folder: Path, domains: Sequence[Domain]) -> tuple[Path, ...]:
     """Write the report of each of ``domains``, and a page across them when there are several."""
     paths: list[Path] = []

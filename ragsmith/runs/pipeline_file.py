@@ -103,7 +103,10 @@ class ExportedFile:
             raise self._tree.error((section,), str(error)) from error
 
     def expected(self) -> dict[str, Any]:
-        """The scores at export: ``search`` and ``test`` to the name of a score to its mean."""
+        """The scores at export: ``search`` and ``test`` to the name of a score to its mean.
+
+        ``questions`` counts what the means are of; ``failed`` lists the questions that had failed.
+        """
         expected = self._tree.mapping(("expected",), optional=True)
         for part, scores in expected.items():
             if (
@@ -112,8 +115,11 @@ class ExportedFile:
                 or not {"questions", "fitness"} <= set(scores)
             ):
                 raise self._tree.error(("expected", part), f"{part} must have 'questions', 'fitness' and other scores")
+            failed = scores.get("failed", [])
+            if not isinstance(failed, list) or not all(isinstance(question, str) for question in failed):
+                raise self._tree.error(("expected", part, "failed"), "failed must list the ids of questions")
             for name, score in scores.items():
-                if not is_of(float, score):
+                if name != "failed" and not is_of(float, score):
                     raise self._tree.error(("expected", part, name), f"{name} must be a number, not {score!r}")
         return expected
 

@@ -14,6 +14,7 @@ from ragsmith.datasets.splits import Split
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.ranking import MAY_MISS
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Work
 from ragsmith.gateway.budget import NOTHING_SPENT, Spent
@@ -45,6 +46,8 @@ class RunSettings:
     fitness: Fitness = field(default_factory=Fitness)
     compare: bool = True
     """Whether to evaluate, too, as many random candidates, and every option alone in naive RAG."""
+    may_miss: float = MAY_MISS
+    """The share of questions that a candidate may fail on; those that fail for every candidate are not counted."""
 
     def __post_init__(self) -> None:
         check_least("seed", self.seed, 0)
@@ -53,6 +56,8 @@ class RunSettings:
             check_least("max_evaluations", self.max_evaluations, 1)
         if self.time_limit is not None and not self.time_limit > 0:
             raise WrongOption("time_limit", f"is {self.time_limit}: give seconds above 0")
+        if not 0 <= self.may_miss < 1:
+            raise WrongOption("may_miss", f"is {self.may_miss}: give a share from 0 up to, but not, 1")
 
     @property
     def steps(self) -> int | None:
@@ -93,6 +98,24 @@ class ProbeRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class SetAside:
+    """Why a question failed for every pipeline: the stage, the class and the words of the first failure."""
+
+    stage: str
+    kind: str
+    error: str
+
+    @classmethod
+    def of(cls, failure: Mapping[str, Any]) -> SetAside:
+        """From the failure of a question; one that was kept long ago has no class."""
+        return cls(failure["stage"], failure.get("kind", ""), failure["error"])
+
+    def __str__(self) -> str:
+        said = f"{self.stage}: {self.error}"
+        return f"{self.kind}, {said}" if self.kind else said
+
+
+@dataclass(frozen=True, slots=True)
 class Account:
     """What the last command of a run did; ``computed`` and ``reused`` count answers (pipelines × questions).
 
@@ -120,7 +143,9 @@ class RunRecord:
     ``models`` has the id of each role's model, ``model_names`` what was asked for. ``random`` are the random candidates
     in the order drawn; ``test`` has what was evaluated on the test questions, by its part in the comparison.
     ``imports`` are the files of one's own that it needs. ``process`` names the process that runs it, while it runs;
-    ``vector_store`` is where vectors lay.
+    ``vector_store`` is where vectors lay. ``no_winner`` says why there is none; ``aside`` has the failure of each
+    question that failed for every pipeline, ``failed`` counts the answers that failed, and ``unfinished`` are the
+    evaluations that an error cut off.
     """
 
     space: SearchedSpace
@@ -139,6 +164,10 @@ class RunRecord:
     process: str = ""
     imports: tuple[Recorded, ...] = ()
     vector_store: str = AUTO
+    no_winner: str = ""
+    aside: Mapping[str, SetAside] = field(default_factory=dict)
+    failed: int = 0
+    unfinished: tuple[str, ...] = ()
 
     @classmethod
     def begun(cls, setup: Setup, space: Space, settings: RunSettings, split: Split) -> RunRecord:
@@ -201,6 +230,7 @@ class RunRecord:
     def _read(cls, stored: Mapping[str, Any]) -> RunRecord:
         space, given, split, account = (stored[name] for name in ("space", "settings", "split", "account"))
         settings = {name: value for name, value in given.items() if name != "weights"}
+        settings.setdefault("may_miss", 0.0)  # before it could be chosen, nothing might be missed
         return cls(
             SearchedSpace(**{**space, "options": {name: tuple(all_) for name, all_ in space["options"].items()}}),
             RunSettings(
@@ -226,6 +256,10 @@ class RunRecord:
             stored.get("process", ""),
             tuple(stored.get("imports", ())),
             stored.get("vector_store", AUTO),
+            stored.get("no_winner", ""),
+            {question: SetAside(**failure) for question, failure in stored.get("aside", {}).items()},
+            stored.get("failed", 0),
+            tuple(stored.get("unfinished", ())),
         )
 
 

@@ -20,19 +20,19 @@ from random import Random
 
 from ragsmith.datasets.splits import Split, split
 from ragsmith.digest import digest, fingerprint
-from ragsmith.errors import BudgetExhausted, RagsmithError
+from ragsmith.errors import BudgetExhausted
 from ragsmith.evaluation.evaluator import Evaluation, Evaluations, Evaluator
-from ragsmith.evaluation.ranking import best, ranked
+from ragsmith.evaluation.ranking import Terms, best, common, ranked, shown_better
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Work
 from ragsmith.gateway.budget import NOTHING_SPENT, Budget, Limits, Prices, Spent
 from ragsmith.gateway.owners import this_process
 from ragsmith.models.served.provider import Activity
 from ragsmith.pipelines.differences import difference
-from ragsmith.pipelines.genes import Candidate
+from ragsmith.pipelines.genes import Candidate, label
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.baselines import BASELINES, baseline, probes_of
-from ragsmith.runs.record import Account, DatasetRecord, ProbeRecord, RunRecord, RunSettings
+from ragsmith.runs.record import Account, DatasetRecord, ProbeRecord, RunRecord, RunSettings, SetAside
 from ragsmith.runs.requirements import refuse_missing_models
 from ragsmith.store.store import ProposalRow, RunState, Store
 from ragsmith.strategies import make_strategy
@@ -69,18 +69,20 @@ class Start:
 class Outcome:
     """How a run ended: ``state`` is ``finished``, or ``interrupted`` at a limit, and ``why`` says at which.
 
-    Counts are answers; ``evaluations`` are all that were looked at. ``spent`` is cumulative over resumes.
+    Where there is no ``winner``, ``no_winner`` says why. Counts are answers; ``evaluations`` are all that were looked
+    at. ``spent`` is cumulative over resumes.
     """
 
     key: str
     state: str
-    winner: Evaluation
+    winner: Evaluation | None
     computed: int
     reused: int
     work: Work | None
     evaluations: Evaluations
     spent: Spent = NOTHING_SPENT
     why: str = ""
+    no_winner: str = ""
 
     @property
     def calls_made(self) -> int:
@@ -91,7 +93,9 @@ class Outcome:
 DECIDES = (
     ("ragsmith.strategies", "make_strategy"),
     ("ragsmith.strategies.random_search", "shuffled_space"),
+    ("ragsmith.evaluation.ranking", "Terms"),
     ("ragsmith.evaluation.ranking", "ranked"),
+    ("ragsmith.evaluation.ranking", "shown_better"),
     ("ragsmith.runs.baselines", "probes_of"),
     ("ragsmith.datasets.splits", "split"),
 )
@@ -142,8 +146,8 @@ class Run:
         self._space = space
         self._store = store
         self._settings = settings or RunSettings()
-        self._key = run_key(setup, space, self._settings)
-        self._budget = Budget(store, self._key, limits, prices, accept_spent)
+        self.key = run_key(setup, space, self._settings)
+        self._budget = Budget(store, self.key, limits, prices, accept_spent)
         self._evaluator = Evaluator(setup, store, workers, on_progress, self._budget, retry_failed=retry_failed)
         self._on_step = on_step or (lambda step: None)
         self._on_start = on_start or (lambda start: None)
@@ -155,13 +159,20 @@ class Run:
         self.why = "the time limit is reached: the same command goes on"
         self._incremental = True
         self._proposals: list[ProposalRow] = []
+        self._met: list[Evaluation] = []  # on the search questions, and on the test questions
+        self._tested: list[Evaluation] = []
+
+    @property
+    def has_results(self) -> bool:
+        """Whether there is any answer to report."""
+        return self._evaluator.computed + self._evaluator.reused > 0
 
     def go(self) -> Outcome:
         """Run to the end or to a limit, going on from whatever the store holds.
 
         Raises:
             BudgetExhausted: the budget was spent before any pipeline of the search was evaluated; another call goes on.
-            RagsmithError: no candidate could be evaluated on every question; what was computed is kept.
+            RagsmithError: a provider or the cache cannot be used any more; what was computed is kept.
         """
         with closing(self._budget), self._evaluator:
             steps = self._settings.steps
@@ -172,14 +183,14 @@ class Run:
 
     def _finished(self) -> Outcome:
         """Run to the end or to a limit; leave the state of the run in the store whatever happens."""
-        before = self._store.run(self._key)
+        before = self._store.run(self.key)
         finished_before = before is not None and before.state == "finished"
         data = self._setup.dataset
         self._store.put_dataset(data.digest, data.name, DatasetRecord.of(self._setup).plain())
         self._incremental = not finished_before
         if not finished_before:  # else it stays as it is until there is another end to put in its place
             begun = replace(self._record, process=this_process())
-            self._store.put_run(self._key, data.digest, begun.plain(), started=_stamp(self._started))
+            self._store.put_run(self.key, data.digest, begun.plain(), started=_stamp(self._started))
         state: RunState = "failed"
         work = None
         try:
@@ -191,17 +202,31 @@ class Run:
             raise
         finally:
             if not finished_before or (state == "finished" and self._evaluator.computed):
-                account = Account.of(self._evaluator, work, self._budget.spent)
-                self._record = replace(self._record, account=account)
+                self._account(work)
                 if state == "finished":
-                    self._store.put_proposals(self._key, self._proposals, whole=True)
-                self._store.update_run(self._key, state, self._record.plain(), finished=_stamp(self._now()))
+                    self._store.put_proposals(self.key, self._proposals, whole=True)
+                self._store.update_run(self.key, state, self._record.plain(), finished=_stamp(self._now()))
         evaluator = self._evaluator
         why = self.why if state == "interrupted" else ""
         counts = evaluator.computed, evaluator.reused
-        return Outcome(self._key, state, winner, *counts, work, evaluator.evaluations, self._budget.spent, why)
+        spent, none = self._budget.spent, self._record.no_winner
+        return Outcome(self.key, state, winner, *counts, work, evaluator.evaluations, spent, why, none)
 
-    def _search(self) -> Evaluation:
+    def _account(self, work: Work | None) -> None:
+        """Put down what was done, and what failed."""
+        aside = self._terms(self._met).aside | self._terms(self._tested).aside
+        self._record = replace(
+            self._record,
+            account=Account.of(self._evaluator, work, self._budget.spent),
+            aside={question: SetAside.of(failure) for question, failure in aside.items()},
+            failed=sum(len(evaluation.failures) for evaluation in self._evaluator.evaluations.values()),
+            unfinished=self._evaluator.unfinished,
+        )
+
+    def _terms(self, evaluations: Sequence[Evaluation]) -> Terms:
+        return Terms.of(evaluations, self._settings.fitness, self._settings.may_miss)
+
+    def _search(self) -> Evaluation | None:
         settings = self._settings
         self._prelude()
         strategy = make_strategy(
@@ -218,14 +243,12 @@ class Run:
             history=tuple(strategy.history),
             random=tuple(evaluation.key for evaluation in drawn),
         )
-        ranking = ranked(proposed, settings.fitness)
-        if not ranking:
-            raise RagsmithError(_nothing_complete(proposed))
-        winner = ranking[0]
-        self._record = replace(self._record, winner=winner.key)
-        if not self._stopped:
+        terms = self._terms(self._met)
+        winner, why_none = _chosen(proposed, terms)
+        self._record = replace(self._record, winner=winner.key if winner else None, no_winner=why_none)
+        if winner and not self._stopped:
             try:
-                self._test(winner, best(drawn, settings.fitness))
+                self._test(winner, best(drawn, terms))
             except BudgetExhausted as stop:
                 self._stopped, self.why = True, str(stop)
         return winner
@@ -238,6 +261,7 @@ class Run:
             *(candidate for probe in probes for candidate in (probe.candidate, probe.reference)),
         ]
         evaluations = self._evaluator.evaluate(candidates, self._split.search)
+        self._met += evaluations
         rest = evaluations[len(BASELINES) :]
         self._record = replace(
             self._record,
@@ -275,11 +299,14 @@ class Run:
                     raise
                 self._stopped, self.why = True, str(stop)
                 break
+            self._met += evaluations
             own = evaluations[: len(batch)]
             drawn += evaluations[len(batch) :]
-            self._keep(len(proposed), step, batch, own)
+            terms = self._terms(self._met)
+            told = [terms.score(evaluation) for evaluation in own]
+            self._keep(len(proposed), step, batch, own, told)
             proposed += own
-            strategy.tell({g: e.mean("fitness", self._settings.fitness) for g, e in zip(batch, own, strict=True)})
+            strategy.tell(dict(zip(batch, told, strict=True)))
             self._say(strategy, step, len(proposed))
             limit = self._settings.time_limit
             # replaying what is stored does not count: a limit shorter than the replay would never let a run end
@@ -300,14 +327,21 @@ class Run:
             score, candidate = best[1], self._space.candidate(best[0])
         self._on_step(Step("search", step, evaluated, score, candidate))
 
-    def _keep(self, position: int, step: int, batch: Sequence[Genome], own: Sequence[Evaluation]) -> None:
+    def _keep(
+        self,
+        position: int,
+        step: int,
+        batch: Sequence[Genome],
+        own: Sequence[Evaluation],
+        told: Sequence[float | None],
+    ) -> None:
         rows = [
-            ProposalRow(position + i, step, list(genome), e.key, {"fitness": e.mean("fitness", self._settings.fitness)})
-            for i, (genome, e) in enumerate(zip(batch, own, strict=True))
+            ProposalRow(position + i, step, list(genome), evaluation.key, {"fitness": score})
+            for i, (genome, evaluation, score) in enumerate(zip(batch, own, told, strict=True))
         ]
         self._proposals += rows
         if self._incremental:
-            self._store.put_proposals(self._key, rows)
+            self._store.put_proposals(self.key, rows)
 
     def _test(self, winner: Evaluation, drawn: Evaluation | None) -> None:
         if not self._split.test:
@@ -316,19 +350,40 @@ class Run:
         if drawn:
             finalists["random"] = drawn.candidate
         evaluations = self._evaluator.evaluate(list(finalists.values()), self._split.test)
+        self._tested = evaluations
         tested = {name: e.key for name, e in zip(finalists, evaluations, strict=True)}
         self._record = replace(self._record, test=tested)
         self._on_step(Step("test questions", 0, len(finalists), None, None))
 
 
-def _nothing_complete(evaluations: Sequence[Evaluation]) -> str:
-    failures = [failure for evaluation in evaluations for failure in evaluation.failures.values()]
-    if not failures:
-        return "no candidate was evaluated: raise --max-evaluations or --time-limit"
-    first = failures[0]
-    return (
-        f"no candidate could be evaluated on every question ({len(failures)} failures; the first in {first['stage']}: "
-        f"{first['error']}); what worked is kept, and the same command tries the rest again"
+def _chosen(proposed: Sequence[Evaluation], terms: Terms) -> tuple[Evaluation | None, str]:
+    """The winner; or None, and why there is none."""
+    if not proposed:
+        return None, "no candidate was evaluated: raise --max-evaluations or --time-limit"
+    if not terms.decide:
+        question, failure = next(iter(terms.aside.items()))
+        asked = len(terms.aside) + len(terms.counted)
+        return None, (
+            f"{len(terms.aside)} of {asked} search questions failed for every pipeline, and what is left is too little "
+            f"to choose by; the first is {question}, in {SetAside.of(failure)}"
+        )
+    ranking = ranked(proposed, terms)
+    counted = len(terms.counted)
+    if not ranking:
+        fewest = min(proposed, key=terms.missed)
+        failure = next(failure for question, failure in fewest.failures.items() if question not in terms.aside)
+        return None, (
+            f"each of the {len(proposed)} candidates failed on more than {terms.may_miss:.0%} of {counted} questions; "
+            f"the best covered failed on {terms.missed(fewest)}, the first in {SetAside.of(failure)}"
+        )
+    leader = ranking[0]
+    above = shown_better(leader, proposed, terms.fitness)
+    if above is None:
+        return leader, ""
+    return None, (
+        f"{label(leader.candidate)} leads, but {label(above.candidate)}, which failed on {terms.missed(above)} of "
+        f"{counted} questions, is better on the {len(common([leader, above]))} that both finished: which of them "
+        "is the best cannot be told before more of its questions are answered"
     )
 
 

@@ -54,7 +54,8 @@ def winner_yaml(store: Store, run_key: str, setup: Setup, folder: Path) -> str:
     run = store.run(run_key)
     record = RunRecord.read(run.value) if run else None
     if record is None or record.winner is None:
-        raise UsageError("this run has no winner yet: let the search finish first")
+        why = f": {record.no_winner}" if record and record.no_winner else " yet: let the search finish first"
+        raise UsageError(f"this run has no winner{why}")
     split, settings = record.split, record.settings
     winner = stored_evaluation(store, record.winner, split.search)
     test = stored_evaluation(store, record.winner, split.test) if split.test else None
@@ -65,6 +66,9 @@ def winner_yaml(store: Store, run_key: str, setup: Setup, folder: Path) -> str:
         "seed": settings.seed,
         "evaluations": len(store.proposals(run_key)),
     }
+    if record.failed:
+        aside = {question: str(why) for question, why in record.aside.items()}
+        about |= {"failed_answers": record.failed, "may_miss": settings.may_miss, "set_aside": aside}
     return export_yaml(
         winner,
         test,

@@ -13,7 +13,7 @@ from ragsmith.errors import StoreError
 from ragsmith.evaluation.evaluator import Evaluation, Evaluator, stored_evaluation
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.keys import evaluation_key
-from ragsmith.evaluation.ranking import ranked
+from ragsmith.evaluation.ranking import Terms, ranked
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import Candidate
@@ -160,10 +160,12 @@ def test_a_failed_question_is_a_state_and_never_a_zero(
     assert states == {q: "failed" if q in evaluation.failures else "ok" for q in evaluation.questions}
 
 
-def test_a_candidate_with_a_failure_cannot_win(tiny_setup: Setup, store: Store, pipeline: Build, moody: Moody) -> None:
-    moody.bad = ["ferry-2"]
+def test_a_candidate_with_more_failures_than_it_may_have_cannot_win(
+    tiny_setup: Setup, store: Store, pipeline: Build, moody: Moody
+) -> None:
+    moody.bad = ["ferry-2", "ferry-3", "school-5"]
     evaluations, _ = evaluate(tiny_setup, store, [pipeline(passage_filter="moody"), pipeline(retrieval="bm25")])
-    assert [e.candidate for e in ranked(evaluations, Fitness())] == [pipeline(retrieval="bm25")]
+    assert [e.candidate for e in ranked(evaluations, Terms.of(evaluations, Fitness()))] == [pipeline(retrieval="bm25")]
 
 
 def test_a_failure_is_tried_again_by_the_next_run_and_not_by_this_one(
@@ -244,15 +246,15 @@ def test_of_candidates_with_one_phenotype_the_cheapest_and_plainest_stands_for_a
 
     registered(reranking, idle)
     evaluations, _ = evaluate(tiny_setup, store, [pipeline(reranking="idle"), pipeline()])
-    assert [e.candidate for e in ranked(evaluations, Fitness())] == [pipeline()]
-    assert [e.candidate for e in ranked(evaluations[::-1], Fitness())] == [pipeline()]
+    assert [e.candidate for e in ranked(evaluations, Terms.of(evaluations, Fitness()))] == [pipeline()]
+    assert [e.candidate for e in ranked(evaluations[::-1], Terms.of(evaluations, Fitness()))] == [pipeline()]
 
 
 def test_a_ranking_is_by_fitness_and_not_by_order(tiny_setup: Setup, store: Store, pipeline: Build) -> None:
     candidates = [pipeline(retrieval=name) for name in ("graph", "vector", "bm25", "hybrid")]
     evaluations, _ = evaluate(tiny_setup, store, candidates)
-    order = ranked(evaluations, Fitness())
-    assert order == ranked(evaluations[::-1], Fitness())
+    order = ranked(evaluations, Terms.of(evaluations, Fitness()))
+    assert order == ranked(evaluations[::-1], Terms.of(evaluations, Fitness()))
     scores = [e.mean("fitness") for e in order]
     assert scores == sorted(scores, reverse=True)  # type: ignore[type-var]
 

@@ -13,12 +13,13 @@ from toy import put_toy
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.pipelines.genes import Fit
-from ragsmith.reporting import Domain, load_domain
+from ragsmith.reporting import Domain, load_domain, summary_lines
 from ragsmith.reporting.markdown import domain_markdown
 from ragsmith.reporting.page import domain_page
 from ragsmith.reporting.rows import best_so_far, score
 from ragsmith.reporting.values import Option
-from ragsmith.store.store import Store
+from ragsmith.reporting.wording import headline
+from ragsmith.store.store import ResultRow, Store
 from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.registry import Fitting, Technique
 from ragsmith.types import Fitted, Gold, Hits, Question
@@ -315,3 +316,81 @@ def test_an_empty_cache_says_how_to_start(store: Store) -> None:
 def test_the_best_so_far_is_the_maximum_of_what_was_seen(scores: list[float | None]) -> None:
     for place, best in enumerate(best_so_far(scores)):
         assert best == max((s for s in scores[: place + 1] if s is not None), default=None)
+
+
+# --- failures --------------------------------------------------------------------------------------------------------
+
+
+def test_a_pipeline_that_failed_no_more_than_it_may_is_ranked_with_how_many_questions_it_finished(store: Store) -> None:
+    put_toy(store, may_miss=0.1)
+    domain = load_domain(store, "toy")
+    assert [row.key for row in domain.ranking] == ["toy: hybrid", "toy: bm25", "toy: naive", "toy: reranked"]
+    row = domain.ranking[-1]
+    assert (row.scores["fitness"].mean, row.scores["fitness"].n) == (0.5, 9)
+    assert (row.ranked_by, row.level) == (pytest.approx(0.45), pytest.approx(0.45))
+    assert {row.ranked_by for row in domain.ranking[:-1]} == {None}
+    lead = domain.leads["toy: reranked"]
+    assert (lead.mean, lead.n) == (pytest.approx(0.2), 9)
+    assert domain.leads["toy: bm25"].n is None
+    assert option(domain, "reranking", "cross_encoder").probe.change.n == 9  # type: ignore[union-attr]
+
+
+def lose(store: Store, questions: list[str], *labels: str) -> None:
+    """Let pipelines fail on questions, as if the run had met that."""
+    failure = {"stage": "generation.answer", "kind": "refused content", "error": "RefusedContent: not this one"}
+    value = dict(store.run("run").value)  # type: ignore[union-attr]
+    for label in labels:
+        rows = store.results(f"toy: {label}")
+        store.put_evaluation(f"toy: {label} lost", "digest of toy", store.evaluation(f"toy: {label}").configuration)  # type: ignore[union-attr]
+        lost = [ResultRow(f"toy: {label} lost", q, "failed", failure) for q in questions]
+        kept = [ResultRow(f"toy: {label} lost", q, "ok", row.value) for q, row in rows.items() if q not in questions]
+        store.put_results([*lost, *kept])
+        value["test"] = {
+            name: f"toy: {label} lost" if key == f"toy: {label}" else key for name, key in value["test"].items()
+        }
+    store.update_run("run", "finished", value)
+
+
+def test_finalists_are_compared_on_the_questions_that_all_of_them_finished(store: Store) -> None:
+    put_toy(store, may_miss=0.25)
+    lose(store, ["t0", "t1"], "bm25")
+    domain = load_domain(store, "toy")
+    assert {finalist.test.scores["fitness"].n for finalist in domain.finalists} == {6}
+    assert {comparison.difference.n for comparison in domain.comparisons} == {6}  # type: ignore[union-attr]
+    assert {group.n for group in domain.types} == {3}
+
+
+def test_a_winner_that_failed_where_others_were_scored_has_to_win_with_its_failures_at_the_lowest(store: Store) -> None:
+    put_toy(store, may_miss=0.25)
+    before = {c.name: c.difference for c in load_domain(store, "toy").comparisons}
+    lose(store, ["t5", "t6"], "hybrid")
+    found = {c.name: c.difference for c in load_domain(store, "toy").comparisons}
+    assert found["naive"].mean_difference == pytest.approx(before["naive"].mean_difference)  # type: ignore[union-attr]
+    assert found["naive"].n == 6  # type: ignore[union-attr]
+    assert found["naive"].p > 2**-5  # type: ignore[union-attr]  # that of 6 differences of one sign
+
+
+def test_test_questions_that_all_finalists_failed_on_are_set_aside_by_name(store: Store) -> None:
+    put_toy(store)
+    lose(store, ["t3"], "hybrid", "naive", "bm25", "hybrid reranked")
+    domain = load_domain(store, "toy")
+    [aside] = domain.aside
+    assert (aside.question, aside.split) == ("t3", "test")
+    assert str(aside.why) == "refused content, generation.answer: RefusedContent: not this one"
+    assert {comparison.difference.n for comparison in domain.comparisons} == {7}  # type: ignore[union-attr]
+    said = "\n".join(summary_lines(domain))
+    assert "t3 (test), refused content, generation.answer: RefusedContent: not this one" in said
+    assert "5 answers failed" in said
+    assert "t3" in domain_markdown(domain)
+
+
+def test_a_run_without_a_winner_says_so_and_shows_what_there_is(store: Store) -> None:
+    put_toy(store)
+    value = {**store.run("run").value, "winner": None, "test": {}, "no_winner": "it cannot be told"}  # type: ignore[union-attr]
+    store.update_run("run", "finished", value)
+    domain = load_domain(store, "toy")
+    assert domain.winner is None
+    assert headline(domain) == "No winner: it cannot be told."
+    assert len(domain.ranking) == 3
+    assert "| 1 | retrieval hybrid |" in domain_markdown(domain)
+    assert "No winner: it cannot be told." in domain_page(domain)

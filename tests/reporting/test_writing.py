@@ -227,7 +227,7 @@ def test_a_run_that_has_nothing_yet_is_reported_too(store: Store, tmp_path: Path
     store.update_run("earlier", "finished", store.run("run").value)  # type: ignore[union-attr]
     written = write_report(store, tmp_path / "reports")
     page = Page((tmp_path / "reports" / "toy" / "index.html").read_text(encoding="utf-8"))
-    assert "No pipeline has been evaluated on every question yet." in page.text
+    assert "No pipeline has been evaluated on enough questions yet." in page.text
     assert page.scripts == []
     assert "script-src 'none'" in page.policy()
     assert len(written.paths) == 6

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from fault_kinds import Fault, endpoint
 from fault_server import Request
 from served import Left, Ruled, calls, failures, is_judging, left, passing, said, searched, served, small
@@ -340,17 +341,20 @@ def test_a_failure_stands_in_the_report_beside_the_coverage(
     places = ("--cache", tmp_path / "cache.sqlite", "--reports", tmp_path / "reports")
     ended = ragsmith(*command, *places, "--llm", "openai:tiny", "--base-url", server.url)
     assert ended.code == 0, ended.err
-    assert re.search(r"\d answers failed, and their pipelines have no score", ended.out)
-    assert not any("hyde" in line for line in ended.out.splitlines())
+    assert re.search(r"\d answers failed: see Failures in the report", ended.out)
+    assert re.search(r" 2  0\.\d+ .*\(n 17\) .*hyde", ended.out)
     folder = tmp_path / "reports" / "island"
-    assert "technique: hyde" not in (folder / "winner.yaml").read_text()
+    written = (folder / "winner.yaml").read_text()
+    assert "technique: hyde" not in written
+    assert re.search(r"failed_answers: \d+\n  may_miss: 0.1\n  set_aside: {}", written)
     told = (folder / "report.md").read_text()
     assert "| 1 | **bm25 + top_k(k=2)** |" in told
     assert "| 18 = 18 + 0 |" in told
+    assert "| 18 = 17 + 1 |" in told
     assert re.search(r"query_expansion.hyde.*RefusedContent.*HTTP 400 \(too odd\)", told)
 
 
-def test_a_question_on_which_all_fail_leaves_no_winner(
+def test_a_question_on_which_all_fail_is_set_aside_by_name_and_the_others_decide(
     server: Ruled,
     search_arguments: Callable[..., list[object]],
     tiny_setup: Setup,
@@ -364,11 +368,16 @@ def test_a_question_on_which_all_fail_leaves_no_winner(
         cache=tmp_path / "cache.sqlite",
         reports=tmp_path / "reports",
     )
-    ended = ragsmith(*command)
-    assert ended.code == 1
-    assert "no candidate could be evaluated on every question" in ended.err
-    assert "HTTP 400 (too odd)" in ended.err
-    assert list(tmp_path.rglob("winner.yaml")) == []
+    ended = ragsmith(*command, "--quiet")
+    assert ended.code == 0, ended.err
+    named = next(question for question, asked_as in asked(tiny_setup).items() if asked_as == text)
+    assert "set aside, as every pipeline failed on them: 1 of the questions" in ended.out
+    assert re.search(rf"  {named} \(search\), .*HTTP 400 \(too odd\)", ended.out)
+    [winner] = tmp_path.rglob("winner.yaml")
+    exported = yaml.safe_load(winner.read_text())
+    assert list(exported["run"]["set_aside"]) == exported["expected"]["search"]["failed"] == [named]
+    assert exported["expected"]["search"]["questions"] == 17
+    assert named in (winner.parent / "report.md").read_text()
     server.rule = lambda request: None
     before = len(server.log)
     assert ragsmith(*command).code == 1  # what is refused is not asked again

@@ -71,8 +71,12 @@ def put_toy(
     test: bool = True,
     started: str = "2026-01-01T10:00:00+00:00",
     done: bool = True,
+    may_miss: float = 0.05,
 ) -> None:
-    """Keep the run under ``run``; with ``done`` false only its description and what it proposed, as after a kill."""
+    """Keep the run under ``run``; with ``done`` false only its description and what it proposed, as after a kill.
+
+    One of the pipelines failed on one of ten questions.
+    """
     digest = f"digest of {name}"
     types = {question: "even" if int(question[1:]) % 2 == 0 else "odd" for question in [*SEARCH, *TEST]}
     modalities = {question: "prose" if int(question[1:]) < 6 else "table" for question in types}
@@ -90,7 +94,7 @@ def put_toy(
         store.put_evaluation(key, digest, {"pipeline": configuration(candidate(**genes[label]))})
         store.put_results(_results(key, label, TEST if test else []))
     fitness = {"naive": 0.5, "bm25": 0.51, "hybrid": 0.7, "hybrid reranked": 0.7, "reranked": None}
-    record = _described(test)
+    record = replace(_described(test), settings=RunSettings(may_miss=may_miss))
     store.put_run(run, digest, record.plain(), started=started)
     store.put_proposals(
         run,

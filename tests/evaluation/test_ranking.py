@@ -1,0 +1,166 @@
+"""Who is the best where some questions failed: nobody rises by failing, and what cannot be told is not told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.ranking import Terms, best, common, ranked, shown_better
+from ragsmith.pipelines.genes import Candidate, make_gene
+
+QUESTIONS = tuple(f"q{place:02}" for place in range(20))
+FAILURE = {"stage": "generation.answer", "kind": "refused content", "error": "RefusedContent: no"}
+
+Scores = Sequence[float | None]
+"""Of each question in turn; None where it failed."""
+
+
+def _record(score: float, answer: str) -> dict[str, Any]:
+    measures = dict.fromkeys(("recall", "map", "ndcg", "mrr", "judge", "similarity"), score)
+    return {"measures": measures, "retrieved": [], "answer": answer, "usage": {"calls": 1}}
+
+
+def evaluation(key: str, scores: Scores) -> Evaluation:
+    asked = dict(zip(QUESTIONS, scores, strict=False))
+    records = {q: _record(score, f"{key} {q}") for q, score in asked.items() if score is not None}
+    failures = {q: FAILURE for q, score in asked.items() if score is None}
+    candidate: Candidate = (make_gene("retrieval", "vector"),)
+    return Evaluation(key, candidate, tuple(asked), records, failures)
+
+
+def without(scores: Scores, *places: int) -> list[float | None]:
+    return [None if place in places else score for place, score in enumerate(scores)]
+
+
+def order(evaluations: Sequence[Evaluation], may_miss: float = 0.1) -> list[str]:
+    return [one.key for one in ranked(evaluations, Terms.of(evaluations, Fitness(), may_miss))]
+
+
+def scores_of(evaluations: Sequence[Evaluation], may_miss: float = 0.1) -> Mapping[str, float | None]:
+    terms = Terms.of(evaluations, Fitness(), may_miss)
+    return {one.key: terms.score(one) for one in evaluations}
+
+
+# --- questions that are set aside ------------------------------------------------------------------------------------
+
+
+def test_a_question_that_all_failed_on_counts_for_none_of_them() -> None:
+    both = [evaluation("good", without([0.8] * 20, 3, 4)), evaluation("bad", without([0.2] * 20, 3, 4, 5))]
+    terms = Terms.of(both, Fitness())
+    assert list(terms.aside) == ["q03", "q04"]
+    assert terms.aside["q03"] == FAILURE
+    assert len(terms.counted) == 18
+    assert terms.score(both[0]) == pytest.approx(0.8)
+    assert [terms.missed(one) for one in both] == [0, 1]
+
+
+def test_one_that_was_finished_by_anybody_is_not_set_aside() -> None:
+    rows = [
+        evaluation("a", without([0.8] * 20, 3)),
+        evaluation("b", without([0.7] * 20, 3)),
+        evaluation("c", [0.1] * 20),
+    ]
+    assert Terms.of(rows, Fitness()).aside == {}
+    assert scores_of(rows)["a"] == pytest.approx(0.8 * 19 / 20)
+
+
+def test_what_is_left_has_to_be_half_of_the_questions_to_decide() -> None:
+    half, more = ([evaluation("a", without([0.8] * 20, *range(n)))] for n in (10, 11))
+    assert Terms.of(half, Fitness()).decide
+    assert not Terms.of(more, Fitness()).decide
+    assert not Terms.of([evaluation("a", [None] * 20)], Fitness()).decide
+
+
+# --- how much may be missed ------------------------------------------------------------------------------------------
+
+
+def test_a_candidate_may_miss_its_share_and_no_more() -> None:
+    rows = [evaluation("two", without([0.9] * 20, 1, 2)), evaluation("three", without([0.9] * 20, 1, 2, 3))]
+    rows += [evaluation("none", [0.5] * 20)]
+    assert order(rows) == ["two", "none"]
+    assert order(rows, may_miss=0.15) == ["two", "three", "none"]
+    assert order(rows, may_miss=0.0) == ["none"]
+
+
+def test_the_share_is_one_of_the_questions_that_are_not_set_aside() -> None:
+    rows = [evaluation("a", without([0.9] * 20, *range(10), 11)), evaluation("b", without([0.5] * 20, *range(10)))]
+    assert order(rows) == ["a", "b"]
+    rows[0] = evaluation("a", without([0.9] * 20, *range(10), 11, 12))
+    assert order(rows) == ["b"]
+
+
+# --- nobody gains by failing -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_failing_never_raises_a_score_or_a_place(seed: int) -> None:
+    rng = Random(seed)
+    rows = {key: [rng.choice([0.0, 0.2, 0.5, 0.7, 1.0]) for _ in QUESTIONS] for key in "abcdef"}
+    unlucky = {key: without(scores, *rng.sample(range(20), rng.randrange(3))) for key, scores in rows.items()}
+    before = [evaluation(key, scores) for key, scores in unlucky.items()]
+    one = rng.choice("abcdef")
+    answered = [place for place in range(20) if unlucky[one][place] is not None]
+    weakest = sorted(answered, key=lambda place: rows[one][place])[: rng.randrange(1, 3)]
+    after = [evaluation(key, without(s, *weakest) if key == one else s) for key, s in unlucky.items()]
+    told, now = scores_of(before)[one], scores_of(after)[one]
+    assert told is not None
+    assert now is None or now <= told + 1e-12
+    above, still_above = (set(o[: o.index(one)] if one in o else "abcdef") for o in (order(before), order(after)))
+    assert above <= still_above
+
+
+def test_failures_aimed_at_the_weak_questions_of_a_pipeline_do_not_lift_it() -> None:
+    steady = [0.6 + 0.01 * place for place in range(20)]
+    brilliant = [0.0] * 2 + [0.68 + 0.01 * place for place in range(18)]
+    assert order([evaluation("steady", steady), evaluation("brilliant", brilliant)]) == ["steady", "brilliant"]
+    aimed = evaluation("brilliant", without(brilliant, 0, 1))
+    assert sum(aimed.values("fitness")) / 18 > sum(steady) / 20  # by what it answered it would be the best
+    assert order([evaluation("steady", steady), aimed]) == ["steady", "brilliant"]
+
+
+def test_a_failure_is_ranked_as_the_lowest_score_even_below_zero(tmp_path: Path) -> None:
+    rows = [evaluation("a", without([0.9] * 20, 1)), evaluation("b", [0.5] * 20)]
+    assert Terms.of(rows, Fitness()).lowest == 0.0
+    (tmp_path / "below.py").write_text("def below(measures):\n    return measures['recall'] - 3.0\n")
+    assert Terms.of(rows, Fitness.of(f"{tmp_path / 'below.py'}:below")).lowest == -2.5
+
+
+# --- whoever leads ---------------------------------------------------------------------------------------------------
+
+
+def test_a_leader_that_is_shown_worse_where_both_finished_has_not_won() -> None:
+    good = evaluation("good", without([0.9] * 20, *range(8)))  # incomplete: it cannot win, but it is there
+    worst = evaluation("worst", [0.15] * 20)
+    assert order([good, worst]) == ["worst"]
+    above = shown_better(worst, [good, worst], Fitness())
+    assert above is good
+    assert common([good, worst]) == QUESTIONS[8:]
+
+
+def test_a_difference_that_could_be_chance_does_not_unseat_the_leader() -> None:
+    rng = Random(1)
+    leader = evaluation("leader", [rng.random() for _ in QUESTIONS])
+    other = evaluation("other", without([rng.random() + 0.02 for _ in QUESTIONS], 2, 5))
+    assert shown_better(leader, [leader, other], Fitness()) is None
+
+
+def test_where_too_few_questions_are_left_to_show_anything_the_mean_decides() -> None:
+    leader = evaluation("leader", [0.2] * 20)
+    few = evaluation("few", without([0.9] * 20, *range(15)))
+    assert shown_better(leader, [leader, few], Fitness()) is few
+    assert shown_better(leader, [leader, evaluation("none", [None] * 20)], Fitness()) is None
+
+
+def test_without_failures_nobody_stands_against_the_first() -> None:
+    rng = Random(2)
+    rows = [evaluation(str(n), [rng.random() for _ in QUESTIONS]) for n in range(30)]
+    leader = best(rows, Terms.of(rows, Fitness()))
+    assert leader is not None
+    assert leader.mean("fitness") == max(one.mean("fitness") for one in rows)  # type: ignore[type-var]
+    assert shown_better(leader, rows, Fitness()) is None
