@@ -244,7 +244,7 @@ class Run:
             random=tuple(evaluation.key for evaluation in drawn),
         )
         terms = self._terms(self._met)
-        winner, why_none = _chosen(proposed, terms)
+        winner, why_none = chosen(proposed, terms)
         self._record = replace(self._record, winner=winner.key if winner else None, no_winner=why_none)
         if winner and not self._stopped:
             try:
@@ -356,7 +356,7 @@ class Run:
         self._on_step(Step("test questions", 0, len(finalists), None, None))
 
 
-def _chosen(proposed: Sequence[Evaluation], terms: Terms) -> tuple[Evaluation | None, str]:
+def chosen(proposed: Sequence[Evaluation], terms: Terms) -> tuple[Evaluation | None, str]:
     """The winner; or None, and why there is none."""
     if not proposed:
         return None, "no candidate was evaluated: raise --max-evaluations or --time-limit"
