@@ -380,7 +380,8 @@ def test_a_question_on_which_all_fail_is_set_aside_by_name_and_the_others_decide
     assert named in (winner.parent / "report.md").read_text()
     server.rule = lambda request: None
     before = len(server.log)
-    assert ragsmith(*command).code == 1  # what is refused is not asked again
+    again = ragsmith(*command)  # what is refused is not asked again
+    assert (again.code, f"{named} (search)" in again.out) == (0, True)
     assert len(server.log) == before
     ended = ragsmith(*command, "--retry-failed")
     assert ended.code == 0, ended.err
