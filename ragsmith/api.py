@@ -37,7 +37,7 @@ from ragsmith.runs.audit import sample as draw
 from ragsmith.runs.check import Checked
 from ragsmith.runs.check import check_models as ask_models
 from ragsmith.runs.pipeline import Pipeline, Reply, Verified
-from ragsmith.runs.plan import SAMPLE, Plan
+from ragsmith.runs.plan import Plan
 from ragsmith.runs.plan import plan as work_out
 from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Run, Start, Step
@@ -218,15 +218,16 @@ def plan(
     imports: Sequence[str | Path] = (),
     latency: float | None = None,
     in_flight: int | None = None,
-    sample: int = SAMPLE,
+    sample: int | None = None,
     cache: Store | str | Path = CACHE,
     **changes: Unpack[Changes],
 ) -> Plan:
     """Say what a search with the same arguments would ask of models: requests, tokens, money, seconds; nothing is sent.
 
-    It is worked out on up to ``sample`` of the search questions. What requests take is measured on replies in ``cache``
-    or, as the notes of the plan say, assumed. A request takes ``latency`` seconds, and ``in_flight`` are answered at
-    once: unless given, as measured, or 1 s, and as many as the provider is sent.
+    It is worked out on up to ``sample`` of the search questions: unless given, on 15, and on more where there are few
+    pipelines. What requests take is measured on replies in ``cache`` or, as the notes of the plan say, assumed. A
+    request takes ``latency`` seconds, and ``in_flight`` are answered at once: unless given, as measured, or 1 s, and as
+    many as the provider is sent.
 
     Raises:
         UsageError: as for `search`, or a number is not above 0.

@@ -45,7 +45,10 @@ def plan(
     in_flight: Annotated[
         int | None, typer.Option(help="Requests that are answered at once. [default: as many as are sent]")
     ] = None,
-    sample: Annotated[int, typer.Option(help="Search questions to work the plan out on.")] = 15,
+    sample: Annotated[
+        int | None,
+        typer.Option(help="Search questions to work the plan out on. [default: 15, more for few pipelines]"),
+    ] = None,
     cache: CacheOption = str(CACHE),
     as_json: JsonOption = False,
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ragsmith.models.calls import StoredCall, completes
 from ragsmith.models.served.policy import Policy
+from ragsmith.models.traits import thinking_tokens
 from ragsmith.models.usage import AVERAGE_CHARACTERS_A_TOKEN, Usage
 from ragsmith.runs.stand_ins import Tally
 
@@ -72,7 +73,7 @@ def expected_of(
         replies.add(call)
         by_task.setdefault(call.task, Replies()).add(call)
     characters, tokens = _characters(tallies)
-    allowance = int(getattr(model, "thinking_tokens", 0))
+    allowance = thinking_tokens(model)
     thinking: float = allowance
     if replies.output_tokens:
         thinking = max(0.0, (replies.output_tokens - replies.written / characters) / replies.replies)
@@ -112,8 +113,10 @@ def _of_replies(replies: Replies, by_task: Mapping[str, Replies], thinking: floa
     if replies.output_tokens:
         again = replies.requests / replies.replies - 1
         return (
-            f"replies to {', '.join(sorted(by_task))} as long as {replies.replies:,} in the cache are, "
-            f"{100 * again:.1f} % of them asked for once more"
+            f"replies to {', '.join(sorted(by_task))} as long, and as often of one mind, as {replies.replies:,} in the "
+            f"cache are, {100 * again:.1f} % of them asked for once more"
         )
     thought = f", and {allowance:,} tokens to think, the most it may use," if allowance else ""
-    return f"replies as long as those of the embedded model{thought} (assumed: no reply is in the cache)"
+    return (
+        f"replies as long, and verdicts as the embedded model gives them{thought} (assumed: no reply is in the cache)"
+    )

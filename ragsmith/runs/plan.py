@@ -27,10 +27,12 @@ from ragsmith.gateway.gateway import Gateway
 from ragsmith.index.index import Corpus
 from ragsmith.measures.faithfulness import CLAIMS, supporting
 from ragsmith.measures.judge import JUDGE
-from ragsmith.models.calls import completes, keeps
+from ragsmith.models.calls import StoredCall, completes, keeps
 from ragsmith.models.roles import Models
+from ragsmith.models.usage import Meter
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.space import Space
+from ragsmith.runs.baselines import BASELINES, probes_of
 from ragsmith.runs.expected import Expected, expected_of
 from ragsmith.runs.record import RunSettings
 from ragsmith.runs.requirements import refuse_missing_models
@@ -41,8 +43,11 @@ from ragsmith.techniques.asked import tasks
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.types import Example
 
-SAMPLE = 15
-"""Search questions that the plan is worked out on, at most."""
+ANSWERS = 5_000
+"""A plan is worked out on as many search questions as its pipelines would answer with so many answers in all."""
+
+FEWEST_SAMPLED = 15
+"""Or on so many, if that is more."""
 
 REHEARSALS, FEWEST = 3, 5
 """They are dealt out to so many rehearsals, if each has at least so many search questions."""
@@ -133,9 +138,11 @@ def plan(
     prices: Prices | None = None,
     latency: float | None = None,
     in_flight: int | None = None,
-    sample: int = SAMPLE,
+    sample: int | None = None,
 ) -> Plan:
     """Rehearse a search on up to ``sample`` of its questions and say what all of them would take.
+
+    Unless ``sample`` is given, the fewer pipelines there are, the more questions.
 
     ``latency`` is the seconds that a request takes, and ``in_flight`` how many are answered at once: unless given, as
     measured on replies in ``store``, and as the provider is asked.
@@ -145,15 +152,18 @@ def plan(
     if not _costs(setup.loaded_models):
         return Plan(None, count, 0)
     settings = settings or RunSettings()
-    samples = _sampled(setup, sample)
+    stored = {}
+    for model in filter(completes, setup.loaded_models.all()):
+        Gateway(store).language_model(model, Meter())  # tells it what was learnt of it
+        stored[model.id] = store.some_calls(model.id, REPLIES)
+    samples = _sampled(setup, sample or max(FEWEST_SAMPLED, ANSWERS // _most_pipelines(space, settings)))
     sampled = sum(map(len, samples))
-    genomes, alone, whole = _rehearsed(setup, space, store, settings, samples)
+    genomes, alone, whole = _rehearsed(setup, space, store, settings, stored, samples)
     expected, notes = {}, {}
     for model in setup.loaded_models.all():
         own = [tally for (name, _), tally in whole.items() if name == model.id]
         if own:
-            stored = store.some_calls(model.id, REPLIES) if completes(model) else ()
-            expected[model.id], notes[model.id] = expected_of(model, stored, own, latency, in_flight)
+            expected[model.id], notes[model.id] = expected_of(model, stored.get(model.id, ()), own, latency, in_flight)
     share = sampled / count
     lines, without = (_lines(tallies, expected, share, prices or Prices()) for tallies in (whole, alone))
     choices = tuple(_choices(setup, space, lines, without if settings.compare else None))
@@ -163,6 +173,14 @@ def plan(
 def _costs(models: Models) -> bool:
     """Whether any model is asked elsewhere, or keeps its results because they are dear."""
     return any(completes(model) or keeps(model) for model in models.all())
+
+
+def _most_pipelines(space: Space, settings: RunSettings) -> int:
+    """The pipelines that a search evaluates at most, those that it is compared with included."""
+    bounds = [space.feasible_size, settings.max_evaluations]
+    bounds += [settings.genetic.evaluations] if settings.strategy == "genetic" else []
+    proposed = min(bound for bound in bounds if bound is not None)
+    return len(BASELINES) + (2 * proposed + 2 * len(probes_of(space)) if settings.compare else proposed)
 
 
 def _sampled(setup: Setup, sample: int) -> list[list[Example]]:
@@ -188,14 +206,19 @@ def _sampled(setup: Setup, sample: int) -> list[list[Example]]:
 
 
 def _rehearsed(
-    setup: Setup, space: Space, store: Store, settings: RunSettings, samples: Sequence[Sequence[Example]]
+    setup: Setup,
+    space: Space,
+    store: Store,
+    settings: RunSettings,
+    stored: Mapping[str, Sequence[StoredCall]],
+    samples: Sequence[Sequence[Example]],
 ) -> tuple[list[int], Tallies, Tallies]:
     """The number of pipelines on each of ``samples``; what would be asked with nothing to compare with, and in all.
 
     On other questions a search goes another way, so several rehearsals come nearer to what is to be expected than one.
     """
     tallies: Tallies = {}
-    models = stand_ins(setup.loaded_models, [chunk.text for chunk in setup.corpus.chunks], store, tallies)
+    models = stand_ins(setup.loaded_models, [chunk.text for chunk in setup.corpus.chunks], store, stored, tallies)
     engine = Engine(setup.corpus, models, Gateway())
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "plan.sqlite") as scratch:
 

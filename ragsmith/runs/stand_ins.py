@@ -17,7 +17,8 @@ from ragsmith.gateway.asking import prompted
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.results import BATCH_TEXTS
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS
-from ragsmith.models.calls import ChatModel, completes, completion_key, keeps, result_key
+from ragsmith.measures.judge import JUDGE
+from ragsmith.models.calls import ChatModel, Json, StoredCall, completes, completion_key, keeps, result_key
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.late_interaction import LateInteractionScorer
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
@@ -87,11 +88,13 @@ class _StandIn(Generic[Real, Embedded]):
 class _ChatStandIn(_StandIn[ChatModel, ExtractiveModel], LanguageModel):
     """Answers in the place of a chat model, from the cache where it can, and tallies what it could not.
 
-    ``once`` names the tasks that are asked once for a collection, ``searched`` those whose replies are searched with.
+    ``once`` names the tasks that are asked once for a collection, ``searched`` those whose replies are searched with,
+    and ``stored`` has replies of the model in the cache by task.
     """
 
     once: frozenset[str]
     searched: frozenset[str]
+    stored: Mapping[str, Sequence[Json]]
 
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
         """Read the reply from the cache, or perform the task by its classical method, in words of its own."""
@@ -121,12 +124,32 @@ class _ChatStandIn(_StandIn[ChatModel, ExtractiveModel], LanguageModel):
             return result  # nothing merges with it, and the names in it have to be found again
         mark = _mark(prompt, sample)
         if task.name not in self.searched:
-            return cast(T, _marked(result, [mark]))
+            return cast(T, _marked(self._as_decided_before(task, result, mark), [mark]))
         # what is searched with has to find something else, too: BM25 passes over a word that no document has
         related = self.embedded.expansion_terms(str(inputs.get("question", prompt)), RELATED)
         first = sum(map(ord, mark))
         words = [related[(first + i) % len(related)] for i in range(len(related))] or [""]
         return cast(T, _marked(_as_many_as_asked(result, inputs), [f"{word} {mark}".strip() for word in words]))
+
+    def _as_decided_before(self, task: Task[T], result: T, mark: str) -> T:
+        """A verdict as often as the model was seen to give it: on it depends what else is asked.
+
+        The judge's is left as it is: nothing follows from it but which way the search goes.
+        """
+        known = self.stored.get(task.name, ())
+        if not known or task.name == JUDGE.name or not _is_verdict(result):
+            return result
+        try:
+            return task.parse(known[sum(map(ord, mark)) % len(known)])
+        except ValueError:  # the reply to a task of that name with other inputs
+            return result
+
+
+def _is_verdict(result: object) -> bool:
+    """Whether a result says yes or no, a number, or what is wrong, if anything."""
+    return isinstance(result, bool | float) or (
+        isinstance(result, tuple) and all(isinstance(point, str) for point in result)
+    )
 
 
 def _mark(prompt: str, sample: int) -> str:
@@ -183,8 +206,17 @@ class _RerankerStandIn(_StandIn[CrossEncoder, CrossEncoder]):
         return self.embedded.score(query, texts)
 
 
-def stand_ins(real: Models, texts: Sequence[str], store: CallStore, tallies: Tallies) -> Models:
-    """Models in the place of ``real`` for a collection of ``texts``; what they are asked goes to ``tallies``."""
+def stand_ins(
+    real: Models,
+    texts: Sequence[str],
+    store: CallStore,
+    stored: Mapping[str, Sequence[StoredCall]],
+    tallies: Tallies,
+) -> Models:
+    """Models in the place of ``real`` for a collection of ``texts``; what they are asked goes to ``tallies``.
+
+    ``stored`` has replies in the cache by the id of the model.
+    """
     embedder = WordLlamaEmbedder()
     embedded = ExtractiveModel(texts, embedder)
     reranker = LateInteractionScorer(embedder, texts)
@@ -192,7 +224,12 @@ def stand_ins(real: Models, texts: Sequence[str], store: CallStore, tallies: Tal
     named = collection_requests(), _tasks_where(lambda family: family.name == "query_expansion")
 
     def language_model(model: LanguageModel | ChatModel) -> LanguageModel:
-        return _ChatStandIn(model, embedded, store, tallies, *named) if completes(model) else embedded
+        if not completes(model):
+            return embedded
+        by_task: dict[str, list[Json]] = {}
+        for call in stored.get(model.id, ()):
+            by_task.setdefault(call.task, []).append(call.value)
+        return _ChatStandIn(model, embedded, store, tallies, *named, by_task)
 
     return Models(
         language_model=language_model(real.language_model),

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from fault_server import FaultServer
@@ -160,6 +161,28 @@ def test_each_choice_says_what_it_costs_and_how_it_is_left_out(tiny_setup: Setup
     assert choices["--without passage_compress"].calls == calls_of(whole, "refine_summary")
     assert calls_of(short, "refine_summary") == 0
     assert "--no-compare" not in {choice.flag for choice in alone.choices}
+
+
+def test_verdicts_are_given_as_often_as_the_model_was_seen_to_give_them(
+    tiny_setup: Setup, tmp_path: Path, store: Store
+) -> None:
+    (tmp_path / "dear.yaml").write_text(DEAR.replace("[none, reflection_revising]", "[reflection_revising]"))
+    strict = load_space(tmp_path / "dear.yaml")
+    settings = RunSettings(max_evaluations=6, compare=False)
+    with FaultServer() as server:
+        server.answer = lambda path, body: finding_fault(answer(path, body))
+        setup = asked(server, tiny_setup)
+        Run(setup, strict, store, replace(settings, max_evaluations=1), workers=8).go()
+        found = plan(setup, strict, store, settings)
+    assert calls_of(found, "review_answer") > 0
+    assert calls_of(found, "revise_answer") == calls_of(found, "review_answer"), "no draft was good enough so far"
+
+
+def finding_fault(reply: Any) -> Any:
+    """No draft passes a review."""
+    if reply["choices"][0]["message"]["content"] == "Verdict: ok":
+        reply["choices"][0]["message"]["content"] = "Verdict: revise\n- missing: what it costs"
+    return reply
 
 
 def calls_of(found: Plan, request: str) -> int:
