@@ -61,11 +61,6 @@ def told(ran: Ran, server: ThinkingServer, folder: Path, before: tuple[int, int]
     )
 
 
-def winner(folder: Path) -> str:
-    """A digest of the winner's file."""
-    return hashlib.sha256((folder / "reports" / "law12" / "winner.yaml").read_bytes()).hexdigest()[:8]
-
-
 def thinking(mode: str) -> None:
     with ThinkingServer(mode) as server, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -101,9 +96,9 @@ def cut() -> None:
             )
             if not ran.code:
                 with Store.open(folder / "cache.sqlite") as store:
-                    ended.append((left(store), winner(folder)))
-                print(f"  winner {ended[-1][1]}", flush=True)
-    print(f"those cut at the first limit alone change nothing: {ended[0] == ended[1]}", flush=True)
+                    ended.append(left(store))
+                print(f"  winner {str(ended[-1].winner)[:8]}", flush=True)
+    print(f"winner, rows and replies, those cut at the first limit as without: {ended[0] == ended[1]}", flush=True)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ def whole(
     which the run pays and no pipeline.
 
     Raises:
-        CutReply: the second reply was cut as well, and one that is cut will not do (``cut_too``).
+        CutReply: the second reply was cut as well, and one that is cut will not do (``cut_too``), or has no text.
     """
     needed = task.max_tokens
     first = needed + _room(model, prompt, needed, thinking_tokens(model))
@@ -45,7 +45,7 @@ def whole(
                 spent += reply.usage
                 if not reply.cut_at:
                     _learn(model, reply.usage.output_tokens - needed if reply.usage.output_tokens else raised, raised)
-    if reply.cut_at and not cut_too:
+    if reply.cut_at and not (cut_too and reply.text.strip()):
         instead = ", or score answers that are cut (--score-cut-answers)" if task.usable_cut else ""
         raise CutReply(
             f"{model.id}: the reply to {task.name} was cut at the limit of {reply.cut_at:,} tokens, {needed:,} of them "

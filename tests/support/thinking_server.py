@@ -79,7 +79,7 @@ class ThinkingServer(FaultServer):
         prompt = "\n".join(message["content"] for message in body["messages"])
         limit = body.get("max_completion_tokens", body.get("max_tokens", 1 << 20))
         thinks, text = self.thinks(prompt), chat_reply(prompt)
-        room = 0 if self.cut(prompt, limit) else max(0, limit - thinks)
+        room = min(max(0, limit - thinks), size(text) // 2 if self.cut(prompt, limit) else limit)
         is_cut = size(text) > room
         shown = text[: room * CHARACTERS]
         written = min(limit, thinks + size(shown))
