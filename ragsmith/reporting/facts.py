@@ -81,6 +81,11 @@ def notes(material: Material, ranking: Sequence[Row]) -> tuple[str, ...]:
             f"The cache has lost {material.missing:,} of the {len(material.keys):,} pipelines of this run: "
             "the same search command evaluates them again."
         )
+    if cut := material.cut:
+        found.append(
+            f"{cut:,} answers were cut at their limit on tokens and are scored all the same, as --score-cut-answers "
+            "asks for."
+        )
     if any(model.startswith("extractive:") for role, model in material.record.models.items() if role == "judge"):
         found.append(
             "Answers were judged by the embedded extractive judge: generation and fitness compare pipelines here, "

@@ -110,6 +110,12 @@ class Material:
         """How many evaluations of the run the store has lost."""
         return sum((key, self.search) not in self._found for key in self.keys)
 
+    @property
+    def cut(self) -> int:
+        """How many answers that reached their limit on tokens are scored."""
+        evaluations = [found for key in self.keys for found in (self.on_search(key), self.on_test(key)) if found]
+        return sum(record.get("cut", False) for found in evaluations for record in found.records.values())
+
     def on_search(self, key: str) -> Evaluation | None:
         """An evaluation on the search questions; None when the store does not have it."""
         return self._found.get((key, self.search))

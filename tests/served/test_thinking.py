@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.reporting import load_domain
 from ragsmith.store.store import Store
 
 pytestmark = pytest.mark.filterwarnings("ignore:openai:ragsmith.errors.Notice")
@@ -106,11 +108,15 @@ def test_answers_that_are_always_cut_are_named_and_scored_only_if_asked_for(
         assert all("CutReply" in said and "--score-cut-answers" in said for said in named.values())
         results = store.results_many([row.key for row in store.evaluations(tiny_setup.dataset.digest)])
         assert not any("cut" in row.value for rows in results.values() for row in rows.values())
+        assert not [note for note in load_domain(store, "island").notes if "were cut" in note]
         before = set(results)
+        time.sleep(1.1)  # the latest search is reported, and starts are told apart by seconds
         search(server, cut_answers=True)
         results = store.results_many([row.key for row in store.evaluations(tiny_setup.dataset.digest)])
     taken = [row for key, rows in results.items() if key not in before for row in rows.values()]
     assert all(row.state == "ok" for row in taken)
+    [note] = [note for note in load_domain(store, "island").notes if "were cut" in note]
+    assert note.startswith(f"{sum(row.value.get('cut', False) for row in taken)} answers")
     assert sum(row.value.get("cut", False) for row in taken) >= len({question for _, question in named})
 
 
