@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-FIRST_SECONDS = 2.0
-"""How long others wait for the first request of a model. What a server refuses it refuses before it computes anything;
-whoever has not been refused by then is being answered, or nobody is."""
+FIRST_SECONDS = 5.0
+"""How long others wait for the first request of a model. What a server refuses it refuses before it computes anything:
+after so long, on a busy machine too, the first one is being answered, or nobody is."""
 
 
 @dataclass(frozen=True, slots=True)

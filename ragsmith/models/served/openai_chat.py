@@ -102,7 +102,7 @@ class OpenAIChat(EndpointModel):
                 named = _refused(str(error).removeprefix(f"{self.id}: "), fitted)
                 if not named:
                     raise
-                refused |= named
+                refused |= named | self.learner.traits.refuses
             else:
                 self.learner.learn(Traits(refused))
                 if "temperature" in refused:
