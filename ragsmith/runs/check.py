@@ -95,7 +95,8 @@ def check_models(
     """Ask the model of every role what a search in ``space`` would ask of it; one that two roles share, for each.
 
     ``on_start`` is told how many requests servers and objects will get, before the first: one more for each reply that
-    is cut. ``store`` keeps what is learnt of a model, and replies that could be used; none is read from it.
+    is cut and each parameter that is refused. ``store`` keeps what is learnt of a model, and replies that could be
+    used; none is read from it.
 
     Raises:
         UsageError: a name is unknown, or has an option that its model has not.
