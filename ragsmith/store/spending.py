@@ -58,19 +58,15 @@ class _Found:
     """Whether the run has begun, so that it must have a record."""
 
     @property
-    def last(self) -> int:
-        """The highest number of a row that is known of."""
-        return max([*(entry.number for entry in self.entries), *(mark.number for mark in self.marks)], default=0)
+    def last(self) -> tuple[int, Spent]:
+        """The highest number of a row that is known of, and the sum after it."""
+        rows = [(entry.number, entry.after) for entry in self.entries[-1:]]
+        rows += [(mark.number, mark.after) for mark in self.marks]
+        return max(rows, key=lambda row: row[0], default=(0, NOTHING_SPENT))
 
     def spent(self) -> Spent:
         """What was spent; where something is missing, what is known at least."""
-        latest = max(
-            [(entry.number, entry.after) for entry in self.entries]
-            + [(mark.number, mark.after) for mark in self.marks],
-            key=lambda each: each[0],
-            default=(0, NOTHING_SPENT),
-        )
-        return latest[1].at_least(self.total or NOTHING_SPENT).at_least(Spent(calls=self.sent))
+        return self.last[1].at_least(self.total or NOTHING_SPENT).at_least(Spent(calls=self.sent))
 
 
 class Spendings:
@@ -81,6 +77,7 @@ class Spendings:
         self._witness: Witness | None = None
         if database.path is not None:
             self._witness = Witness(database.path.with_name(f"{database.path.name}-spent"))
+        self._seen: dict[str, int] = {}
         self._beside = self._witness.path.name if self._witness else ""
 
     def spend(self, run: str, amount: Spent, limits: Limits) -> Spent | None:
@@ -95,6 +92,7 @@ class Spendings:
             more = max(amount.calls, amount.tokens, amount.cost) > 0
             entry = Entry(last.number + 1, "reserved" if more else "settled", amount, after)
             self._write(connection, run, entry)
+        self._seen[run] = entry.number
         if more:  # what is given back may be forgotten
             self._bear_witness(run, entry)
         return after
@@ -120,7 +118,7 @@ class Spendings:
             if not self._damage(found):  # another process was first
                 return found.spent()
             sum_ = found.spent().at_least(spent or NOTHING_SPENT)
-            entry = Entry(found.last + 1, "at least" if spent is None else "accepted", sum_, sum_)
+            entry = Entry(found.last[0] + 1, "at least" if spent is None else "accepted", sum_, sum_)
             self._replace(connection, run, entry)
         self._bear_witness(run, entry)
         return sum_
@@ -152,7 +150,7 @@ class Spendings:
 
         Without it, a log that is lost before anything was spent would be lost unseen.
         """
-        spent, number = found.spent(), found.last + 1
+        spent, number = found.spent(), found.last[0] + 1
         if 0 < len(found.entries) <= FOLDED_FROM:
             entry = Entry(number, "begun", NOTHING_SPENT, spent)
             self._write(connection, run, entry)
@@ -212,7 +210,7 @@ class Spendings:
         statement = select(EXPENSE).where(EXPENSE.c.run == run).order_by(EXPENSE.c.number.desc()).limit(1)
         row = connection.execute(statement).first()
         last = Entry(0, "begun", NOTHING_SPENT, NOTHING_SPENT) if row is None else _entry(tuple(row))
-        if last is None or last.after != (self._total(connection, run) or NOTHING_SPENT):
+        if last is None or last.number < self._seen.get(run, 0):
             raise SpendingDamaged(
                 f"the record of what this run has spent was damaged in {self._database.name} while it went on: "
                 "run the same command again to see what is left of it"

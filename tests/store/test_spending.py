@@ -185,15 +185,16 @@ def test_accepting_what_is_whole_changes_nothing(path: Path) -> None:
         assert Budget(store, "run", LIMITS, accepted=Spent(99)).spent.calls == 28
 
 
-def test_damage_that_is_met_while_a_run_goes_on_stops_it(path: Path) -> None:
+@pytest.mark.parametrize("damage", ["DELETE FROM expense WHERE number > 3", "UPDATE expense SET calls_after = 0"])
+def test_damage_that_is_met_while_a_run_goes_on_stops_it(path: Path, damage: str) -> None:
     with Store.open(path) as store:
         budget = Budget(store, "run", LIMITS)
         while (spent := budget.spent.calls) < 50:
             budget.before_attempt()
-        execute(path, "UPDATE spending SET calls = 0")
+        assert spent == 50
+        execute(path, damage)
         with pytest.raises(SpendingDamaged, match="while it went on"):
             store.spend("run", Spent(1), LIMITS)
-        assert spent == 50
 
 
 # What the witness knows
