@@ -71,6 +71,9 @@ def test(domain: Domain) -> Iterable[Block]:
     """The winner against what it has to beat, on questions that the search never saw."""
     count = len(domain.about.record.split.test)
     said = f"The winner and what it has to beat, on {count} questions that the search never saw."
+    n = next((found.n for c in domain.comparisons if (found := c.difference)), count)
+    if n < count:
+        said += f" They are compared on the {n} that all of them finished."
     return (said, tables.verdicts(domain), tables.finalists(domain)) if domain.comparisons else ()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.measures.registry import measures
@@ -58,7 +58,7 @@ def ranking(domain: Domain) -> Table:
     figures = ["F", "R", "G", "Attempted = scored + failed", "Calls per question", "Genomes"]
     held = [*domain.ranking[:SHOWN], *(row for _, row in _references(domain))]
     if any(row.ranked_by is not None for row in held):
-        figures += ["F, ranked by", "The winner is ahead by"]
+        figures += ["F, ranked by", "Winner ahead by"]
         rows = [
             (*cells, numbers.plain(row.level) if row.scores else numbers.MISSING, _lead(domain, row))
             for cells, row in zip(rows, held, strict=True)
@@ -148,7 +148,8 @@ def _ranked(title: str, row: Row) -> tuple[str, ...]:
 
 
 def _lead(domain: Domain, row: Row) -> str:
-    return numbers.mean(domain.leads.get(row.key), sign=True) if row.key in domain.leads else ""
+    lead = domain.leads.get(row.key)
+    return numbers.mean(replace(lead, low=None, high=None), sign=True) if lead else ""
 
 
 def _measure(row: Row, name: str) -> str:

@@ -149,7 +149,7 @@ def test_markdown_tables_have_as_many_cells_as_columns(domain: Domain) -> None:
 
 def test_measures_are_shown_with_how_many_questions_have_them(domain: Domain) -> None:
     for text in (Page(domain_page(domain)).text, domain_markdown(domain)):
-        assert "0.250 (n 5)" in text
+        assert "0.250 (n 5)" in text.replace("\u00a0", " ")
         assert "Pool recall@50" in text
         assert "Vectors are by wordllama:" in text
     row = table(ranking_csv(domain))[0]
