@@ -324,6 +324,25 @@ def test_a_language_model_completes_within_the_limit_of_the_task() -> None:
     assert model.max_tokens is None
 
 
+@pytest.mark.parametrize(
+    ("text", "raw", "cut_at"),
+    [
+        ("<think>Three?</think>It.", {"choices": [{"finish_reason": "stop"}]}, 0),
+        ("It.", {"choices": [{"finish_reason": "length"}]}, 8),
+        ("It.", {"stop_reason": "max_tokens"}, 8),
+        ("It.", {"done_reason": "length"}, 8),
+        ("It.<think>Thr", None, 0),
+        ("<think>Thr", None, 8),
+    ],
+)
+def test_thoughts_are_taken_off_and_a_reply_that_was_cut_says_so(text: str, raw: Any, cut_at: int) -> None:
+    reply = ask(Said(replies=[CompletionResponse(text=text, raw=raw)]))
+    assert (reply.text, reply.cut_at) == (
+        "" if text == "<think>Thr" else text.removeprefix("<think>Three?</think>"),
+        cut_at,
+    )
+
+
 def test_requests_that_are_rejected_alone_do_not_make_a_provider_count_as_down() -> None:
     chat = LlamaIndexChat(Said(replies=[*[Rejecting()] * 9, "It."]))
     for _ in range(9):
