@@ -142,8 +142,6 @@ class Desk:
             made = dict(zip(wanted, compute(wanted) if wanted else (), strict=True))
             good = {text: value for text, value in made.items() if not isinstance(value, ModelError)}
             self.count(counted, made=len(good))
-            if good:
-                self.failures.answered(asker, kind)
             if self.store and good:
                 self.store.put_calls([StoredCall(keys[t], model, kind, plain(v)) for t, v in good.items()])
             failed = {text: error for text, error in made.items() if isinstance(error, ModelError)}

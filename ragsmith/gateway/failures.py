@@ -6,8 +6,10 @@ server's own error may have passed: the next command asks again, this run does n
 
 from __future__ import annotations
 
+import math
 import threading
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -109,6 +111,8 @@ class Failures:
         self._met: dict[str, FailedCall] = {}
         self._answered: set[tuple[Asker, str | None]] = set()
         self._in_vain: dict[tuple[Asker, str | None], set[Hashable]] = {}
+        self._waiting: dict[Asker | None, set[int]] = {}
+        self._begun = 0
         self._lock = threading.Lock()
 
     def known(self, task: str, keys: Iterable[str]) -> dict[str, FailedCall]:
@@ -138,11 +142,35 @@ class Failures:
         if asker is not None:
             self._answered.add((asker, asker.needs(task)))
 
-    def in_vain(self, asker: Asker | None, task: str, request: Hashable, problem: str) -> None:
+    @contextmanager
+    def asking(self, asker: Asker | None, task: str, request: Hashable) -> Iterator[None]:
+        """A request is made in the block: it is in vain if a `ModelError` leaves that, and answered otherwise.
+
+        Raises:
+            ModelUnavailable: as `in_vain`.
+        """
+        with self._lock:
+            self._begun += 1
+            began = self._begun
+            waiting = self._waiting.setdefault(asker, set())
+            waiting.add(began)
+        try:
+            yield
+        except ModelError as error:
+            self.in_vain(asker, task, request, str(error), began)
+            raise
+        else:
+            self.answered(asker, task)
+        finally:
+            with self._lock:
+                waiting.discard(began)
+
+    def in_vain(self, asker: Asker | None, task: str, request: Hashable, problem: str, began: float = math.inf) -> None:
         """A request was in vain, now or before.
 
         Raises:
-            ModelUnavailable: so were `IN_VAIN` others, and none was ever answered: the rest would be in vain, too.
+            ModelUnavailable: so were `IN_VAIN` others, none was ever answered, and none that ``began`` earlier is
+                waited for, as a refusal is quicker than a reply: the rest would be in vain, too.
         """
         if asker is None or not self._lasting:
             return
@@ -152,7 +180,7 @@ class Failures:
                 return
             requests = self._in_vain.setdefault((asker, needed), set())
             requests.add(request)
-            if len(requests) < IN_VAIN:
+            if len(requests) < IN_VAIN or min(self._waiting.get(asker, ()), default=math.inf) < began:
                 return
             if self._store is not None and self._store.has_reply(asker.model, needed):
                 self._answered.add((asker, needed))
@@ -161,4 +189,4 @@ class Failures:
         raise ModelUnavailable(
             f"the {SPOKEN[asker.role]} {asker.model}{place} has not given one reply of use to {len(requests)} requests "
             f"(the last: {problem}): mend that, and run the same command with --retry-failed"
-        )
+        ) from None

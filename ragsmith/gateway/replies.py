@@ -53,17 +53,14 @@ class Replies:
 
         def ask() -> Completion:
             within = f"{task.name} in {most_tokens(model, task)} tokens"
-            for failed in failures.known(within, [key]).values():
-                failures.in_vain(asker, task.name, key, failed.message)
-                raise failed.error()
-            try:
-                completion = self._ask(model, task, prompt, sample)
-            except ModelError as error:
-                failures.keep([FailedCall.of(error, key, model.id, within)])
-                failures.in_vain(asker, task.name, key, str(error))
-                raise
-            failures.answered(asker, task.name)
-            return completion
+            with failures.asking(asker, task.name, key):
+                for failed in failures.known(within, [key]).values():
+                    raise failed.error()
+                try:
+                    return self._ask(model, task, prompt, sample)
+                except ModelError as error:
+                    failures.keep([FailedCall.of(error, key, model.id, within)])
+                    raise
 
         def kept(store: Grouped, completion: Completion, *, replacing: bool = False) -> tuple[str, Usage]:
             under = key if completion.cut_at else completion_key(*identity)

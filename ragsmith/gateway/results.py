@@ -107,9 +107,9 @@ def singled_out(
 ) -> list[V | ModelError]:
     """What ``ask`` makes of each text; of texts that fail together, halves are asked, down to the one at fault."""
     try:
-        return list(ask(texts))
+        with desk.failures.asking(asker, kind, tuple(texts)):
+            return list(ask(texts))
     except ModelError as error:
-        desk.failures.in_vain(asker, kind, tuple(texts), str(error))
         if len(texts) == 1:
             return [error]
     half = len(texts) // 2

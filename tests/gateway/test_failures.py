@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -169,6 +172,29 @@ def test_one_reply_ever_is_enough_to_go_on(store: Store) -> None:
         with pytest.raises(RefusedContent):
             view.run(SAY, what=f"odd {n}")
     assert len(model.asked) == 1 + 2 * IN_VAIN
+
+
+def test_refusals_that_come_sooner_than_replies_are_no_verdict(store: Store) -> None:
+    """One request is slow, and meanwhile others are refused: it may be answered."""
+    refused = threading.Event()
+
+    class Slow(Picky):
+        def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+            if "odd" not in prompt:
+                refused.wait(10)
+            return super().complete(prompt, max_tokens=max_tokens, sample=sample)
+
+    view = Gateway(store, failures=Failures(store)).language_model(Slow("odd"), Meter(), "judge")
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(view.run, SAY, what="something")
+        while not slow.running():
+            time.sleep(0.001)
+        time.sleep(0.05)
+        for n in range(2 * IN_VAIN):
+            with pytest.raises(RefusedContent):
+                view.run(SAY, what=f"odd {n}")
+        refused.set()
+        assert slow.result(10) == "Say something."
 
 
 def test_what_only_some_pipelines_ask_ends_no_run(store: Store) -> None:
