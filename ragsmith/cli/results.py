@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,13 +13,14 @@ import typer
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, REPORTS, CacheOption, ImportsOption, JsonOption
 from ragsmith.cli.output import say, say_json, table
+from ragsmith.errors import DamagedRows
 
 HIDDEN = "***"
 """What stands for a password in the name of a cache."""
 
 if TYPE_CHECKING:
     from ragsmith.integrations.optuna import Mirror
-    from ragsmith.store.store import RunRow, Store
+    from ragsmith.store.store import Damage, RunRow, Store
 
 
 @app.command()
@@ -132,17 +136,32 @@ def cache(
     """Say what the cache holds; with --verify, exit code 1 if a row is damaged."""
     from ragsmith.store.store import opened
 
-    with opened(path, read_only=True) as store:
-        found: dict[str, Any] = dict(store.statistics())
-        if verify:
-            found["damaged rows"] = store.verify()
+    damage: list[Damage] = []
+    with warnings.catch_warnings():
+        if verify:  # what is damaged is said in full
+            warnings.simplefilter("ignore", DamagedRows)
+        with opened(path, read_only=True) as store:
+            found: dict[str, Any] = dict(store.statistics())
+            if verify:
+                damage = store.verify()
+                found["damaged rows"] = [asdict(row) for row in damage]
     if as_json:
         say_json(found)
     else:
         for name, value in found.items():
-            _say_entry(name, value)
-    if found.get("damaged rows"):
+            if name != "damaged rows" or not damage:
+                _say_entry(name, value)
+        _say_damage(damage)
+    if damage:
         raise typer.Exit(1)
+
+
+def _say_damage(damage: list[Damage]) -> None:
+    """Say which rows are damaged, each with what it was, and what that costs, for each kind of row."""
+    for row in damage:
+        say(f"damaged: {row.row}, {row.what}")
+    for (kind, cost), count in Counter((row.row.partition(":")[0], row.cost) for row in damage).items():
+        say(f"{count:,} of {kind}, each: {cost}")
 
 
 def _say_entry(name: str, value: Any, indent: str = "") -> None:

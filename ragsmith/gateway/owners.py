@@ -114,7 +114,7 @@ class Watch:
             passed = now - seen.looked
             seen.looked = now
             if passed > TELL_SECONDS:  # it was not waited for meanwhile, or nobody could look
-                seen.waited, seen.next_word = 0.0, TELL_SECONDS
+                seen.waited = 0.0
             seen.waited += min(passed, 2 * LOOK_SECONDS)
             seen.silent = seen.silent + min(passed, 2 * LOOK_SECONDS) if seen.beat == owner.beat else 0.0
             seen.beat = owner.beat

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Self
@@ -31,6 +31,7 @@ from ragsmith.store.engine import (
 )
 from ragsmith.store.rows import Value, batches, insertion, label, seal, unseal
 from ragsmith.store.schema import APPLICATION_ID, Migration, migrate, refuse_newer, stored_version
+from ragsmith.store.shapes import SHAPES, Shape
 
 BATCH = 500
 """Keys in one statement."""
@@ -70,6 +71,7 @@ class Database:
         self.read_only = read_only
         self.log_is_gone = False
         self.damaged: dict[str, None] = {}
+        self.shapes: Mapping[str, Shape] = SHAPES
         self._engine = engine
         self._writer = engine.execution_options(immediate=True)
         server = engine.dialect.name != "sqlite"  # where every statement would else have a view of its own
@@ -184,11 +186,17 @@ class Database:
     def fetch(self, connection: Connection, table: Table, statement: Select[Any]) -> Iterator[list[Json]]:
         """The decoded columns of the rows that are intact; the others are noted in ``damaged``."""
         for row in connection.execute(statement).all():
-            values = unseal(table, tuple(row))
+            values = self.intact(table, tuple(row))
             if values is None:
                 self.damaged.setdefault(label(table, tuple(row)))
             else:
                 yield values
+
+    def intact(self, table: Table, row: Sequence[Any]) -> list[Json] | None:
+        """The decoded columns of a row as read; None when it is not what was written, or not of its table's form."""
+        values = unseal(table, row)
+        shape = self.shapes.get(table.name)
+        return values if values is not None and (shape is None or shape(values)) else None
 
     def fetch_keyed(
         self, connection: Connection, table: Table, keys: Iterable[str], *, column: str = "key"

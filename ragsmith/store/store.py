@@ -8,14 +8,14 @@ is named in `Store.damaged`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Column, ColumnElement, Connection, Table, and_, delete, select, tuple_
+from sqlalchemy import Column, ColumnElement, Connection, Table, and_, delete, func, select, tuple_
 from sqlalchemy.engine import URL
 
 from ragsmith.errors import DamagedRows, Notice, StoreError, UsageError
@@ -54,10 +54,12 @@ from ragsmith.store.schema import (
     TRAITS,
     Migration,
 )
+from ragsmith.store.shapes import SHAPES, VECTOR_TASKS, Shape
 from ragsmith.store.spending import Spendings
-from ragsmith.store.upkeep import Statistics, damaged_rows, statistics
+from ragsmith.store.upkeep import Damage, Statistics, damaged_rows, statistics
 
 __all__ = [
+    "Damage",
     "DatasetRow",
     "EvaluationRow",
     "ProposalRow",
@@ -110,6 +112,7 @@ class Store:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._spendings = Spendings(database)
+        self._vector_lengths: dict[str, int] = {}
 
     @classmethod
     def open(
@@ -119,14 +122,18 @@ class Store:
         read_only: bool = False,
         timeout: float = 30.0,
         migrations: Sequence[Migration] = MIGRATIONS,
+        shapes: Mapping[str, Shape] = SHAPES,
     ) -> Self:
         """Open the file, made on first use, or the PostgreSQL URL ``location``, and bring an older schema forward.
 
-        ``timeout`` is how many seconds a write waits for another process. Raises StoreError when the place cannot be
+        ``timeout`` is how many seconds a write waits for another process, and ``shapes`` says what the rows of each
+        table look like: one that does not counts as damaged. Raises StoreError when the place cannot be
         used, belongs to another program or was written by a newer ragsmith (it is then left untouched), and
         MissingExtra without the driver of a server.
         """
-        store = cls(Database.open(location, read_only=read_only, timeout=timeout, migrations=migrations))
+        database = Database.open(location, read_only=read_only, timeout=timeout, migrations=migrations)
+        database.shapes = shapes
+        store = cls(database)
         if lost := store._spendings.lost_log():
             warnings.warn(lost, Notice, stacklevel=2)
         return store
@@ -167,8 +174,22 @@ class Store:
     def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
         """Those of the calls that are there, by key."""
         with self._database.reading() as connection:
-            rows = self._database.fetch_keyed(connection, MODEL_CALL, keys)
-            return {row[0]: StoredCall(*row) for row in rows}
+            return self._calls(connection, keys)
+
+    def _calls(self, connection: Connection, keys: Iterable[str]) -> dict[str, StoredCall]:
+        """Those of the calls that are there; a vector of another length than most of its model counts as damaged."""
+        found = {row[0]: StoredCall(*row) for row in self._database.fetch_keyed(connection, MODEL_CALL, keys)}
+        for key, call in list(found.items()):
+            if call.task in VECTOR_TASKS and isinstance(call.value, str):
+                length = func.length(MODEL_CALL.c.value)
+                if call.model not in self._vector_lengths:
+                    of_model = select(length).where(MODEL_CALL.c.model == call.model)
+                    usual = of_model.group_by(length).order_by(func.count().desc()).limit(1)
+                    self._vector_lengths[call.model] = connection.execute(usual).scalar_one()
+                if len(call.value) + len('""') != self._vector_lengths[call.model]:
+                    self._database.damaged.setdefault(f"{MODEL_CALL.name}:{key}")
+                    del found[key]
+        return found
 
     def some_calls(self, model: str, most: int) -> list[StoredCall]:
         """Up to ``most`` calls of a model, as good as drawn at random: the first by their keys, which are digests."""
@@ -232,7 +253,7 @@ class Store:
                 left = and_(CLAIM.c.key.in_(again), CLAIM.c.owner.in_(gone)) | CLAIM.c.key.in_(damaged)
                 connection.execute(delete(CLAIM).where(left))
                 holders |= self._claimed(connection, again, owner)
-            calls = {row[0]: StoredCall(*row) for row in database.fetch_keyed(connection, MODEL_CALL, keys)}
+            calls = self._calls(connection, keys)
             if calls:
                 connection.execute(delete(CLAIM).where(CLAIM.c.key.in_(calls), CLAIM.c.owner == owner))
             return {key for key, holder in holders.items() if holder == owner} - calls.keys(), calls
@@ -417,8 +438,8 @@ class Store:
         """Rows and bytes of each table, the size of the file, and the damaged rows met so far; ready for JSON."""
         return statistics(self._database)
 
-    def verify(self) -> list[str]:
-        """Read everything and return ``table:key`` of every damaged row."""
+    def verify(self) -> list[Damage]:
+        """Read everything and say which rows are damaged, and what that costs."""
         return damaged_rows(self._database)
 
     def _all(

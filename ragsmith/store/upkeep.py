@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import Any, TypedDict
 
 from sqlalchemy import (
     Connection,
@@ -15,8 +17,9 @@ from sqlalchemy import (
 )
 
 from ragsmith.store.database import Database
-from ragsmith.store.rows import label, unseal
-from ragsmith.store.schema import TABLES
+from ragsmith.store.rows import label
+from ragsmith.store.schema import DATASET, EVALUATION, MODEL_CALL, RUN, TABLES
+from ragsmith.store.shapes import VECTOR_TASKS
 
 
 class TableSize(TypedDict):
@@ -41,16 +44,83 @@ def statistics(database: Database) -> Statistics:
     return {"tables": tables, "file_bytes": database.file_bytes(), "damaged": list(database.damaged)}
 
 
-def damaged_rows(database: Database) -> list[str]:
-    """Read every row and return ``table:key`` of those that are not what was written."""
-    found = []
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A damaged row: ``row`` is its ``table:key``, ``what`` says in words what it was, and ``cost`` what that costs."""
+
+    row: str
+    what: str
+    cost: str
+
+
+NAMES = {
+    "model_call": "reply of {model} to {task}",
+    "dataset": "data set {name}",
+    "evaluation": "description of evaluation {key} on data set {dataset}",
+    "result": "question {question} of evaluation {evaluation} on data set {dataset}",
+    "run": "record of run {key} on data set {dataset}",
+    "proposal": "candidate {position} of run {run} on data set {dataset}",
+    "fit": "what techniques learned on data set {dataset}",
+    "spending": "what run {key} has spent",
+    "expense": "what run {run} has spent",
+    "traits": "what was learnt of the model {model}",
+    "claim": "claim on a call that is being made",
+    "process": "a process that makes calls",
+}
+"""What a row of a table is, in words and columns; ``dataset`` is the name of the data set that it belongs to."""
+
+COSTS = {
+    "model_call": "asked for again where it is needed: {calls:.0f} calls, {tokens:,.0f} tokens",
+    "dataset": "no report on it before the next search on it",
+    "evaluation": "missing in reports, and not to be exported, before the same search runs again",
+    "result": "computed again by the same search",
+    "run": "no report of it before the same search runs again",
+    "proposal": "missing in reports before the same search runs again",
+    "fit": "learned again where it is needed",
+    "spending": "that run asks before it sends anything more",
+    "expense": "that run asks before it sends anything more",
+    "traits": "learnt again with the next requests",
+}
+"""What it costs that a row is damaged; nothing, where a table has no entry."""
+
+SHOWN = 60
+"""Characters of a column in a name."""
+
+
+def damaged_rows(database: Database) -> list[Damage]:
+    """Read every row and return those that are not what was written."""
+    found: list[tuple[Table, tuple[Any, ...]]] = []
+    datasets: dict[str, str] = {}
+    usual = Counter[str]()
+    lengths: dict[str, Counter[int]] = defaultdict(Counter)
+    vectors: list[tuple[str, int, tuple[Any, ...]]] = []
     with database.reading() as connection:
         for table in TABLES:
-            for row in connection.execution_options(yield_per=1000).execute(select(table)):
-                if unseal(table, tuple(row)) is None:
-                    found.append(label(table, tuple(row)))
-    database.damaged.update(dict.fromkeys(found))
-    return found
+            for row in map(tuple, connection.execution_options(yield_per=1000).execute(select(table))):
+                if database.intact(table, row) is None:
+                    found.append((table, row))
+                elif table is MODEL_CALL:
+                    usual.update(rows=1, calls=row[4], tokens=row[5] + row[6])
+                    if row[2] in VECTOR_TASKS and row[3].startswith('"'):
+                        lengths[row[1]][len(row[3])] += 1
+                        vectors.append((row[1], len(row[3]), row[:4]))
+                elif table in (DATASET, EVALUATION, RUN):
+                    datasets[row[0]] = str(row[1])
+    found += [(MODEL_CALL, row) for model, length, row in vectors if length != lengths[model].most_common(1)[0][0]]
+    mean = {name: usual[name] / max(1, usual["rows"]) for name in ("calls", "tokens")}
+    damage = [_damage(table, row, datasets, mean) for table, row in found]
+    database.damaged.update(dict.fromkeys(each.row for each in damage))
+    return damage
+
+
+def _damage(table: Table, row: tuple[Any, ...], datasets: dict[str, str], mean: dict[str, float]) -> Damage:
+    columns = dict(zip(table.columns.keys(), row, strict=False))
+    owner = next((columns[name] for name in ("evaluation", "run", "key") if name in columns), "")
+    digest = str(columns.get("dataset") or datasets.get(str(owner), ""))
+    columns["dataset"] = datasets.get(digest, digest or "unknown")
+    shown = {name: str(value)[:SHOWN] for name, value in columns.items()}
+    what = NAMES.get(table.name, "a row of {table}").format(**{"table": table.name, **shown})
+    return Damage(label(table, row), what, COSTS.get(table.name, "nothing").format(**mean))
 
 
 def _size(connection: Connection, table: Table) -> TableSize:

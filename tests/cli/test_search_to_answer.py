@@ -310,7 +310,10 @@ def test_verifying_a_damaged_cache_fails_and_names_every_row(
     assert shown.code == said.code == 1
     rows = json.loads(said.out)["damaged rows"]
     assert len(rows) > 100
-    assert all(row in shown.out for row in rows)
+    assert all(f"damaged: {row['row']}, {row['what']}\n" in shown.out for row in rows)
+    assert re.fullmatch(r"question \w+-\d of evaluation \w+ on data set island", rows[0]["what"])
+    assert f"{len(rows):,} of result, each: computed again by the same search" in shown.out
+    assert "warning" not in shown.err
 
 
 def test_reading_does_not_write(home: Path, winner: Path, ragsmith: Command, tmp_path: Path) -> None:

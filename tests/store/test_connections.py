@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from postgres_server import Server
@@ -11,6 +12,8 @@ from stored import put_call
 from ragsmith.errors import StoreError
 from ragsmith.store.schema import MIGRATIONS
 from ragsmith.store.store import Store
+
+open_store = partial(Store.open, shapes={})  # values as short as can be
 
 
 @pytest.fixture
@@ -35,7 +38,7 @@ def connections(outside: Engine) -> int:
 
 def test_many_threads_share_one_connection(url: str, outside: Engine) -> None:
     most = 0
-    with Store.open(url) as store:
+    with open_store(url) as store:
 
         def work(n: int) -> None:
             for i in range(20):
@@ -52,7 +55,7 @@ def test_many_threads_share_one_connection(url: str, outside: Engine) -> None:
 
 
 def test_a_thread_may_write_while_it_reads_and_read_while_it_writes(url: str, outside: Engine) -> None:
-    with Store.open(url) as store:
+    with open_store(url) as store:
         database = store._database
         together = threading.Barrier(4)
 
@@ -75,7 +78,7 @@ def test_a_thread_may_write_while_it_reads_and_read_while_it_writes(url: str, ou
 
 
 def test_what_is_urgent_waits_for_no_other_thread(url: str, outside: Engine) -> None:
-    with Store.open(url) as store:
+    with open_store(url) as store:
         database = store._database
         done = threading.Event()
 
@@ -107,28 +110,28 @@ def crowded(postgres_server: Server, outside: Engine, url: str) -> Iterator[str]
 
 
 def test_a_connection_is_waited_for(crowded: str) -> None:
-    first = Store.open(crowded)
+    first = open_store(crowded)
     timer = threading.Timer(0.5, first.close)
     timer.start()
-    with Store.open(crowded) as store:
+    with open_store(crowded) as store:
         put_call(store, "k", "m", "t", 1)
         assert store.get_call("k") is not None
     timer.join()
 
 
 def test_a_server_that_stays_full_is_named_in_one_sentence(crowded: str) -> None:
-    with Store.open(crowded), pytest.raises(StoreError, match=r"has had no connection left.*max_connections"):
-        Store.open(crowded, timeout=0.05)
+    with open_store(crowded), pytest.raises(StoreError, match=r"has had no connection left.*max_connections"):
+        open_store(crowded, timeout=0.05)
 
 
 # Numbers
 
 
 def test_numbers_beyond_32_bits_are_kept_also_in_an_older_database(url: str, outside: Engine) -> None:
-    Store.open(url, migrations=MIGRATIONS[:4]).close()
+    open_store(url, migrations=MIGRATIONS[:4]).close()
     with outside.begin() as connection:  # as version 4 had it
         connection.execute(text("ALTER TABLE model_call ALTER COLUMN input_tokens TYPE INTEGER"))
-    with Store.open(url) as store:
+    with open_store(url) as store:
         put_call(store, "k", "m", "t", "reply", calls=3_000_000_000, input_tokens=10**12, output_tokens=6 * 10**9)
         call = store.get_call("k")
         assert call is not None

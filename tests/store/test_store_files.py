@@ -8,6 +8,7 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 
@@ -22,6 +23,9 @@ from ragsmith.store.store import ResultRow, Store
 SPAWN = multiprocessing.get_context("spawn")
 
 
+open_store = partial(Store.open, shapes={})  # values as short as can be
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "cache.sqlite"
@@ -32,7 +36,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def make_store(path: Path) -> None:
-    with Store.open(path) as store:
+    with open_store(path) as store:
         put_call(store, "k", "m", "t", 1)
 
 
@@ -77,7 +81,7 @@ def test_what_is_not_ours_is_refused_and_left_untouched(path: Path, make, messag
     make(path)
     before = contents(path.parent) if path.is_file() else None
     with pytest.raises(StoreError, match=message if path.exists() or not read_only else "no cache"):
-        Store.open(path, read_only=read_only)
+        open_store(path, read_only=read_only)
     assert (contents(path.parent) if path.is_file() else None) == before
 
 
@@ -106,14 +110,14 @@ def test_a_place_that_cannot_be_used_is_named(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(StoreError, match=message) as caught:
-        Store.open(location)
+        open_store(location)
     assert "secret" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_server_that_does_not_answer_is_named_without_its_password() -> None:
     with pytest.raises((StoreError, MissingExtra), match="postgres") as caught:
-        Store.open("postgresql://me:secret@127.0.0.1:1/db?connect_timeout=1")
+        open_store("postgresql://me:secret@127.0.0.1:1/db?connect_timeout=1")
     assert "secret" not in str(caught.value)
 
 
@@ -140,20 +144,20 @@ def test_an_older_file_is_brought_forward_and_keeps_its_rows(path: Path) -> None
     make_store(path)
     newer = (*MIGRATIONS, add_note)
     for read_only in (True, False, True):
-        with Store.open(path, migrations=newer, read_only=read_only) as store:
+        with open_store(path, migrations=newer, read_only=read_only) as store:
             assert store.get_call("k") is not None
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT text FROM note").fetchall() == [("from version 2",)]
         assert connection.execute("PRAGMA user_version").fetchone() == (len(newer),)
     with pytest.raises(StoreError, match=f"format {len(newer)}, written by a newer ragsmith"):
-        Store.open(path)
+        open_store(path)
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
     make_store(path)
     before = contents(path.parent)
     with pytest.raises(StoreError, match="nonsense"):
-        Store.open(path, migrations=(*MIGRATIONS, add_note, fail_half_way))
+        open_store(path, migrations=(*MIGRATIONS, add_note, fail_half_way))
     assert contents(path.parent) == before
 
 
@@ -184,11 +188,11 @@ def open_folder() -> Iterator[Path]:
 
 def test_read_only_reads_and_does_not_write(path: Path) -> None:
     with pytest.raises(StoreError, match="no cache at"):
-        Store.open(path, read_only=True)
+        open_store(path, read_only=True)
     assert not path.exists()
     make_store(path)
     before = contents(path.parent)
-    with Store.open(path, read_only=True) as store:
+    with open_store(path, read_only=True) as store:
         assert store.get_call("k") is not None
         assert store.verify() == []
         with pytest.raises(StoreError, match="opened for reading only"):
@@ -197,7 +201,7 @@ def test_read_only_reads_and_does_not_write(path: Path) -> None:
 
 
 def test_read_only_sees_what_a_writer_in_use_has_committed(path: Path) -> None:
-    with Store.open(path) as writer, Store.open(path, read_only=True) as reader:
+    with open_store(path) as writer, open_store(path, read_only=True) as reader:
         put_call(writer, "k", "m", "t", 1)
         assert reader.get_call("k") is not None
 
@@ -211,10 +215,10 @@ def test_read_only_works_in_a_read_only_folder(open_folder: Path, wal: bool) -> 
     path.chmod(0o444)
     open_folder.chmod(0o555)
     with as_ordinary_user():
-        with Store.open(path, read_only=True) as store:
+        with open_store(path, read_only=True) as store:
             assert store.get_call("k") is not None
         with pytest.raises(StoreError, match=r"cannot be (written|opened).*writable"):
-            Store.open(path)
+            open_store(path)
     assert list(open_folder.iterdir()) == [path]
 
 
@@ -222,14 +226,14 @@ def test_a_log_that_cannot_be_read_is_not_passed_over(open_folder: Path) -> None
     path = open_folder / "cache.sqlite"
     copy = open_folder / "copy"
     copy.mkdir()
-    with Store.open(path) as store:
+    with open_store(path) as store:
         put_call(store, "k", "m", "t", 1)
         for name in ("cache.sqlite", "cache.sqlite-wal"):
             shutil.copy(open_folder / name, copy / name)
             (copy / name).chmod(0o444)
     copy.chmod(0o555)
     with as_ordinary_user(), pytest.raises(StoreError, match="rows in its log"):
-        Store.open(copy / "cache.sqlite", read_only=True)
+        open_store(copy / "cache.sqlite", read_only=True)
 
 
 # Trouble
@@ -237,7 +241,7 @@ def test_a_log_that_cannot_be_read_is_not_passed_over(open_folder: Path) -> None
 
 def test_a_database_held_by_another_process_is_named(path: Path) -> None:
     make_store(path)
-    with Store.open(path, timeout=0.05) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
+    with open_store(path, timeout=0.05) as store, closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreError, match="held by another process"):
             put_call(store, "l", "m", "t", 1)
@@ -250,7 +254,7 @@ def fill_the_disk(path: Path, answers: Pipe) -> None:
     """Writes until no file may grow any more, then tells how many rows are stored, what was said, and what is read."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
     stored = 0
-    store = Store.open(path)
+    store = open_store(path)
     try:
         for stored in range(1000):
             put_call(store, str(stored), "m", "t", "x" * 3000)
@@ -268,14 +272,14 @@ def test_a_full_disk_is_named_and_keeps_what_was_stored(path: Path) -> None:
     assert "the disk is full" in message
     assert stored == readable > 10
     with pytest.warns(Notice, match="was not closed by its last user"):
-        store = Store.open(path)
+        store = open_store(path)
     with store:
         assert len(store.get_calls(map(str, range(1000)))) == stored
         put_call(store, "more", "m", "t", 1)
 
 
 def write_rows(path: Path, name: str, rows: int, acknowledge: Pipe | None) -> None:
-    with Store.open(path) as store:
+    with open_store(path) as store:
         for i in range(rows):
             put_call(store, f"{name}-{i}", "m", "t", "x" * 500)
             store.put_results([ResultRow("shared", f"q{i}", "failed", name)])
@@ -292,7 +296,7 @@ def test_several_processes_write_one_file_and_nothing_is_lost(path: Path, writer
         process.join()
     assert [process.exitcode for process in processes] == [0] * writers
     assert list(path.parent.iterdir()) == [path]
-    with Store.open(path) as store:
+    with open_store(path) as store:
         assert store.verify() == []
         assert len(store.get_calls([f"{n}-{i}" for n in range(writers) for i in range(500)])) == writers * 500
         results = store.results("shared")
@@ -320,7 +324,7 @@ def killed_writer(path: Path) -> int:
 def test_a_killed_writer_loses_nothing_that_it_was_told_is_stored(path: Path) -> None:
     acknowledged = killed_writer(path)
     assert acknowledged >= 300
-    with Store.open(path) as store:
+    with open_store(path) as store:
         assert len(store.get_calls([f"w-{i}" for i in range(acknowledged)])) == acknowledged
         assert len(store.results("shared")) >= acknowledged
         assert store.verify() == []
@@ -329,8 +333,8 @@ def test_a_killed_writer_loses_nothing_that_it_was_told_is_stored(path: Path) ->
 
 def test_the_main_file_is_enough_after_closing(path: Path, tmp_path: Path) -> None:
     killed_writer(path)
-    with Store.open(path) as store:
+    with open_store(path) as store:
         rows = len(store.results("shared"))
     shutil.copy(path, tmp_path / "copy.sqlite")
-    with Store.open(tmp_path / "copy.sqlite") as store:
+    with open_store(tmp_path / "copy.sqlite") as store:
         assert len(store.results("shared")) == rows

@@ -1,0 +1,129 @@
+"""What the rows of each table look like: one whose checksum is right may still be of another form.
+
+It was then written by another program, or by a mistake of ours, and is treated as one that is damaged: it is absent,
+named, and computed again. Only what readers rely on is asked for; more may be there.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias
+
+from ragsmith.models.calls import Json
+
+Shape: TypeAlias = Callable[[Sequence[Json]], bool]
+"""Whether the decoded columns of a row are of the form that its readers expect."""
+
+VECTOR_TASKS = ("text", "query")
+"""The tasks of model calls that made a vector."""
+
+RUN_VERSION = 2
+"""The last form of a run's record that is checked here."""
+
+_NUMBERS = (int, float)
+
+
+def _has(value: Json, **kinds: type | tuple[type, ...]) -> bool:
+    """Whether ``value`` is a mapping with these keys, and values of these kinds."""
+    return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in kinds.items())
+
+
+def _all(values: Json, *kinds: type) -> bool:
+    """Whether a list, or the values of a mapping, are of these kinds, and none of them is true or false."""
+    inside = values.values() if isinstance(values, dict) else values
+    return isinstance(values, list | dict) and {type(value) for value in inside} <= set(kinds)
+
+
+def _model_call(row: Sequence[Json]) -> bool:
+    task, value = row[2], row[3]
+    if type(value) in _NUMBERS:
+        return True
+    return isinstance(value, str) and (task not in VECTOR_TASKS or _is_vector(value))
+
+
+def _is_vector(value: str) -> bool:
+    try:
+        decoded = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    return len(decoded) > 0 and len(decoded) % 4 == 0
+
+
+def _dataset(row: Sequence[Json]) -> bool:
+    value = row[2]
+    return _has(value, title=str, description=str, documents=int, chunks=int) and _all(value.get("questions"), str)
+
+
+def _evaluation(row: Sequence[Json]) -> bool:
+    value = row[2]
+    if not _has(value, pipeline=dict, chunk_size=int, models=dict):
+        return False
+    return all(_has(gene, technique=str, parameters=dict) for gene in value["pipeline"].values())
+
+
+def _result(row: Sequence[Json]) -> bool:
+    state, value, attempts = row[2:5]
+    if type(attempts) is not int:
+        return False
+    if state == "failed":
+        return _has(value, stage=str, error=str)
+    if not _has(value, answer=str, retrieved=list, usage=dict):
+        return False
+    measures = {**value.get("metrics", {}), **value.get("measures", {})} if _measured(value) else None
+    numbers = _all(measures, int, float, type(None)) and _all(value["usage"], *_NUMBERS)
+    return numbers and _all(value["retrieved"], str)
+
+
+def _measured(value: Mapping[str, Json]) -> bool:
+    """Whether there are measures; up to version 0.1 those that every question has stood apart, as ``metrics``."""
+    found = [value[name] for name in ("measures", "metrics") if name in value]
+    return bool(found) and all(isinstance(each, dict) for each in found)
+
+
+def _run(row: Sequence[Json]) -> bool:
+    value = row[3]
+    if isinstance(value, dict) and type(value.get("version")) is int and value["version"] > RUN_VERSION:
+        return True  # its reader says that a newer ragsmith wrote it
+    return (
+        _has(value, space=dict, settings=dict, models=dict, model_names=dict, chunk_size=int, split=dict)
+        and _has(value["space"], name=str, digest=str, size=int, feasible=int, options=dict)
+        and _has(value["settings"], genetic=dict, strategy=str)
+        and _has(value["split"], rule=str, search=list, test=list)
+        and all(isinstance(value.get(name, []), list) for name in ("probes", "history", "random", "imports"))
+        and all(isinstance(value.get(name, {}), dict) for name in ("baselines", "test", "account"))
+    )
+
+
+def _proposal(row: Sequence[Json]) -> bool:
+    genome, value = row[3], row[5]
+    return isinstance(genome, list) and _all(genome, int) and _has(value, fitness=(int, float, type(None)))
+
+
+def _fit(row: Sequence[Json]) -> bool:
+    value = row[2]
+    return _has(value, numbers=dict, held_out=list) and all(
+        _has(fold, questions=list, numbers=dict) for fold in value["held_out"]
+    )
+
+
+def _traits(row: Sequence[Json]) -> bool:
+    value = row[1]
+    return _has(value, refuses=list, thinking_tokens=int) and _all(value["refuses"], str)
+
+
+SHAPES: Mapping[str, Shape] = MappingProxyType(
+    {
+        "model_call": _model_call,
+        "dataset": _dataset,
+        "evaluation": _evaluation,
+        "result": _result,
+        "run": _run,
+        "proposal": _proposal,
+        "fit": _fit,
+        "traits": _traits,
+    }
+)
+"""By table. A table without an entry holds no JSON, or nothing that is read by its form."""
