@@ -59,9 +59,9 @@ def _dataset(row: Sequence[Json]) -> bool:
 
 def _evaluation(row: Sequence[Json]) -> bool:
     value = row[2]
-    if not _has(value, pipeline=dict, chunk_size=int, models=dict):
-        return False
-    return all(_has(gene, technique=str, parameters=dict) for gene in value["pipeline"].values())
+    return _has(value, pipeline=dict) and all(
+        _has(gene, technique=str, parameters=dict) for gene in value["pipeline"].values()
+    )
 
 
 def _result(row: Sequence[Json]) -> bool:

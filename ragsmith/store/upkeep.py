@@ -64,6 +64,8 @@ NAMES = {
     "spending": "what run {key} has spent",
     "expense": "what run {run} has spent",
     "traits": "what was learnt of the model {model}",
+    "failed_call": "why a request to {model} failed",
+    "origin": "the name of this database, beside which its spending is witnessed",
     "claim": "claim on a call that is being made",
     "process": "a process that makes calls",
 }
@@ -80,6 +82,7 @@ COSTS = {
     "spending": "that run asks before it sends anything more",
     "expense": "that run asks before it sends anything more",
     "traits": "learnt again with the next requests",
+    "failed_call": "asked for once more where it is needed",
 }
 """What it costs that a row is damaged; nothing, where a table has no entry."""
 
