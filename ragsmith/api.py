@@ -250,6 +250,7 @@ def check_models(
     space: Space | str | Path = "default",
     base_url: str | None = None,
     faithfulness: bool | None = None,
+    judge_cases: bool = True,
     imports: Sequence[str | Path] = (),
     cache: Store | str | Path | None = None,
     on_start: Callable[[int], None] | None = None,
@@ -259,8 +260,9 @@ def check_models(
     >>> [(checked.role, checked.ok) for checked in ragsmith.check_models()]
     [('language_model', True), ('embedder', True), ('cross_encoder', True)]
 
-    The question and the passages are of a bundled data set. ``cache`` keeps what is learnt of the models, so that a
-    search begins with it. ``on_start`` is told how many requests will be sent. The other arguments are those of
+    The question and the passages are of a bundled data set. With ``judge_cases`` the judge also marks 180 answers whose
+    order is known, to find out how often it errs. ``cache`` keeps what is learnt of the models, so that a search begins
+    with it. ``on_start`` is told how many requests will be sent at most. The other arguments are those of
     `search`.
 
     Raises:
@@ -269,7 +271,15 @@ def check_models(
     import_files(imports)
     found = _space(space, None)
     names, given = _names(models, base_url)
-    asked = partial(ask_models, names, found, given=given, faithfulness=faithfulness, on_start=on_start)
+    asked = partial(
+        ask_models,
+        names,
+        found,
+        given=given,
+        faithfulness=faithfulness,
+        judge_cases=judge_cases,
+        on_start=on_start,
+    )
     if cache is None:
         return asked()
     with opened(cache) as store:

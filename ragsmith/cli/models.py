@@ -63,6 +63,10 @@ def check(
     cache: Annotated[
         str | None, typer.Option("--cache", help="Keep what is learnt here, so that a search begins with it.")
     ] = None,
+    judge_cases: Annotated[
+        bool,
+        typer.Option("--judge-cases/--no-judge-cases", help="Have the judge mark 180 answers whose order is known."),
+    ] = True,
     as_json: JsonOption = False,
 ) -> None:
     """Ask every model once for each task that a search would ask it for, and say what works and what was learnt."""
@@ -73,6 +77,7 @@ def check(
         space=space or "default",
         base_url=models.base_url,
         faithfulness=faithfulness,
+        judge_cases=judge_cases,
         cache=cache,
         on_start=_say_requests,
     )
@@ -134,5 +139,7 @@ def _say_learnt(checked: Checked) -> None:
     if checked.thinking_tokens:
         learnt.append(f"needs {checked.thinking_tokens:,} tokens to think, as a search finds out; in a file of models:")
     say(f"{checked.role}: {'; '.join(learnt)}")
+    if checked.judged is not None:
+        say(f"judge: {checked.judged}")
     if checked.thinking_tokens:
         say(f"    {checked.role}: {{model: {checked.name!r}, thinking_tokens: {checked.thinking_tokens}}}")

@@ -82,9 +82,9 @@ def unquoted(text: str) -> str:
 JUDGE = Task(name="judge", prompt=PROMPT, parse=read_score, offline=judge_offline, max_tokens=256)
 
 
-@measure(label="Judge", subject="answer", paper="https://arxiv.org/abs/2306.05685")
+@measure(label="Agreement", subject="answer", paper="https://arxiv.org/abs/2306.05685")
 def judge(case: Case, language_model: LanguageModel) -> float:
-    """How far the answer says what the reference says, by the judge: 1 says all of it, 0 nothing.
+    """How far the answer agrees with the reference, by the judge: 1 says all that it says, 0 nothing or the opposite.
 
     Raises:
         ModelError: the judge gave no verdict that can be read.

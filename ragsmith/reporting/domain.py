@@ -65,6 +65,7 @@ def domain_of(about: About, material: Material) -> Domain:
         aside=facts.aside(material),
         lowest=terms.lowest,
         leads=_leads(material, [*[row.key for row in found[:SHOWN]], *record.baselines.values()], best_drawn),
+        judged=facts.judged(material),
     )
 
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Literal
 
 from ragsmith.evaluation.evaluator import Record
 from ragsmith.evaluation.ranking import Terms
+from ragsmith.measures.judge_cases import CASES
+from ragsmith.measures.judge_check import JudgeChecked, check_judge
+from ragsmith.models.embedded.extractive import ExtractiveModel
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.reporting.material import Material
 from ragsmith.reporting.values import Aside, Failure, ModelUsed, Row
 from ragsmith.runs.record import SetAside
@@ -20,7 +25,7 @@ EMBEDDED: Mapping[tuple[str, str], str] = {
         "embedded: an extractive model, classical methods that choose and join sentences of the corpus, no LLM"
     ),
     ("judge", "extractive"): (
-        "embedded: an extractive judge, word overlap and embedding similarity, no LLM; "
+        "embedded: agreement with the reference in words, numbers and denials, no LLM; "
         "its scores are not comparable with those of an LLM judge"
     ),
 }
@@ -45,6 +50,17 @@ def described(role: str, id_: str) -> str:
     kind = id_.partition(":")[0]
     local = "a model in this process (sentence-transformers)" if kind.startswith("SentenceTransformers") else None
     return EMBEDDED.get((role, kind)) or local or "a model served elsewhere"
+
+
+def judged(material: Material) -> JudgeChecked | None:
+    """How the run's judge did on the bundled cases; None where nobody has checked it."""
+    embedded = described("judge", material.record.models.get("judge", "")) == EMBEDDED["judge", "extractive"]
+    return _embedded_judged() if embedded else material.judged
+
+
+@cache
+def _embedded_judged() -> JudgeChecked:
+    return check_judge(ExtractiveModel([case.reference for case in CASES], WordLlamaEmbedder()))
 
 
 def failures(failed: Iterable[Record]) -> tuple[Failure, ...]:
@@ -88,8 +104,8 @@ def notes(material: Material, ranking: Sequence[Row]) -> tuple[str, ...]:
         )
     if any(model.startswith("extractive:") for role, model in material.record.models.items() if role == "judge"):
         found.append(
-            "Answers were judged by the embedded extractive judge: generation and fitness compare pipelines here, "
-            "and are not comparable with scores by an LLM judge."
+            "Answers were marked by how far their words, numbers and denials agree with the reference, without an LLM: "
+            "generation and fitness compare pipelines here, and are not comparable with scores by an LLM judge."
         )
     if material.tests > 1:
         found.append(

@@ -9,6 +9,7 @@ from functools import cached_property
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluator import Evaluation, Evaluations, Record, evaluation_of
 from ragsmith.evaluation.ranking import Terms
+from ragsmith.measures.judge_check import judge_checked
 from ragsmith.pipelines.genes import read_configuration
 from ragsmith.reporting.values import About
 from ragsmith.runs.record import DatasetRecord, RunRecord
@@ -84,6 +85,7 @@ class Material:
         self.proposals = _proposals(store, about)
         self.keys = _keys(record, self.proposals)
         runs = (other for other in store.runs() if other.dataset == about.digest)
+        self.judged = judge_checked(record.models.get("judge", ""), store.get_calls)
         self.tests = sum(bool(RunRecord.read(other.value).test) for other in runs)
         self._found = {found: evaluation for found, evaluation in known.items() if evaluation.attempted}
         self._read(store, {key for key in self.keys if not self._is_found(key)})

@@ -145,5 +145,6 @@ def failures(domain: Domain) -> Iterator[Block]:
 def run(domain: Domain) -> Iterable[Block]:
     """How the run was asked for, what answered, and what it took."""
     calls = (run_tables.calls(domain),) if domain.about.record.account.calls else ()
-    shown = (run_tables.run(domain), run_tables.models(domain), run_tables.work(domain))
+    judged = (f"The judge was checked: {domain.judged}.",) if domain.judged else ()
+    shown = (run_tables.run(domain), run_tables.models(domain), *judged, run_tables.work(domain))
     return (domain.about.data.description, *shown, *calls)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ragsmith.evaluation.statistics import Paired, Verdict
+from ragsmith.measures.judge_check import JudgeChecked
 from ragsmith.runs.record import DatasetRecord, RunRecord, SetAside
 
 _FOLDER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -248,7 +249,8 @@ class Domain:
     evaluated. ``types`` and ``modalities`` divide the questions of ``groups_split`` by their own type and by the kind
     of document that the gold lies in; there are none of the latter where the store does not say it. ``lowest`` is the
     score that failures are ranked as, and ``leads`` has, where there are any, what the winner is ahead of each pipeline
-    shown, by its key, on the questions that both finished.
+    shown, by its key, on the questions that both finished. ``judged`` says how the judge did on cases of known order,
+    if that is known.
     """
 
     about: About
@@ -271,6 +273,7 @@ class Domain:
     aside: tuple[Aside, ...] = ()
     lowest: float = 0.0
     leads: Mapping[str, Score] = field(default_factory=dict)
+    judged: JudgeChecked | None
 
     @property
     def winner(self) -> Row | None:

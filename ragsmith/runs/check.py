@@ -19,8 +19,12 @@ from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError, Refused
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.gateway.asking import fault, prompted, unit
 from ragsmith.gateway.claims import CallStore
+from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.limits import whole
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS
+from ragsmith.measures.judge import JUDGE
+from ragsmith.measures.judge_check import JudgeChecked, check_judge
+from ragsmith.measures.judge_check import asked as verdicts
 from ragsmith.models.calls import ChatModel, Completion, StoredCall, completes, completion_key
 from ragsmith.models.loading import Loader
 from ragsmith.models.names import NONE, ModelNames
@@ -28,7 +32,7 @@ from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.registry import GIVEN, providers
 from ragsmith.models.tasks import Input, Task
 from ragsmith.models.traits import Traits, learner_of
-from ragsmith.models.usage import NOTHING, Usage
+from ragsmith.models.usage import NOTHING, Meter, Usage
 from ragsmith.pipelines.engine import failing_as
 from ragsmith.pipelines.space import Space
 from ragsmith.techniques.asked import PASSAGES, tasks, tasks_named
@@ -64,7 +68,8 @@ class Checked:
     """What came of asking the model of a role, and what was learnt of it; ``problem`` is "" where it works.
 
     ``seconds`` is None for a model of language tasks, each of which has its own, and where nothing came. ``dimensions``
-    are those of an embedder's vectors. ``thinking_tokens`` is what a chat model was seen to need to think.
+    are those of an embedder's vectors. ``thinking_tokens`` is what a chat model was seen to need to think. ``judged``
+    says how the model that marks answers did on the bundled cases, if it was asked.
     """
 
     role: str
@@ -76,6 +81,7 @@ class Checked:
     tasks: tuple[TaskChecked, ...] = ()
     refuses: tuple[str, ...] = ()
     thinking_tokens: int = 0
+    judged: JudgeChecked | None = None
 
     @property
     def ok(self) -> bool:
@@ -89,6 +95,7 @@ def check_models(
     *,
     given: Mapping[str, Any] | None = None,
     faithfulness: bool | None = None,
+    judge_cases: bool = True,
     store: CallStore | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> tuple[Checked, ...]:
@@ -96,14 +103,15 @@ def check_models(
 
     ``on_start`` is told how many requests servers and objects will get, before the first: one more for each reply that
     is cut and each parameter that is refused. ``store`` keeps what is learnt of a model, and replies that could be
-    used; none is read from it.
+    used; of those only the verdicts on ``judge_cases``, which say how often a judge errs (`check_judge`), are read from
+    it.
 
     Raises:
         UsageError: a name is unknown, or has an option that its model has not.
     """
     names.check()
     setup = Setup(load_dataset(DATASET), names, faithfulness=faithfulness, given=given or {})
-    check = _Check(setup, space, store)
+    check = _Check(setup, space, store, judge_cases)
     if on_start is not None:
         on_start(check.requests)
     with ThreadPoolExecutor(len(names.named)) as pool:
@@ -113,17 +121,19 @@ def check_models(
 class _Check:
     """What is asked of whom, and of what."""
 
-    def __init__(self, setup: Setup, space: Space, store: CallStore | None) -> None:
+    def __init__(self, setup: Setup, space: Space, store: CallStore | None, judge_cases: bool) -> None:
         self._setup = setup
         self._space = space
         self._store = store
+        self._marks = ("judge" if "judge" in setup.models.named else "language_model") if judge_cases else ""
 
     @property
     def requests(self) -> int:
         """To models outside this process."""
         names = self._setup.models
         outside = [role for role in names.named if _is_outside(names.of(role).kind, role)]
-        return sum(len(self._tasks[role]) if role in self._tasks else 1 for role in outside)
+        verdicts_asked = len(verdicts()) if self._marks in outside else 0
+        return verdicts_asked + sum(len(self._tasks[role]) if role in self._tasks else 1 for role in outside)
 
     def role(self, role: str) -> Checked:
         """Ask the model of ``role``."""
@@ -144,7 +154,9 @@ class _Check:
                 return Checked(role, chosen.name, name, "", time.perf_counter() - started)
             checked, traits = self._language(model, self._tasks[role])
             refuses = tuple(sorted(traits.refuses))
-            return Checked(role, chosen.name, name, "", None, None, checked, refuses, traits.thinking_tokens)
+            able = role == self._marks and not any(one.problem for one in checked if one.task == JUDGE.name)
+            judged = self._judged(model) if able else None
+            return Checked(role, chosen.name, name, "", None, None, checked, refuses, traits.thinking_tokens, judged)
         except RagsmithError as error:
             return Checked(role, chosen.name, name, _sentence(error))
         finally:
@@ -167,6 +179,14 @@ class _Check:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             checked = (*first, *pool.map(ask, asked[1:]))
         return checked, learner.traits if learner is not None else Traits()
+
+    def _judged(self, model: LanguageModel | ChatModel) -> JudgeChecked:
+        """How ``model`` marks the bundled cases; replies are kept, so that a report finds them."""
+        gateway = Gateway(self._store)
+        try:
+            return check_judge(gateway.language_model(model, Meter()))
+        finally:
+            gateway.write_rest()
 
     def _ask(self, model: LanguageModel | ChatModel, task: Task[Any], *, alone: bool = False) -> TaskChecked:
         """Ask for one task.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -62,7 +63,7 @@ def test_served_models_are_asked_once_for_each_task_of_the_space(
     ragsmith: Command, server: FaultServer, models_file: Path
 ) -> None:
     flags = ("--models", models_file, "--controller", "openai:small", "--base-url", server.url, "--space", "quick")
-    shown = ragsmith("models", "check", *flags, "--json")
+    shown = ragsmith("models", "check", *flags, "--no-judge-cases", "--json")
     assert shown.code == 0
     found = {model["role"]: model for model in json.loads(shown.out)}
     assert {role: model["id"] for role, model in found.items()} == {
@@ -87,12 +88,15 @@ def test_a_table_for_people(ragsmith: Command, server: FaultServer, models_file:
     assert lines[0] == ["role", "task", "answers", "tokens", "in", "tokens", "out", "thinking", "seconds"]
     assert lines[2][:5] == ["language_model", "answer", "ok", "12", "3"]
     assert ["judge", "judge", "ok", "12", "3"] in [line[:5] for line in lines]
-    assert shown.out.splitlines()[-4:] == [
+    *said, judged = shown.out.splitlines()[-5:]
+    assert said == [
         "language_model: openai:big@temperature=0",
         "embedder: openai:e@dimensions=16; 16 dimensions",
         "cross_encoder: rerank:r",
         "judge: openai:j@temperature=0",
     ]
+    assert re.fullmatch(r"judge: on the bundled cases it marked .* of 240 comparisons .* of 40 \(.*\)", judged)
+    assert shown.err.startswith("sending 186 requests")
 
 
 def test_a_server_that_fails_is_one_sentence_and_one_request(

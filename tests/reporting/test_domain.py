@@ -17,6 +17,7 @@ from ragsmith.reporting import Domain, load_domain, summary_lines
 from ragsmith.reporting.markdown import domain_markdown
 from ragsmith.reporting.page import domain_page
 from ragsmith.reporting.rows import best_so_far, score
+from ragsmith.reporting.sections import WRITERS
 from ragsmith.reporting.values import Option
 from ragsmith.reporting.wording import headline
 from ragsmith.store.store import ResultRow, Store
@@ -250,11 +251,13 @@ def test_failures_are_counted_by_stage_and_exception(domain: Domain) -> None:
 
 def test_embedded_models_are_called_what_they_are(domain: Domain) -> None:
     said = {model.role: model.description for model in domain.models}
-    assert "extractive judge" in said["judge"]
+    assert "agreement with the reference" in said["judge"]
     assert "static token vectors" in said["embedder"]
     assert "in a cross-encoder's place" in said["cross_encoder"]
     assert said["language_model"] == "a model served elsewhere"
     assert any("not comparable with scores by an LLM judge" in note for note in domain.notes)
+    assert domain.judged is not None
+    assert f"The judge was checked: {domain.judged}." in WRITERS["run"][2](domain)
 
 
 def test_questions_are_kept_one_by_one(domain: Domain) -> None:

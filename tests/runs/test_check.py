@@ -11,6 +11,7 @@ from fault_replies import chat_reply
 
 from ragsmith import check_models
 from ragsmith.errors import ModelError
+from ragsmith.measures.judge_check import judge_checked
 from ragsmith.models.calls import Completion, completion_key
 from ragsmith.models.tasks import Task
 from ragsmith.models.traits import Learner, Traits
@@ -105,3 +106,23 @@ def test_a_model_that_performs_tasks_itself_is_given_what_they_need() -> None:
     [checked, *_] = check_models({"language_model": model}, space="quick")
     assert checked.ok
     assert given["judge"] == {"question", "reference", "answer"}
+
+
+def test_the_judge_is_checked_and_what_it_said_is_kept(tmp_path: Path) -> None:
+    chat, told = Chat("judges"), []
+    models = {"judge": chat, "cross_encoder": "none"}
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        first = check_models(models, space="quick", cache=store, on_start=told.append)[-1]
+        sent = len(chat.asked)
+        again = check_models(models, space="quick", cache=store)[-1]
+        assert first.judged is not None
+        assert first.judged == again.judged == judge_checked(chat.id, store.get_calls)
+    assert told == [sent]
+    assert len(chat.asked) - sent == len(first.tasks)  # verdicts on the cases are not paid for twice
+
+
+def test_a_model_that_cannot_judge_is_not_checked_as_a_judge() -> None:
+    chat = Chat(reply=lambda prompt: "hm")
+    [checked, *_] = check_models({"language_model": chat, "cross_encoder": "none"}, space="quick")
+    assert checked.judged is None
+    assert len(chat.asked) == len(checked.tasks)

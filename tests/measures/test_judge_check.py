@@ -1,0 +1,109 @@
+"""Judges of known faults are found out, and what is kept of a chat model says the same as asking it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ragsmith.errors import ModelError, ModelUnavailable
+from ragsmith.measures.judge import JUDGE
+from ragsmith.measures.judge_cases import CASES
+from ragsmith.measures.judge_check import INJECTED, TWICE, Asked, asked, check_judge, judge_checked
+from ragsmith.models.calls import StoredCall, completion_key
+from ragsmith.models.protocols import LanguageModel
+from ragsmith.models.tasks import Task
+from ragsmith.text.blocks import quoted
+
+PLACES = {(one.sample, *one.inputs.values()): one for one in asked()}
+WRONG = {"negated", "wrong number", "unrelated", "injected"}
+
+
+class Judge(LanguageModel):
+    """Marks as it is told."""
+
+    id = "told"
+
+    def __init__(self, mark: Callable[[Asked], float]) -> None:
+        self._mark = mark
+
+    def run(self, task: Task[Any], *, sample: int = 0, **inputs: Any) -> Any:
+        return self._mark(PLACES[sample, *inputs.values()])
+
+
+def fair(one: Asked) -> float:
+    return 0.25 if one.kind in WRONG else 0.75
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_case_has_one_place_for_each_change(case: Any) -> None:
+    for old, new in (case.denial, case.number):
+        assert case.reference.count(old) == 1
+        assert case.reference.replace(old, new) not in {case.reference, case.paraphrase}
+
+
+def test_every_verdict_is_another_request() -> None:
+    assert len(PLACES) == len(asked()) == 9 * len(CASES) == 180
+
+
+def test_a_fair_judge_never_errs() -> None:
+    checked = check_judge(Judge(fair))
+    assert (checked.compared, sum(checked.errors.values())) == (20 * 4 * 3, 0)
+    assert (checked.repeated, sum(checked.flips.values()), checked.unread) == (40, 0, 0)
+
+
+def test_a_judge_that_obeys_the_answer_is_found_out() -> None:
+    checked = check_judge(Judge(lambda one: 1.0 if quoted(INJECTED) in one.inputs.values() else fair(one)))
+    assert checked.errors == {"negated": 0, "wrong number": 0, "unrelated": 0, "injected": 60}
+
+
+def test_a_judge_that_says_the_same_of_everything_errs_always_and_never_changes_its_mind() -> None:
+    checked = check_judge(Judge(lambda one: 0.5))
+    assert (sum(checked.errors.values()), sum(checked.flips.values())) == (240, 0)
+
+
+def test_a_judge_that_changes_its_mind_is_found_out() -> None:
+    checked = check_judge(Judge(lambda one: 1.0 if one.kind == "swapped" and one.case < 3 else fair(one)))
+    assert checked.flips == {"again": 0, "swapped": 3}
+    assert "changed its verdict in 3 of 40 (again 0, swapped 3)" in str(checked)
+
+
+def test_a_verdict_that_cannot_be_had_counts_nowhere() -> None:
+    def silent(one: Asked) -> float:
+        if one.kind == "reversed":
+            raise ModelError("no verdict")
+        return fair(one)
+
+    checked = check_judge(Judge(silent))
+    assert (checked.compared, checked.unread) == (20 * 4 * 2, 20)
+    assert "20 verdicts could not be had" in str(checked)
+
+
+def test_a_judge_whose_server_is_down_is_not_asked_to_the_end() -> None:
+    def down(one: Asked) -> float:
+        raise ModelUnavailable("down")
+
+    with pytest.raises(ModelUnavailable):
+        check_judge(Judge(down))
+
+
+def kept(of: Callable[[Asked], str]) -> dict[str, StoredCall]:
+    """Replies of a chat model as they are kept."""
+    found = {}
+    for one in asked():
+        key = completion_key("chat", JUDGE.render(dict(one.inputs)), JUDGE.max_tokens, one.sample)
+        found[key] = StoredCall(key, "chat", "judge", of(one))
+    return found
+
+
+def test_what_is_kept_of_a_chat_model_is_read_again() -> None:
+    def reply(one: Asked) -> str:
+        return "hm" if one.kind in TWICE else f"Score: {1 + 4 * (one.kind not in WRONG)}"
+
+    calls = kept(reply)
+
+    checked = judge_checked("chat", lambda keys: {key: calls[key] for key in keys if key in calls})
+    assert checked is not None
+    assert (checked.compared, sum(checked.errors.values()), checked.repeated, checked.unread) == (240, 0, 0, 40)
+    assert judge_checked("other", lambda keys: {key: calls[key] for key in keys if key in calls}) is None
