@@ -273,7 +273,7 @@ class Domain:
     aside: tuple[Aside, ...] = ()
     lowest: float = 0.0
     leads: Mapping[str, Score] = field(default_factory=dict)
-    judged: JudgeChecked | None
+    judged: JudgeChecked | None = None
 
     @property
     def winner(self) -> Row | None:

@@ -163,7 +163,7 @@ def test_a_model_that_thinks_gets_the_room_it_needs_and_a_search_begins_with_it(
     ragsmith: Command, server: FaultServer, tmp_path: Path, way: str
 ) -> None:
     server.answer = thinking = Thinking(way)
-    flags = ("--llm", "openai:deep", "--base-url", server.url, "--cache", tmp_path / "cache.sqlite")
+    flags = ("--llm", "openai:deep", "--base-url", server.url, "--cache", tmp_path / "cache.sqlite", "--no-judge-cases")
     shown = ragsmith("models", "check", *flags, "--json")
     assert shown.code == 0
     [checked] = [model for model in json.loads(shown.out) if model["role"] == "language_model"]
