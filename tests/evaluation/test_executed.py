@@ -29,15 +29,23 @@ from ragsmith.techniques.registry import load_techniques
 MACHINERY = {
     *("digest", "plugins", "measures.registry", "techniques.registry"),
     *("evaluation.testbed", "evaluation.threads"),
-    *("gateway.desk", "gateway.gateway", "gateway.replies", "gateway.results", "gateway.views", "index.stores"),
-    "models.roles",
+    *(
+        "gateway.desk",
+        "gateway.failures",
+        "gateway.gateway",
+        "gateway.replies",
+        "gateway.results",
+        "gateway.views",
+        "index.stores",
+    ),
+    *("models.roles", "models.traits"),
 }
 """What finds, starts, reaches, joins, remembers and counts, without ``ragsmith.``; the last question of a review is
 whether a module that is added here can change what is returned."""
 
 ELSEWHERE = {
-    *("gateway.batching", "gateway.claims"),
-    *("store.database", "store.engine", "store.rows", "store.store"),
+    *("gateway.batching", "gateway.claims", "gateway.owners"),
+    *("store.database", "store.engine", "store.rows", "store.shapes", "store.store"),
 }
 """More of it, for models that are waited for: it joins requests, and keeps replies."""
 
