@@ -145,7 +145,7 @@ def test_the_exported_winner_is_asked_and_verified(old: Path, ragsmith: Callable
     assert asked.code == 0, asked.err
     assert "forty metres" in asked.out
     verified = ragsmith("verify", "reports/island/winner.yaml")
-    differ = {line.split()[1] for line in verified.out.splitlines() if ": exported " in line}
+    differ = {line.split()[1].rstrip(":") for line in verified.out.splitlines() if ": exported " in line}
     assert (verified.code, differ) == (1, {"fitness", "generation", "judge"})  # the judge was mended since, and says so
     assert "the judge is not what it was" in verified.out + verified.err
 
