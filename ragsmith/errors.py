@@ -103,7 +103,7 @@ class CutReply(ModelError):
 
 
 class TooLong(ModelError):
-    """The prompt is longer than the model reads."""
+    """The prompt is longer than the model reads, or the reply that it may have than the model writes."""
 
     kind = "too long"
 

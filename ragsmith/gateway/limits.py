@@ -24,7 +24,8 @@ def whole(
     The limit is then `LEAST_RAISE` above what the task has the model write, or twice the model's allowance where that
     is more. If the reply ends by itself, what it took beyond the task's limit is learnt: twice as much, as a power of
     two, is the model's allowance from then on. So few more replies are cut, whatever the model thinks, and little more
-    is reserved than it needs. The reply has the bill of the second request alone: the first is a cost of learning,
+    is reserved than it needs. Where the model's room to think is more than the server grants, the reply is asked for
+    without it. The reply has the bill of the second request alone: the first is a cost of learning,
     which the run pays and no pipeline.
 
     Raises:
@@ -32,7 +33,13 @@ def whole(
     """
     needed = task.max_tokens
     first = needed + _room(model, prompt, needed, thinking_tokens(model))
-    reply = send(first)
+    try:
+        reply = send(first)
+    except TooLong:
+        if first == needed:
+            raise
+        first = needed  # prompt and thoughts are too much together, or the thoughts alone: without them there is room
+        reply = send(first)
     spent = reply.usage
     if reply.cut_at:
         raised = _room(model, prompt, needed, most_tokens(model, task) - needed)
@@ -44,7 +51,9 @@ def whole(
             else:
                 spent += reply.usage
                 if not reply.cut_at:
-                    _learn(model, reply.usage.output_tokens - needed if reply.usage.output_tokens else raised, raised)
+                    said = reply.usage.output_tokens
+                    # more than the limit that was too low, though some servers leave thoughts out of what they count
+                    _learn(model, max(said, first + 1) - needed if said else raised, raised)
     if reply.cut_at and not (cut_too and reply.text.strip()):
         instead = ", or score answers that are cut (--score-cut-answers)" if task.usable_cut else ""
         raise CutReply(

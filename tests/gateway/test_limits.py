@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from ragsmith.errors import CutReply, RefusedContent
+from ragsmith.errors import CutReply, RefusedContent, TooLong
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.limits import LEAST_ALLOWANCE, LEAST_RAISE
@@ -82,6 +83,38 @@ def test_a_server_that_takes_no_larger_limit_leaves_a_cut_reply() -> None:
     model = Thinker(100, largest=64)
     with pytest.raises(CutReply, match="limit of 64 tokens"):
         Gateway().language_model(model, Meter()).run(SAY, word="first")
+
+
+def test_room_to_think_that_the_server_does_not_grant_fails_no_reply_that_needs_none() -> None:
+    class Narrow(Thinker):
+        def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+            if len(prompt) + max_tokens > 1000:
+                self.limits.append(max_tokens)
+                raise TooLong("HTTP 400: the maximum context length is 1000")
+            return super().complete(prompt, max_tokens=max_tokens, sample=sample)
+
+    model = Narrow(0)
+    model.learner.restore(Traits(thinking_tokens=2048))  # as shorter prompts needed it, or by an option
+    view = Gateway().language_model(model, Meter())
+    assert view.run(SAY, word="first") == "first"
+    assert model.limits == [64 + 2048, 64]
+    with pytest.raises(TooLong):
+        view.run(SAY, word="long" * 250)
+    assert model.limits[2:] == [64 + 2048, 64]
+
+
+def test_thoughts_that_the_server_does_not_count_are_learnt_of_all_the_same() -> None:
+    class Silent(Thinker):
+        def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+            reply = super().complete(prompt, max_tokens=max_tokens, sample=sample)
+            return replace(reply, usage=Usage(1, 0, 0, 5, 10, 0.0))
+
+    model = Silent(700)
+    view = Gateway().language_model(model, Meter())
+    for n in range(9):
+        assert view.run(SAY, word=f"{n}") == f"{n}"
+    assert len(model.limits) < 9 + 4
+    assert model.limits[-1] == 64 + 1024
 
 
 def test_the_larger_limit_leaves_room_for_the_prompt_in_the_window() -> None:

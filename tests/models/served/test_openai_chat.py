@@ -19,7 +19,7 @@ from fault_kinds import ANYWHERE, completion
 from fault_server import Fault, FaultServer
 from thinking_server import ThinkingServer
 
-from ragsmith.errors import ModelError, ModelUnavailable, Notice
+from ragsmith.errors import ModelError, ModelUnavailable, Notice, TooLong
 from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.openai_chat import OpenAIChat
 from ragsmith.models.served.policy import Policy
@@ -157,6 +157,16 @@ def test_a_refusal_that_was_about_something_else_teaches_nothing(chat: OpenAICha
     with pytest.raises(ModelError, match="HTTP 400"):
         ask(chat)
     assert [("seed" in request.body) for request in server.log] == [True, False]
+    assert chat.learner.traits == Traits()
+
+
+def test_a_limit_that_is_too_large_is_no_refusal_of_its_name(chat: OpenAIChat, server: FaultServer) -> None:
+    """Else a server that does not know the newer name would be sent no limit at all from then on."""
+    server.script = [Fault(status=400, said="max_tokens must be at most 4")]
+    with pytest.raises(TooLong, match="must be at most 4"):
+        ask(chat)
+    ask(chat)
+    assert ["max_tokens" in request.body for request in server.log] == [True, True]
     assert chat.learner.traits == Traits()
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx2
 
-from ragsmith.errors import RefusedContent, TooLong
+from ragsmith.errors import ModelError, RefusedContent, TooLong
 from ragsmith.models.served.policy import AttemptFailed, Refused, Rejected, Transient, Unusable
 from ragsmith.text.redaction import redact_logs, redacted
 
@@ -24,13 +24,19 @@ REFUSED = frozenset({401, 402, 403, 404})
 """The key, the account, or the model: no other request would fare better."""
 TRANSIENT = frozenset({408, 409, 425, 429})
 """And everything from 500 on."""
-NO_MORE_MONEY = "insufficient_quota"
-"""OpenAI sends it as a 429, though it does not pass."""
+NO_MORE_MONEY = re.compile(r"insufficient_quota|credit balance is too low|budget has been exceeded", re.IGNORECASE)
+"""OpenAI says it with a 429, though it does not pass, Anthropic and LiteLLM with a 400."""
+OF_CONTENT = frozenset({400, 422, 451})
+"""This request is refused, and would be again. Other rejections are of how it was sent, or to where."""
 TOO_LARGE = 413
 TOO_LONG = re.compile(
-    r"context[ _](length|window|size)|(prompt|input) is too long|too many (input )?tokens", re.IGNORECASE
+    r"context[ _](length|window|size)|(prompt|input) is too long|too many (input )?tokens"
+    r"|max_(completion_|output_|new_)?tokens\b(?!.*\b(instead|unsupported|not supported)\b)"
+    r".*(too (large|high|big)|at most|maximum|less than|greater than|range|exceed|<=|> ?\d)",
+    re.IGNORECASE,
 )
-"""What servers say to a prompt that is longer than the model reads: OpenAI, vLLM, llama.cpp, Anthropic, Cohere."""
+"""What servers say to a prompt that is longer than the model reads, or to a limit above what it writes: OpenAI, vLLM,
+llama.cpp, Anthropic, Cohere, DeepSeek."""
 
 redact_logs("openai._base_client", "httpx", "httpx2", "httpcore.http11", "httpcore2.http11")
 
@@ -109,14 +115,15 @@ def failure_of(status: int, headers: Mapping[str, str], body: bytes) -> AttemptF
     """What a response that is no success means for the attempt, and for the request."""
     said = _said(body)
     problem = f"HTTP {status}" + (f" ({said})" if said else "")
-    if status in REFUSED or (status == 429 and NO_MORE_MONEY in said):
+    if status in REFUSED or (status in (400, 429) and NO_MORE_MONEY.search(said)):
         return Refused(f"{problem}: the server refuses the key or the model")
     if status in TRANSIENT or status >= 500:
         return Transient(problem, retry_after(headers), kind=f"HTTP {status}")
     if 300 <= status < 400:
-        return Rejected(f"{problem}: the server sends elsewhere, which is not followed: check the base URL")
+        return Rejected(f"{problem}: the server sends elsewhere, which is not followed: check the base URL", ModelError)
     too_long = status == TOO_LARGE or TOO_LONG.search(said)
-    return Rejected(f"{problem}: the server refuses the request", TooLong if too_long else RefusedContent)
+    error = TooLong if too_long else RefusedContent if status in OF_CONTENT else ModelError
+    return Rejected(f"{problem}: the server refuses the request", error)
 
 
 def _said(body: bytes) -> str:

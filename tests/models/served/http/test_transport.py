@@ -61,6 +61,8 @@ def test_a_good_response_is_whole(server: FaultServer) -> None:
         (Fault(status=404), Refused, "HTTP 404"),
         (Fault(status=402), Refused, "HTTP 402"),
         (Fault(status=429, said="insufficient_quota"), Refused, "HTTP 429"),
+        (Fault(status=400, said="Your credit balance is too low to access the API"), Refused, "HTTP 400"),
+        (Fault(status=400, said="Budget has been exceeded! Current cost: 10.1"), Refused, "HTTP 400"),
         (Fault(status=413), Rejected, "HTTP 413"),
         (Fault(status=599), Transient, "HTTP 599"),
     ],
@@ -102,6 +104,13 @@ def test_a_server_that_is_not_there() -> None:
         (400, "This model's maximum context length is 8192 tokens. context_length_exceeded", TooLong),
         (400, "the request exceeds the available context size", TooLong),
         (400, "prompt is too long: 212000 tokens > 200000 maximum", TooLong),
+        (400, "max_tokens is too large: 50000. This model supports at most 16384 completion tokens", TooLong),
+        (400, "max_tokens: 100000 > 8192, which is the maximum allowed number of output tokens", TooLong),
+        (400, "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", TooLong),
+        (400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", RefusedContent),
+        (405, "Method Not Allowed", ModelError),
+        (407, "Proxy Authentication Required", ModelError),
+        (302, "", ModelError),
     ],
 )
 def test_a_rejection_says_what_the_request_fails_with(status: int, said: str, error: type[ModelError]) -> None:
