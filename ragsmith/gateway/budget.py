@@ -54,9 +54,16 @@ NOTHING_SPENT = Spent()
 
 @dataclass(slots=True)
 class _Request:
-    """A request that is being made. ``sent`` is None for a model that does not announce its attempts to send."""
+    """A request that is being made. ``sent`` is None for a model that does not announce its attempts to send.
+
+    ``most`` is what each attempt may cost; ``useless`` counts the replies that could not be used, each of which is paid
+    for, and ``again`` for how many of them another attempt was reserved.
+    """
 
     sent: bool | None = None
+    most: Spent = NOTHING_SPENT
+    useless: int = 0
+    again: int = 0
 
 
 _CURRENT: ContextVar[_Request | None] = ContextVar("ragsmith_request", default=None)
@@ -70,6 +77,12 @@ def attempting() -> Iterator[None]:
     request.sent = request.sent or False
     yield
     request.sent = True
+
+
+def useless_reply() -> None:
+    """Announce that the current request was answered, with a reply that cannot be used: it is paid for all the same."""
+    if (request := _CURRENT.get()) is not None:
+        request.useless += 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,12 +282,18 @@ class Budget:
             return self._spent + self._unwritten + Spent(calls=-self._block)
 
     def before_attempt(self) -> None:
-        """Reserve one request that is about to be sent.
+        """Reserve one request that is about to be sent; after a reply of no use, its tokens and money as well.
 
         Raises:
             BudgetExhausted: there is none left; it must not be sent.
         """
+        request = _CURRENT.get()
         with self._changed:
+            if self._bounded and request is not None and request.again < request.useless:
+                spent = self._ledger.spend(self._key, request.most, self.limits)
+                if spent is None:
+                    raise BudgetExhausted(self._message(self.limits.exceeded(self._spent + request.most) or "calls"))
+                self._spent, request.again = spent, request.again + 1
             if self._block == 0:
                 self._block = self._reserve_block()
             self._block -= 1
@@ -284,7 +303,8 @@ class Budget:
         """Reserve what a request may cost at most, by an estimate; append what it did cost to the list that is yielded.
 
         Nothing appended is a request that failed: the reservation is then spent, unless nothing was sent. Whether
-        something was, `attempting` says; where its attempts are not ``announced`` in this way, it was.
+        something was, `attempting` says; where its attempts are not ``announced`` in this way, it was. Each reply that
+        could not be used (`useless_reply`) costs as much again.
 
         Raises:
             BudgetExhausted: it could cost more than is left, and nothing is in flight that could leave some over.
@@ -292,11 +312,10 @@ class Budget:
         price = self.prices.of(model_id) or Price()
         most = Usage(1, 0, 0, tokens_at_most(text), max_tokens)
         reserved = Spent(0, most.input_tokens + most.output_tokens, price.of(most))
-        bounded = self.limits.tokens is not None or self.limits.cost is not None
-        if bounded:
+        if self._bounded:
             self._reserve(reserved)
         used: list[Usage] = []
-        current = _Request(False if announced else None)
+        current = _Request(False if announced else None, reserved)
         before = _CURRENT.set(current)
         try:
             yield used
@@ -307,10 +326,17 @@ class Budget:
             _CURRENT.reset(before)
             # a request that failed may have been billed, and a server that does not say what it read did read it
             known = [usage if usage.input_tokens or usage.output_tokens else most for usage in used]
+            in_vain = current.useless
             if not known and current.sent is not False:
-                known = [most]
+                in_vain = max(1 + current.again, current.useless)
             took = [Spent(0, usage.input_tokens + usage.output_tokens, price.of(usage)) for usage in known]
-            self._settle(sum(took, Spent()), reserved if bounded else None)
+            took += [reserved] * in_vain
+            self._settle(sum(took, Spent()), sum([reserved] * current.again, reserved))
+
+    @property
+    def _bounded(self) -> bool:
+        """Whether tokens or money are reserved, not only counted."""
+        return self.limits.tokens is not None or self.limits.cost is not None
 
     def close(self) -> None:
         """Give back what was reserved and not used, and write down the rest."""
@@ -341,9 +367,9 @@ class Budget:
             self._spent = spent
             self._open += 1
 
-    def _settle(self, took: Spent, reserved: Spent | None) -> None:
+    def _settle(self, took: Spent, reserved: Spent) -> None:
         with self._changed:
-            if reserved is None:
+            if not self._bounded:
                 self._unwritten += took
                 return
             self._open -= 1

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.errors import BudgetExhausted, ModelError, ModelUnavailable, UsageError
-from ragsmith.gateway.budget import BLOCK, Budget, Limits, Price, Prices, Spending, Spent, read_prices
+from ragsmith.gateway.budget import BLOCK, Budget, Limits, Price, Prices, Spending, Spent, read_prices, useless_reply
 from ragsmith.gateway.desk import Desk
 from ragsmith.models.calls import Completion
+from ragsmith.models.served.policy import Policy, Unusable
 from ragsmith.models.served.provider import Provider
 from ragsmith.models.usage import Usage, tokens_at_most
 from ragsmith.store.store import Store
@@ -246,6 +247,30 @@ def test_a_request_that_was_never_sent_costs_nothing(attempts: int, spent: int) 
     with pytest.raises(ModelUnavailable), desk.paid(Served(), "x" * 11, 10):
         raise ModelUnavailable("the provider is down")
     assert book.spent.tokens == spent
+
+
+@pytest.mark.parametrize(("replies", "spent"), [(0, 5), (1, 5 + 14), (2, 5 + 2 * 14)])
+def test_replies_of_no_use_are_paid_for_and_so_reserved(replies: int, spent: int) -> None:
+    book = Book()
+    desk = Desk(None, Budget(book, "run", Limits(tokens=14 * (replies + 1))))
+    left = [Unusable("the reply has no text")] * replies
+
+    async def attempt() -> Usage:
+        if left:
+            raise left.pop()
+        return Usage(1, 0, 0, 3, 2)
+
+    provider = Provider("host", Policy(pause=0.0))
+    provider.on_attempt, provider.on_useless = desk.before_attempt, useless_reply
+    served = Served()
+    served.provider = provider
+    with desk.paid(served, "x" * 11, 10) as used:
+        used.append(provider.send(attempt, what="a model"))
+    assert book.spent.tokens == spent
+    left = [Unusable("the reply has no text")] * 9
+    with pytest.raises(BudgetExhausted), desk.paid(served, "x" * 11, 10):
+        provider.send(attempt, what="a model")
+    assert book.spent.tokens <= 14 * (replies + 1)
 
 
 def test_what_is_sent_on_another_thread_counts_as_sent_by_whoever_waits_for_it() -> None:

@@ -46,13 +46,15 @@ class Provider:
     """Sends requests; safe to use from many threads.
 
     ``on_attempt`` is called right before each attempt is sent, on the loop's thread: it must not block. If it raises,
-    nothing is sent and the request fails with what it raised: a budget is reserved there.
+    nothing is sent and the request fails with what it raised: a budget is reserved there. ``on_useless`` is called
+    there, too, for each reply that cannot be used: it is paid for.
     """
 
     def __init__(self, name: str, policy: Policy | None = None, *, jitter: random.Random | None = None) -> None:
         self.name = redacted(name)
         self.policy = policy or Policy()
         self.on_attempt: Callable[[], None] = _nothing
+        self.on_useless: Callable[[], None] = _nothing
         self._jitter = jitter or random.Random()  # of pauses alone: no result depends on it, processes must differ
         self._limiter = Limiter(self.policy.in_flight)
         self._breaker = Breaker(self.policy)
@@ -179,6 +181,8 @@ class Provider:
                     self._failed(request, sent, trouble)
                 else:
                     self._breaker.answered(time.monotonic())
+                if isinstance(trouble, Unusable):
+                    self.on_useless()
                 raise
             finally:
                 self._activity = replace(self._activity, in_flight=self._activity.in_flight - 1)
