@@ -149,7 +149,7 @@ def test_a_search_that_succeeds_and_all_that_reads_it_leave_no_trace(
         for command in (
             (*planning, "--models", models),
             searching,
-            ("models", "check", "--models", models),
+            ("models", "check", "--models", models, "--space", tiny_space, "--no-judge-cases"),
             ("report", "-o", "again"),
             ("export", "--dataset", tiny_folder, "-o", "winner.yaml"),
             ("ask", winner, "Who founded the library?", "--models", models),
