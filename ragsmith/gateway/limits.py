@@ -41,7 +41,8 @@ def whole(
         first = needed  # prompt and thoughts are too much together, or the thoughts alone: without them there is room
         reply = send(first)
     spent = reply.usage
-    if reply.cut_at:
+    is_own = 0 < reply.cut_at < first
+    if reply.cut_at and not is_own:
         raised = _room(model, prompt, needed, most_tokens(model, task) - needed)
         if needed + raised > first:
             try:
@@ -55,10 +56,11 @@ def whole(
                     # more than the limit that was too low, though some servers leave thoughts out of what they count
                     _learn(model, max(said, first + 1) - needed if said else raised, raised)
     if reply.cut_at and not (cut_too and reply.text.strip()):
+        more = "raise the limit that the model has of its own" if is_own else "give the model more thinking_tokens"
         instead = ", or score answers that are cut (--score-cut-answers)" if task.usable_cut else ""
         raise CutReply(
-            f"{model.id}: the reply to {task.name} was cut at the limit of {reply.cut_at:,} tokens, {needed:,} of them "
-            f"to write: give the model more thinking_tokens{instead}",
+            f"{model.id}: the reply to {task.name} was cut at the limit of {reply.cut_at:,} tokens, "
+            f"{min(needed, reply.cut_at):,} of them to write: {more}{instead}",
             calls=spent.calls,
             input_tokens=spent.input_tokens,
             output_tokens=spent.output_tokens,

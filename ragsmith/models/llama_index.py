@@ -87,11 +87,13 @@ class LlamaIndexChat:
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
         """See `ragsmith.models.calls.ChatModel`."""
         model = _limited(self._model, max_tokens)
+        own = getattr(model, "max_tokens", None) or 0
+        limit = own if 0 < own < max_tokens else max_tokens
         started = time.perf_counter()
         reply = self._provider.ask(self.id, lambda: model.complete(prompt))
         seconds = time.perf_counter() - started
         text, is_open = without_thoughts(reply.text)
-        cut_at = max_tokens if is_open or _is_cut(reply.raw) else 0
+        cut_at = limit if is_open or _is_cut(reply.raw) else 0
         if not cut_at and not text.strip():
             raise Unreadable(f"{self.id}: the reply has no text", calls=1)
         if any("\ud800" <= character <= "\udfff" for character in text):  # half a character

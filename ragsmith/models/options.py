@@ -118,8 +118,9 @@ ContextWindow = Annotated[int, Range(16)]
 """Tokens that a model reads; longer texts are cut."""
 Dimensions = Annotated[int, Range(1)]
 """Numbers in a vector."""
-ThinkingTokens = Annotated[int, Range(0), NOT_SHAPING]
-"""Tokens that a model may use to think before it replies: a reply that ended by itself is the same under any limit."""
+ThinkingTokens = Annotated[int, Range(0, 999_999), NOT_SHAPING]
+"""Tokens that a model may use to think before it replies: a reply that ended by itself is the same under any limit.
+More than a million no model has, and no database could add up much more."""
 AcceptedModel = Annotated[str, NOT_SHAPING]
 """The model that a server says its replies are by, where it says another name; or ``any``."""
 Device = Annotated[str, NOT_SHAPING]

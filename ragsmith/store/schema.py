@@ -14,6 +14,7 @@ from sqlalchemy import (
     MetaData,
     Table,
     Text,
+    delete,
     inspect,
     select,
     text,
@@ -212,6 +213,26 @@ def add_expenses(connection: Connection) -> None:
             connection.execute(EXPENSE.insert(), seal(EXPENSE, (run, 1, "begun", *spent, *spent)))
 
 
+def forget_cut_replies(connection: Connection) -> None:
+    """Version 9: up to version 3, replies that were cut were kept as whole ones. They are asked for again.
+
+    They have as many tokens as their task allowed then; one in a thousand that has as many and was whole goes as well.
+    """
+    limits = {
+        40: ("write_header",),
+        64: ("judge_evidence",),
+        96: ("broader_question",),
+        128: ("rewrite_query",),
+        256: ("imagine_code", "imagine_framed_passage", "imagine_table", "note_on_evidence", "paraphrase_question"),
+        512: ("hypothetical_questions", "imagine_passage", "reformulations", "review_answer", "sub_queries"),
+        1024: ("answer", "revise_answer", "refine_summary", "summarise_cluster", "summarise_passages"),
+    }
+    columns = MODEL_CALL.c
+    for most, tasks in limits.items():
+        cut = (columns.output_tokens == most) & columns.task.in_(tasks)
+        connection.execute(delete(MODEL_CALL).where(cut))
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     create_tables,
     add_fits,
@@ -221,6 +242,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     let_claims_live_by_beats,
     add_failed_calls,
     add_expenses,
+    forget_cut_replies,
 )
 """Step ``n`` (1-based) leads to version ``n``. Steps are appended, never edited or removed."""
 

@@ -85,6 +85,17 @@ def test_a_server_that_takes_no_larger_limit_leaves_a_cut_reply() -> None:
         Gateway().language_model(model, Meter()).run(SAY, word="first")
 
 
+def test_a_limit_of_the_models_own_is_named_and_not_tried_again() -> None:
+    class Modest(Thinker):
+        def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+            return super().complete(prompt, max_tokens=min(max_tokens, 32), sample=sample)
+
+    model = Modest(100)
+    with pytest.raises(CutReply, match=r"at the limit of 32 tokens, .* raise the limit that the model has of its own"):
+        Gateway().language_model(model, Meter()).run(SAY, word="first")
+    assert model.limits == [32]
+
+
 def test_room_to_think_that_the_server_does_not_grant_fails_no_reply_that_needs_none() -> None:
     class Narrow(Thinker):
         def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:

@@ -324,6 +324,11 @@ def test_a_language_model_completes_within_the_limit_of_the_task() -> None:
     assert model.max_tokens is None
 
 
+def test_a_reply_that_was_cut_at_the_models_own_limit_says_which() -> None:
+    cut = CompletionResponse(text="It.", raw={"stop_reason": "max_tokens"})
+    assert ask(Said(replies=[cut], max_tokens=5)).cut_at == 5
+
+
 @pytest.mark.parametrize(
     ("text", "raw", "cut_at"),
     [

@@ -13,7 +13,7 @@ import yaml
 
 from ragsmith.errors import UsageError
 from ragsmith.models.names import ModelName, ModelNames
-from ragsmith.models.options import NOT_SHAPING, Option, option_of
+from ragsmith.models.options import NOT_SHAPING, Option, ThinkingTokens, option_of
 from ragsmith.models.registry import REGISTERED, ROLES, provider, providers
 from ragsmith.plugins import Range
 
@@ -143,6 +143,8 @@ def test_an_option_of_another_type_is_refused() -> None:
         (int, 1.0, "x must be a whole number, not 1.0"),
         (Annotated[float, Range(0, 2)], 3, "x must be a number from 0 to 2, not 3"),
         (Annotated[float, Range(0)], float("nan"), "x must be a number from 0 on, not nan"),
+        (ThinkingTokens, -1, "x must be a whole number from 0 to 999999, not -1"),
+        (ThinkingTokens, 10**30, f"x must be a whole number from 0 to 999999, not {10**30}"),
         (bool, 1, "x must be true or false, not 1"),
         (Literal["ab", "b"], "abc", "unknown x 'abc'; did you mean 'ab'? known: ab, b"),
         (Literal["ab", "b"], 1, "x must be text, not 1"),

@@ -17,7 +17,7 @@ import sqlalchemy
 from stored import put_call
 
 from ragsmith.errors import MissingExtra, Notice, StoreError
-from ragsmith.store.schema import APPLICATION_ID, MIGRATIONS
+from ragsmith.store.schema import APPLICATION_ID, MIGRATIONS, forget_cut_replies
 from ragsmith.store.store import ResultRow, Store
 
 SPAWN = multiprocessing.get_context("spawn")
@@ -151,6 +151,25 @@ def test_an_older_file_is_brought_forward_and_keeps_its_rows(path: Path) -> None
         assert connection.execute("PRAGMA user_version").fetchone() == (len(newer),)
     with pytest.raises(StoreError, match=f"format {len(newer)}, written by a newer ragsmith"):
         open_store(path)
+
+
+def test_replies_that_were_cut_are_no_whole_ones_any_more(path: Path) -> None:
+    """Up to version 3 they were kept as such, and would be scored."""
+    kept = {
+        "cut": ("answer", 1024),
+        "whole": ("answer", 1023),
+        "of another task": ("judge", 1024),
+        "not counted": ("answer", 0),
+        "short": ("rewrite_query", 128),
+    }
+    with open_store(path) as store:
+        for key, (task, tokens) in kept.items():
+            put_call(store, key, "openai:tiny", task, "It is", output_tokens=tokens)
+    before = MIGRATIONS.index(forget_cut_replies)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {before}")
+    with open_store(path, migrations=MIGRATIONS[: before + 1]) as store:
+        assert store.get_calls(kept).keys() == {"whole", "of another task", "not counted"}
 
 
 def test_a_migration_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
