@@ -20,6 +20,7 @@ from ragsmith.gateway.budget import Price, Prices, Spent  # noqa: E402
 from ragsmith.models.names import ModelName, ModelNames  # noqa: E402
 from ragsmith.pipelines.space import Space  # noqa: E402
 from ragsmith.pipelines.space_file import load_space  # noqa: E402
+from ragsmith.runs.check import check_models  # noqa: E402
 from ragsmith.runs.plan import Plan, plan  # noqa: E402
 from ragsmith.runs.record import RunSettings  # noqa: E402
 from ragsmith.runs.run import Run  # noqa: E402
@@ -74,7 +75,10 @@ def show(name: str, said: Plan, sent: Spent) -> None:
 
 
 def compared(case: str, setup: Setup, space: Space, settings: RunSettings, store: Store, server: FaultServer) -> Plan:
-    """Print what a plan says before anything is known, and after two pipelines, beside what is sent from then on."""
+    """Print what a plan says, beside what is sent from then on.
+
+    Before anything is known, after `ragsmith models check` with the cache, and after two pipelines.
+    """
 
     def search(how: RunSettings) -> Spent:
         server.log.clear()
@@ -85,10 +89,13 @@ def compared(case: str, setup: Setup, space: Space, settings: RunSettings, store
     began = time.process_time()
     before = plan(setup, space, store, settings, prices=PRICES)
     seconds = time.process_time() - began
+    check_models(setup.models, space, store=store)
+    checked = plan(setup, space, store, settings, prices=PRICES)
     first = search(replace(settings, max_evaluations=2, compare=False))
     after = plan(setup, space, store, settings, prices=PRICES)
     rest = search(settings)
     show(f"{case}, nothing in the cache", before, first + rest)
+    show(f"{case}, models checked", checked, first + rest)
     show(f"{case}, two pipelines in the cache", after, rest)
     print(f"  the first plan took {seconds:.1f} CPU s", flush=True)
     return before

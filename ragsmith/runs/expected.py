@@ -16,6 +16,11 @@ from ragsmith.runs.stand_ins import Tally
 LATENCY = 1.0
 """Seconds that a request is expected to take where nothing is known of the model."""
 
+VERDICTS = (
+    "verdicts on evidence and drafts as often as it gave them in the cache, with two more counted for each task: the "
+    "embedded model's, and one after which more is asked, so the plan is rather too high while there are few"
+)
+
 
 @dataclass
 class Replies:
@@ -61,18 +66,22 @@ class Expected:
 
 
 def expected_of(
-    model: Any, stored: Iterable[StoredCall], tallies: Iterable[Tally], latency: float | None, in_flight: int | None
+    model: Any,
+    stored: Iterable[StoredCall],
+    tallies: Mapping[str, Tally],
+    latency: float | None,
+    in_flight: int | None,
 ) -> tuple[Expected, tuple[str, ...]]:
     """What requests to ``model`` take, and in sentences where each number comes from.
 
-    ``stored`` are replies of it in the cache, and ``tallies`` what was asked of it in the rehearsal. ``latency`` and
-    ``in_flight`` go before what is known of the model.
+    ``stored`` are replies of it in the cache, and ``tallies`` what was asked of it in the rehearsal, by request.
+    ``latency`` and ``in_flight`` go before what is known of the model.
     """
     replies, by_task = Replies(), dict[str, Replies]()
     for call in stored:
         replies.add(call)
         by_task.setdefault(call.task, Replies()).add(call)
-    characters, tokens = _characters(tallies)
+    characters, tokens = _characters(tallies.values())
     allowance = thinking_tokens(model)
     thinking: float = allowance
     if replies.output_tokens:
@@ -92,6 +101,11 @@ def expected_of(
     told.append(f"{characters:.3g} characters to a token of a prompt ({read})")
     if completes(model):
         told.append(_of_replies(replies, by_task, thinking, allowance))
+        if unknown := sorted(request for request, tally in tallies.items() if tally.needed and request not in by_task):
+            told.append(
+                f"no reply to {', '.join(unknown)} is in the cache: `ragsmith models check` with this space and "
+                "--cache asks for each once, and a plan after it is nearer"
+            )
     return found, tuple(told)
 
 
@@ -109,14 +123,12 @@ def _source(given: float | None, measured: float | None, replies: Replies) -> st
 
 
 def _of_replies(replies: Replies, by_task: Mapping[str, Replies], thinking: float, allowance: int) -> str:
-    """How long replies are expected to be."""
+    """How long replies are expected to be, and what verdicts are."""
     if replies.output_tokens:
         again = replies.requests / replies.replies - 1
         return (
-            f"replies to {', '.join(sorted(by_task))} as long, and as often of one mind, as {replies.replies:,} in the "
-            f"cache are, {100 * again:.1f} % of them asked for once more"
+            f"replies to {', '.join(sorted(by_task))} as long as {replies.replies:,} in the cache are, "
+            f"{100 * again:.1f} % of them asked for once more; {VERDICTS}"
         )
-    thought = f", and {allowance:,} tokens to think, the most it may use," if allowance else ""
-    return (
-        f"replies as long, and verdicts as the embedded model gives them{thought} (assumed: no reply is in the cache)"
-    )
+    thought = f", and {allowance:,} tokens to think, the most it may use" if allowance else ""
+    return f"replies as long as the embedded model's{thought} (assumed: no reply is in the cache); {VERDICTS}"

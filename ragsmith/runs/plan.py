@@ -161,7 +161,7 @@ def plan(
     genomes, alone, whole = _rehearsed(setup, space, store, settings, stored, samples)
     expected, notes = {}, {}
     for model in setup.loaded_models.all():
-        own = [tally for (name, _), tally in whole.items() if name == model.id]
+        own = {request: tally for (name, request), tally in whole.items() if name == model.id}
         if own:
             expected[model.id], notes[model.id] = expected_of(model, stored.get(model.id, ()), own, latency, in_flight)
     share = sampled / count

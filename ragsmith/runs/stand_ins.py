@@ -2,7 +2,9 @@
 
 The embedded models do the work. They choose sentences, so that many of their replies are equal, and what follows from
 them merges; the replies of a chat model to different prompts hardly ever are. So what stands in for one replies *in
-words of its own*: every text carries a mark that the prompt determines.
+words of its own*: every text carries a mark that the prompt determines. Texts are as long, and verdicts fall as often,
+as in replies of the model that the cache has; while it has few, a verdict after which more is asked is as likely as the
+embedded model's, for a plan that says too little is worse than one that says too much.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from ragsmith.models.roles import Models
 from ragsmith.models.tasks import Input, Task
 from ragsmith.techniques.asked import tasks
 from ragsmith.techniques.families import FAMILIES
+from ragsmith.techniques.query_expansion.srr import sampled
 from ragsmith.techniques.registry import Family
 
 T = TypeVar("T")
@@ -123,26 +126,58 @@ class _ChatStandIn(_StandIn[ChatModel, ExtractiveModel], LanguageModel):
         if task.name in self.once:
             return result  # nothing merges with it, and the names in it have to be found again
         mark = _mark(prompt, sample)
-        if task.name not in self.searched:
-            return cast(T, _marked(self._as_decided_before(task, result, mark), [mark]))
+        if task.name not in self.searched or isinstance(result, bool | float):
+            return cast(T, _marked(self._as_long_as_before(task, self._as_decided(task, result, mark), mark), [mark]))
         # what is searched with has to find something else, too: BM25 passes over a word that no document has
         related = self.embedded.expansion_terms(str(inputs.get("question", prompt)), RELATED)
         first = sum(map(ord, mark))
         words = [related[(first + i) % len(related)] for i in range(len(related))] or [""]
-        return cast(T, _marked(_as_many_as_asked(result, inputs), [f"{word} {mark}".strip() for word in words]))
+        return cast(T, _marked(_as_many_as_asked(task, result, inputs), [f"{word} {mark}".strip() for word in words]))
 
-    def _as_decided_before(self, task: Task[T], result: T, mark: str) -> T:
+    def _as_decided(self, task: Task[T], result: T, mark: str) -> T:
         """A verdict as often as the model was seen to give it: on it depends what else is asked.
 
-        The judge's is left as it is: nothing follows from it but which way the search goes.
+        ``result``, which the embedded model gave, counts as one reply more, and so does the verdict that asks for most:
+        they are all there is as long as no reply is known. The judge's is left as it is: nothing follows from it but
+        which way the search goes.
         """
-        known = self.stored.get(task.name, ())
-        if not known or task.name == JUDGE.name or not _is_verdict(result):
+        if task.name == JUDGE.name or not _is_verdict(result):
             return result
+        drawn = _drawn([*self.stored.get(task.name, ()), _KEPT, _DEAREST], mark)
+        if drawn is _KEPT:
+            return result
+        if drawn is _DEAREST:
+            return cast(T, type(result)(0) if isinstance(result, bool | float) else result or (mark,))
         try:
-            return task.parse(known[sum(map(ord, mark)) % len(known)])
+            return task.parse(drawn)
         except ValueError:  # the reply to a task of that name with other inputs
             return result
+
+    def _as_long_as_before(self, task: Task[T], result: T, mark: str) -> T:
+        """A text, or an answer with its sources, as long as a reply in the cache: it is read in what is asked next."""
+        known = self.stored.get(task.name)
+        if not known:
+            return result
+        length = len(str(_drawn(known, mark)))
+        if isinstance(result, str):
+            return cast(T, _of_length(result, length))
+        if isinstance(result, tuple) and result and isinstance(result[0], str) and not _is_verdict(result):
+            return cast(T, (_of_length(result[0], length), *result[1:]))
+        return result
+
+
+_KEPT, _DEAREST = object(), object()
+"""In the place of a stored verdict: the embedded model's, and the one after which most is asked."""
+
+
+def _drawn(pool: Sequence[T], mark: str) -> T:
+    """One of ``pool``, by the prompt that ``mark`` belongs to."""
+    return pool[sum(map(ord, mark)) % len(pool)]
+
+
+def _of_length(text: str, length: int) -> str:
+    """``text``, cut or repeated, with ``length`` characters."""
+    return " ".join([text] * math.ceil(length / len(text)))[:length] if text else text
 
 
 def _is_verdict(result: object) -> bool:
@@ -167,12 +202,14 @@ def _marked(result: Any, marks: Sequence[str]) -> Any:
     return result
 
 
-def _as_many_as_asked(result: Any, inputs: Mapping[str, Input]) -> Any:
+def _as_many_as_asked(task: Task[Any], result: Any, inputs: Mapping[str, Input]) -> Any:
     """As many queries as the task asks for, which a chat model writes, and classical methods often do not find."""
     wanted = inputs.get("n")
-    if isinstance(result, tuple) and result and isinstance(wanted, int):
-        return tuple(result[i % len(result)] for i in range(max(wanted, len(result))))
-    return result
+    if not isinstance(result, tuple) or not isinstance(wanted, int):
+        return result
+    question = str(inputs["question"])
+    found = result or (((question, 0.5),) if task.parse is sampled else (question,))
+    return tuple(found[i % len(found)] for i in range(max(wanted, len(found))))
 
 
 class _EmbedderStandIn(_StandIn[Embedder, Embedder]):
