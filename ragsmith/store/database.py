@@ -36,6 +36,9 @@ from ragsmith.store.shapes import SHAPES, Shape
 BATCH = 500
 """Keys in one statement."""
 
+URGENT_SECONDS = 2.0
+"""A server may have no second connection for us, so our other threads are waited for first: they are soon done."""
+
 
 class _Mine(threading.local):
     """The connection that a thread uses at the moment."""
@@ -161,20 +164,30 @@ class Database:
         """A transaction: durable when this ends, undone if it raises.
 
         On a file nobody else's write can come between; on a server only what `writing_alone` names the same waits.
-        One that is ``urgent`` waits for no other thread of this process; on a server it may open a second connection,
-        as one within `reading` does.
+        One that is ``urgent`` waits only `URGENT_SECONDS` for other threads of this process; on a server it then opens
+        a second connection, as one within `reading` does.
         """
         self._check_open()
         if self.read_only:
             raise StoreError(f"{self.name} was opened for reading only: open it without read_only to write")
         has_turn = self._mine.connection is not None and self._turn is self._lock
         with (
-            nullcontext() if urgent or has_turn else self._lock,
+            nullcontext() if has_turn else self._held(URGENT_SECONDS if urgent else None),
             speaking_of(self.name),
             self._writer.begin() as connection,
             self._mine.holding(connection),
         ):
             yield connection
+
+    @contextmanager
+    def _held(self, at_most: float | None) -> Iterator[None]:
+        """Hold the lock on writers; without it, where it cannot be had in so many seconds."""
+        has_it = self._lock.acquire(timeout=-1 if at_most is None else at_most)
+        try:
+            yield
+        finally:
+            if has_it:
+                self._lock.release()
 
     @contextmanager
     def writing_alone(self, *what: str) -> Iterator[Connection]:

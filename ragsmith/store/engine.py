@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, QueuePool, create_engine, event, make_url, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError
+from sqlalchemy.exc import TimeoutError as NoConnection
 
 from ragsmith.errors import MissingExtra, Notice, StoreError, WrongStore
 from ragsmith.store.schema import APPLICATION_ID
@@ -271,6 +272,8 @@ def speaking_of(name: str) -> Iterator[None]:
         yield
     except DBAPIError as error:
         raise StoreError(explain(name, str(error.orig))) from error
+    except NoConnection as error:  # all that this process may open are in use
+        raise StoreError(explain(name, "lock timeout")) from error
     except sqlite3.Error as error:
         raise StoreError(explain(name, str(error))) from error
     except UnicodeDecodeError as error:  # the driver, quoting a damaged schema in a message

@@ -175,7 +175,7 @@ def _as_double(value: object) -> float:
 
 def _checksum(table: str, values: Sequence[Value]) -> str:
     texts = [value if isinstance(value, str) else repr(value) for value in values]
-    kinds = ",".join(f"{type(value).__name__}:{len(text)}" for value, text in zip(values, texts, strict=True))
+    kinds = ",".join([f"{type(value).__name__}:{len(text)}" for value, text in zip(values, texts, strict=True)])
     whole = f"{table}/{FORMAT}/{kinds}/{''.join(texts)}"  # with kinds and lengths in front, no two rows read alike
     return blake2b(whole.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 

@@ -119,6 +119,41 @@ def test_a_connection_is_waited_for(crowded: str) -> None:
     timer.join()
 
 
+def test_what_is_urgent_needs_no_connection_more_where_others_are_soon_done(crowded: str) -> None:
+    with open_store(crowded) as store:
+        database, done = store._database, threading.Event()
+
+        def beat() -> None:
+            with database.writing(urgent=True):
+                done.set()
+
+        thread = threading.Thread(target=beat, daemon=True)
+        with database.writing():
+            thread.start()
+            assert not done.wait(0.3)
+        assert done.wait(10)
+        thread.join()
+
+
+def test_a_process_that_needs_more_than_its_connections_says_so_in_one_sentence(url: str) -> None:
+    with open_store(url) as store:
+        database, said = store._database, list[str]()
+        database._engine.pool._timeout = 0.1  # type: ignore[attr-defined]
+
+        def beat() -> None:
+            try:
+                with database.writing(urgent=True):
+                    pass
+            except StoreError as error:
+                said.append(str(error))
+
+        with database.reading(), database.writing():
+            thread = threading.Thread(target=beat)
+            thread.start()
+            thread.join(30)
+        assert len(said) == 1
+
+
 def test_a_server_that_stays_full_is_named_in_one_sentence(crowded: str) -> None:
     with open_store(crowded), pytest.raises(StoreError, match=r"has had no connection left.*max_connections"):
         open_store(crowded, timeout=0.05)
