@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -28,8 +29,14 @@ from ragsmith.store.witness import Mark, Witness
 FOLDED_FROM = 10_000
 """Rows of one run that are put together into one when it is next begun, so that reading them stays quick."""
 
-Kind = Literal["begun", "reserved", "settled", "folded", "accepted", "at least"]
-"""What a row stands for: ``accepted`` is what somebody said, and ``at least`` what was found, of a damaged record."""
+Kind = Literal["begun", "reserved", "settled", "folded", "accepted", "at least", "in doubt"]
+"""What a row stands for: ``accepted`` is what somebody said, and ``at least`` what was found, of a damaged record.
+
+One ``in doubt`` was written when a log was gone that may have held more rows.
+"""
+
+UNKNOWN_RUNS = ""
+"""Has a row in doubt for the runs that only the log knew of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +57,12 @@ class _Found:
     damaged: int
     total: Spent | None
     marks: Sequence[Mark]
-    witnessed: bool
-    """Whether the witness has seen any run of this database."""
     sent: int
     """Requests that the run has said it had sent, when it last paused or ended."""
     is_known: bool
     """Whether the run has begun, so that it must have a record."""
+    in_doubt: bool
+    """Whether a log was lost that may have held rows of it."""
 
     @property
     def last(self) -> tuple[int, Spent]:
@@ -124,9 +131,12 @@ class Spendings:
         return sum_
 
     def lost_log(self) -> str:
-        """What is lost with a log that is gone, in one sentence; "" if none is, or the witness knows of no loss."""
+        """What is lost with a log that is gone, in one sentence; "" if none is, or the witness knows of no loss.
+
+        Where the witness cannot say of every run what is lost, what each has spent is in doubt from then on.
+        """
         path = self._database.path
-        if path is None or not self._database.log_is_gone:
+        if path is None or self._witness is None or not self._database.log_is_gone:
             return ""
         marks, lost = self._marks(), NOTHING_SPENT
         ahead = False
@@ -136,14 +146,28 @@ class Spendings:
                 if mark.number > (connection.execute(latest).scalar_one() or 0):
                     ahead = True
                     lost += (mark.after + -(self._total(connection, mark.run) or NOTHING_SPENT)).at_least(NOTHING_SPENT)
-        if marks and not ahead:
+        is_witnessed = bool(marks) and self._witness.is_whole()
+        if is_witnessed and not ahead:
             return ""  # another program has moved the log into the file
+        if not is_witnessed:
+            self._doubt()
         held = "held" if ahead else "may have held"
         paid = f", with what was paid for {lost}" if lost != NOTHING_SPENT else ""
         return (
             f"{path} was not closed by its last user, and its log {log_of(path).name} is gone: what it {held} is "
             f"lost{paid}, and is made again where it is needed"
         )
+
+    def _doubt(self) -> None:
+        """Make every run ask before it goes on, in whatever command that is: only this one sees that the log is gone.
+
+        A record that is damaged is left as it is: its run asks anyway.
+        """
+        with self._database.writing() as connection:
+            for run in (UNKNOWN_RUNS, *connection.execute(select(EXPENSE.c.run).distinct()).scalars().all()):
+                with suppress(SpendingDamaged):
+                    last = self._last(connection, run)
+                    self._write(connection, run, Entry(last.number + 1, "in doubt", NOTHING_SPENT, last.after))
 
     def _begin(self, connection: Connection, run: str, found: _Found) -> Entry:
         """Write the first row of a command, with all before it put together where they are many.
@@ -170,9 +194,10 @@ class Spendings:
             len(rows) - len(entries),
             self._total(connection, run),
             [mark for mark in marks if mark.run == run],
-            bool(marks),
             int(account.get("spent", {}).get("calls", 0)),
             bool(rows or has_total or stored),
+            any(entry.kind == "in doubt" for entry in entries)
+            or (not rows and self._total(connection, UNKNOWN_RUNS) is not None),
         )
 
     def _damage(self, found: _Found) -> str:
@@ -181,8 +206,9 @@ class Spendings:
 
     def _contradicted(self, found: _Found) -> Iterator[str]:
         """What rows that are whole by themselves do not agree with."""
+        if found.in_doubt:
+            yield "may have lost what was in the log of its cache, which was gone"
         if not found.entries:
-            yield from self._lost_log(found)
             return
         first, last = found.entries[0].number, found.entries[-1]
         for mark in sorted(found.marks, key=lambda mark: -mark.number):
@@ -197,13 +223,6 @@ class Spendings:
             yield f"ends at {last.after}, and {found.sent:,} requests had been sent when the run paused"
         if any(entry.kind == "at least" for entry in found.entries):
             yield "was damaged before, and has gone on from what was known at least"
-        yield from self._lost_log(found)
-
-    def _lost_log(self, found: _Found) -> Iterator[str]:
-        """What a log may have held that is gone, unless the witness says that nothing is lost."""
-        path = self._database.path
-        if path is not None and self._database.log_is_gone and not found.witnessed:
-            yield f"may have lost what was in the log {log_of(path).name}, which is gone"
 
     def _last(self, connection: Connection, run: str) -> Entry:
         """The last row of a record; one before the first if there is none."""

@@ -67,13 +67,18 @@ class Witness:
 
     def marks(self) -> Iterator[Mark]:
         """What all processes have left; damaged lines are left out, as each process has one of its own."""
+        return (mark for mark in self._lines() if mark is not None)
+
+    def is_whole(self) -> bool:
+        """Whether no line is damaged."""
+        return all(self._lines())
+
+    def _lines(self) -> Iterator[Mark | None]:
         if not self.path.exists():
             return
         content = self.path.read_bytes()
         for start in range(0, len(content), LINE_BYTES):
-            mark = _read(content[start : start + LINE_BYTES])
-            if mark is not None:
-                yield mark
+            yield _read(content[start : start + LINE_BYTES])
 
     def _put(self, key: tuple[str, str], line: bytes) -> None:
         if not self.path.exists():

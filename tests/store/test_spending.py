@@ -229,6 +229,43 @@ def test_the_file_alone_does_not_hold_a_limit(path: Path, tmp_path: Path) -> Non
         Budget(store, "run", LIMITS)
 
 
+@pytest.mark.parametrize("is_in_file", [True, False])
+def test_a_log_that_was_lost_is_remembered_by_later_commands(path: Path, tmp_path: Path, is_in_file: bool) -> None:
+    """Whichever command comes first: only that one sees that the log is gone."""
+    if is_in_file:
+        spend(path, [Spent(10)])
+    copy = killed(path, tmp_path / "copy", [Spent(10)] * 5)
+    for name in ("cache.sqlite-wal", "cache.sqlite-shm", "cache.sqlite-spent"):
+        copy.with_name(name).unlink(missing_ok=True)
+    with pytest.warns(Notice, match="may have held is lost"), Store.open(copy) as store:
+        store.spending("another")
+    with Store.open(copy) as store:
+        with pytest.raises(SpendingDamaged, match="may have lost what was in the log"):
+            Budget(store, "run", LIMITS)
+        with pytest.warns(Notice, match="accepted"):
+            assert Budget(store, "run", LIMITS, accepted=Spent(60)).spent.calls == 60
+    with Store.open(copy) as store:
+        assert Budget(store, "run", LIMITS).spent.calls == 60
+        assert store.verify() == []
+
+
+def test_one_line_of_the_witness_does_not_speak_for_another_that_is_damaged(path: Path, tmp_path: Path) -> None:
+    with Store.open(path) as store:
+        store.spending("other")
+    copy = killed(path, tmp_path / "copy", [Spent(10)] * 5)
+    seen = copy.with_name("cache.sqlite-spent")
+    content = bytearray(seen.read_bytes())
+    content[256 + 40] ^= 1
+    seen.write_bytes(content)
+    copy.with_name("cache.sqlite-wal").unlink()
+    with (
+        pytest.warns(Notice, match="may have held is lost"),
+        Store.open(copy) as store,
+        pytest.raises(SpendingDamaged, match="may have lost what was in the log"),
+    ):
+        Budget(store, "run", LIMITS)
+
+
 def test_an_older_copy_is_known_by_the_witness(path: Path, tmp_path: Path) -> None:
     spend(path)
     shutil.copy(path, tmp_path / "older")
