@@ -10,7 +10,7 @@ import json
 import math
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
@@ -56,14 +56,15 @@ NOTHING_SPENT = Spent()
 class _Request:
     """A request that is being made. ``sent`` is None for a model that does not announce its attempts to send.
 
-    ``most`` is what each attempt may cost; ``useless`` counts the replies that could not be used, each of which is paid
-    for, and ``again`` for how many of them another attempt was reserved.
+    ``charge`` is the price of a usage; ``lost`` is what attempts cost that gave nothing, ``again`` how much of that is
+    reserved, and ``charged`` whether the last attempt is among them.
     """
 
     sent: bool | None = None
-    most: Spent = NOTHING_SPENT
-    useless: int = 0
-    again: int = 0
+    charge: Callable[[Usage], Spent] = lambda _: NOTHING_SPENT
+    lost: Spent = NOTHING_SPENT
+    again: Spent = NOTHING_SPENT
+    charged: bool = False
 
 
 _CURRENT: ContextVar[_Request | None] = ContextVar("ragsmith_request", default=None)
@@ -76,13 +77,14 @@ def attempting() -> Iterator[None]:
     request = _CURRENT.get() or _Request()
     request.sent = request.sent or False
     yield
-    request.sent = True
+    request.sent, request.charged = True, False
 
 
-def useless_reply() -> None:
-    """Announce that the current request was answered, with a reply that cannot be used: it is paid for all the same."""
+def lost_attempt(usage: Usage) -> None:
+    """Announce that an attempt of the current request gave nothing, and what it cost; without tokens, at most."""
     if (request := _CURRENT.get()) is not None:
-        request.useless += 1
+        request.lost += request.charge(usage)
+        request.charged = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,18 +284,19 @@ class Budget:
             return self._spent + self._unwritten + Spent(calls=-self._block)
 
     def before_attempt(self) -> None:
-        """Reserve one request that is about to be sent; after a reply of no use, its tokens and money as well.
+        """Reserve one request that is about to be sent; and the tokens and money that attempts before it cost.
 
         Raises:
             BudgetExhausted: there is none left; it must not be sent.
         """
         request = _CURRENT.get()
         with self._changed:
-            if self._bounded and request is not None and request.again < request.useless:
-                spent = self._ledger.spend(self._key, request.most, self.limits)
+            if self._bounded and request is not None and request.again != request.lost:
+                more = request.lost + -request.again
+                spent = self._ledger.spend(self._key, more, self.limits)
                 if spent is None:
-                    raise BudgetExhausted(self._message(self.limits.exceeded(self._spent + request.most) or "calls"))
-                self._spent, request.again = spent, request.again + 1
+                    raise BudgetExhausted(self._message(self.limits.exceeded(self._spent + more) or "calls"))
+                self._spent, request.again = spent, request.lost
             if self._block == 0:
                 self._block = self._reserve_block()
             self._block -= 1
@@ -303,19 +306,25 @@ class Budget:
         """Reserve what a request may cost at most, by an estimate; append what it did cost to the list that is yielded.
 
         Nothing appended is a request that failed: the reservation is then spent, unless nothing was sent. Whether
-        something was, `attempting` says; where its attempts are not ``announced`` in this way, it was. Each reply that
-        could not be used (`useless_reply`) costs as much again.
+        something was, `attempting` says; where its attempts are not ``announced`` in this way, it was. What attempts
+        cost that gave nothing (`lost_attempt`) is added.
 
         Raises:
             BudgetExhausted: it could cost more than is left, and nothing is in flight that could leave some over.
         """
         price = self.prices.of(model_id) or Price()
         most = Usage(1, 0, 0, tokens_at_most(text), max_tokens)
-        reserved = Spent(0, most.input_tokens + most.output_tokens, price.of(most))
+
+        def charge(usage: Usage) -> Spent:
+            # a server that does not say what it read did read it
+            told = usage if usage.input_tokens or usage.output_tokens else most
+            return Spent(0, told.input_tokens + told.output_tokens, price.of(told))
+
+        reserved = charge(most)
         if self._bounded:
             self._reserve(reserved)
         used: list[Usage] = []
-        current = _Request(False if announced else None, reserved)
+        current = _Request(False if announced else None, charge)
         before = _CURRENT.set(current)
         try:
             yield used
@@ -324,14 +333,10 @@ class Budget:
             raise
         finally:
             _CURRENT.reset(before)
-            # a request that failed may have been billed, and a server that does not say what it read did read it
-            known = [usage if usage.input_tokens or usage.output_tokens else most for usage in used]
-            in_vain = current.useless
-            if not known and current.sent is not False:
-                in_vain = max(1 + current.again, current.useless)
-            took = [Spent(0, usage.input_tokens + usage.output_tokens, price.of(usage)) for usage in known]
-            took += [reserved] * in_vain
-            self._settle(sum(took, Spent()), sum([reserved] * current.again, reserved))
+            took = [charge(usage) for usage in used]
+            if not used and current.sent is not False and not current.charged:
+                took = [reserved]  # a request that failed may have been billed
+            self._settle(sum(took, current.lost), reserved + current.again)
 
     @property
     def _bounded(self) -> bool:

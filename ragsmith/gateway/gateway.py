@@ -12,7 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from ragsmith.errors import StoreError
-from ragsmith.gateway.budget import Budget, useless_reply
+from ragsmith.gateway.budget import Budget, lost_attempt
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.desk import KINDS, Counts, Desk
 from ragsmith.gateway.failures import Failures, asker_of
@@ -101,7 +101,7 @@ class Gateway:
         if provider is not None:
             self._providers[id(provider)] = provider
             provider.on_attempt = self._desk.before_attempt
-            provider.on_useless = useless_reply
+            provider.on_lost = lost_attempt
         learner = learner_of(model)
         if learner is not None and self._store is not None and id(learner) not in self._learners:
             self._acquaint(learner, str(model.id), self._store)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.errors import BudgetExhausted, ModelError, ModelUnavailable, UsageError
-from ragsmith.gateway.budget import BLOCK, Budget, Limits, Price, Prices, Spending, Spent, read_prices, useless_reply
+from ragsmith.gateway.budget import BLOCK, Budget, Limits, Price, Prices, Spending, Spent, lost_attempt, read_prices
 from ragsmith.gateway.desk import Desk
 from ragsmith.models.calls import Completion
-from ragsmith.models.served.policy import Policy, Unusable
+from ragsmith.models.served.policy import PROBE, Policy, Transient, Unusable
 from ragsmith.models.served.provider import Provider
 from ragsmith.models.usage import Usage, tokens_at_most
 from ragsmith.store.store import Store
@@ -261,7 +262,7 @@ def test_replies_of_no_use_are_paid_for_and_so_reserved(replies: int, spent: int
         return Usage(1, 0, 0, 3, 2)
 
     provider = Provider("host", Policy(pause=0.0))
-    provider.on_attempt, provider.on_useless = desk.before_attempt, useless_reply
+    provider.on_attempt, provider.on_lost = desk.before_attempt, lost_attempt
     served = Served()
     served.provider = provider
     with desk.paid(served, "x" * 11, 10) as used:
@@ -271,6 +272,62 @@ def test_replies_of_no_use_are_paid_for_and_so_reserved(replies: int, spent: int
     with pytest.raises(BudgetExhausted), desk.paid(served, "x" * 11, 10):
         provider.send(attempt, what="a model")
     assert book.spent.tokens <= 14 * (replies + 1)
+
+
+STATED = Unusable("no text", Usage(1, 0, 0, 4, 2))
+LATE = Transient("no complete reply", usage=Usage())
+
+
+@pytest.mark.parametrize(
+    ("failures", "spent"),
+    [
+        ([STATED, STATED], 6 + 6 + 5),
+        ([STATED, LATE], 6 + 14 + 5),
+        ([Transient("HTTP 503")], 5),
+        ([STATED] * 3, 6 + 6 + 6),
+        ([LATE] * 4, 4 * 14),
+        ([STATED, *[Transient("HTTP 503")] * 3], 6 + 14),
+    ],
+)
+def test_attempts_that_gave_nothing_cost_what_the_server_states_and_else_the_most(
+    failures: list[Transient], spent: int
+) -> None:
+    book = Book()
+    desk = Desk(None, Budget(book, "run", Limits(tokens=100)))
+    left = list(failures)
+
+    async def attempt() -> Usage:
+        if left:
+            raise left.pop(0)
+        return Usage(1, 0, 0, 3, 2)
+
+    served = Served()
+    served.provider = Provider("host", Policy(attempts=4, pause=0.0))
+    served.provider.on_attempt, served.provider.on_lost = desk.before_attempt, lost_attempt
+    with suppress(ModelError), desk.paid(served, "x" * 11, 10) as used:
+        used.append(served.provider.send(attempt, what="a model"))
+    assert book.spent.tokens == spent
+
+
+def test_a_probe_is_paid_for_and_so_reserved() -> None:
+    book = Book()
+    desk = Desk(None, Budget(book, "run", Limits(tokens=14 + 48 + 13)))
+    probes = []
+
+    async def attempt() -> None:
+        raise Transient("HTTP 503")
+
+    async def probe() -> None:
+        probes.append(book.spent.tokens)
+
+    served = Served()
+    served.provider = Provider("host", Policy(attempts=1, failures_in_a_row=1, rest=0.0))
+    served.provider.on_attempt, served.provider.on_lost = desk.before_attempt, lost_attempt
+    with pytest.raises(ModelError), desk.paid(served, "x" * 11, 10):
+        served.provider.send(attempt, what="a model", probe=probe)
+    assert (PROBE.input_tokens, PROBE.output_tokens) == (32, 16)
+    assert probes == [14 + 48]
+    assert book.spent.tokens == 14 + 48
 
 
 def test_what_is_sent_on_another_thread_counts_as_sent_by_whoever_waits_for_it() -> None:

@@ -67,8 +67,8 @@ class JsonEndpoint:
         try:
             return read(body, _parsed(response.content), time.perf_counter() - started)
         except Transient as trouble:
-            problem = trouble.problem
-        raise Unusable(problem)
+            problem, usage = trouble.problem, trouble.usage
+        raise Unusable(problem, usage)
 
     async def _probe(self, url: str, body: dict[str, Any]) -> None:
         """Ask for next to nothing in the way in which ``body`` asks; what is replied does not matter."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ragsmith.models.calls import Completion
-from ragsmith.models.served.policy import Refused, Rejected, Transient
+from ragsmith.models.served.policy import AttemptFailed, Refused, Rejected, Transient
 from ragsmith.models.tasks import without_thoughts
-from ragsmith.models.usage import AVERAGE_CHARACTERS_A_TOKEN, Usage, tokens_at_most
+from ragsmith.models.usage import AVERAGE_CHARACTERS_A_TOKEN, NOTHING, Usage, tokens_at_most
 from ragsmith.text.files import shown
 from ragsmith.text.redaction import redacted, without_known
 
@@ -56,7 +56,17 @@ def read_reply(asked: Asked, reply: Any, seconds: float) -> Reading:
         Transient: there is none, it is longer than it can be, or it does not say how it ended.
         Rejected: a filter withholds it.
         Refused: it is by another model.
+            All of them with the usage that the server states, where that can be true.
     """
+    try:
+        return _read(asked, reply, seconds)
+    except AttemptFailed as failure:
+        (read, wrote), wrong = _tokens(asked, reply.get("usage") if isinstance(reply, dict) else None, "")
+        failure.usage = NOTHING if wrong else Usage(1, 0, 0, read, wrote, seconds)
+        raise
+
+
+def _read(asked: Asked, reply: Any, seconds: float) -> Reading:
     choices = reply.get("choices") if isinstance(reply, dict) else None
     if not isinstance(choices, list) or not choices or not isinstance(choices[0], dict):
         raise Transient("the reply has no choices")

@@ -6,6 +6,10 @@ import random
 from dataclasses import dataclass
 
 from ragsmith.errors import ModelError, RefusedContent
+from ragsmith.models.usage import NOTHING, Usage
+
+PROBE = Usage(1, 0, 0, 32, 16)
+"""What the request costs at most that decides whether a provider is down: a sentence in a template, and a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,13 @@ class Policy:
 
 
 class AttemptFailed(Exception):
-    """An attempt gave no result; ``problem`` says why, in words that fit after ``MODEL: ``."""
+    """An attempt gave no result; ``problem`` says why, in words that fit after ``MODEL: ``.
+
+    ``usage`` is what the server says that it counted, without tokens where it may have been paid and does not say, and
+    None where it has made no reply.
+    """
+
+    usage: Usage | None = None
 
     def __init__(self, problem: str) -> None:
         super().__init__(problem)
@@ -57,14 +67,18 @@ class Transient(AttemptFailed):
     ``kind`` is the sort of trouble, as in ``HTTP 503``, where the problem says more.
     """
 
-    def __init__(self, problem: str, wait: float | None = None, *, kind: str = "") -> None:
+    def __init__(self, problem: str, wait: float | None = None, *, kind: str = "", usage: Usage | None = None) -> None:
         super().__init__(problem)
         self.wait = wait
         self.kind = kind or problem
+        self.usage = usage
 
 
 class Unusable(Transient):
     """A reply came, with success, and cannot be used: tried again a few times. The provider is not to be distrusted."""
+
+    def __init__(self, problem: str, usage: Usage | None = None) -> None:
+        super().__init__(problem, usage=usage or NOTHING)
 
 
 class Rejected(AttemptFailed):

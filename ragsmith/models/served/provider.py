@@ -17,7 +17,8 @@ from ragsmith.errors import ModelError, ModelUnavailable, RagsmithError, Unreada
 from ragsmith.models.served.breaker import Breaker
 from ragsmith.models.served.http.background import BACKGROUND
 from ragsmith.models.served.limiter import Limiter
-from ragsmith.models.served.policy import AttemptFailed, Policy, Refused, Rejected, Transient, Unusable
+from ragsmith.models.served.policy import PROBE, AttemptFailed, Policy, Refused, Rejected, Transient, Unusable
+from ragsmith.models.usage import NOTHING, Usage
 from ragsmith.text.redaction import redacted
 
 if TYPE_CHECKING:
@@ -46,15 +47,16 @@ class Provider:
     """Sends requests; safe to use from many threads.
 
     ``on_attempt`` is called right before each attempt is sent, on the loop's thread: it must not block. If it raises,
-    nothing is sent and the request fails with what it raised: a budget is reserved there. ``on_useless`` is called
-    there, too, for each reply that cannot be used: it is paid for.
+    nothing is sent and the request fails with what it raised: a budget is reserved there. ``on_lost`` is called
+    there, too, with the usage of each attempt that gave nothing and was paid for, or may have been, and of each probe
+    before it is sent.
     """
 
     def __init__(self, name: str, policy: Policy | None = None, *, jitter: random.Random | None = None) -> None:
         self.name = redacted(name)
         self.policy = policy or Policy()
         self.on_attempt: Callable[[], None] = _nothing
-        self.on_useless: Callable[[], None] = _nothing
+        self.on_lost: Callable[[Usage], None] = _nothing
         self._jitter = jitter or random.Random()  # of pauses alone: no result depends on it, processes must differ
         self._limiter = Limiter(self.policy.in_flight)
         self._breaker = Breaker(self.policy)
@@ -135,7 +137,12 @@ class Provider:
     async def _send(self, attempt: Callable[[], Awaitable[T]], what: str, probe: Probe | None) -> T:
         policy, request, problem = self.policy, object(), ""
         tried = failed = unusable = 0
+        lost = NOTHING
         told: float | None = None
+
+        def given_up(kind: type[ModelError], message: str) -> ModelError:
+            return kind(message, calls=tried, input_tokens=lost.input_tokens, output_tokens=lost.output_tokens)
+
         while failed < policy.attempts and unusable < policy.replies and tried - failed < policy.pauses:
             if failed and not told:
                 await self._pause(policy.back_off(failed, self._jitter))
@@ -145,8 +152,11 @@ class Provider:
             except Transient as trouble:
                 problem, told = redacted(trouble.problem), trouble.wait
                 unusable += isinstance(trouble, Unusable)
+                lost += trouble.usage or NOTHING
             except Rejected as trouble:
-                error = trouble.error(f"{what}: {redacted(trouble.problem)}", calls=tried + 1)
+                tried += 1
+                lost += trouble.usage or NOTHING
+                error = given_up(trouble.error, f"{what}: {redacted(trouble.problem)}")
             except Refused as trouble:
                 error = ModelUnavailable(f"{what}: {redacted(trouble.problem)}")
             if error is not None:
@@ -156,11 +166,11 @@ class Provider:
             await self._examine(probe)
         gave_up = f"{what}: {problem} (tried {tried} times)"
         if unusable and unusable >= min(policy.replies, failed):
-            raise Unreadable(gave_up, calls=tried)
+            raise given_up(Unreadable, gave_up)
         self._breaker.gave_up(time.monotonic())
         await self._examine(probe)
         self._check(what, problem)
-        raise ModelError(gave_up, calls=tried)
+        raise given_up(ModelError, gave_up)
 
     async def _attempt(
         self, attempt: Callable[[], Awaitable[T]], request: object, what: str, problem: str, *, retry: bool
@@ -181,8 +191,8 @@ class Provider:
                     self._failed(request, sent, trouble)
                 else:
                     self._breaker.answered(time.monotonic())
-                if isinstance(trouble, Unusable):
-                    self.on_useless()
+                if trouble.usage is not None:
+                    self.on_lost(trouble.usage)
                 raise
             finally:
                 self._activity = replace(self._activity, in_flight=self._activity.in_flight - 1)
@@ -197,7 +207,7 @@ class Provider:
                 return await attempt()
         except TimeoutError:
             pass
-        raise Transient(f"no complete reply within {self.policy.deadline:g} s", kind=LATE)
+        raise Transient(f"no complete reply within {self.policy.deadline:g} s", kind=LATE, usage=NOTHING)
 
     def _failed(self, request: object, sent: float, trouble: Transient) -> None:
         now, told = time.monotonic(), trouble.wait
@@ -229,6 +239,7 @@ class Provider:
         """
         if probe is None or self._limiter.remaining(time.monotonic()):
             return self._breaker.kind
+        self.on_lost(PROBE)
         self.on_attempt()
         self._activity = replace(self._activity, attempts=self._activity.attempts + 1)
         try:
@@ -278,5 +289,5 @@ class Provider:
         self._down.clear()
 
 
-def _nothing() -> None:
+def _nothing(*_: Usage) -> None:
     return

@@ -8,7 +8,7 @@ import pytest
 from fault_kinds import completion
 
 from ragsmith.models.served.openai_reply import MOST_CHARACTERS_A_TOKEN, Asked, is_same_model, read_reply
-from ragsmith.models.served.policy import Refused, Transient
+from ragsmith.models.served.policy import AttemptFailed, Refused, Transient
 
 ASKED = Asked("tiny", "What is due?", 100)
 
@@ -20,6 +20,24 @@ def reply(message: dict[str, Any] | str, finish: str = "stop", **more: Any) -> d
 
 def usage(**counts: Any) -> dict[str, Any]:
     return reply("Four.", usage={f"{name}_tokens": count for name, count in counts.items()})
+
+
+@pytest.mark.parametrize(
+    ("bad", "counts", "stated"),
+    [
+        (reply(""), {"prompt_tokens": 4, "completion_tokens": 2}, (4, 2)),
+        (reply("Four.", "no reason"), {"prompt_tokens": 4, "completion_tokens": 2}, (4, 2)),
+        (reply("", "content_filter"), {"prompt_tokens": 4}, (4, 0)),
+        ({}, {"prompt_tokens": 4, "completion_tokens": 2}, (4, 2)),
+        (reply(""), {"prompt_tokens": 4, "completion_tokens": 10**9}, (0, 0)),
+        (reply(""), None, (0, 0)),
+    ],
+)
+def test_a_reply_of_no_use_has_cost_what_the_server_states(bad: Any, counts: Any, stated: tuple[int, int]) -> None:
+    with pytest.raises(AttemptFailed) as raised:
+        read_reply(ASKED, {**bad, "usage": counts}, 0.5)
+    assert raised.value.usage is not None
+    assert (raised.value.usage.input_tokens, raised.value.usage.output_tokens) == stated
 
 
 # --- thoughts --------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ import pytest
 from ragsmith.errors import ModelError, ModelUnavailable, RefusedContent, TooLong, Unreadable
 from ragsmith.models.served.policy import Policy, Refused, Rejected, Transient, Unusable
 from ragsmith.models.served.provider import Provider
+from ragsmith.models.usage import Usage
 
 QUICK = Policy(attempts=3, pause=0.001, deadline=0.2, in_flight=4, longest_wait=1.0)
 KEY = "secret-0123456789"
@@ -157,6 +158,24 @@ def test_replies_of_no_use_are_asked_for_a_few_times_and_never_make_a_provider_s
             provider.send(attempts, what="m", probe=Attempts(Transient("HTTP 503")))
         assert raised.value.calls == 3
     assert len(attempts.sent) == 30
+    provider.close()
+
+
+@pytest.mark.parametrize(
+    ("last", "error", "tokens"),
+    [(Unusable("no text", Usage(1, 0, 0, 4, 2)), Unreadable, (7, 3)), (Rejected("no"), RefusedContent, (3, 1))],
+)
+def test_what_replies_of_no_use_cost_goes_with_the_error(
+    last: Exception, error: type[ModelError], tokens: tuple[int, int]
+) -> None:
+    provider = Provider("host", Policy(pause=0.0))
+    lost: list[Usage] = []
+    provider.on_lost = lost.append
+    attempts = Attempts(Unusable("no text", Usage(1, 0, 0, 3, 1)), Unusable("no JSON"), last)
+    with pytest.raises(error) as raised:
+        provider.send(attempts, what="m")
+    assert (raised.value.calls, raised.value.input_tokens, raised.value.output_tokens) == (3, *tokens)
+    assert sum(usage.input_tokens for usage in lost) == tokens[0]
     provider.close()
 
 

@@ -15,6 +15,7 @@ import httpx2
 
 from ragsmith.errors import ModelError, RefusedContent, TooLong
 from ragsmith.models.served.policy import AttemptFailed, Refused, Rejected, Transient, Unusable
+from ragsmith.models.usage import NOTHING
 from ragsmith.text.redaction import redact_logs, redacted
 
 CONNECT_SECONDS = 10.0
@@ -24,6 +25,8 @@ REFUSED = frozenset({401, 402, 403, 404})
 """The key, the account, or the model: no other request would fare better."""
 TRANSIENT = frozenset({408, 409, 425, 429})
 """And everything from 500 on."""
+MODERATED = re.compile(r"\bflagged\b|\bmoderation\b", re.IGNORECASE)
+"""OpenRouter says with a 403 that a filter stopped the prompt."""
 NO_MORE_MONEY = re.compile(r"insufficient_quota|credit balance is too low|budget has been exceeded", re.IGNORECASE)
 """OpenAI says it with a 429, though it does not pass, Anthropic and LiteLLM with a 400."""
 OF_CONTENT = frozenset({400, 422, 451})
@@ -108,13 +111,15 @@ def _broken(error: Exception) -> Transient:
         return Transient(f"no answer; is the server running? ({kind})", kind="no connection")
     if isinstance(error, httpx2.DecodingError):
         return Unusable(f"the reply cannot be decompressed ({kind})")
-    return Transient(f"the reply broke off ({kind})", kind="the connection breaks off")
+    return Transient(f"the reply broke off ({kind})", kind="the connection breaks off", usage=NOTHING)
 
 
 def failure_of(status: int, headers: Mapping[str, str], body: bytes) -> AttemptFailed:
     """What a response that is no success means for the attempt, and for the request."""
     said = _said(body)
     problem = f"HTTP {status}" + (f" ({said})" if said else "")
+    if status == 403 and MODERATED.search(said):
+        return Rejected(f"{problem}: the server refuses the request")
     if status in REFUSED or (status in (400, 429) and NO_MORE_MONEY.search(said)):
         return Refused(f"{problem}: the server refuses the key or the model")
     if status in TRANSIENT or status >= 500:
