@@ -137,7 +137,7 @@ class Desk:
         def make(part: Sequence[str]) -> dict[str, V | ModelError]:
             hopeless = self.failures.known(kind, [keys[text] for text in part])
             for failed_before in hopeless.values():
-                self.failures.in_vain(asker, kind, failed_before.key, failed_before.message)
+                self.failures.recalled(asker, kind, failed_before)
             wanted = [text for text in part if keys[text] not in hopeless]
             made = dict(zip(wanted, compute(wanted) if wanted else (), strict=True))
             good = {text: value for text, value in made.items() if not isinstance(value, ModelError)}

@@ -110,7 +110,7 @@ class Failures:
         self._lasting = lasting
         self._met: dict[str, FailedCall] = {}
         self._answered: set[tuple[Asker, str | None]] = set()
-        self._in_vain: dict[tuple[Asker, str | None], set[Hashable]] = {}
+        self._in_vain: dict[tuple[Asker, str | None], dict[Hashable, bool]] = {}
         self._waiting: dict[Asker | None, set[int]] = {}
         self._begun = 0
         self._lock = threading.Lock()
@@ -165,12 +165,18 @@ class Failures:
             with self._lock:
                 waiting.discard(began)
 
+    def recalled(self, asker: Asker | None, task: str, failed: FailedCall) -> None:
+        """A request is not sent, because it ``failed``. Raises as `in_vain`."""
+        if failed.key not in self._met:  # else it has counted
+            self.in_vain(asker, task, failed.key, failed.message)
+
     def in_vain(self, asker: Asker | None, task: str, request: Hashable, problem: str, began: float = math.inf) -> None:
-        """A request was in vain, now or before.
+        """A request was in vain, now or, where it has not ``began``, in an earlier command.
 
         Raises:
-            ModelUnavailable: so were `IN_VAIN` others, none was ever answered, and none that ``began`` earlier is
-                waited for, as a refusal is quicker than a reply: the rest would be in vain, too.
+            ModelUnavailable: so were `IN_VAIN` in all, and none was ever answered: the rest would be in vain, too. As
+                long as one is waited for that began earlier, only those of earlier commands count: a refusal is quicker
+                than a reply.
         """
         if asker is None or not self._lasting:
             return
@@ -178,9 +184,10 @@ class Failures:
         with self._lock:
             if (asker, needed) in self._answered:
                 return
-            requests = self._in_vain.setdefault((asker, needed), set())
-            requests.add(request)
-            if len(requests) < IN_VAIN or min(self._waiting.get(asker, ()), default=math.inf) < began:
+            requests = self._in_vain.setdefault((asker, needed), {})
+            requests[request] = requests.get(request, False) or began == math.inf
+            early = min(self._waiting.get(asker, ()), default=math.inf) < began
+            if (sum(requests.values()) if early else len(requests)) < IN_VAIN:
                 return
             if self._store is not None and self._store.has_reply(asker.model, needed):
                 self._answered.add((asker, needed))

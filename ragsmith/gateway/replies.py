@@ -55,6 +55,7 @@ class Replies:
             within = f"{task.name} in {most_tokens(model, task)} tokens"
             with failures.asking(asker, task.name, key):
                 for failed in failures.known(within, [key]).values():
+                    failures.recalled(asker, task.name, failed)
                     raise failed.error()
                 try:
                     return self._ask(model, task, prompt, sample)

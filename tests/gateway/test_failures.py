@@ -197,6 +197,37 @@ def test_refusals_that_come_sooner_than_replies_are_no_verdict(store: Store) -> 
         assert slow.result(10) == "Say something."
 
 
+def test_what_failed_in_an_earlier_command_is_a_verdict_though_a_request_is_waited_for(store: Store) -> None:
+    ended = threading.Event()
+
+    class Slow(Picky):
+        def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+            if "new" in prompt:
+                ended.wait(10)
+            return super().complete(prompt, max_tokens=max_tokens, sample=sample)
+
+    model = Slow("")
+    for n in range(IN_VAIN - 1):
+        with pytest.raises(RefusedContent):
+            say(model, store, str(n), role="judge")
+    with pytest.raises(RefusedContent):
+        say(model, store, "last", role="judge")
+    view = Gateway(store, failures=Failures(store)).language_model(model, Meter(), "judge")
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(view.run, SAY, what="new")
+        while not slow.running():
+            time.sleep(0.001)
+        time.sleep(0.05)
+        for n in range(IN_VAIN - 1):
+            with pytest.raises(RefusedContent):
+                view.run(SAY, what=str(n))
+        with pytest.raises(ModelUnavailable):
+            view.run(SAY, what="last")
+        ended.set()
+        with pytest.raises(ModelUnavailable):
+            slow.result(10)
+
+
 def test_what_only_some_pipelines_ask_ends_no_run(store: Store) -> None:
     view = Gateway(store, failures=Failures(store)).language_model(Picky(""), Meter())
     for n in range(2 * IN_VAIN):
