@@ -88,7 +88,7 @@ def test_replies_that_only_the_first_limit_cuts_change_nothing(
         with ThinkingServer("usage", cut=cut, thinks=lambda _: 0) as server, make(name) as store:
             searched(served(tiny_setup, server.url), space, store)
             ended.append(left(store))
-    assert server.cut_replies > 3
+    assert server.cut_replies >= 3  # until enough room is learnt: none, 256 and 1,024 tokens are not
     assert ended[0] == ended[1]
 
 
