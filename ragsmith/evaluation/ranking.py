@@ -27,6 +27,9 @@ MOST_SET_ASIDE = 0.5
 LEVEL = 0.05
 """Of the paired test that whoever leads must not lose."""
 
+TELLING = 0.25
+"""The share of the leader's questions that one must have finished for a mean to speak against the leader untested."""
+
 
 @dataclass(frozen=True)
 class Terms:
@@ -75,10 +78,9 @@ class Terms:
         return bool(evaluation.records) and self.missed(evaluation) <= self.may_miss * len(self.counted)
 
     def score(self, evaluation: Evaluation) -> float | None:
-        """What a candidate is ranked by: its mean fitness, a failure being the lowest score; None if it is incomplete.
-
-        Where nothing failed that is the mean over all questions.
-        """
+        """What a candidate is ranked by: its mean fitness, failures being the lowest score; None if incomplete."""
+        if evaluation.complete and not self.aside:
+            return evaluation.mean("fitness", self.fitness)
         if not self.admit(evaluation):
             return None
         known = evaluation.by_question(self.fitness)
@@ -120,7 +122,8 @@ def best(evaluations: Sequence[Evaluation], terms: Terms) -> Evaluation | None:
 def shown_better(leader: Evaluation, others: Sequence[Evaluation], fitness: Fitness) -> Evaluation | None:
     """The one of ``others`` that is most clearly better than ``leader`` on the questions that both finished; or None.
 
-    Incomplete ones count, too. Where they share so few questions that no test could show anything, the mean decides.
+    Incomplete ones count, too. Where they share so few questions that no test could show anything, the mean decides;
+    one that shares fewer than the share `TELLING` of the leader's says nothing.
     """
     found: tuple[float, float, str] | None = None
     above = None
@@ -133,8 +136,9 @@ def shown_better(leader: Evaluation, others: Sequence[Evaluation], fitness: Fitn
         gain = math.fsum(theirs[question] - own[question] for question in both)
         if gain <= 1e-12 * len(both):
             continue
-        p = 0.0
-        if len(both) >= FEWEST_DIFFERENCES:
+        if len(both) < FEWEST_DIFFERENCES:
+            p = 0.0 if len(both) >= TELLING * len(own) else 1.0
+        else:
             p = sign_flip([theirs[question] for question in both], [own[question] for question in both])
         if p <= LEVEL and (found is None or (p, -gain, other.key) < found):
             found, above = (p, -gain, other.key), other

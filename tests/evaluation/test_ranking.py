@@ -58,6 +58,8 @@ def test_a_question_that_all_failed_on_counts_for_none_of_them() -> None:
     assert len(terms.counted) == 18
     assert terms.score(both[0]) == pytest.approx(0.8)
     assert [terms.missed(one) for one in both] == [0, 1]
+    late = evaluation("late", [*[0.8] * 3, 0.0, 0.0, *[0.8] * 15])  # it finished what had been set aside before
+    assert terms.score(late) == pytest.approx(0.8)
 
 
 def test_one_that_was_finished_by_anybody_is_not_set_aside() -> None:
@@ -155,6 +157,11 @@ def test_where_too_few_questions_are_left_to_show_anything_the_mean_decides() ->
     few = evaluation("few", without([0.9] * 20, *range(15)))
     assert shown_better(leader, [leader, few], Fitness()) is few
     assert shown_better(leader, [leader, evaluation("none", [None] * 20)], Fitness()) is None
+
+
+def test_one_that_finished_next_to_nothing_does_not_unseat_the_leader() -> None:
+    leader = evaluation("leader", [0.8] * 20)
+    assert shown_better(leader, [leader, evaluation("few", without([0.9] * 20, *range(16)))], Fitness()) is None
 
 
 def test_without_failures_nobody_stands_against_the_first() -> None:
