@@ -39,6 +39,7 @@ def _cells(f: Finding) -> tuple[str, ...]:
     done = "" if f.activity is None else f"{f.activity:.0%}", "" if f.calls is None else f"{f.calls:+.1f}"
     if f.fitness is None:
         return (named, changed, *done, f"{f.failed} failed", "", "", "")
-    gained = f"{f.fitness.mean_difference:+.3f}", f"[{f.fitness.low:+.3f}, {f.fitness.high:+.3f}]"
+    on = f" on {f.fitness.n}, {f.failed} failed" if f.failed else ""
+    gained = f"{f.fitness.mean_difference:+.3f}", f"[{f.fitness.low:+.3f}, {f.fitness.high:+.3f}]{on}"
     p = "" if f.p is None else f"{f.p:.3f}"
     return (named, changed, *done, *gained, p, f"{f.retrieval.mean_difference:+.3f}" if f.retrieval else "")

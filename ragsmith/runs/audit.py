@@ -13,6 +13,7 @@ from random import Random
 from ragsmith.errors import WrongOption
 from ragsmith.evaluation.evaluator import Evaluation, Evaluator
 from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.ranking import Terms, common
 from ragsmith.evaluation.statistics import Paired, holm, paired
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.pipelines.differences import difference
@@ -31,7 +32,8 @@ class Finding:
 
     ``activity`` is the share of the compared questions for which its stage's output changes. The counts are what it
     adds per question. ``fitness`` and ``retrieval`` are the paired differences; ``p`` is that of the fitness, adjusted
-    by Holm for all options of the audit. They are None where a question failed, which ``failed`` counts.
+    by Holm for all options of the audit. They are about the questions that both pipelines finished, and None where
+    one of them failed on more than it may; ``failed`` counts the others.
     """
 
     family: str
@@ -96,8 +98,9 @@ def audit(
     pairs = [candidate for probe in probes for candidate in (probe.candidate, probe.reference)]
     with Evaluator(setup, store, workers) as evaluator:
         evaluations = evaluator.evaluate(pairs, questions)
+    terms = Terms.of(evaluations, fitness or Fitness())
     found = [
-        _finding(probe, alone, without, fitness)
+        _finding(probe, alone, without, terms)
         for probe, alone, without in zip(probes, evaluations[::2], evaluations[1::2], strict=True)
     ]
     return _adjusted(_recognised(found, evaluations[::2]))
@@ -119,14 +122,15 @@ def _analyses(space: Space) -> list[Probe]:
     return probes
 
 
-def _finding(probe: Probe, alone: Evaluation, without: Evaluation, fitness: Fitness | None) -> Finding:
+def _finding(probe: Probe, alone: Evaluation, without: Evaluation, terms: Terms) -> Finding:
     family = probe.gene.technique.family
     activity = Activity.between(family, alone, without)
+    both = common([alone, without])
 
     def change(name: str) -> Paired | None:
-        if not activity.compared or activity.compared < len(alone.questions):
+        if not both or not (terms.admit(alone) and terms.admit(without)):
             return None
-        return paired(alone.values(name, fitness), without.values(name, fitness))
+        return paired(*(one.on(both).values(name, terms.fitness) for one in (alone, without)))
 
     return Finding(
         family,

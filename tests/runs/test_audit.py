@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,9 +11,14 @@ import pytest
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.loading import ModelNames
+from ragsmith.pipelines.genes import make_gene
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.runs.audit import Finding, audit, sample
+from ragsmith.reporting.audit import audit_markdown
+from ragsmith.runs.audit import Audit, Finding, audit, sample
 from ragsmith.store.store import Store
+from ragsmith.techniques.families import passage_filter
+from ragsmith.techniques.registry import Technique
+from ragsmith.types import Hits, Question
 
 SPACE = """
 name: some
@@ -90,3 +97,34 @@ def test_an_option_whose_model_is_missing_is_refused(tiny_setup: Setup, store: S
         "(--reranker late_interaction is embedded and needs nothing), or leave the options out of the space"
     )
     assert store.statistics()["tables"]["result"]["rows"] == 0
+
+
+def test_an_option_that_failed_on_a_question_is_compared_on_the_others(
+    tiny_setup: Setup, registered: Callable[..., Technique], store: Store
+) -> None:
+    questions = sample(tiny_setup, 12)
+    bad = {example.question for example in questions[:2]}
+
+    def failing(question: Question, hits: Hits) -> Hits:
+        """Keep four, or fail."""
+        if question.text in bad:
+            raise LookupError("no luck")
+        return hits[:4]
+
+    failing.__name__ = "unsteady"
+    registered(passage_filter, failing)
+    space = load_space("quick")
+    places = [options[:1] for options in space.options]
+    places[4] = (*places[4], make_gene("passage_filter", "unsteady"))
+    narrow = replace(space, options=tuple(places))
+
+    def found() -> Finding:
+        return next(one for one in audit(tiny_setup, narrow, store, questions) if one.option == "unsteady")
+
+    assert found().fitness is None  # a tenth is what it may fail on
+    bad.discard(questions[0].question)
+    finding = found()
+    assert finding.fitness is not None
+    assert (finding.fitness.n, finding.failed) == (11, 1)
+    said = audit_markdown(Audit("tiny", "some", 12, {"language_model": "a", "embedder": "b"}, (finding,)))
+    assert " on 11, 1 failed |" in said
