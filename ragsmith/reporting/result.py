@@ -223,7 +223,7 @@ class Result:
         ):  # a debugger that shows it must neither wait for the report nor need the cache
             return f"<Result: search {self.key[:12]} on {self.setup.dataset.name}, {self.state}>"
         about, words = self.domain.about, headline(self.domain)
-        best = f", the best {self.ranking[0].label!r}" if self.ranking else ""
+        best = f", the best {self.domain.winner.label!r}" if self.domain.winner else ""
         return f"<Result: {self.domain.proposed} pipelines on {about.dataset}, {self.state}{best}. {words}>"
 
     def _repr_html_(self) -> str:
@@ -237,6 +237,8 @@ class Result:
 def _flat(row: Row) -> dict[str, Any]:
     """A pipeline as one row of a table: its means, intervals where there are some, model calls, and its genes."""
     cells: dict[str, Any] = {"pipeline": row.label}
+    if row.ranked_by is not None:
+        cells |= {"ranked_by": row.ranked_by, "scored": row.coverage.scored, "failed": row.coverage.failed}
     for name, score in row.scores.items():
         cells[name] = score.mean
         if score.low is not None:

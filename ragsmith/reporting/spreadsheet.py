@@ -24,9 +24,10 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?(e[+-]?\d+)?")
 
 
 def ranking_csv(domain: Domain) -> str:
-    """Every complete pipeline of the search with all scores, then what it is compared to; search questions.
+    """Every pipeline of the search that has a score, with all of them, then what it is compared to; search questions.
 
-    ``<measure>_n`` counts the questions that have a value, where not every question needs to have one.
+    ``<measure>_n`` counts the questions that have a value, where not every question has one. ``ranked_by`` is there
+    where a pipeline failed on questions that count.
     """
     compared = {**domain.baselines, **({"random": domain.random} if domain.random else {})}
     rows = [(f"{place}", row) for place, row in enumerate(domain.ranking, 1)]
@@ -36,10 +37,12 @@ def ranking_csv(domain: Domain) -> str:
     usage = list(dict.fromkeys(name for _, row in rows for name in row.usage))
     families = list(dict.fromkeys(name for _, row in rows for name in row.genes))
     head = ["rank", "pipeline", "genomes", "questions", "attempted", "scored", "failed"]
+    levels = any(row.ranked_by is not None for _, row in rows)
+    head += ["ranked_by"] if levels else []
     for name in metrics:
         head += [name, f"{name}_low", f"{name}_high", *([f"{name}_n"] if name in counted else [])]
     head += [f"{name}_per_question" for name in usage] + [f"gene_{name}" for name in families]
-    return _csv(head, (_ranked(title, row, metrics, counted, usage, families) for title, row in rows))
+    return _csv(head, (_ranked(title, row, metrics, counted, usage, families, levels=levels) for title, row in rows))
 
 
 def activity_csv(domain: Domain) -> str:
@@ -126,6 +129,8 @@ def _ranked(
     counted: AbstractSet[str],
     usage: Sequence[str],
     families: Sequence[str],
+    *,
+    levels: bool,
 ) -> list[Cell]:
     covered = row.coverage
     genomes = row.shared if title.isdigit() else None
@@ -137,6 +142,7 @@ def _ranked(
         covered.attempted,
         covered.scored,
         covered.failed,
+        *([_number(row.level) if row.scores else None] if levels else []),
     ]
     for name in metrics:
         score = row.scores.get(name)

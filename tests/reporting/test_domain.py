@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -18,6 +19,7 @@ from ragsmith.reporting.markdown import domain_markdown
 from ragsmith.reporting.page import domain_page
 from ragsmith.reporting.rows import best_so_far, score
 from ragsmith.reporting.sections import WRITERS
+from ragsmith.reporting.spreadsheet import ranking_csv
 from ragsmith.reporting.values import Option
 from ragsmith.reporting.wording import headline
 from ragsmith.store.store import ResultRow, Store
@@ -336,6 +338,8 @@ def test_a_pipeline_that_failed_no_more_than_it_may_is_ranked_with_how_many_ques
     assert (lead.mean, lead.n) == (pytest.approx(0.2), 9)
     assert domain.leads["toy: bm25"].n is None
     assert option(domain, "reranking", "cross_encoder").probe.change.n == 9  # type: ignore[union-attr]
+    listed = list(csv.DictReader(ranking_csv(domain).splitlines()))
+    assert [cells["ranked_by"] for cells in listed[:4]] == ["0.7", "0.51", "0.5", "0.45"]
 
 
 def lose(store: Store, questions: list[str], *labels: str) -> None:
