@@ -10,7 +10,7 @@ things it has to beat: naive RAG, BM25, and the best of as many random candidate
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ from random import Random
 from ragsmith.datasets.splits import Split, split
 from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import BudgetExhausted
-from ragsmith.evaluation.evaluator import Evaluation, Evaluations, Evaluator
+from ragsmith.evaluation.evaluator import Evaluation, Evaluations, Evaluator, Record
 from ragsmith.evaluation.ranking import Terms, best, common, ranked, shown_better
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Work
@@ -244,6 +244,10 @@ class Run:
             random=tuple(evaluation.key for evaluation in drawn),
         )
         terms = self._terms(self._met)
+        self._proposals = [  # the strategy was told on the terms of each step: what is reported is on those of the end
+            replace(row, value={"fitness": terms.score(one)})
+            for row, one in zip(self._proposals, proposed, strict=True)
+        ]
         winner, why_none = chosen(proposed, terms)
         self._record = replace(self._record, winner=winner.key if winner else None, no_winner=why_none)
         if winner and not self._stopped:
@@ -356,25 +360,29 @@ class Run:
         self._on_step(Step("test questions", 0, len(finalists), None, None))
 
 
+TO_DO = "take another model, leave that stage out with --without, or ask again with --retry-failed"
+"""What helps where failures leave no winner."""
+
+
 def chosen(proposed: Sequence[Evaluation], terms: Terms) -> tuple[Evaluation | None, str]:
     """The winner; or None, and why there is none."""
     if not proposed:
         return None, "no candidate was evaluated: raise --max-evaluations or --time-limit"
     if not terms.decide:
-        question, failure = next(iter(terms.aside.items()))
         asked = len(terms.aside) + len(terms.counted)
         return None, (
             f"{len(terms.aside)} of {asked} search questions failed for every pipeline, and what is left is too little "
-            f"to choose by; the first is {question}, in {SetAside.of(failure)}"
+            f"to choose by; the first is {next(iter(terms.aside))}; {_mostly(terms.aside.values())}; {TO_DO}"
         )
     ranking = ranked(proposed, terms)
     counted = len(terms.counted)
     if not ranking:
         fewest = min(proposed, key=terms.missed)
-        failure = next(failure for question, failure in fewest.failures.items() if question not in terms.aside)
+        failures = [why for one in proposed for q, why in one.failures.items() if q not in terms.aside]
         return None, (
-            f"each of the {len(proposed)} candidates failed on more than {terms.may_miss:.0%} of {counted} questions; "
-            f"the best covered failed on {terms.missed(fewest)}, the first in {SetAside.of(failure)}"
+            f"each of the {len(proposed)} candidates failed on more than {100 * terms.may_miss:g} % of {counted} "
+            f"questions, and even the best covered on {terms.missed(fewest)}; {_mostly(failures)}; {TO_DO}, or allow "
+            "more failures with --may-miss"
         )
     leader = ranking[0]
     above = shown_better(leader, proposed, terms.fitness)
@@ -383,8 +391,18 @@ def chosen(proposed: Sequence[Evaluation], terms: Terms) -> tuple[Evaluation | N
     return None, (
         f"{label(leader.candidate)} leads, but {label(above.candidate)}, which failed on {terms.missed(above)} of "
         f"{counted} questions, is better on the {len(common([leader, above]))} that both finished: which of them "
-        "is the best cannot be told before more of its questions are answered"
+        f"is the best cannot be told before more of its questions are answered; {_mostly(above.failures.values())}; "
+        f"{TO_DO}"
     )
+
+
+def _mostly(failures: Iterable[Record]) -> str:
+    """What most failures are, by class and stage, with the words of the first."""
+    groups: dict[tuple[str, str], list[SetAside]] = {}
+    for why in map(SetAside.of, failures):
+        groups.setdefault((why.kind, why.stage), []).append(why)
+    most = max(groups.values(), key=len)
+    return f"{len(most)} of {sum(map(len, groups.values()))} failures are like this one: {most[0]}"
 
 
 def _stamp(seconds: float) -> str:

@@ -91,7 +91,7 @@ class ProposalRow:
 
     @property
     def fitness(self) -> float | None:
-        """The mean fitness on the search questions; None where one of them failed."""
+        """What it is ranked by on the search questions; None where it failed on more of them than it may."""
         found: float | None = self.value["fitness"]
         return found
 

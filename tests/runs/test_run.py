@@ -15,6 +15,7 @@ import yaml
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.keys import evaluation_key
+from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.testbed import Setup, prepare
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import Candidate, make_gene
@@ -327,8 +328,9 @@ def test_when_everything_fails_the_run_says_why_and_the_same_command_tries_again
     narrow = with_filters(space, "flaky")
     outcome = Run(tiny_setup, narrow, store, SETTINGS).go()
     assert outcome.winner is None
-    assert "candidates failed on more than 10% of 18 questions; the best covered failed on 18" in outcome.no_winner
-    assert "defect, passage_filter.flaky: LookupError: no luck" in outcome.no_winner
+    assert "candidates failed on more than 10 % of 18 questions, and even the best covered on 18" in outcome.no_winner
+    assert "failures are like this one: defect, passage_filter.flaky: LookupError: no luck; take" in outcome.no_winner
+    assert outcome.no_winner.endswith("or allow more failures with --may-miss")
     assert recorded(store, outcome).no_winner == outcome.no_winner
     assert recorded(store, outcome).test == {}
     with pytest.raises(UsageError, match="this run has no winner: each of the"):
@@ -359,6 +361,11 @@ def test_failures_do_not_change_where_a_run_goes_when_it_is_repeated(
     first = Run(tiny_setup, filters, store, settings).go()
     rows = proposals(store, first)
     assert any(store.results(evaluation)["ferry-1"].state == "failed" for *_, evaluation, _ in rows)
+    asked = recorded(store, first).split.search
+    met = {key: one for (key, questions), one in first.evaluations.items() if questions == asked}
+    terms = Terms.of(list(met.values()), settings.fitness, settings.may_miss)
+    known = {key: terms.score(one) for key, one in met.items()}
+    assert all(value["fitness"] == known[evaluation] for *_, evaluation, value in rows)
     again = Run(tiny_setup, filters, store, settings).go()
     assert proposals(store, again) == rows
     assert recorded(store, again).failed == recorded(store, first).failed > 0
