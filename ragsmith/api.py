@@ -163,9 +163,9 @@ def search(
     import_files(imports)
     found = _space(space, preset, without)  # it may import measures that the fitness asks for
     chosen = _settings(settings, preset, changes)
-    known = _prices(prices)
     accepted = read_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
     setup = _setup(dataset, models, base_url, vector_store, chunk_size, faithfulness)
+    known = _prices(prices).batched(setup.models.batched)
     if limits and limits.cost is not None:
         known.refuse_unknown(setup.loaded_models.served())
     files = _files(setup, winner, reports)
@@ -238,8 +238,8 @@ def plan(
     import_files(imports)
     found = _space(space, preset, without)  # it may import measures that the fitness asks for
     chosen = _settings(settings, preset, changes)
-    known = _prices(prices)
     setup = _setup(dataset, models, base_url, vector_store, chunk_size, faithfulness)
+    known = _prices(prices).batched(setup.models.batched)
     with opened(cache) as store:
         return work_out(setup, found, store, chosen, prices=known, latency=latency, in_flight=in_flight, sample=sample)
 

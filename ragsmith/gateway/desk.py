@@ -22,8 +22,8 @@ A = TypeVar("A")
 B = TypeVar("B")
 V = TypeVar("V")
 
-WAITING_REQUESTS = 64
-"""Requests of one technique that wait at the same time; how many are sent at once is for the provider to say."""
+WAITING_REQUESTS = 512
+"""Requests of techniques that wait at the same time, enough for a batch; the provider says how many it is sent."""
 KINDS = ("language_model", "embedder", "cross_encoder")
 
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from ragsmith.errors import StoreError
+from ragsmith.gateway.batched import Batched
 from ragsmith.gateway.budget import Budget, lost_attempt
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.desk import KINDS, Counts, Desk
@@ -42,6 +43,7 @@ class Gateway:
         self._scores = Scores(self._desk)
         self._providers: dict[int, Provider] = {}
         self._store = store
+        self._batched = None if store is None else Batched(store)
         self._learners: dict[int, Learner] = {}
         self._lock = threading.Lock()
 
@@ -90,6 +92,8 @@ class Gateway:
         """See `Grouped.write_rest`; to be called when nothing is in flight any more: nothing stays claimed, either."""
         if self._desk.store is not None:
             self._desk.store.write_rest()
+            if self._batched is not None:
+                self._batched.drop_rest()
             self._desk.store.leave()
 
     def _watch(self, model: Any) -> None:
@@ -102,6 +106,9 @@ class Gateway:
             self._providers[id(provider)] = provider
             provider.on_attempt = self._desk.before_attempt
             provider.on_lost = lost_attempt
+        batches = getattr(model, "batches", None)
+        if batches is not None:
+            batches.memory = self._batched
         learner = learner_of(model)
         if learner is not None and self._store is not None and id(learner) not in self._learners:
             self._acquaint(learner, str(model.id), self._store)

@@ -137,7 +137,7 @@ class _Check:
 
     def role(self, role: str) -> Checked:
         """Ask the model of ``role``."""
-        chosen = self._setup.models.of(role)
+        chosen = self._setup.models.of(role).changed(batch=None)  # nobody waits hours for a check
         if chosen.name == NONE:
             return Checked(role, chosen.name, NONE)
         name, loader = "", None

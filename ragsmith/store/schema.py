@@ -138,10 +138,12 @@ EXPENSE = _table(
 """What each run has spent, row by row; ``spending`` has the sum after the last of them."""
 ORIGIN = _table("origin", _key("key"))
 """One row: a random name of this database, which no other has."""
+BATCHED_REQUEST = _table("batched_request", _key("key"), _text("file"), _text("batch"), _integer("max_tokens"))
+"""Requests that went off in a batch, and whose replies nobody has yet: see `ragsmith.models.calls.BatchMemory`."""
 
 TABLES = (
     *(MODEL_CALL, DATASET, EVALUATION, RESULT, RUN, PROPOSAL, FIT, SPENDING),
-    *(CLAIM, TRAITS, PROCESS, FAILED_CALL, EXPENSE, ORIGIN),
+    *(CLAIM, TRAITS, PROCESS, FAILED_CALL, EXPENSE, ORIGIN, BATCHED_REQUEST),
 )
 
 Migration = Callable[[Connection], None]
@@ -233,6 +235,11 @@ def forget_cut_replies(connection: Connection) -> None:
         connection.execute(delete(MODEL_CALL).where(cut))
 
 
+def add_batched_requests(connection: Connection) -> None:
+    """Version 10: requests that went off in a batch."""
+    METADATA.create_all(connection, tables=[BATCHED_REQUEST], checkfirst=False)
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     create_tables,
     add_fits,
@@ -243,6 +250,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     add_failed_calls,
     add_expenses,
     forget_cut_replies,
+    add_batched_requests,
 )
 """Step ``n`` (1-based) leads to version ``n``. Steps are appended, never edited or removed."""
 

@@ -8,7 +8,7 @@ is named in `Store.damaged`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from ragsmith.errors import DamagedRows, Notice, StoreError, UsageError
 from ragsmith.gateway.budget import Limits, Spending, Spent
 from ragsmith.gateway.failures import CLASSES, FailedCall
 from ragsmith.gateway.owners import Owner
-from ragsmith.models.calls import Json, StoredCall
+from ragsmith.models.calls import BatchedRequest, Json, StoredCall
 from ragsmith.models.traits import Traits
 from ragsmith.store.database import BATCH, Database
 from ragsmith.store.engine import alone_at
@@ -40,6 +40,7 @@ from ragsmith.store.rows import (
     settled,
 )
 from ragsmith.store.schema import (
+    BATCHED_REQUEST,
     CLAIM,
     DATASET,
     EVALUATION,
@@ -278,6 +279,25 @@ class Store:
             connection.execute(delete(CLAIM).where(CLAIM.c.owner == owner))
             # also of those that were killed: a process that lives writes its row again with its next beat
             connection.execute(delete(PROCESS).where(PROCESS.c.owner.not_in(select(CLAIM.c.owner))))
+
+    # What went off in a batch
+
+    def batched_requests(self, keys: Collection[str]) -> dict[str, BatchedRequest]:
+        """Those of the requests that went off in a batch, by key."""
+        with self._database.reading() as connection:
+            rows = [BatchedRequest(*row) for row in self._database.fetch_keyed(connection, BATCHED_REQUEST, keys)]
+        return {request.key: request for request in rows}
+
+    def put_batched_requests(self, requests: Collection[BatchedRequest]) -> None:
+        """Keep several in one transaction, in the place of those there."""
+        with self._database.writing() as connection:
+            self._database.put(connection, BATCHED_REQUEST, map(columns_of, requests), replacing=True)
+
+    def drop_batched_requests(self, keys: Collection[str]) -> None:
+        """Forget several."""
+        with self._database.writing() as connection:
+            for part in batches(sorted(keys), BATCH):
+                connection.execute(delete(BATCHED_REQUEST).where(BATCHED_REQUEST.c.key.in_(part)))
 
     # What was learnt of models
 

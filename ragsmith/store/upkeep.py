@@ -66,6 +66,7 @@ NAMES = {
     "traits": "what was learnt of the model {model}",
     "failed_call": "why a request to {model} failed",
     "origin": "the name of this database, beside which its spending is witnessed",
+    "batched_request": "where a request went off in a batch",
     "claim": "claim on a call that is being made",
     "process": "a process that makes calls",
 }
@@ -83,6 +84,7 @@ COSTS = {
     "expense": "that run asks before it sends anything more",
     "traits": "learnt again with the next requests",
     "failed_call": "asked for once more where it is needed",
+    "batched_request": "sent, and paid for, once more if its reply was not fetched yet",
 }
 """What it costs that a row is damaged; nothing, where a table has no entry."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from ragsmith.models.served.policy import Policy, Transient, Unusable
 from ragsmith.models.served.provider import Provider
@@ -42,7 +43,7 @@ class JsonEndpoint:
     ) -> None:
         remember_secret(key)
         self.base_url = base_url.rstrip("/")
-        self._headers = {**(headers or {}), **({"authorization": f"Bearer {key}"} if key else {})}
+        self.headers = {**(headers or {}), **({"authorization": f"Bearer {key}"} if key else {})}
         self.provider = provider or Provider(self.base_url, policy)
 
     def send(
@@ -61,11 +62,17 @@ class JsonEndpoint:
         attempts = [partial(self._attempt, url, body, read) for body in bodies]
         return self.provider.send_all(attempts, what=what, probe=partial(self._probe, url, bodies[0] if bodies else {}))
 
+    def through(self, provider: Provider) -> Self:
+        """The same endpoint, asked through another provider."""
+        other = copy.copy(self)
+        other.provider = provider
+        return other
+
     async def _attempt(self, url: str, body: dict[str, Any], read: Callable[[dict[str, Any], Any, float], T]) -> T:
         started = time.perf_counter()
-        response = await self.provider.http.post(url, json=body, headers=self._headers)
+        response = await self.provider.http.post(url, json=body, headers=self.headers)
         try:
-            return read(body, _parsed(response.content), time.perf_counter() - started)
+            return read(body, parsed(response.content), time.perf_counter() - started)
         except Transient as trouble:
             problem, usage = trouble.problem, trouble.usage
         raise Unusable(problem, usage)
@@ -73,7 +80,7 @@ class JsonEndpoint:
     async def _probe(self, url: str, body: dict[str, Any]) -> None:
         """Ask for next to nothing in the way in which ``body`` asks; what is replied does not matter."""
         small = {name: SMALL.get(name, value) for name, value in body.items()}
-        await self.provider.http.post(url, json=small, headers=self._headers)
+        await self.provider.http.post(url, json=small, headers=self.headers)
 
 
 class EndpointModel:
@@ -104,7 +111,7 @@ def by_index(rows: Any, name: str, n: int, what: str) -> list[Any]:
     return [found[i] for i in range(n)]
 
 
-def _parsed(body: bytes) -> Any:
+def parsed(body: bytes) -> Any:
     """What a response holds. Raises `Transient`: it is no JSON in UTF-8, or not whole."""
     try:
         return json.loads(body.decode("utf-8"))

@@ -10,14 +10,18 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Annotated, Any
 
 from ragsmith.errors import Notice, RefusedContent
 from ragsmith.models.calls import Completion
-from ragsmith.models.options import AcceptedModel, ContextWindow, ThinkingTokens
+from ragsmith.models.options import NOT_SHAPING, AcceptedModel, ContextWindow, ThinkingTokens
 from ragsmith.models.registry import Service, model_id, provider
+from ragsmith.models.served.chat_batches import ChatBatches
 from ragsmith.models.served.json_endpoint import EndpointModel, JsonEndpoint
 from ragsmith.models.served.openai_reply import Asked, Reading, read_reply
+from ragsmith.models.served.provider import Provider
 from ragsmith.models.traits import Learner, Traits
 
 REFUSABLE: Mapping[str, str | None] = {"temperature": None, "seed": None, "max_tokens": "max_completion_tokens"}
@@ -48,8 +52,10 @@ class OpenAIChat(EndpointModel):
         thinking_tokens: ThinkingTokens = 0,
         accept_model: AcceptedModel = "",
         cut_answers: bool = False,
+        batch: Annotated[bool, NOT_SHAPING] = False,
     ) -> None:
         super().__init__(model, endpoint)
+        self.batches = ChatBatches(endpoint) if batch else None
         self.context_window = context_window
         self.cut_answers = cut_answers
         self.learner = Learner()
@@ -61,6 +67,11 @@ class OpenAIChat(EndpointModel):
     def id(self) -> str:
         """Provider, model and sampling; never the URL or the key."""
         return model_id("openai", f"{self._model}@temperature=0", context_window=self.context_window)
+
+    @property
+    def provider(self) -> Provider:
+        """What sends the requests, or waits for the batches that they are in."""
+        return super().provider if self.batches is None else self.batches.provider
 
     @property
     def thinking_tokens(self) -> int:
@@ -81,7 +92,7 @@ class OpenAIChat(EndpointModel):
             "max_tokens": max_tokens,
             "seed": sample,
         }
-        with self.learner.request():
+        with nullcontext() if self.batches else self.learner.request():  # a batch is not to wait for its first request
             reading = self._taken(body, Asked(self._model, prompt, max_tokens, self._accepts))
         for what, problem in reading.odd.items():
             self._say_once(what, f"openai:{self._model} {problem}")
@@ -91,13 +102,10 @@ class OpenAIChat(EndpointModel):
         """The reply to ``body`` without what the server refuses; that counts as learnt when it takes the rest."""
         refused = self.learner.traits.refuses
 
-        def read(_: Any, reply: Any, seconds: float) -> Reading:
-            return read_reply(asked, reply, seconds)
-
         while True:
             fitted = _without(body, refused)
             try:
-                [reading] = self._endpoint.send("/chat/completions", [fitted], read, what=self.id)
+                reading = self._read(fitted, asked, body["seed"])
             except RefusedContent as error:
                 named = _refused(str(error).removeprefix(f"{self.id}: "), fitted)
                 if not named:
@@ -111,6 +119,20 @@ class OpenAIChat(EndpointModel):
                         f"openai:{self._model} refuses temperature 0: its replies may differ from one time to the next",
                     )
                 return reading
+
+    def _read(self, body: dict[str, Any], asked: Asked, sample: int) -> Reading:
+        """The reply to ``body``, alone or in a batch."""
+        if self.batches is not None:
+
+            def of_batch(reply: Any, limit: int) -> Reading:
+                return read_reply(replace(asked, limit=limit), reply, 0.0)  # how long a batch takes says nothing of it
+
+            return self.batches.send(body, (self.id, asked.prompt, sample), asked.limit, of_batch)
+
+        def read(_: Any, reply: Any, seconds: float) -> Reading:
+            return read_reply(asked, reply, seconds)
+
+        return self._endpoint.send("/chat/completions", [body], read, what=self.id)[0]
 
     def _say_once(self, what: str, sentence: str) -> None:
         if what not in self._named:

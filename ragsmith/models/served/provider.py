@@ -49,14 +49,23 @@ class Provider:
     ``on_attempt`` is called right before each attempt is sent, on the loop's thread: it must not block. If it raises,
     nothing is sent and the request fails with what it raised: a budget is reserved there. ``on_lost`` is called
     there, too, with the usage of each attempt that gave nothing and was paid for, or may have been, and of each probe
-    before it is sent.
+    before it is sent. Where the provider does not itself ``announce`` attempts, these do, as
+    soon as they know that they will send something.
     """
 
-    def __init__(self, name: str, policy: Policy | None = None, *, jitter: random.Random | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        policy: Policy | None = None,
+        *,
+        jitter: random.Random | None = None,
+        announces: bool = True,
+    ) -> None:
         self.name = redacted(name)
         self.policy = policy or Policy()
         self.on_attempt: Callable[[], None] = _nothing
         self.on_lost: Callable[[Usage], None] = _nothing
+        self._announces = announces
         self._jitter = jitter or random.Random()  # of pauses alone: no result depends on it, processes must differ
         self._limiter = Limiter(self.policy.in_flight)
         self._breaker = Breaker(self.policy)
@@ -102,7 +111,7 @@ class Provider:
     ) -> list[T]:
         """The results of several requests that are in flight at once; if one fails, so does the whole. See `send`."""
         closed = self._closed
-        futures = [] if closed else [BACKGROUND.submit(self._send(attempt, what, probe)) for attempt in attempts]
+        futures = [] if closed else [BACKGROUND.submit(self.sent(attempt, what, probe)) for attempt in attempts]
         self._pending.update(futures)
         try:
             if not closed:
@@ -134,7 +143,8 @@ class Provider:
 
     # --- on the loop's thread ----------------------------------------------------------------------------------------
 
-    async def _send(self, attempt: Callable[[], Awaitable[T]], what: str, probe: Probe | None) -> T:
+    async def sent(self, attempt: Callable[[], Awaitable[T]], what: str, probe: Probe | None = None) -> T:
+        """As `send`, for whoever is on the loop's thread."""
         policy, request, problem = self.policy, object(), ""
         tried = failed = unusable = 0
         lost = NOTHING
@@ -178,7 +188,8 @@ class Provider:
         """One attempt, when there is a free slot and the provider may be asked."""
         async with self._limiter.slot():
             await self._ready(what, problem)
-            self.on_attempt()
+            if self._announces:
+                self.on_attempt()
             now = self._activity
             self._activity = replace(
                 now, attempts=now.attempts + 1, retries=now.retries + retry, in_flight=now.in_flight + 1
@@ -239,8 +250,9 @@ class Provider:
         """
         if probe is None or self._limiter.remaining(time.monotonic()):
             return self._breaker.kind
-        self.on_lost(PROBE)
-        self.on_attempt()
+        if self._announces:
+            self.on_lost(PROBE)
+            self.on_attempt()
         self._activity = replace(self._activity, attempts=self._activity.attempts + 1)
         try:
             async with asyncio.timeout(self.policy.probe_deadline):
