@@ -1,7 +1,7 @@
 """A server on the loopback interface with the batch API of OpenAI, whose replies are those of `fault_server`.
 
-A batch goes through the states that OpenAI has, one at each look, and is done when nobody holds it. The replies of its
-requests, and of those to the chat API, depend on the request alone.
+The first batch goes through the states that OpenAI has, one at each look, and others are done at once. The replies of
+their requests, and of those to the chat API, depend on the request alone.
 
     with BatchServer() as server: ...                        # server.url is the base URL
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 import email
 import itertools
 import json
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -29,14 +30,14 @@ Rule = Callable[[str, int], tuple[int, Any] | None]
 class BatchServer:
     """Serves from threads of its own while it is entered.
 
-    While ``held`` is set no batch is done. ``ends`` are the states in which the next batches end, ``completed`` once
-    there are no more; one that does not complete has answered the first ``answered`` of its requests. ``breaks`` is
-    how often a batch is begun and the reply lost.
+    Batches from the number ``held_from`` on, counted from 0, are not done. ``ends`` are the states in which the next
+    batches end, ``completed`` once there are no more; one that does not complete has answered the first ``answered`` of
+    its requests. ``breaks`` is how often a batch is begun and the reply lost.
     """
 
     def __init__(self, rule: Rule | None = None) -> None:
         self.rule: Rule = rule or (lambda prompt, n: None)
-        self.held = threading.Event()
+        self.held_from: float = math.inf
         self.ends: list[str] = []
         self.answered = 0
         self.breaks = 0
@@ -55,6 +56,11 @@ class BatchServer:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+
+    def is_looked_after(self, number: int) -> bool:
+        """Whether a batch was begun and looked at."""
+        with self._lock:
+            return len(self.batches) > number and self._looks[list(self.batches)[number]] > 0
 
     @property
     def sizes(self) -> list[int]:
@@ -112,7 +118,8 @@ class BatchServer:
         batch = self.batches[name]
         if batch["status"] in ON_THE_WAY:
             self._looks[name] += 1
-            if self._looks[name] < len(ON_THE_WAY) or self.held.is_set():
+            position = list(self.batches).index(name)
+            if position >= self.held_from or (not position and self._looks[name] < len(ON_THE_WAY)):
                 batch["status"] = ON_THE_WAY[min(self._looks[name], 1)]
             else:
                 self._end(batch, self.ends.pop(0) if self.ends else "completed")
@@ -162,7 +169,8 @@ class BatchServer:
                 self.end_headers()
                 self.wfile.write(content)
 
-            do_POST = do_GET
+            def do_POST(self) -> None:
+                self.do_GET()
 
             def log_message(self, *_: Any) -> None:
                 return

@@ -108,7 +108,7 @@ class ChatBatches:
         self._said.add(batch)
         count = sum(other == batch for other in tuple(self._under_way.values()))
         warnings.warn(
-            f"the batch {redacted(shown(batch))} goes on at {self.provider.name}, with {count:,} requests that are "
+            f"the batch {redacted(batch)} goes on at {self.provider.name}, with {count:,} requests that are "
             "waited for: the same command fetches its replies",
             Notice,
             stacklevel=3,

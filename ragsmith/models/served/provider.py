@@ -49,8 +49,7 @@ class Provider:
     ``on_attempt`` is called right before each attempt is sent, on the loop's thread: it must not block. If it raises,
     nothing is sent and the request fails with what it raised: a budget is reserved there. ``on_lost`` is called
     there, too, with the usage of each attempt that gave nothing and was paid for, or may have been, and of each probe
-    before it is sent. Where the provider does not itself ``announce`` attempts, these do, as
-    soon as they know that they will send something.
+    before it is sent. Where the provider does not itself announce attempts (``announces``), they do, when they send.
     """
 
     def __init__(

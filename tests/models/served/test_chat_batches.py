@@ -148,25 +148,26 @@ def test_requests_that_batch_after_batch_leaves_out_fail(
 ) -> None:
     server.ends = ["expired"] * 3
     [reply] = asked(client(), PROMPTS[:1])
-    with pytest.raises(ModelError, match=r"the batch batch_\d+, expired, has no reply to the request \(tried 3 times\)"):
+    with pytest.raises(
+        ModelError, match=r"the batch batch_\d+, expired, has no reply to the request \(tried 3 times\)"
+    ):
         reply.result(timeout=60)
 
 
 def test_a_batch_goes_on_when_its_command_ends_and_the_next_one_fetches_it(
     client: Callable[..., OpenAIChat], server: BatchServer
 ) -> None:
-    server.held.set()
+    server.held_from = 0
     memory, first = Memory(), client()
     assert first.batches is not None
     first.batches.memory = memory
     replies = asked(first, PROMPTS)
-    wait_for(lambda: server.batches and all(request.batch for request in memory.values()))
+    wait_for(lambda: server.is_looked_after(0))
     with pytest.warns(Notice, match="with 12 requests that are waited for: the same command fetches its replies"):
         first.provider.close()
-        for reply in replies:
-            with pytest.raises(ModelUnavailable):
-                reply.result(timeout=10)
-    server.held.clear()
+        ends = {type(reply.exception(timeout=10)) for reply in replies}
+    assert ends == {ModelUnavailable}
+    server.held_from = 9
     second = client(memory)
     second.provider.on_attempt = lambda: pytest.fail("nothing is to be sent")
     assert texts(asked(second, PROMPTS, max_tokens=200)) == list(map(chat_reply, PROMPTS))

@@ -1,0 +1,137 @@
+"""Whole searches whose requests go off in batches: the same end, nothing paid twice, whatever befalls the command."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from batch_server import BatchServer
+from fault_replies import number
+from served import Left, left
+
+from ragsmith.store.store import Store
+
+Arguments = Callable[..., list[object]]
+Spawn = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    with BatchServer() as server:
+        yield server
+
+
+@pytest.fixture
+def arguments(search_arguments: Arguments, server: BatchServer) -> Arguments:
+    def build(*more: object, cache: str = "cache.sqlite") -> list[object]:
+        chat = ("--llm", "openai:tiny", "--base-url", server.url)
+        return search_arguments(*chat, "--no-compare", "--max-evaluations", 3, "-q", *more, cache=cache)
+
+    return build
+
+
+def end(cache: Path) -> Left:
+    with Store.open(cache, read_only=True) as store:
+        assert store.verify() == []
+        return left(store)
+
+
+@pytest.fixture
+def direct(
+    ragsmith: Callable[..., Any],
+    arguments: Arguments,
+    server: BatchServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Left:
+    """What the search leaves without batches."""
+    monkeypatch.chdir(tmp_path)
+    ended = ragsmith(*arguments(cache="direct.sqlite"))
+    assert (ended.code, ended.err) == (0, "")
+    server.served.clear()
+    server.direct = 0
+    return end(tmp_path / "direct.sqlite")
+
+
+def test_a_search_in_batches_ends_as_one_without(
+    direct: Left, ragsmith: Callable[..., Any], arguments: Arguments, server: BatchServer, tmp_path: Path
+) -> None:
+    ended = ragsmith(*arguments("--batch"))
+    assert (ended.code, ended.err) == (0, "")
+    assert end(tmp_path / "cache.sqlite") == direct
+    assert server.direct == 0
+    assert set(server.served.values()) == {1}
+    assert len(server.served) == len(direct.calls)
+    assert max(server.sizes) > 10
+    before = len(server.batches)
+    assert ragsmith(*arguments("--batch")).code == 0
+    assert len(server.batches) == before
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
+def test_a_command_that_ends_early_leaves_a_batch_that_the_same_command_fetches(
+    direct: Left,
+    ragsmith: Callable[..., Any],
+    spawn: Spawn,
+    arguments: Arguments,
+    server: BatchServer,
+    tmp_path: Path,
+    sent: signal.Signals,
+) -> None:
+    for batch in (0, 3):
+        server.held_from = batch
+        process = spawn(*arguments("--batch", "--max-calls", len(direct.calls)))
+        until = time.monotonic() + 60
+        while not server.is_looked_after(batch):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        os.killpg(process.pid, sent)
+        began = time.monotonic()
+        _, err = process.communicate(timeout=30)
+        if sent == signal.SIGINT:
+            assert time.monotonic() - began < 15
+            assert process.returncode == 130, err
+            assert re.search(r"warning: the batch batch_\d+ goes on at .*: the same command fetches its replies", err)
+            assert "Traceback" not in err
+    server.held_from = math.inf
+    ended = ragsmith(*arguments("--batch"))
+    assert ended.code == 0, ended.err
+    assert end(tmp_path / "cache.sqlite") == direct
+    assert set(server.served.values()) == {1}
+    assert sum(server.sizes) == len(direct.calls)
+
+
+def test_a_limit_on_calls_holds_and_what_went_off_within_it_is_fetched(
+    direct: Left, ragsmith: Callable[..., Any], arguments: Arguments, server: BatchServer, tmp_path: Path
+) -> None:
+    most = len(direct.calls) // 2
+    for _ in range(2):
+        ended = ragsmith(*arguments("--batch", "--max-calls", most))
+        assert ended.code == 130
+        assert "raise it" in ended.err
+        assert sum(server.sizes) == most
+    assert ragsmith(*arguments("--batch", "--max-calls", len(direct.calls))).code == 0
+    assert end(tmp_path / "cache.sqlite") == direct
+    assert sum(server.sizes) == len(direct.calls)
+
+
+def test_one_refused_request_and_an_expired_batch_change_nothing_else(
+    direct: Left, ragsmith: Callable[..., Any], arguments: Arguments, server: BatchServer, tmp_path: Path
+) -> None:
+    server.ends, server.answered = ["completed", "expired"], 3
+    server.rule = lambda prompt, n: (500, {"error": {"message": "busy"}}) if number(prompt, 9) == 0 and not n else None
+    ended = ragsmith(*arguments("--batch"))
+    assert (ended.code, ended.err) == (0, "")
+    assert end(tmp_path / "cache.sqlite") == direct
