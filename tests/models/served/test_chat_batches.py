@@ -68,6 +68,12 @@ def texts(futures: list[Future[Completion]]) -> list[str]:
     return [future.result(timeout=60).text for future in futures]
 
 
+def ended(chat: OpenAIChat, replies: list[Future[Completion]]) -> set[type]:
+    """What becomes of replies that are waited for when the model is closed."""
+    chat.provider.close()
+    return {type(reply.exception(timeout=10)) for reply in replies}
+
+
 def wait_for(so: Callable[[], object]) -> None:
     until = time.monotonic() + 30
     while not so():
@@ -164,9 +170,7 @@ def test_a_batch_goes_on_when_its_command_ends_and_the_next_one_fetches_it(
     replies = asked(first, PROMPTS)
     wait_for(lambda: server.is_looked_after(0))
     with pytest.warns(Notice, match="with 12 requests that are waited for: the same command fetches its replies"):
-        first.provider.close()
-        ends = {type(reply.exception(timeout=10)) for reply in replies}
-    assert ends == {ModelUnavailable}
+        assert ended(first, replies) == {ModelUnavailable}
     server.held_from = 9
     second = client(memory)
     second.provider.on_attempt = lambda: pytest.fail("nothing is to be sent")
