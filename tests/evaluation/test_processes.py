@@ -97,7 +97,7 @@ def test_a_failure_is_a_state_with_stage_error_and_traceback(
     assert failed.value["stage"] == "passage_filter.picky"
     assert failed.value["error"] == "LookupError: not this one"
     assert "in picky" in failed.value["traceback"]
-    assert set(failed.value) == {"stage", "error", "traceback"}
+    assert set(failed.value) == {"stage", "kind", "error", "traceback"}
     assert evaluate_job(engine, tiny_setup, pipeline(passage_filter="picky"), (0, "market-3")).ok
 
 
