@@ -6,6 +6,8 @@ python benchmarks/bench_hopeless.py [prompts | roles | outage]
 """
 
 import hashlib
+import itertools
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -20,8 +22,8 @@ from fault_kinds import Fault  # noqa: E402
 from fault_server import Request  # noqa: E402
 from served import Ruled, said  # noqa: E402
 
-SHARE = 20
-"""One prompt of so many always fails: 5 %."""
+SHARES = (100, 20)
+"""One prompt of so many always fails: 1 %, with which a run has a winner, and 5 %, with which it may have none."""
 PROMPTS = {
     "empty": Fault("empty_content"),
     "cut": Fault("cut_at_limit"),
@@ -59,9 +61,9 @@ def models(folder: Path, llm: str, judge: str) -> tuple[str, str]:
     return "--models", str(path)
 
 
-def failing(fault: Fault, request: Request) -> Fault | None:
-    """``fault`` for one prompt of `SHARE`, whatever the limit on tokens that it is sent with."""
-    return None if int(hashlib.sha256(said(request).encode()).hexdigest(), 16) % SHARE else fault
+def failing(fault: Fault, share: int, request: Request) -> Fault | None:
+    """``fault`` for one prompt of ``share``, whatever the limit on tokens that it is sent with."""
+    return None if int(hashlib.sha256(said(request).encode()).hexdigest(), 16) % share else fault
 
 
 def ended(ran: Ran, folder: Path) -> str:
@@ -70,20 +72,29 @@ def ended(ran: Ran, folder: Path) -> str:
     return f"exit {ran.code} after {ran.wall:.1f} s, {kept}"
 
 
+def set_aside(folder: Path) -> list[str]:
+    """The questions that the report says were set aside."""
+    found = folder / "reports" / "law" / "report.md"
+    table = found.read_text().partition("Questions set aside")[2].partition("\n*")[0] if found.exists() else ""
+    return re.findall(r"^\| (law-\d+) ", table, re.MULTILINE)
+
+
 def prompts() -> None:
-    """5 % of all prompts fail for ever."""
-    for name, fault in PROMPTS.items():
-        with Ruled(partial(failing, fault)) as server, tempfile.TemporaryDirectory() as temporary:
+    """A share of all prompts fails for ever."""
+    for share, (name, fault) in itertools.product(SHARES, PROMPTS.items()):
+        with Ruled(partial(failing, fault, share)) as server, tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
             reached = ("--llm", "openai:tiny", "--base-url", server.url)
             first = ended(search(folder, *reached), folder)
+            aside = set_aside(folder)
             hopeless = Counter(said(request) for request in server.log if request.fault)
             sent = len(server.log)
             second = ended(search(folder, *reached), folder)
             print(
-                f"5 % of prompts always {name}: {first}; {sent} requests, {hopeless.total()} of them for "
+                f"{1 / share:.0%} of prompts always {name}: {first}; {sent} requests, {hopeless.total()} of them for "
                 f"{len(hopeless)} hopeless prompts, at most {max(hopeless.values())} each, others answered at most "
-                f"{server.most_given()} times; again: {second}, {len(server.log) - sent} requests",
+                f"{server.most_given()} times; again: {second}, {len(server.log) - sent} requests; "
+                f"set aside: {', '.join(aside) or 'none'}",
                 flush=True,
             )
 

@@ -73,8 +73,9 @@ def asked_texts(server: FaultServer) -> list[str]:
 
 
 def finish(process: subprocess.Popen[str]) -> None:
-    _, err = process.communicate(timeout=90)
-    assert (process.returncode, err) == (0, "")
+    _, err = process.communicate(timeout=180)
+    said = [line for line in err.splitlines() if not line.startswith("warning: waiting for process ")]
+    assert (process.returncode, said) == (0, [])  # on a busy machine one waits for another long enough to say so
 
 
 @dataclass(frozen=True)
