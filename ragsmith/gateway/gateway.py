@@ -22,6 +22,7 @@ from ragsmith.gateway.results import Embeddings, Scores
 from ragsmith.gateway.views import ChatView, CrossEncoderView, EmbedderView, TaskView
 from ragsmith.models.calls import ChatModel, completes
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
+from ragsmith.models.served.chat_batches import ChatBatches
 from ragsmith.models.served.provider import Activity, Provider
 from ragsmith.models.traits import Learner, Traits, learner_of
 from ragsmith.models.usage import Meter
@@ -107,7 +108,7 @@ class Gateway:
             provider.on_attempt = self._desk.before_attempt
             provider.on_lost = lost_attempt
         batches = getattr(model, "batches", None)
-        if batches is not None:
+        if isinstance(batches, ChatBatches):  # a model of somebody else may call anything so
             batches.memory = self._batched
         learner = learner_of(model)
         if learner is not None and self._store is not None and id(learner) not in self._learners:
