@@ -45,7 +45,7 @@ def parse(location: str | Path | URL) -> Path | URL:
     """A path, or the URL of a server; ``sqlite:///path`` is a path. Raises StoreError for what can be neither."""
     if isinstance(location, URL):
         return location
-    if isinstance(location, Path) or "://" not in location:
+    if isinstance(location, Path) or not ("://" in location or location.startswith(("postgresql:", "postgres:"))):
         path = Path(location)
     else:
         url: URL | None

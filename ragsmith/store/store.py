@@ -25,7 +25,7 @@ from ragsmith.gateway.owners import Owner
 from ragsmith.models.calls import BatchedRequest, Json, StoredCall
 from ragsmith.models.traits import Traits
 from ragsmith.store.database import BATCH, Database
-from ragsmith.store.engine import alone_at
+from ragsmith.store.engine import alone_at, parse
 from ragsmith.store.rows import (
     DatasetRow,
     EvaluationRow,
@@ -86,8 +86,9 @@ def opened(cache: Store | str | Path, *, read_only: bool = False) -> Iterator[St
     Raises:
         UsageError: nothing is there to be read.
     """
-    if read_only and not isinstance(cache, Store) and "://" not in str(cache) and not Path(cache).exists():
-        raise UsageError(f"there is no cache {str(cache)!r}: run a search first, or name its cache with --cache")
+    path = None if isinstance(cache, Store) else parse(cache)
+    if read_only and isinstance(path, Path) and not path.exists():
+        raise UsageError(f"there is no cache {str(path)!r}: run a search first, or name its cache with --cache")
     with nullcontext(cache) if isinstance(cache, Store) else Store.open(cache, read_only=read_only) as store:
         try:
             yield store
