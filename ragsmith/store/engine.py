@@ -235,9 +235,7 @@ def leave_wal(path: Path) -> None:
             if _unless_busy(connection, "PRAGMA journal_mode = DELETE"):
                 return
             _unless_busy(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
-        if log_of(path).exists():
-            return  # somebody else still has it open, and will close it as we did
-        time.sleep(PAUSE)
+        time.sleep(PAUSE)  # another thread may be reading to the end, or another process, which will close it as we did
 
 
 def lacks_log(path: Path, *, timeout: float) -> bool:
