@@ -30,8 +30,9 @@ def outside(url: str) -> Iterator[Engine]:
 
 
 def connections(outside: Engine) -> int:
-    """How many others have."""
-    counted = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    """How many others have; the server itself comes, too, to clean up."""
+    theirs = "datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+    counted = f"SELECT count(*) FROM pg_stat_activity WHERE {theirs}"
     with outside.connect() as connection:
         return int(connection.execute(text(counted)).scalar_one())
 
