@@ -60,7 +60,7 @@ class CallStore(FailureStore, Protocol):
         ...
 
     def claim_many(
-        self, keys: Sequence[str], owner: str, *, beat: Owner | None, is_gone: Callable[[Owner], bool]
+        self, keys: Sequence[str], owner: str, *, beat: Owner | None, is_gone: Callable[[Owner, Collection[str]], bool]
     ) -> tuple[set[str], dict[str, StoredCall]]:
         """Those of ``keys`` whose calls ``owner`` may make now, and those whose replies are there."""
         ...

@@ -11,8 +11,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -23,7 +23,7 @@ SILENT_SECONDS = 3 * BEAT_SECONDS
 LOOK_SECONDS = 1.0
 """Between two looks at what another process holds."""
 TELL_SECONDS = 5.0
-"""After so long it is said who is waited for, and then whenever the wait has become ten times as long."""
+"""After so long for one call it is said who is waited for, and then whenever a wait is ten times as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +87,13 @@ def _place() -> str:
 
 @dataclass(slots=True)
 class _Watched:
-    """An owner that is waited for: seconds without a beat, and of waiting, in which it could have been seen."""
+    """An owner that is waited for: seconds without a beat in which it could have been seen, and for which calls."""
 
     beat: int
     looked: float
     silent: float = 0.0
-    waited: float = 0.0
+    calls: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """By key: when it was first found claimed, and when last."""
     next_word: float = TELL_SECONDS
     is_given_up: bool = False
 
@@ -106,21 +107,25 @@ class Watch:
         self._watched: dict[str, _Watched] = {}
         self._news: list[str] = []
 
-    def is_gone(self, owner: Owner) -> bool:
-        """Whether ``owner``, whose row was just read in a transaction that could write, does not live any more."""
+    def is_gone(self, owner: Owner, keys: Collection[str]) -> bool:
+        """Whether ``owner``, whose row was just read in a transaction that could write, does not live any more.
+
+        ``keys`` are those of its calls that are waited for here.
+        """
         now = self._clock()
         with self._lock:
             seen = self._watched.setdefault(owner.token, _Watched(owner.beat, now))
             passed = now - seen.looked
             seen.looked = now
-            if passed > TELL_SECONDS:  # it was not waited for meanwhile, or nobody could look
-                seen.waited = 0.0
-            seen.waited += min(passed, 2 * LOOK_SECONDS)
+            # what was not looked for meanwhile is there, or nobody could look
+            recent = {key: times for key, times in seen.calls.items() if now - times[1] <= TELL_SECONDS}
+            seen.calls = recent | {key: (recent.get(key, (now, now))[0], now) for key in keys}
+            waited = max((now - seen.calls[key][0] for key in keys), default=0.0)
             seen.silent = seen.silent + min(passed, 2 * LOOK_SECONDS) if seen.beat == owner.beat else 0.0
             seen.beat = owner.beat
             has_ended = is_gone(owner.process)
             gone = has_ended or seen.silent >= SILENT_SECONDS
-            self._tell(owner, seen, gone, has_ended)
+            self._tell(owner, seen, waited, gone, has_ended)
             return gone
 
     def news(self) -> list[str]:
@@ -129,14 +134,14 @@ class Watch:
             news, self._news = self._news, []
         return news
 
-    def _tell(self, owner: Owner, seen: _Watched, gone: bool, has_ended: bool) -> None:
+    def _tell(self, owner: Owner, seen: _Watched, waited: float, gone: bool, has_ended: bool) -> None:
         if gone and not seen.is_given_up:
             how = "has ended" if has_ended else f"has not been heard of for {seen.silent:.0f} s"
             self._news.append(f"{owner} {how} and left calls unfinished: they are taken over.")
-        elif not gone and seen.waited >= seen.next_word:
+        elif not gone and waited >= seen.next_word:
             seen.next_word *= 10
             self._news.append(
-                f"waiting for {owner}, which is making calls that are needed here, too: for {seen.waited:.0f} s so "
-                f"far; last heard of {seen.silent:.0f} s ago."
+                f"waiting for {owner}, which is making calls that are needed here, too: for {waited:.0f} s so far; "
+                f"last heard of {seen.silent:.0f} s ago."
             )
         seen.is_given_up = gone

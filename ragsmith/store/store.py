@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Column, ColumnElement, Connection, Table, and_, delete, func, select, tuple_
+from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, select, tuple_
 from sqlalchemy.engine import URL
 
 from ragsmith.errors import DamagedRows, Notice, StoreError, UsageError
@@ -232,39 +232,54 @@ class Store:
         return {one.key: one for one in rows if one.kind in CLASSES}
 
     def claim_many(
-        self, keys: Sequence[str], owner: str, *, beat: Owner | None, is_gone: Callable[[Owner], bool]
+        self, keys: Sequence[str], owner: str, *, beat: Owner | None, is_gone: Callable[[Owner, Collection[str]], bool]
     ) -> tuple[set[str], dict[str, StoredCall]]:
         """Those of ``keys`` whose calls ``owner`` may make now, and those whose replies are there; one transaction.
 
-        A claim ends with the reply, with `give_up`, or when ``is_gone`` says so of its owner. ``beat`` is written with
-        the claims.
+        A claim ends with the reply, with `give_up`, or when ``is_gone`` says so of its owner, who holds claims on those
+        keys. ``beat`` is written with the claims.
         """
         database = self._database
         with database.writing() as connection:
             if beat is not None:
                 database.put(connection, PROCESS, [columns_of(beat)], replacing=True)
-            holders = self._claimed(connection, keys, owner)
-            others = {holder for holder in holders.values() if holder not in (owner, None)}
-            rows = database.fetch_keyed(connection, PROCESS, others, column="owner") if others else ()
-            # one whose row is damaged or gone is heard of again with its next beat, if it lives
-            known = dict.fromkeys(others, Owner("")) | {row[0]: Owner(*row) for row in rows}
-            gone = {token for token in others if is_gone(replace(known[token], token=token))}
-            damaged = [key for key, holder in holders.items() if holder is None]
-            again = [key for key, holder in holders.items() if holder in gone] + damaged
-            if again:  # each statement sees what others have done meanwhile, so of two takers one is first
-                left = and_(CLAIM.c.key.in_(again), CLAIM.c.owner.in_(gone)) | CLAIM.c.key.in_(damaged)
-                connection.execute(delete(CLAIM).where(left))
-                holders |= self._claimed(connection, again, owner)
             calls = self._calls(connection, keys)
-            if calls:
-                connection.execute(delete(CLAIM).where(CLAIM.c.key.in_(calls), CLAIM.c.owner == owner))
-            return {key for key, holder in holders.items() if holder == owner} - calls.keys(), calls
+            wanted = [key for key in sorted(set(keys)) if key not in calls]  # in one order: nobody waits crosswise
+            holders = self._holders(connection, wanted)
+            gone = self._gone(connection, {key: h for key, h in holders.items() if h not in (owner, None)}, is_gone)
+            if gone or None in holders.values():
+                alone_at(connection, "claim")  # of two who take over, the second sees what the first has put there
+                holders = self._holders(connection, wanted)
+                damaged = [key for key, holder in holders.items() if holder is None]
+                left = CLAIM.c.owner.in_(gone) | CLAIM.c.key.in_(damaged)
+                connection.execute(delete(CLAIM).where(CLAIM.c.key.in_(wanted), left))
+            free = [key for key in wanted if holders.get(key) in {None, *gone}]
+            mine = {key for key, holder in holders.items() if holder == owner}
+            if free:  # as late as can be: others who want one of these wait from here to the end of the transaction
+                statement = insertion(CLAIM, database.dialect, replacing=False).returning(CLAIM.c.key)
+                mine.update(connection.execute(statement, [seal(CLAIM, (key, owner)) for key in free]).scalars())
+                late = self._calls(connection, mine)  # on a server some may have come since the first look
+                if late:
+                    connection.execute(delete(CLAIM).where(CLAIM.c.key.in_(late), CLAIM.c.owner == owner))
+                calls |= late
+            return mine - calls.keys(), calls
 
-    def _claimed(self, connection: Connection, keys: Sequence[str], owner: str) -> dict[str, str | None]:
-        """Claim what nobody has claimed; who then holds the claim on each key, None where its row is damaged."""
-        rows = [seal(CLAIM, (key, owner)) for key in sorted(set(keys))]  # in one order: nobody waits crosswise
-        connection.execute(insertion(CLAIM, self._database.dialect, replacing=False), rows)
-        return dict.fromkeys(keys) | dict(map(tuple, self._database.fetch_keyed(connection, CLAIM, keys)))
+    def _holders(self, connection: Connection, keys: Sequence[str]) -> dict[str, str | None]:
+        """Who holds the claims that there are on ``keys``; None where the row is damaged."""
+        rows = connection.execute(select(CLAIM).where(CLAIM.c.key.in_(keys)))
+        return {row.key: row.owner if self._database.intact(CLAIM, tuple(row)) else None for row in rows}
+
+    def _gone(
+        self, connection: Connection, holders: Mapping[str, str], is_gone: Callable[[Owner, Collection[str]], bool]
+    ) -> set[str]:
+        """Those of the holders of claims, by the keys of these, that do not live any more."""
+        keys: dict[str, list[str]] = {}
+        for key, token in holders.items():
+            keys.setdefault(token, []).append(key)
+        rows = self._database.fetch_keyed(connection, PROCESS, keys, column="owner") if keys else ()
+        # one whose row is damaged or gone is heard of again with its next beat, if it lives
+        known = dict.fromkeys(keys, Owner("")) | {row[0]: Owner(*row) for row in rows}
+        return {token for token in keys if is_gone(replace(known[token], token=token), keys[token])}
 
     def beat(self, owner: Owner) -> None:
         """Let others see that ``owner`` lives; it waits for no other thread."""
@@ -278,6 +293,7 @@ class Store:
                 connection.execute(delete(CLAIM).where(CLAIM.c.key == key, CLAIM.c.owner == owner))
                 return
             connection.execute(delete(CLAIM).where(CLAIM.c.owner == owner))
+        with self._database.writing() as connection:  # of its own: one with a beat in it may wait for these claims
             # also of those that were killed: a process that lives writes its row again with its next beat
             connection.execute(delete(PROCESS).where(PROCESS.c.owner.not_in(select(CLAIM.c.owner))))
 

@@ -5,13 +5,14 @@ import sqlite3
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 
 import pytest
-from sqlalchemy import delete
+from postgres_server import Server
+from sqlalchemy import delete, update
 from stored import Locked, put_call
 
 from ragsmith.errors import Notice, StoreError
@@ -25,7 +26,7 @@ from ragsmith.store.store import Store
 SPAWN = multiprocessing.get_context("spawn")
 
 
-def never(owner: Owner) -> bool:
+def never(owner: Owner, keys: Collection[str]) -> bool:
     return False
 
 
@@ -41,7 +42,7 @@ def gone_pid() -> int:
 def claim(store: Store, owner: str, *keys: str, process: str = "elsewhere:1", gone: str = "") -> set[str]:
     """Claim keys as another process does, which is the only one that beats."""
     beat = Owner(owner, process, 1)
-    return store.claim_many(keys, owner, beat=beat, is_gone=lambda other: other.token == gone)[0]
+    return store.claim_many(keys, owner, beat=beat, is_gone=lambda other, _: other.token == gone)[0]
 
 
 def at_once(work: Callable[[int], None], workers: int) -> None:
@@ -89,9 +90,11 @@ def test_a_claim_ends_with_the_reply_and_with_its_owner(store: Store) -> None:
 
 def test_an_owner_is_read_as_it_was_written_and_one_whose_row_is_gone_is_asked_about_too(store: Store) -> None:
     asked: list[Owner] = []
+    wanted: list[list[str]] = []
 
-    def note(owner: Owner) -> bool:
+    def note(owner: Owner, keys: Collection[str]) -> bool:
         asked.append(owner)
+        wanted.append(sorted(keys))
         return False
 
     store.claim_many(["k"], "a", beat=Owner("a", "host:7:1:here", 3), is_gone=never)
@@ -101,6 +104,7 @@ def test_an_owner_is_read_as_it_was_written_and_one_whose_row_is_gone_is_asked_a
     store.claim_many(["k"], "c", beat=None, is_gone=note)
     assert sorted(asked[:2], key=lambda owner: owner.token) == [Owner("a", "host:7:1:here", 3), Owner("b")]
     assert asked[2:] == [Owner("a", "host:7:1:here", 4)]
+    assert sorted(wanted) == [["k"], ["k"], ["l"]]
 
 
 def test_a_damaged_claim_is_nobodys(tmp_path: Path) -> None:
@@ -112,6 +116,101 @@ def test_a_damaged_claim_is_nobodys(tmp_path: Path) -> None:
     with Store.open(path) as store:
         assert claim(store, "b", "k") == {"k"}
         assert claim(store, "a", "k") == set()
+
+
+# What comes between the look and the claim, on a server: a file has one writer at a time
+
+
+@pytest.fixture
+def two(postgres_server: Server) -> Iterator[tuple[Store, Store]]:
+    """The stores of two processes on one database; the first has found the claim of ``other`` on ``k``."""
+    url = postgres_server.database()
+    with Store.open(url) as one, Store.open(url) as another:
+        assert claim(one, "other", "k") == {"k"}
+        yield one, another
+
+
+def while_claiming(
+    store: Store, *keys: str, happens: Callable[[], object], gone: bool = False
+) -> tuple[set[str], dict[str, StoredCall]]:
+    """What a process gets where something happens after it has looked who holds what."""
+
+    def look(owner: Owner, keys: Collection[str]) -> bool:
+        happens()
+        return gone
+
+    return store.claim_many(["k", *keys], "late", beat=None, is_gone=look)
+
+
+def test_a_reply_that_comes_between_is_handed_over_and_not_claimed(two: tuple[Store, Store]) -> None:
+    one, another = two
+    free, found = while_claiming(one, "x", "y", happens=lambda: put_call(another, "x", "m", "t", "reply"))
+    assert (free, found["x"].value) == ({"y"}, "reply")
+    assert another.statistics()["tables"]["claim"]["rows"] == 2, "of other and of y"
+
+
+def test_a_claim_that_comes_between_is_kept(two: tuple[Store, Store]) -> None:
+    one, another = two
+    got = while_claiming(one, "x", "y", happens=lambda: claim(another, "first", "x"))
+    assert got == ({"y"}, {})
+    assert claim(another, "first", "x") == {"x"}
+
+
+def test_of_two_who_take_over_the_first_has_it(two: tuple[Store, Store]) -> None:
+    one, another = two
+    assert while_claiming(one, happens=lambda: claim(another, "first", "k", gone="other"), gone=True) == (set(), {})
+    assert claim(another, "first", "k") == {"k"}
+
+
+def test_of_two_who_find_a_damaged_claim_one_has_it(two: tuple[Store, Store]) -> None:
+    one, another = two
+    assert claim(one, "other", "x") == {"x"}
+    with one._database.writing() as connection:
+        connection.execute(update(CLAIM).where(CLAIM.c.key == "x").values(checksum="damaged"))
+    assert while_claiming(one, "x", happens=lambda: claim(another, "first", "x")) == (set(), {})
+    assert claim(another, "first", "x") == {"x"}
+
+
+def test_whoever_leaves_while_it_is_taken_for_dead_stops_nobody(two: tuple[Store, Store]) -> None:
+    """Its claims are waited for by a process whose own row it clears away."""
+    one, another = two
+    one.beat(Owner("late", "elsewhere:2", 1))
+    leaving = threading.Thread(target=another.give_up, args=("other",))
+
+    def leave(owner: Owner, keys: Collection[str]) -> bool:
+        leaving.start()
+        leaving.join(0.5)
+        return True
+
+    assert one.claim_many(["k"], "late", beat=Owner("late", "elsewhere:2", 2), is_gone=leave)[0] == {"k"}
+    leaving.join(10)
+    assert not leaving.is_alive()
+
+
+def test_many_who_want_the_same_at_once_never_wait_crosswise(place: Path | str) -> None:
+    """A server ends one of two transactions that wait for each other, and with it that process."""
+    paid: list[str] = []
+    errors: list[StoreError] = []
+    together = threading.Barrier(6)
+
+    def work(n: int) -> None:
+        with Store.open(place) as store:
+            together.wait()
+            for batch in range(10):
+                left = {f"{batch}-{i}" for i in range(32)}
+                while left and not errors:
+                    try:
+                        free, found = store.claim_many(sorted(left), f"owner {n}", beat=None, is_gone=never)
+                        store.put_calls([StoredCall(key, "m", "t", "reply") for key in free])
+                    except StoreError as error:
+                        errors.append(error)
+                        return
+                    paid.extend(free)
+                    left -= free | found.keys()
+
+    at_once(work, 6)
+    assert errors == []
+    assert Counter(paid) == {f"{batch}-{i}": 1 for batch in range(10) for i in range(32)}
 
 
 # Waiting for the reply of another

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import random
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -100,7 +100,7 @@ class Calls:
         return any(call.model == model and task in (None, call.task) for call in self.rows.values())
 
     def claim_many(
-        self, keys: Sequence[str], owner: str, *, beat: Owner | None, is_gone: Callable[[Owner], bool]
+        self, keys: Sequence[str], owner: str, *, beat: Owner | None, is_gone: Callable[[Owner, Collection[str]], bool]
     ) -> tuple[set[str], dict[str, StoredCall]]:
         found = self.get_calls(keys)
         return set(keys) - found.keys(), found
@@ -400,7 +400,7 @@ def test_vectors_are_kept_as_they_come_and_only_the_others_are_paid_for_again(st
 
 def test_vectors_that_another_process_asks_for_are_waited_for(store: Any) -> None:
     key = result_key("embedder", "paid", "7", "text")
-    store.claim_many([key], "other", beat=Owner("other", "elsewhere:1"), is_gone=lambda owner: False)
+    store.claim_many([key], "other", beat=Owner("other", "elsewhere:1"), is_gone=lambda owner, keys: False)
     vector = base64.b64encode(direction(70).tobytes()).decode()
     later = threading.Timer(0.2, put_call, (store, key, "paid", "text", vector))
     later.start()

@@ -77,11 +77,11 @@ FAR = Owner("token", "far:12:1:there", 7)
 
 def test_an_owner_that_is_not_heard_of_is_given_up_and_that_is_said_once(watch: Watch, clock: Clock) -> None:
     looks = 0
-    while not watch.is_gone(FAR):
+    while not watch.is_gone(FAR, ["k"]):
         clock.now += 1.0
         looks += 1
     assert looks == SILENT_SECONDS
-    assert watch.is_gone(FAR)
+    assert watch.is_gone(FAR, ["k"])
     assert watch.news() == [
         "waiting for process 12 on far, which is making calls that are needed here, too: for 5 s so far; last heard of "
         "5 s ago.",
@@ -92,7 +92,7 @@ def test_an_owner_that_is_not_heard_of_is_given_up_and_that_is_said_once(watch: 
 
 def test_an_owner_that_is_only_slow_is_waited_for_and_that_is_said_seldom(watch: Watch, clock: Clock) -> None:
     for second in range(600):
-        assert not watch.is_gone(replace(FAR, beat=second // 12))  # every other beat is lost
+        assert not watch.is_gone(replace(FAR, beat=second // 12), ["k"])  # every other beat is lost
         clock.now += 1.0
     assert [sentence.split("for ")[-1].split(";")[0] for sentence in watch.news()] == [
         "5 s so far",
@@ -101,21 +101,28 @@ def test_an_owner_that_is_only_slow_is_waited_for_and_that_is_said_seldom(watch:
     ]
 
 
+def test_an_owner_that_makes_one_call_after_the_other_is_not_said_to_be_waited_for(watch: Watch, clock: Clock) -> None:
+    for second in range(100):
+        assert not watch.is_gone(replace(FAR, beat=second), [f"{second}", f"{second + 1}", f"{second + 3}"])
+        clock.now += 1.0
+    assert watch.news() == []
+
+
 def test_time_in_which_nobody_could_look_is_not_silence(watch: Watch, clock: Clock) -> None:
     """The cache was locked, the machine slept, or its clock jumped."""
-    assert not watch.is_gone(FAR)
+    assert not watch.is_gone(FAR, ["k"])
     clock.now += 3600
-    assert not watch.is_gone(FAR)
+    assert not watch.is_gone(FAR, ["k"])
     clock.now -= 7200
-    assert not watch.is_gone(FAR)
+    assert not watch.is_gone(FAR, ["k"])
     clock.now += 3600
-    assert not watch.is_gone(FAR)
+    assert not watch.is_gone(FAR, ["k"])
 
 
 def test_an_owner_that_is_seen_again_after_a_long_time_begins_anew(watch: Watch, clock: Clock) -> None:
     for beat in (7, 8):
         for _ in range(int(SILENT_SECONDS)):
-            assert not watch.is_gone(replace(FAR, beat=beat))
+            assert not watch.is_gone(replace(FAR, beat=beat), ["k"])
             clock.now += 1.0
     clock.now += 500
-    assert not watch.is_gone(replace(FAR, beat=9))
+    assert not watch.is_gone(replace(FAR, beat=9), ["k"])
