@@ -23,7 +23,9 @@ VECTOR_TASKS = ("text", "query")
 RUN_VERSION = 2
 """The last form of a run's record that is checked here."""
 
-_NUMBERS = (int, float)
+_TEXTS = frozenset({str})
+_NUMBERS = frozenset({int, float})
+_SCORES = _NUMBERS | {type(None)}
 
 
 def _has(value: Json, **kinds: type | tuple[type, ...]) -> bool:
@@ -31,10 +33,14 @@ def _has(value: Json, **kinds: type | tuple[type, ...]) -> bool:
     return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in kinds.items())
 
 
-def _all(values: Json, *kinds: type) -> bool:
-    """Whether a list, or the values of a mapping, are of these kinds, and none of them is true or false."""
-    inside = values.values() if isinstance(values, dict) else values
-    return isinstance(values, list | dict) and {type(value) for value in inside} <= set(kinds)
+def _lists(value: Json, kinds: frozenset[type]) -> bool:
+    """Whether ``value`` is a list of nothing but these kinds; true and false are no numbers."""
+    return isinstance(value, list) and kinds.issuperset(map(type, value))
+
+
+def _maps(value: Json, kinds: frozenset[type]) -> bool:
+    """Whether ``value`` is a mapping to nothing but these kinds; true and false are no numbers."""
+    return isinstance(value, dict) and kinds.issuperset(map(type, value.values()))
 
 
 def _model_call(row: Sequence[Json]) -> bool:
@@ -54,7 +60,7 @@ def _is_vector(value: str) -> bool:
 
 def _dataset(row: Sequence[Json]) -> bool:
     value = row[2]
-    return _has(value, title=str, description=str, documents=int, chunks=int) and _all(value.get("questions"), str)
+    return _has(value, title=str, description=str, documents=int, chunks=int) and _maps(value.get("questions"), _TEXTS)
 
 
 def _evaluation(row: Sequence[Json]) -> bool:
@@ -65,22 +71,20 @@ def _evaluation(row: Sequence[Json]) -> bool:
 
 
 def _result(row: Sequence[Json]) -> bool:
+    """Every command reads tens of thousands of these, so this one is written to be fast."""
     state, value, attempts = row[2:5]
-    if type(attempts) is not int:
+    if type(attempts) is not int or not isinstance(value, dict):
         return False
     if state == "failed":
         return _has(value, stage=str, error=str)
-    if not _has(value, answer=str, retrieved=list, usage=dict):
-        return False
-    measures = {**value.get("metrics", {}), **value.get("measures", {})} if _measured(value) else None
-    numbers = _all(measures, int, float, type(None)) and _all(value["usage"], *_NUMBERS)
-    return numbers and _all(value["retrieved"], str)
-
-
-def _measured(value: Mapping[str, Json]) -> bool:
-    """Whether there are measures; up to version 0.1 those that every question has stood apart, as ``metrics``."""
-    found = [value[name] for name in ("measures", "metrics") if name in value]
-    return bool(found) and all(isinstance(each, dict) for each in found)
+    measured = [value[name] for name in ("measures", "metrics") if name in value]  # "metrics" up to version 0.1
+    return (
+        type(value.get("answer")) is str
+        and _lists(value.get("retrieved"), _TEXTS)
+        and _maps(value.get("usage"), _NUMBERS)
+        and bool(measured)
+        and all(_maps(scores, _SCORES) for scores in measured)
+    )
 
 
 def _run(row: Sequence[Json]) -> bool:
@@ -99,7 +103,7 @@ def _run(row: Sequence[Json]) -> bool:
 
 def _proposal(row: Sequence[Json]) -> bool:
     genome, value = row[3], row[5]
-    return isinstance(genome, list) and _all(genome, int) and _has(value, fitness=(int, float, type(None)))
+    return _lists(genome, frozenset({int})) and _has(value, fitness=(int, float, type(None)))
 
 
 def _fit(row: Sequence[Json]) -> bool:
@@ -111,7 +115,7 @@ def _fit(row: Sequence[Json]) -> bool:
 
 def _traits(row: Sequence[Json]) -> bool:
     value = row[1]
-    return _has(value, refuses=list, thinking_tokens=int) and _all(value["refuses"], str)
+    return _has(value, refuses=list, thinking_tokens=int) and _lists(value["refuses"], _TEXTS)
 
 
 SHAPES: Mapping[str, Shape] = MappingProxyType(
