@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Collection
 from contextlib import suppress
 
@@ -11,21 +10,18 @@ from ragsmith.errors import StoreError
 from ragsmith.gateway.claims import CallStore
 from ragsmith.models.calls import BatchedRequest
 
-SAFE_SECONDS = 30.0
-"""After so long a reply that was handed out is in the store."""
-
 
 class Batched:
     """A `BatchMemory` in the store; safe to use from many threads.
 
-    What is to be forgotten stays a while: if this process is killed before the replies are in the store, the next one
-    fetches them again instead of paying again.
+    What is to be forgotten stays until everything is written: if this process is killed before the replies are in the
+    store, the next one fetches them again instead of paying again.
     """
 
     def __init__(self, store: CallStore) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._answered: dict[str, float] = {}
+        self._answered: set[str] = set()
 
     def find(self, keys: Collection[str]) -> dict[str, BatchedRequest]:
         """See `BatchMemory.find`."""
@@ -34,25 +30,16 @@ class Batched:
     def keep(self, requests: Collection[BatchedRequest]) -> None:
         """See `BatchMemory.keep`."""
         with self._lock:
-            for request in requests:
-                self._answered.pop(request.key, None)
-            self._store.put_batched_requests(requests)
-        self._drop(time.monotonic() - SAFE_SECONDS)
+            self._answered.difference_update(request.key for request in requests)
+        self._store.put_batched_requests(requests)
 
     def forget(self, keys: Collection[str]) -> None:
         """See `BatchMemory.forget`."""
         with self._lock:
-            self._answered.update(dict.fromkeys(keys, time.monotonic()))
+            self._answered.update(keys)
 
     def drop_rest(self) -> None:
         """Drop all that is to be forgotten; to be called when everything is written."""
-        self._drop(time.monotonic())
-
-    def _drop(self, until: float) -> None:
-        with self._lock:
-            old = [key for key, since in self._answered.items() if since <= until]
-            if old:
-                with suppress(StoreError):  # they stay, and nobody will ask for them
-                    self._store.drop_batched_requests(old)
-            for key in old:
-                del self._answered[key]
+        with self._lock, suppress(StoreError):  # they stay, and nobody will ask for them
+            self._store.drop_batched_requests(self._answered)
+            self._answered.clear()

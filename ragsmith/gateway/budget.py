@@ -87,6 +87,12 @@ def lost_attempt(usage: Usage) -> None:
         request.charged = True
 
 
+def put_off() -> None:
+    """Announce that nobody waits for the current request, which goes on: whoever fetches its reply counts its cost."""
+    if (request := _CURRENT.get()) is not None:
+        request.charged = True
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The most that may be spent; None is no limit."""

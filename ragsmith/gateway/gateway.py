@@ -13,7 +13,7 @@ from typing import Any
 
 from ragsmith.errors import StoreError
 from ragsmith.gateway.batched import Batched
-from ragsmith.gateway.budget import Budget, lost_attempt
+from ragsmith.gateway.budget import Budget, lost_attempt, put_off
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.desk import KINDS, Counts, Desk
 from ragsmith.gateway.failures import Failures, asker_of
@@ -109,7 +109,7 @@ class Gateway:
             provider.on_lost = lost_attempt
         batches = getattr(model, "batches", None)
         if isinstance(batches, ChatBatches):  # a model of somebody else may call anything so
-            batches.memory = self._batched
+            batches.memory, batches.on_left = self._batched, put_off
         learner = learner_of(model)
         if learner is not None and self._store is not None and id(learner) not in self._learners:
             self._acquaint(learner, str(model.id), self._store)

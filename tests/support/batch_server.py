@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 from fault_kinds import reply_to
 
@@ -32,7 +33,8 @@ class BatchServer:
 
     Batches from the number ``held_from`` on, counted from 0, are not done. ``ends`` are the states in which the next
     batches end, ``completed`` once there are no more; one that does not complete has answered the first ``answered`` of
-    its requests. ``breaks`` is how often a batch is begun and the reply lost.
+    its requests. ``breaks`` is how often a batch is begun and the reply lost, ``breaks_off`` how often half of some
+    results is sent. A batch of more than ``most`` requests fails, and ``named`` is how results name a request.
     """
 
     def __init__(self, rule: Rule | None = None) -> None:
@@ -40,7 +42,10 @@ class BatchServer:
         self.held_from: float = math.inf
         self.ends: list[str] = []
         self.answered = 0
-        self.breaks = 0
+        self.breaks = self.breaks_off = 0
+        self.most: float = math.inf
+        self.most_at_once = 0
+        self.named: Callable[[str], object] = lambda key: key
         self.batches: dict[str, dict[str, Any]] = {}
         self.files: dict[str, bytes] = {}
         self.served: Counter[str] = Counter()
@@ -67,6 +72,11 @@ class BatchServer:
         """The numbers of requests in the batches, in the order in which these were begun."""
         return [len(self.files[batch["input_file_id"]].splitlines()) for batch in self.batches.values()]
 
+    @property
+    def last_file(self) -> list[bytes]:
+        """The lines of the file that came last."""
+        return self.files[list(self.files)[-1]].splitlines()
+
     def __enter__(self) -> BatchServer:
         self._thread.start()
         return self
@@ -87,7 +97,7 @@ class BatchServer:
             if (method, where) == ("POST", "/v1/batches"):
                 return self._begin(json.loads(raw))
             if (method, where) == ("GET", "/v1/batches"):
-                return 200, {"object": "list", "data": list(reversed(self.batches.values()))}
+                return 200, self._page(parse_qs(path.partition("?")[2]))
             if where == CHAT:
                 self.direct += 1
                 return self._chat(json.loads(raw))
@@ -98,6 +108,13 @@ class BatchServer:
                 return 200, found
             return 404, {"error": {"message": "there is nothing here"}}
 
+    def _page(self, query: dict[str, list[str]]) -> dict[str, Any]:
+        names = list(reversed(self.batches))
+        first = names.index(query["after"][0]) + 1 if "after" in query else 0
+        last = first + min(100, int(query["limit"][0]))
+        data = [self.batches[name] for name in names[first:last]]
+        return {"object": "list", "data": data, "has_more": last < len(names)}
+
     def _file(self, content: bytes) -> str:
         name = f"file-{next(self._numbers)}"
         self.files[name] = content
@@ -105,8 +122,12 @@ class BatchServer:
 
     def _begin(self, asked: dict[str, Any]) -> tuple[int, Any] | None:
         assert (asked["endpoint"], asked["completion_window"]) == (CHAT, "24h")
+        if asked["input_file_id"] not in self.files:
+            return 400, {"error": {"message": "there is no such file"}}
         keys = [json.loads(line)["custom_id"] for line in self.files[asked["input_file_id"]].splitlines()]
         assert len(set(keys)) == len(keys)
+        under_way = sum(batch.get("status") in ON_THE_WAY for batch in self.batches.values())
+        self.most_at_once = max(self.most_at_once, under_way + 1)
         name = f"batch_{next(self._numbers)}"
         self.batches[name] = {"id": name, "status": "validating", **asked}
         if self.breaks:
@@ -127,6 +148,10 @@ class BatchServer:
 
     def _end(self, batch: dict[str, Any], state: str) -> None:
         lines = [json.loads(line) for line in self.files[batch["input_file_id"]].splitlines()]
+        if len(lines) > self.most:
+            said = {"code": "token_limit_exceeded", "message": "Enqueued token limit reached for tiny"}
+            batch |= {"status": "failed", "errors": {"object": "list", "data": [said]}}
+            return
         good, bad = [], []
         for i, line in enumerate(lines):
             if state != "completed" and i >= self.answered:
@@ -136,7 +161,7 @@ class BatchServer:
             status, body = self._chat(line["body"])
             response = {"status_code": status, "request_id": "r", "body": body}
             (good if status == 200 else bad).append(
-                {"custom_id": line["custom_id"], "response": response, "error": None}
+                {"custom_id": self.named(line["custom_id"]), "response": response, "error": None}
             )
         good.reverse()  # in no order
         batch["status"] = state
@@ -167,6 +192,9 @@ class BatchServer:
                 self.send_response(status)
                 self.send_header("content-length", str(len(content)))
                 self.end_headers()
+                if self.path.endswith("/content") and server.breaks_off:
+                    server.breaks_off -= 1
+                    content, self.close_connection = content[: len(content) // 2], True
                 self.wfile.write(content)
 
             def do_POST(self) -> None:

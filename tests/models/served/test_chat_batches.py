@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -13,9 +14,11 @@ from fault_replies import chat_reply
 
 from ragsmith.errors import BudgetExhausted, ModelError, ModelUnavailable, Notice, RefusedContent, Unreadable
 from ragsmith.models.calls import BatchedRequest, Completion
+from ragsmith.models.served.chat_batches import ChatBatches
 from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.openai_chat import OpenAIChat
 from ragsmith.models.served.policy import Policy
+from ragsmith.models.usage import Usage
 
 PROMPTS = [f"What does the ferry number {i} cost?" for i in range(12)]
 QUICK = Policy(attempts=3, pause=0.0, deadline=5.0, failures_in_a_row=1000)
@@ -46,14 +49,27 @@ def client(server: BatchServer) -> Iterator[Callable[..., OpenAIChat]]:
     made: list[OpenAIChat] = []
 
     def make(memory: Memory | None = None) -> OpenAIChat:
-        made.append(OpenAIChat("tiny", endpoint=JsonEndpoint(server.url, policy=QUICK), batch=True))
-        assert made[-1].batches is not None
+        endpoint = JsonEndpoint(server.url, policy=QUICK)
+        made.append(OpenAIChat("tiny", endpoint=endpoint, batch=True))
+        made[-1].batches = ChatBatches(endpoint, quiet=0.1, first_look=0.05)
         made[-1].batches.memory = memory
         return made[-1]
 
     yield make
     for chat in made:
         chat.provider.close()
+
+
+Reply = tuple[int, object] | None
+Usual = Callable[[], Reply]
+
+
+def meddled(server: BatchServer, reply: Callable[[str, str, Usual], Reply]) -> None:
+    """Have ``reply`` stand in the way of what ``server`` usually replies to a method and a path."""
+    usual = server.reply
+    server.reply = lambda method, path, *rest: reply(  # type: ignore[method-assign]
+        method, path.partition("?")[0], lambda: usual(method, path, *rest)
+    )
 
 
 def asked(chat: OpenAIChat, prompts: list[str], max_tokens: int = 100) -> list[Future[Completion]]:
@@ -137,16 +153,68 @@ def test_a_refused_parameter_is_learnt_and_left_out_of_the_next_batch(
     assert server.sizes == [len(PROMPTS)] * 2
 
 
-@pytest.mark.parametrize("state", ["expired", "failed", "cancelled"])
-def test_what_a_batch_leaves_unanswered_is_asked_again_and_nothing_else(
-    client: Callable[..., OpenAIChat], server: BatchServer, state: str
+def test_what_an_expired_batch_leaves_unanswered_is_asked_again_and_nothing_else(
+    client: Callable[..., OpenAIChat], server: BatchServer
 ) -> None:
-    server.ends, server.answered = [state], 5
+    server.ends, server.answered = ["expired"], 5
     memory = Memory()
     assert texts(asked(client(memory), PROMPTS)) == list(map(chat_reply, PROMPTS))
     assert server.sizes == [12, 7]
     assert set(server.served.values()) == {1}
     assert memory == {}
+
+
+@pytest.mark.parametrize("state", ["failed", "cancelled"])
+def test_a_batch_that_fails_or_that_somebody_cancels_ends_the_command_and_the_next_one_sends_the_rest(
+    client: Callable[..., OpenAIChat], server: BatchServer, state: str
+) -> None:
+    server.ends, server.answered = [state], 5
+    memory = Memory()
+    replies = asked(client(memory), PROMPTS)
+    failures = [reply.exception(timeout=60) for reply in replies]
+    assert [type(failure) for failure in failures] == [type(None)] * 5 + [ModelUnavailable] * 7
+    assert f"{state}, has no reply to 7 requests: run the same command later" in str(failures[-1])
+    assert memory == {}
+    assert texts(asked(client(memory), PROMPTS[5:])) == list(map(chat_reply, PROMPTS[5:]))
+    assert server.sizes == [12, 7]
+    assert set(server.served.values()) == {1}
+
+
+@pytest.mark.parametrize("status", [200, 400, 413])
+def test_requests_that_are_too_many_for_a_server_go_off_in_smaller_batches_one_after_the_other(
+    client: Callable[..., OpenAIChat], server: BatchServer, status: int
+) -> None:
+    """With status 200 the batch is begun and fails, as at OpenAI."""
+    said = "Enqueued token limit reached for tiny"
+    server.most = 5
+
+    def reply(method: str, path: str, usual: Usual) -> Reply:
+        if status != 200 and (method, path) == ("POST", "/v1/batches") and len(server.last_file) > 5:
+            return status, {"error": {"message": said}}
+        return usual()
+
+    chat = client(Memory())
+    attempts: list[int] = []
+    chat.provider.on_attempt = lambda: attempts.append(1)
+    meddled(server, reply)
+    with pytest.warns(Notice, match=rf"12 requests are too many at once \(.*{said}.*in smaller batches"):
+        assert texts(asked(chat, PROMPTS)) == list(map(chat_reply, PROMPTS))
+    begun = [size for size in server.sizes if size <= 5]
+    assert sum(begun) == 12
+    assert set(server.served.values()) == {1}
+    assert len(attempts) == 12  # each was reserved once
+    assert server.most_at_once == 1
+
+
+def test_a_server_that_refuses_even_one_request_at_a_time_ends_the_command(
+    client: Callable[..., OpenAIChat], server: BatchServer
+) -> None:
+    server.most = 0
+    with pytest.warns(Notice, match="2 requests are too many at once"):
+        [first, second] = [reply.exception(timeout=60) for reply in asked(client(), PROMPTS[:2])]
+    assert {type(first), type(second)} == {ModelUnavailable}
+    assert re.search("failed .*Enqueued token limit reached.*: run the same command later", str(first))
+    assert not server.served
 
 
 def test_requests_that_batch_after_batch_leaves_out_fail(
@@ -214,9 +282,156 @@ def test_what_the_budget_does_not_allow_is_in_no_batch(client: Callable[..., Ope
     assert server.sizes == [5]
 
 
-def test_a_server_without_batches_is_named(client: Callable[..., OpenAIChat], server: BatchServer) -> None:
+def left_behind(client: Callable[..., OpenAIChat], server: BatchServer) -> Memory:
+    """What is known of a batch, which is done, and whose replies nobody has fetched."""
+    memory = Memory()
+    memory.forget = lambda keys: None  # type: ignore[method-assign]
+    texts(asked(client(memory), PROMPTS))
+    left = Memory(memory)
+    assert len(left) == 12
+    return left
+
+
+def test_of_a_batch_of_an_earlier_command_only_good_replies_are_believed(
+    client: Callable[..., OpenAIChat], server: BatchServer
+) -> None:
+    """It may have been sent before it was known what the server refuses, or before it was asked to try again."""
+    server.rule = lambda prompt, n: (400, {"error": {"message": "not now"}}) if prompt == PROMPTS[3] and not n else None
+    memory, first = Memory(), client()
+    memory.forget = lambda keys: None  # type: ignore[method-assign]
+    first.batches.memory = memory  # type: ignore[union-attr]
+    assert sum(reply.exception(timeout=60) is None for reply in asked(first, PROMPTS)) == 11
+    assert texts(asked(client(Memory(memory)), PROMPTS)) == list(map(chat_reply, PROMPTS))
+    assert server.sizes == [12, 1]
+
+
+@pytest.mark.parametrize("lost", ["/v1/batches/", "/v1/files/"])
+def test_what_a_server_does_not_have_any_more_is_sent_again(
+    client: Callable[..., OpenAIChat], server: BatchServer, lost: str
+) -> None:
+    left = left_behind(client, server)
+    gone = [*server.batches, *server.files]
+    meddled(
+        server, lambda _, path, usual: (404, {}) if path.startswith(lost) and path.split("/")[3] in gone else usual()
+    )
+    assert texts(asked(client(left), PROMPTS)) == list(map(chat_reply, PROMPTS))
+    assert server.sizes == [12, 12]
+    assert left == {}
+
+
+def test_a_file_that_was_to_be_a_batch_and_is_gone_is_sent_again(
+    client: Callable[..., OpenAIChat], server: BatchServer
+) -> None:
+    left = Memory()
+    for key, sent in left_behind(client, server).items():
+        left[key] = BatchedRequest(key, "file-gone", "", sent.max_tokens)
+    assert texts(asked(client(left), PROMPTS)) == list(map(chat_reply, PROMPTS))
+    assert server.sizes == [12, 12]
+
+
+def test_a_batch_is_found_among_many_that_others_began_since(
+    client: Callable[..., OpenAIChat], server: BatchServer
+) -> None:
+    left = Memory()
+    for key, sent in left_behind(client, server).items():
+        left[key] = BatchedRequest(key, sent.file, "", sent.max_tokens)
+    server.batches |= {f"other-{n}": {"id": f"other-{n}", "input_file_id": sent.file + "x"} for n in range(250)}
+    assert texts(asked(client(left), PROMPTS)) == list(map(chat_reply, PROMPTS))
+    assert len(server.batches) == 251
+
+
+def test_a_server_that_is_out_of_reach_for_a_while_is_waited_for(
+    client: Callable[..., OpenAIChat], server: BatchServer
+) -> None:
+    replies = iter([(404, {}), (502, {}), (503, {}), (429, {})])
+
+    def reply(method: str, path: str, usual: Usual) -> Reply:
+        return next(replies, None) or usual() if path.startswith("/v1/batches/") else usual()
+
+    meddled(server, reply)
+    assert texts(asked(client(), PROMPTS)) == list(map(chat_reply, PROMPTS))
+    assert server.sizes == [12]
+
+
+@pytest.mark.parametrize("name", ["someone else's", None, 7])
+def test_a_server_that_names_no_request_as_it_was_sent_is_not_paid_again(
+    client: Callable[..., OpenAIChat], server: BatchServer, name: object
+) -> None:
+    server.named = lambda key: name
+    memory = Memory()
+    for reply in asked(client(memory), PROMPTS):
+        assert "completed, has no reply to any of its requests" in str(reply.exception(timeout=60))
+    assert server.sizes == [12]
+    assert len(memory) == 12  # the next command looks again
+
+
+def test_a_request_that_the_results_leave_out_is_asked_again_and_may_have_been_paid(
+    client: Callable[..., OpenAIChat], server: BatchServer
+) -> None:
+    seen: set[str] = set()
+    server.named = lambda key: key if len(seen) or seen.add(key) else "unknown"  # type: ignore[func-returns-value]
     chat = client()
-    server.reply = lambda *_: (404, {"error": {"message": "no such path"}})  # type: ignore[method-assign]
-    [reply] = asked(chat, PROMPTS[:1])
-    with pytest.raises(ModelUnavailable, match="the server takes no batches: leave the option batch"):
+    lost: list[Usage] = []
+    chat.provider.on_lost = lost.append
+    assert texts(asked(chat, PROMPTS)) == list(map(chat_reply, PROMPTS))
+    assert server.sizes == [12, 1]
+    assert len(lost) == 1
+
+
+def test_lines_of_results_that_cannot_be_read_or_come_twice_do_no_harm(
+    client: Callable[..., OpenAIChat], server: BatchServer
+) -> None:
+    def reply(method: str, path: str, usual: Usual) -> Reply:
+        said = usual()
+        if said is None or not path.endswith("/content"):
+            return said
+        lines = bytes(said[1]).splitlines()  # type: ignore[call-overload]
+        return 200, b"\n".join([b"[]", b'{"custom_id": "unknown"}', b"", *lines, *lines, lines[0][:40]])
+
+    meddled(server, reply)
+    assert texts(asked(client(), PROMPTS)) == list(map(chat_reply, PROMPTS))
+    assert server.sizes == [12]
+
+
+def test_results_that_break_off_are_fetched_again(client: Callable[..., OpenAIChat], server: BatchServer) -> None:
+    server.breaks_off = 2
+    assert texts(asked(client(), PROMPTS)) == list(map(chat_reply, PROMPTS))
+    assert server.sizes == [12]
+
+
+def test_a_request_that_a_moderation_refuses_is_refused_content_and_the_others_are_answered(
+    client: Callable[..., OpenAIChat], server: BatchServer
+) -> None:
+    said = {"error": {"code": 403, "message": "tiny requires moderation and your input was flagged"}}
+    server.rule = lambda prompt, n: (403, said) if prompt == PROMPTS[3] else None
+    replies = asked(client(), PROMPTS)
+    with pytest.raises(RefusedContent, match="your input was flagged"):
+        replies.pop(3).result(timeout=60)
+    assert texts(replies) == [chat_reply(prompt) for prompt in [*PROMPTS[:3], *PROMPTS[4:]]]
+    assert set(server.served.values()) == {1}
+
+
+def test_a_refused_key_is_said_as_without_batches(client: Callable[..., OpenAIChat], server: BatchServer) -> None:
+    meddled(server, lambda *_: (401, {"error": {"message": "wrong key"}}))
+    [reply] = asked(client(), PROMPTS[:1])
+    with pytest.raises(ModelUnavailable, match=r"HTTP 401 \(wrong key\): the server refuses the key or the model$"):
+        reply.result(timeout=60)
+
+
+@pytest.mark.parametrize("path", ["/v1/files", "/v1/batches"])
+@pytest.mark.parametrize("status", [404, 405])
+def test_a_server_without_batches_is_named(
+    client: Callable[..., OpenAIChat], server: BatchServer, path: str, status: int
+) -> None:
+    meddled(server, lambda _, asked_for, usual: (status, {"error": "no such path"}) if asked_for == path else usual())
+    [reply] = asked(client(), PROMPTS[:1])
+    with pytest.raises(ModelUnavailable, match=f"HTTP {status}: the server takes no batches: leave the option batch"):
+        reply.result(timeout=60)
+
+
+def test_a_defect_ends_the_requests_and_does_not_leave_them_waiting(client: Callable[..., OpenAIChat]) -> None:
+    memory = Memory()
+    memory.keep = lambda requests: 1 / 0  # type: ignore[assignment,method-assign,return-value]
+    [reply] = asked(client(memory), PROMPTS[:1])
+    with pytest.raises(ZeroDivisionError):
         reply.result(timeout=60)
