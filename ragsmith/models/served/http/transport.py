@@ -21,12 +21,18 @@ from ragsmith.text.redaction import redact_logs, redacted
 CONNECT_SECONDS = 10.0
 LONGEST_QUOTE = 200
 """Characters of what a server says that go into a message."""
+LONGEST_SAID = 2000
+"""Characters of what a server says in which it is looked for what it means."""
 REFUSED = frozenset({401, 402, 403, 404})
 """The key, the account, or the model: no other request would fare better."""
 TRANSIENT = frozenset({408, 409, 425, 429})
 """And everything from 500 on."""
-MODERATED = re.compile(r"\bflagged\b|\bmoderation\b", re.IGNORECASE)
-"""OpenRouter says with a 403 that a filter stopped the prompt."""
+MODERATED = re.compile(
+    r"^(?!.*\b(?:account|organi[sz]ation|project|access)\b.*\b(?:flagged|suspended|deactivated|terminated|disabled)\b)"
+    r".*(?:\bflagged\b|\bmoderation\b|violates\b.*\b(?:guidelines|polic)|content[ _]?(?:policy|filter)|safety_check)",
+    re.IGNORECASE,
+)
+"""OpenRouter and xAI say with a 403 that a filter stopped the prompt; others say so of an account, which is no such."""
 NO_MORE_MONEY = re.compile(r"insufficient_quota|credit balance is too low|budget has been exceeded", re.IGNORECASE)
 """OpenAI says it with a 429, though it does not pass, Anthropic and LiteLLM with a 400."""
 OF_CONTENT = frozenset({400, 422, 451})
@@ -117,7 +123,8 @@ def _broken(error: Exception) -> Transient:
 def failure_of(status: int, headers: Mapping[str, str], body: bytes) -> AttemptFailed:
     """What a response that is no success means for the attempt, and for the request."""
     said = _said(body)
-    problem = f"HTTP {status}" + (f" ({said})" if said else "")
+    quoted = said if len(said) <= LONGEST_QUOTE else said[:LONGEST_QUOTE] + "…"
+    problem = f"HTTP {status}" + (f" ({quoted})" if said else "")
     if status == 403 and MODERATED.search(said):
         return Rejected(f"{problem}: the server refuses the request")
     if status in REFUSED or (status in (400, 429) and NO_MORE_MONEY.search(said)):
@@ -143,7 +150,7 @@ def _said(body: bytes) -> str:
     if isinstance(told, dict):
         told = " ".join(str(told[name]) for name in ("message", "code") if told.get(name))
     line = redacted(" ".join("".join(c if c.isprintable() else " " for c in str(told)).split()))  # before it is cut
-    return line if len(line) <= LONGEST_QUOTE else line[:LONGEST_QUOTE] + "…"
+    return line[:LONGEST_SAID]
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

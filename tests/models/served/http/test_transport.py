@@ -110,6 +110,7 @@ def test_a_server_that_is_not_there() -> None:
         (400, "Invalid max_tokens value, the valid range of max_tokens is [1, 8192]", TooLong),
         (400, "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", RefusedContent),
         (403, "The model requires moderation and your input was flagged", RefusedContent),
+        (403, "Content violates usage guidelines. Failed check: SAFETY_CHECK_TYPE_BIO", RefusedContent),
         (405, "Method Not Allowed", ModelError),
         (407, "Proxy Authentication Required", ModelError),
         (302, "", ModelError),
@@ -119,6 +120,19 @@ def test_a_rejection_says_what_the_request_fails_with(status: int, said: str, er
     failure = failure_of(status, {}, json.dumps({"error": {"message": said}}).encode())
     assert isinstance(failure, Rejected)
     assert failure.error is error
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (403, {"message": "Your account has been flagged for potential abuse"}),
+        (403, {"message": "Your access was terminated due to violation of our policies"}),
+        (403, {"message": "Your organization must be verified to use the model"}),
+        (429, {"message": "You exceeded your current quota. " + "x" * 190, "code": "insufficient_quota"}),
+    ],
+)
+def test_a_refused_account_is_told_from_a_refused_prompt_and_from_haste(status: int, error: dict[str, str]) -> None:
+    assert isinstance(failure_of(status, {}, json.dumps({"error": error}).encode()), Refused)
 
 
 def test_what_a_server_says_is_short_and_has_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
