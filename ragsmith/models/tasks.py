@@ -148,10 +148,11 @@ def _shown(value: Input, quote: bool) -> str:
 
 # --- what chat models put around a reply -----------------------------------------------------------------------------
 
-_THOUGHT = r"(?:think(?:ing)?|thoughts?|reasoning)"
-_THOUGHTS = re.compile(rf"<({_THOUGHT})>.*?</\1>", re.DOTALL | re.IGNORECASE)
-_END_OF_THOUGHT = re.compile(rf"^.*</{_THOUGHT}>", re.DOTALL | re.IGNORECASE)  # the prompt's template had opened it
-_CUT_THOUGHT = re.compile(rf"^\s*<{_THOUGHT}>.*", re.DOTALL | re.IGNORECASE)
+_THOUGHT = r"(?:(?:seed:)?think(?:ing)?|thoughts?|reasoning)"
+_OPENED, _CLOSED = (rf"(?:<{slash}{_THOUGHT}>|(?-i:\[{slash}THINK\]))" for slash in ("", "/"))  # Mistral's has brackets
+_THOUGHTS = re.compile(rf"<({_THOUGHT})>.*?</\1>|(?-i:\[THINK\].*?\[/THINK\])", re.DOTALL | re.IGNORECASE)
+_END_OF_THOUGHT = re.compile(rf"^.*{_CLOSED}", re.DOTALL | re.IGNORECASE)  # the prompt's template had opened it
+_CUT_THOUGHT = re.compile(rf"^\s*{_OPENED}.*", re.DOTALL | re.IGNORECASE)
 _FENCED = re.compile(r"(?:```|~~~)[\w-]*[ \t]*\n(.*?)(?:\n[ \t]*(?:```|~~~)|\Z)", re.DOTALL)
 _FENCE = re.compile(r"^\s*(?:```|~~~)[\w-]*\s*$", re.MULTILINE)
 _MARKS = re.compile(r"(\*\*|__|```|[*_`\"'])(.+)\1|“(.+)”|‘(.+)’|«(.+)»", re.DOTALL)
@@ -164,6 +165,11 @@ def without_thoughts(reply: str) -> tuple[str, bool]:
     rest = _END_OF_THOUGHT.sub("", _THOUGHTS.sub("", reply))
     said = _CUT_THOUGHT.sub("", rest)
     return said, said != rest
+
+
+def ends_thoughts_alone(reply: str) -> bool:
+    """Whether ``reply`` ends thoughts that it did not begin: the template of its model opens them in the prompt."""
+    return _END_OF_THOUGHT.match(_THOUGHTS.sub("", reply)) is not None
 
 
 def clean(reply: str, label: str = "") -> str:

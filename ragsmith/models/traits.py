@@ -22,24 +22,36 @@ after so long, on a busy machine too, the first one is being answered, or nobody
 class Traits:
     """What is known of a model: the parameters that it ``refuses``, and the tokens that it was seen to need to think.
 
+    ``begins_in_thought`` says that a reply ended thoughts which it had not begun: a template opens them in the prompt,
+    so that what is cut before it ends them is nothing but thoughts.
+
     >>> Traits(frozenset({"seed"}), 512) | Traits(frozenset({"temperature"}))
-    Traits(refuses=frozenset({'seed', 'temperature'}), thinking_tokens=512)
+    Traits(refuses=frozenset({'seed', 'temperature'}), thinking_tokens=512, begins_in_thought=False)
     """
 
     refuses: frozenset[str] = frozenset()
     thinking_tokens: int = 0
+    begins_in_thought: bool = False
 
     def __or__(self, other: Traits) -> Traits:
-        return Traits(self.refuses | other.refuses, max(self.thinking_tokens, other.thinking_tokens))
+        return Traits(
+            self.refuses | other.refuses,
+            max(self.thinking_tokens, other.thinking_tokens),
+            self.begins_in_thought or other.begins_in_thought,
+        )
 
     def plain(self) -> dict[str, Any]:
         """As it is kept."""
-        return {"refuses": sorted(self.refuses), "thinking_tokens": self.thinking_tokens}
+        return {
+            "refuses": sorted(self.refuses),
+            "thinking_tokens": self.thinking_tokens,
+            "begins_in_thought": self.begins_in_thought,
+        }
 
     @classmethod
     def read(cls, plain: Mapping[str, Any]) -> Traits:
         """From what was kept."""
-        return cls(frozenset(plain["refuses"]), plain["thinking_tokens"])
+        return cls(frozenset(plain["refuses"]), plain["thinking_tokens"], plain.get("begins_in_thought", False))
 
 
 class Learner:

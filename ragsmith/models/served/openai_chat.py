@@ -93,7 +93,8 @@ class OpenAIChat(EndpointModel):
             "seed": sample,
         }
         with nullcontext() if self.batches else self.learner.request():  # a batch is not to wait for its first request
-            reading = self._taken(body, Asked(self._model, prompt, max_tokens, self._accepts))
+            thinks = self._thinking_tokens > 0 or self.learner.traits.begins_in_thought
+            reading = self._taken(body, Asked(self._model, prompt, max_tokens, self._accepts, thinks))
         for what, problem in reading.odd.items():
             self._say_once(what, f"openai:{self._model} {problem}")
         return reading.completion
@@ -112,7 +113,7 @@ class OpenAIChat(EndpointModel):
                     raise
                 refused |= named | self.learner.traits.refuses
             else:
-                self.learner.learn(Traits(refused))
+                self.learner.learn(Traits(refused, begins_in_thought=reading.begins_in_thought))
                 if "temperature" in refused:
                     self._say_once(
                         "temperature",

@@ -13,7 +13,7 @@ from typing import Any
 
 from ragsmith.models.calls import Completion
 from ragsmith.models.served.policy import AttemptFailed, Refused, Rejected, Transient
-from ragsmith.models.tasks import without_thoughts
+from ragsmith.models.tasks import ends_thoughts_alone, without_thoughts
 from ragsmith.models.usage import AVERAGE_CHARACTERS_A_TOKEN, NOTHING, Usage, tokens_at_most
 from ragsmith.text.files import shown
 from ragsmith.text.redaction import redacted, without_known
@@ -33,20 +33,29 @@ ANY = "any"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a reply is to: ``accepts`` is another name under which the server may say that the model is, or `ANY`."""
+    """What a reply is to: ``accepts`` is another name under which the server may say that the model is, or `ANY`.
+
+    ``thinks`` says that the model thinks: a reply that was cut and shows no thoughts is then taken for thoughts that
+    its template had opened.
+    """
 
     model: str
     prompt: str
     limit: int
     accepts: str = ""
+    thinks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A reply, and what was odd about it: a sentence to say, by what it is about."""
+    """A reply, and what was odd about it: a sentence to say, by what it is about.
+
+    ``begins_in_thought`` says that it ended thoughts that it had not begun.
+    """
 
     completion: Completion
     odd: dict[str, str] = field(default_factory=dict)
+    begins_in_thought: bool = False
 
 
 def read_reply(asked: Asked, reply: Any, seconds: float) -> Reading:
@@ -80,6 +89,8 @@ def _read(asked: Asked, reply: Any, seconds: float) -> Reading:
         raise Transient(f"the reply has {len(written):,} characters, which {asked.limit:,} tokens cannot hold")
     text, is_open = without_thoughts(written)
     is_cut = finish in CUT or is_open
+    if asked.thinks and is_cut and text == written and not (thoughts or _thought(reply.get("usage"), 0)):
+        text = ""
     if not is_cut and not text.strip():
         raise Transient("the reply has no text")
     if not is_cut and finish != "stop":
@@ -89,7 +100,8 @@ def _read(asked: Asked, reply: Any, seconds: float) -> Reading:
     (read, wrote), wrong = _tokens(asked, reply.get("usage"), written + thoughts)
     thought = min(wrote, _thought(reply.get("usage"), len(thoughts) + len(written) - len(text)))
     usage = Usage(1, 0, 0, read, wrote, seconds)
-    return Reading(Completion(without_known(text), usage, asked.limit if is_cut else 0, thought), odd | wrong)
+    completion = Completion(without_known(text), usage, asked.limit if is_cut else 0, thought)
+    return Reading(completion, odd | wrong, ends_thoughts_alone(written))
 
 
 def _said(message: Mapping[str, Any]) -> tuple[str, str]:
@@ -106,7 +118,7 @@ def _said(message: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _tokens(asked: Asked, usage: Any, said: str) -> tuple[tuple[int, int], dict[str, str]]:
-    """Tokens read and written, 0 where the server does not say; more than could be are counted here instead.
+    """Tokens read and written, 0 where the server does not say; what cannot be, more or none, is counted here instead.
 
     No tokeniser makes more tokens of a text than it has bytes. Servers that leave thoughts out of what was written have
     them in the total.
@@ -121,6 +133,9 @@ def _tokens(asked: Asked, usage: Any, said: str) -> tuple[tuple[int, int], dict[
         read = tokens_at_most(asked.prompt)
     if written > asked.limit + END_TOKENS:
         odd["completion_tokens"] = f"says that it wrote {written:,} tokens where {asked.limit:,} were the limit"
+        written = min(asked.limit, tokens_at_most(said))
+    elif not written and said.strip() and counts.get("completion_tokens") == 0:
+        odd["completion_tokens"] = f"says of a reply of {len(said):,} characters that it wrote no tokens"
         written = min(asked.limit, tokens_at_most(said))
     return (read, written), {name: f"{problem}: such numbers are estimated here" for name, problem in odd.items()}
 

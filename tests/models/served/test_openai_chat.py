@@ -19,7 +19,7 @@ from fault_kinds import ANYWHERE, completion
 from fault_server import Fault, FaultServer
 from thinking_server import ThinkingServer
 
-from ragsmith.errors import ModelError, ModelUnavailable, Notice, TooLong
+from ragsmith.errors import ModelError, ModelUnavailable, Notice, RefusedContent, TooLong
 from ragsmith.models.served.json_endpoint import JsonEndpoint
 from ragsmith.models.served.openai_chat import OpenAIChat
 from ragsmith.models.served.policy import Policy
@@ -106,6 +106,18 @@ def test_a_count_of_tokens_that_makes_no_sense_does_not_lose_a_reply(
 def test_a_reply_cut_at_the_limit_of_tokens_says_so(chat: OpenAIChat, server: FaultServer) -> None:
     server.answer = lambda path, body: completion("Four", finish_reason="length")
     assert (ask(chat).text, ask(chat).cut_at) == ("Four", 7)
+
+
+def test_what_is_cut_is_thoughts_once_a_reply_has_ended_thoughts_that_it_had_not_begun(
+    chat: OpenAIChat, server: FaultServer
+) -> None:
+    server.answer = lambda path, body: completion("Is it three? Or", finish_reason="length")
+    assert ask(chat).text == "Is it three? Or"  # nothing is known yet
+    server.answer = lambda path, body: completion("Is it three?</think>Four.")
+    assert ask(chat).text == "Four."
+    assert chat.learner.traits == Traits(begins_in_thought=True)
+    server.answer = lambda path, body: completion("Is it three? Or", finish_reason="length")
+    assert (ask(chat).text, ask(chat).cut_at) == ("", 7)
 
 
 def test_odd_numbers_are_named_once(chat: OpenAIChat, server: FaultServer) -> None:
@@ -252,6 +264,16 @@ def test_a_refusal_is_not_asked_again(chat: OpenAIChat, server: FaultServer, sta
     with pytest.raises(refused, match=f"HTTP {status}"):
         ask(chat)
     assert len(server.log) == 1
+
+
+def test_a_prompt_that_a_moderation_refuses_is_refused_content_and_no_refused_key(
+    chat: OpenAIChat, server: FaultServer
+) -> None:
+    server.script = [Fault(status=403, said="tiny requires moderation and your input was flagged")]
+    with pytest.raises(RefusedContent, match=r"HTTP 403 .*your input was flagged"):
+        ask(chat)
+    assert len(server.log) == 1
+    assert ask(chat).text == "Four crowns."
 
 
 def test_a_reply_that_a_filter_withholds_is_not_asked_for_again(chat: OpenAIChat, server: FaultServer) -> None:

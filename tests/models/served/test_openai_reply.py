@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -58,6 +59,9 @@ def test_a_reply_of_no_use_has_cost_what_the_server_states(bad: Any, counts: Any
         {"content": [{"type": "reasoning", "text": "Is it three?"}, {"type": "text", "text": "Four."}]},
         "<think>\nIs it three?\n</think>\n\nFour.",
         "Is it three?\n</think>\n\nFour.",
+        "[THINK]Is it three?[/THINK]Four.",
+        "Is it three?[/THINK]\nFour.",
+        "<seed:think>Is it three?<seed:cot_budget_reflect>Go on.</seed:cot_budget_reflect></seed:think>Four.",
     ],
 )
 def test_thoughts_are_no_part_of_a_reply(message: Any) -> None:
@@ -72,11 +76,44 @@ def test_thoughts_are_no_part_of_a_reply(message: Any) -> None:
         ({"content": None, "reasoning": "Is it"}, ""),
         ("<think>\nIs it", ""),
         ("<think>Three?</think>Four is wh", "Four is wh"),
+        ("[THINK]Is it", ""),
+        ("[THINK]Three?[/THINK]Four is wh", "Four is wh"),
+        ("<seed:think>Is it", ""),
+        ("In brackets: [think] is no tag", "In brackets: [think] is no tag"),
     ],
 )
 def test_a_reply_that_reached_its_limit_says_so_and_is_no_trouble_of_the_server(message: Any, text: str) -> None:
     found = read_reply(ASKED, reply(message, "length"), 0.5).completion
     assert (found.text, found.cut_at) == (text, 100)
+
+
+THINKING = replace(ASKED, thinks=True)
+
+
+def test_what_a_model_that_thinks_wrote_before_it_was_cut_may_be_thoughts_that_its_template_opened() -> None:
+    cut = read_reply(THINKING, reply("Is it three? Or", "length"), 0.5).completion
+    assert (cut.text, cut.cut_at) == ("", 100)
+    assert read_reply(ASKED, reply("Four is wh", "length"), 0.5).completion.text == "Four is wh"
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        reply({"content": "Four is wh", "reasoning_content": "Three?"}, "length"),
+        reply("Four is wh", "length", usage={"completion_tokens_details": {"reasoning_tokens": 9}}),
+        reply("Three?</think>Four is wh", "length"),
+        reply("Four is wh"),
+    ],
+)
+def test_a_server_that_tells_thoughts_apart_is_believed(shown: dict[str, Any]) -> None:
+    assert read_reply(THINKING, shown, 0.5).completion.text == "Four is wh"
+
+
+@pytest.mark.parametrize(
+    ("text", "so"), [("Three?</think>Four.", True), ("<think>Three?</think>Four.", False), ("Four.", False)]
+)
+def test_a_reply_that_ends_thoughts_which_it_did_not_begin_says_so(text: str, so: bool) -> None:
+    assert read_reply(ASKED, reply(text), 0.5).begins_in_thought is so
 
 
 def test_a_thought_that_does_not_end_is_a_cut_whatever_the_server_says() -> None:
@@ -117,6 +154,14 @@ def test_a_count_beyond_what_the_request_could_use_is_replaced_and_named(name: s
     [said] = found.odd.values()
     assert f"{count:,}" in said or f"{count - 12:,}" in said
     assert "estimated" in said
+
+
+@pytest.mark.parametrize("counts", [{"prompt": 12, "completion": 0}, {"completion": 0}])
+def test_a_reply_of_no_tokens_is_counted_here_and_that_is_named(counts: dict[str, int]) -> None:
+    found = read_reply(ASKED, usage(**counts), 0.5)
+    assert found.completion.usage.output_tokens == 2  # "Four."
+    [said] = found.odd.values()
+    assert said.startswith("says of a reply of 5 characters that it wrote no tokens: such numbers are estimated here")
 
 
 # --- length ----------------------------------------------------------------------------------------------------------
