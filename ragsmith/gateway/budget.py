@@ -52,6 +52,14 @@ class Spent:
 NOTHING_SPENT = Spent()
 
 
+@dataclass(frozen=True, slots=True)
+class Payment:
+    """What a run has spent at least since it last kept replies; kept with the next ones, so that they can tell."""
+
+    run: str
+    amount: Spent
+
+
 @dataclass(slots=True)
 class _Request:
     """A request that is being made. ``sent`` is None for a model that does not announce its attempts to send.
@@ -293,6 +301,7 @@ class Budget:
         self._block = 0
         self._open = 0
         self._unwritten = Spent()
+        self._paid = Spent()
         self._spent = known_spent(ledger, key, self.limits, accepted)
 
     @property
@@ -318,6 +327,22 @@ class Budget:
             if self._block == 0:
                 self._block = self._reserve_block()
             self._block -= 1
+            self._paid += Spent(calls=1)
+
+    @contextmanager
+    def paying(self) -> Iterator[Payment]:
+        """What is in the ledger for good and not kept with replies yet; it is when the block ends, unless that raises.
+
+        Nothing that may be given back is in it, so a ledger whose sum is less has lost something.
+        """
+        with self._changed:
+            paid, self._paid = self._paid, Spent()
+        try:
+            yield Payment(self._key, paid)
+        except BaseException:
+            with self._changed:
+                self._paid += paid
+            raise
 
     @contextmanager
     def request(self, model_id: str, text: str, max_tokens: int, *, announced: bool = False) -> Iterator[list[Usage]]:
@@ -377,6 +402,7 @@ class Budget:
         for size in dict.fromkeys((most, 1)):
             spent = self._ledger.spend(self._key, self._unwritten + Spent(calls=size), self.limits)
             if spent is not None:
+                self._paid += self._unwritten
                 self._spent, self._unwritten = spent, Spent()
                 return size
         raise BudgetExhausted(self._message(self.limits.exceeded(self._spent + Spent(calls=1)) or "calls"))
@@ -398,6 +424,7 @@ class Budget:
             self._open -= 1
             self._changed.notify_all()  # whatever the ledger says: nobody may wait for a request that has ended
             self._spent = self._ledger.spend(self._key, took + -reserved, Limits()) or self._spent
+            self._paid += took
 
     def _message(self, name: str) -> str:
         limit = getattr(self.limits, name)

@@ -6,13 +6,14 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from secrets import token_hex
 from typing import Protocol
 from weakref import WeakSet
 
 from ragsmith.errors import Notice, StoreError
 from ragsmith.gateway.batching import Batcher
+from ragsmith.gateway.budget import Budget, Payment
 from ragsmith.gateway.failures import FailureStore
 from ragsmith.gateway.owners import BEAT_SECONDS, LOOK_SECONDS, Owner, Watch, this_process
 from ragsmith.models.calls import BatchedRequest, StoredCall
@@ -55,8 +56,13 @@ class CallStore(FailureStore, Protocol):
         """Those of the calls that are there, by key."""
         ...
 
-    def put_calls(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
-        """Keep several in one transaction, in the place of those there if ``replacing``; durable when this returns."""
+    def put_calls(
+        self, calls: Iterable[StoredCall], *, replacing: bool = False, payment: Payment | None = None
+    ) -> None:
+        """Keep several in one transaction, in the place of those there if ``replacing``; durable when this returns.
+
+        ``payment`` is kept with them.
+        """
         ...
 
     def claim_many(
@@ -107,11 +113,13 @@ class Grouped:
     """A store whose claims and replies are written by many threads in few transactions: each costs a write to disk.
 
     A paid reply that cannot be written is written with the next one; ``broken`` is why one could not be, until that is
-    done. While it holds claims, a thread lets other processes see that this one lives.
+    done. While it holds claims, a thread lets other processes see that this one lives. What ``budget`` has paid for is
+    kept with the replies.
     """
 
-    def __init__(self, store: CallStore) -> None:
+    def __init__(self, store: CallStore, budget: Budget | None = None) -> None:
         self._store = store
+        self._budget = budget
         self._lock = threading.RLock()
         self._unwritten: list[StoredCall] = []
         self.broken: StoreError | None = None
@@ -238,7 +246,8 @@ class Grouped:
             self._unwritten += calls
             try:
                 if self._unwritten:
-                    self._store.put_calls(self._unwritten, replacing=replacing)
+                    with nullcontext() if self._budget is None else self._budget.paying() as payment:
+                        self._store.put_calls(self._unwritten, replacing=replacing, payment=payment)
             except StoreError as error:
                 self.broken = error
                 raise

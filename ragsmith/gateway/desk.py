@@ -49,7 +49,7 @@ class Desk:
     """
 
     def __init__(self, store: CallStore | None, budget: Budget | None, failures: Failures | None = None) -> None:
-        self.store = None if store is None else Grouped(store)
+        self.store = None if store is None else Grouped(store, budget)
         self.failures = failures or Failures(lasting=False)
         self.stopped = False
         self._budget = budget

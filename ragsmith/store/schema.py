@@ -140,10 +140,19 @@ ORIGIN = _table("origin", _key("key"))
 """One row: a random name of this database, which no other has."""
 BATCHED_REQUEST = _table("batched_request", _key("key"), _text("file"), _text("batch"), _integer("max_tokens"))
 """Requests that went off in a batch, and whose replies nobody has yet: see `ragsmith.models.calls.BatchMemory`."""
+PAYMENT = _table(
+    "payment",
+    _key("run"),
+    _key("reply"),
+    _integer("calls"),
+    _integer("tokens"),
+    Column("cost", Double, nullable=False),
+)
+"""What runs had paid when they kept a reply, row by row and since the row before: ``expense`` has at least as much."""
 
 TABLES = (
     *(MODEL_CALL, DATASET, EVALUATION, RESULT, RUN, PROPOSAL, FIT, SPENDING),
-    *(CLAIM, TRAITS, PROCESS, FAILED_CALL, EXPENSE, ORIGIN, BATCHED_REQUEST),
+    *(CLAIM, TRAITS, PROCESS, FAILED_CALL, EXPENSE, ORIGIN, BATCHED_REQUEST, PAYMENT),
 )
 
 Migration = Callable[[Connection], None]
@@ -240,6 +249,11 @@ def add_batched_requests(connection: Connection) -> None:
     METADATA.create_all(connection, tables=[BATCHED_REQUEST], checkfirst=False)
 
 
+def add_payments(connection: Connection) -> None:
+    """Version 11: what was paid, kept with the replies; nothing is known of those that are there."""
+    METADATA.create_all(connection, tables=[PAYMENT], checkfirst=False)
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     create_tables,
     add_fits,
@@ -251,6 +265,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     add_expenses,
     forget_cut_replies,
     add_batched_requests,
+    add_payments,
 )
 """Step ``n`` (1-based) leads to version ``n``. Steps are appended, never edited or removed."""
 

@@ -1,8 +1,9 @@
 """What runs have spent: a record that is only added to, and believed only as a whole.
 
 Each row says what was reserved or settled, and what the sum is after it. The total of a run stands in a table of its
-own, and, for a file, beside the database (`ragsmith.store.witness`). A row that is damaged breaks its checksum; one
-that is gone leaves a gap, in the numbers or in the sums; rows that are gone from the end leave total or witness ahead.
+own, and, for a file, beside the database (`ragsmith.store.witness`); and what was paid for stands with the replies. A
+row that is damaged breaks its checksum; one that is gone leaves a gap, in the numbers or in the sums; rows that are
+gone from the end leave total or witness ahead, and where all of these are of an earlier day, the replies.
 """
 
 from __future__ import annotations
@@ -10,20 +11,20 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from typing import Any, Literal
 from uuid import uuid4
 
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import Connection, Double, cast, delete, func, select
 
 from ragsmith.errors import Notice, SpendingDamaged
 from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Spending, Spent
 from ragsmith.store.database import Database
 from ragsmith.store.engine import log_of
 from ragsmith.store.rows import columns_of, unseal
-from ragsmith.store.schema import EXPENSE, ORIGIN, RUN, SPENDING
+from ragsmith.store.schema import EXPENSE, ORIGIN, PAYMENT, RUN, SPENDING
 from ragsmith.store.witness import Mark, Witness
 
 FOLDED_FROM = 10_000
@@ -59,6 +60,8 @@ class _Found:
     marks: Sequence[Mark]
     sent: int
     """Requests that the run has said it had sent, when it last paused or ended."""
+    paid: Spent
+    """What was paid when replies were kept, where the rest does not say that it was as much."""
     is_known: bool
     """Whether the run has begun, so that it must have a record."""
     in_doubt: bool
@@ -73,7 +76,7 @@ class _Found:
 
     def spent(self) -> Spent:
         """What was spent; where something is missing, what is known at least."""
-        return self.last[1].at_least(self.total or NOTHING_SPENT).at_least(Spent(calls=self.sent))
+        return self.last[1].at_least(self.total or NOTHING_SPENT).at_least(Spent(self.sent)).at_least(self.paid)
 
 
 class Spendings:
@@ -111,6 +114,7 @@ class Spendings:
             found = self._found(connection, run, marks)
             damage = self._damage(found)
             entry = None if damage else self._begin(connection, run, found)
+        self._look_at_witness(found, is_whole=entry is not None)
         if entry is not None:
             self._bear_witness(run, entry)
         if entry is not None and not found.entries:
@@ -146,7 +150,7 @@ class Spendings:
                 if mark.number > (connection.execute(latest).scalar_one() or 0):
                     ahead = True
                     lost += (mark.after + -(self._total(connection, mark.run) or NOTHING_SPENT)).at_least(NOTHING_SPENT)
-        is_witnessed = bool(marks) and self._witness.is_whole()
+        is_witnessed = bool(marks) and not self._witness.damaged()
         if is_witnessed and not ahead:
             return ""  # another program has moved the log into the file
         if not is_witnessed:
@@ -189,16 +193,33 @@ class Spendings:
         has_total = connection.execute(select(func.count()).where(SPENDING.c.key == run)).scalar_one()
         stored = next(self._database.fetch_keyed(connection, RUN, [run]), None)
         account = (stored[3].get("account") or {}) if stored else {}
-        return _Found(
+        found = _Found(
             entries,
             len(rows) - len(entries),
             self._total(connection, run),
             [mark for mark in marks if mark.run == run],
             int(account.get("spent", {}).get("calls", 0)),
+            NOTHING_SPENT,
             bool(rows or has_total or stored),
             any(entry.kind == "in doubt" for entry in entries)
             or (not rows and self._total(connection, UNKNOWN_RUNS) is not None),
         )
+        return replace(found, paid=self._paid_beyond(connection, run, found.spent()))
+
+    def _paid_beyond(self, connection: Connection, run: str, spent: Spent) -> Spent:
+        """What was paid when replies were kept, if that is more than ``spent``; else nothing.
+
+        The database adds it up, which takes next to no time; only where that is too much are checksums looked at. Money
+        is not compared: it is rounded in another order.
+        """
+        # a flipped bit makes a whole number too large for the sum of whole numbers, but not for this one
+        sums = [func.coalesce(func.sum(cast(column, Double)), 0.0) for column in (PAYMENT.c.calls, PAYMENT.c.tokens)]
+        calls, tokens = tuple(connection.execute(select(*sums).where(PAYMENT.c.run == run)).one())
+        if calls <= spent.calls and tokens <= spent.tokens:
+            return NOTHING_SPENT
+        rows = self._database.fetch(connection, PAYMENT, select(PAYMENT).where(PAYMENT.c.run == run))
+        paid = sum((Spent(*amount) for _, _, *amount in rows), NOTHING_SPENT)
+        return paid if paid.calls > spent.calls or paid.tokens > spent.tokens else NOTHING_SPENT
 
     def _damage(self, found: _Found) -> str:
         """What is wrong with a record, in words that follow "it"; "" if it is whole."""
@@ -221,6 +242,8 @@ class Spendings:
                 yield f"is another than the one that {self._beside} has seen"
         if last.after.calls < found.sent:
             yield f"ends at {last.after}, and {found.sent:,} requests had been sent when the run paused"
+        if found.paid != NOTHING_SPENT:
+            yield f"ends at {last.after}, and {found.paid} had been paid when the last of its replies was kept"
         if any(entry.kind == "at least" for entry in found.entries):
             yield "was damaged before, and has gone on from what was known at least"
 
@@ -251,6 +274,25 @@ class Spendings:
     def _bear_witness(self, run: str, entry: Entry) -> None:
         if self._witness is not None:
             self._witness.write(Mark(self._origin, run, entry.number, entry.after))
+
+    def _look_at_witness(self, found: _Found, *, is_whole: bool) -> None:
+        """Say what is wrong with the witness by itself; where it is damaged, have it say what the records say."""
+        if self._witness is None:
+            return
+        if damaged := self._witness.damaged():
+            marks = []
+            with self._database.reading() as connection:
+                for run in connection.execute(select(EXPENSE.c.run).distinct()).scalars().all():
+                    with suppress(SpendingDamaged):  # that run finds out by itself
+                        last = self._last(connection, run)
+                        marks.append(Mark(self._origin, run, last.number, last.after))
+            self._witness.mend(damaged, marks)
+            what = f"was damaged in {len(damaged)} of its lines"
+        elif is_whole and not found.marks and found.last[0] > 1:  # whoever wrote the first one may have left no mark
+            what = "knows nothing of this run: it was removed, or not copied with its cache"
+        else:
+            return
+        warnings.warn(f"{self._beside} {what}; it is written again from {self._database.name}", Notice, stacklevel=3)
 
     def _tell_of_another(self, run: str) -> None:
         """Say what a run that is new here has spent in a database that was removed, and is not counted."""
@@ -287,7 +329,7 @@ def _broken(found: _Found) -> Iterator[str]:
     """What is wrong with the rows and the total among themselves."""
     if found.damaged:
         yield f"has rows that are not what was written ({found.damaged} of {found.damaged + len(found.entries)})"
-    if not found.entries and (found.is_known or found.marks):
+    if not found.entries and (found.is_known or found.marks or found.paid != NOTHING_SPENT):
         yield "has lost all its rows"
     before = Entry(found.entries[0].number - 1 if found.entries else 0, "begun", NOTHING_SPENT, NOTHING_SPENT)
     for entry in found.entries:

@@ -19,7 +19,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, s
 from sqlalchemy.engine import URL
 
 from ragsmith.errors import DamagedRows, Notice, StoreError, UsageError
-from ragsmith.gateway.budget import Limits, Spending, Spent
+from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Payment, Spending, Spent
 from ragsmith.gateway.failures import CLASSES, FailedCall
 from ragsmith.gateway.owners import Owner
 from ragsmith.models.calls import BatchedRequest, Json, StoredCall
@@ -48,6 +48,7 @@ from ragsmith.store.schema import (
     FIT,
     MIGRATIONS,
     MODEL_CALL,
+    PAYMENT,
     PROCESS,
     PROPOSAL,
     RESULT,
@@ -198,11 +199,16 @@ class Store:
         rows = self._all(MODEL_CALL, MODEL_CALL.c.model == model, order=(MODEL_CALL.c.key,), most=most)
         return [StoredCall(*row) for row in rows]
 
-    def put_calls(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
-        """Keep several in one transaction."""
+    def put_calls(
+        self, calls: Iterable[StoredCall], *, replacing: bool = False, payment: Payment | None = None
+    ) -> None:
+        """Keep several in one transaction, and with them what a run has paid."""
         rows = [columns_of(call) for call in calls]
         with self._database.writing() as connection:
             self._database.put(connection, MODEL_CALL, rows, replacing=replacing)
+            if rows and payment is not None and payment.amount != NOTHING_SPENT:
+                paid = (payment.run, rows[0][0], *columns_of(payment.amount))
+                self._database.put(connection, PAYMENT, [paid], replacing=True)
             for batch in batches([row[0] for row in rows], BATCH):
                 for table in (CLAIM, FAILED_CALL):
                     connection.execute(delete(table).where(table.c.key.in_(batch)))

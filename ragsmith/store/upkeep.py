@@ -63,6 +63,7 @@ NAMES = {
     "fit": "what techniques learned on data set {dataset}",
     "spending": "what run {key} has spent",
     "expense": "what run {run} has spent",
+    "payment": "what run {run} had paid when it kept a reply",
     "traits": "what was learnt of the model {model}",
     "failed_call": "why a request to {model} failed",
     "origin": "the name of this database, beside which its spending is witnessed",

@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -22,6 +23,9 @@ from ragsmith.gateway.budget import Spent
 
 LINE_BYTES = 256
 """Of every line; it divides a disk's block, so that no write is ever torn in two."""
+
+BLANK = b"\n".rjust(LINE_BYTES)
+"""In the place of a line that was damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,37 +60,50 @@ class Witness:
         with self._lock:
             if mark.number <= self._written.get(key, -1):
                 return  # another thread has come further meanwhile
-            try:
-                self._put(key, _line(mark))
-            except OSError as error:
-                raise StoreError(
-                    f"{self.path} cannot be written ({error.strerror}): make it and its folder writable, or free some "
-                    "space, and run the same command again"
-                ) from error
+            self._put(key, _line(mark))
             self._written[key] = mark.number
 
     def marks(self) -> Iterator[Mark]:
         """What all processes have left; damaged lines are left out, as each process has one of its own."""
-        return (mark for mark in self._lines() if mark is not None)
+        return filter(None, map(_read, self._lines()))
 
-    def is_whole(self) -> bool:
-        """Whether no line is damaged."""
-        return all(self._lines())
+    def damaged(self) -> list[int]:
+        """The places of the lines that are damaged, from 0."""
+        return [place for place, line in enumerate(self._lines()) if _read(line) is None and line != BLANK]
 
-    def _lines(self) -> Iterator[Mark | None]:
-        if not self.path.exists():
-            return
-        content = self.path.read_bytes()
+    def mend(self, damaged: Sequence[int], marks: Iterable[Mark]) -> None:
+        """Write ``marks``, which stand in for all that the ``damaged`` lines may have said, and leave those blank."""
+        for mark in marks:
+            self.write(mark)
+        with self._open(os.O_WRONLY) as file:
+            for place in damaged:
+                os.pwrite(file, BLANK, place * LINE_BYTES)
+            os.fsync(file)
+
+    def _lines(self) -> Iterator[bytes]:
+        content = self.path.read_bytes() if self.path.exists() else b""
         for start in range(0, len(content), LINE_BYTES):
-            yield _read(content[start : start + LINE_BYTES])
+            yield content[start : start + LINE_BYTES]
+
+    @contextmanager
+    def _open(self, mode: int) -> Iterator[int]:
+        try:
+            file = os.open(self.path, mode, 0o600)
+            try:
+                yield file
+            finally:
+                os.close(file)
+        except OSError as error:
+            raise StoreError(
+                f"{self.path} cannot be written ({error.strerror}): make it and its folder writable, or free some "
+                "space, and run the same command again"
+            ) from error
 
     def _put(self, key: tuple[str, str], line: bytes) -> None:
         if not self.path.exists():
             self._places.clear()  # somebody has removed it: what is written to the old one is lost
         place = self._places.get(key)
-        mode = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if place is None else 0)
-        file = os.open(self.path, mode, 0o600)
-        try:
+        with self._open(os.O_WRONLY | os.O_CREAT | (os.O_APPEND if place is None else 0)) as file:
             if place is None:
                 beyond = os.fstat(file).st_size % LINE_BYTES  # of a file that was cut off
                 os.write(file, b" " * (-beyond % LINE_BYTES) + line)
@@ -95,8 +112,6 @@ class Witness:
                 os.lseek(file, place, os.SEEK_SET)
                 os.write(file, line)
             os.fsync(file)
-        finally:
-            os.close(file)
 
 
 def _line(mark: Mark) -> bytes:

@@ -32,7 +32,7 @@ WRITING = """
     from ragsmith.models.calls import StoredCall
 
     class Slow:
-        def put_calls(self, calls, replacing):
+        def put_calls(self, calls, replacing, payment):
             begun.set()
             time.sleep(1)
             print("written", flush=True)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from stored import put_call
 
 from ragsmith.errors import ModelError, Notice
+from ragsmith.gateway.budget import Payment
 from ragsmith.gateway.desk import Counts
 from ragsmith.gateway.failures import FailedCall, Failures
 from ragsmith.gateway.gateway import Gateway
@@ -85,7 +86,9 @@ class Calls:
     def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
         return {key: self.rows[key] for key in keys if key in self.rows}
 
-    def put_calls(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
+    def put_calls(
+        self, calls: Iterable[StoredCall], *, replacing: bool = False, payment: Payment | None = None
+    ) -> None:
         for call in calls:
             if replacing or call.key not in self.rows:
                 self.rows[call.key] = call

@@ -25,6 +25,7 @@ from ragsmith.datasets.splits import split
 from ragsmith.errors import ModelUnavailable, StoreError
 from ragsmith.evaluation.evaluator import stored_evaluation
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.gateway.budget import Payment
 from ragsmith.models.calls import StoredCall
 from ragsmith.pipelines.genes import label
 from ragsmith.pipelines.space import Space
@@ -407,11 +408,13 @@ class Filling(Store):
     full: Container[int] = ()
     writes = 0
 
-    def put_calls(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
+    def put_calls(
+        self, calls: Iterable[StoredCall], *, replacing: bool = False, payment: Payment | None = None
+    ) -> None:
         self.writes += 1
         if self.writes in self.full:
             raise StoreError(f"{self.place} cannot be written, the disk is full: free some space")
-        super().put_calls(calls, replacing=replacing)
+        super().put_calls(calls, replacing=replacing, payment=payment)
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,22 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from stored import Locked
 
-from ragsmith.errors import BudgetExhausted, Notice, SpendingDamaged, UsageError
-from ragsmith.gateway.budget import Budget, Limits, Spent, read_spent
+from ragsmith.errors import BudgetExhausted, Notice, SpendingDamaged, StoreError, UsageError
+from ragsmith.gateway.budget import Budget, Limits, Price, Prices, Spent, read_spent
+from ragsmith.gateway.claims import Grouped
+from ragsmith.models.calls import StoredCall
+from ragsmith.models.usage import Usage
 from ragsmith.store.schema import MIGRATIONS, add_expenses
 from ragsmith.store.spending import FOLDED_FROM
 from ragsmith.store.store import Store
+from ragsmith.store.witness import Witness
 
 LIMITS = Limits(calls=100, tokens=1000, cost=5.0)
 SPENT = [Spent(16, 100, 0.5), Spent(0, -40, -0.2), Spent(16, 30, 0.1), Spent(-4)]
 SUM = Spent(28, 90, 0.4)
+PRICES = Prices({"openai:tiny": Price(output=1.0)})
 
 
 @pytest.fixture
@@ -261,6 +267,7 @@ def test_one_line_of_the_witness_does_not_speak_for_another_that_is_damaged(path
     with (
         pytest.warns(Notice, match="may have held is lost"),
         Store.open(copy) as store,
+        pytest.warns(Notice, match="cache.sqlite-spent was damaged in 1 of its lines"),
         pytest.raises(SpendingDamaged, match="may have lost what was in the log"),
     ):
         Budget(store, "run", LIMITS)
@@ -292,7 +299,8 @@ def test_an_older_copy_that_has_gone_on_is_another(path: Path, witness: Path, tm
     seen = witness.read_bytes()
     shutil.copy(tmp_path / "older", path)
     witness.unlink()
-    spend(path, [Spent(1), Spent(1), Spent(1)])
+    with pytest.warns(Notice, match="cache.sqlite-spent knows nothing of this run: it was removed"):
+        spend(path, [Spent(1), Spent(1), Spent(1)])
     witness.write_bytes(seen)
     with Store.open(path) as store, pytest.raises(SpendingDamaged, match="is another than the one"):
         Budget(store, "run", LIMITS)
@@ -310,10 +318,137 @@ def test_a_cache_that_is_removed_is_begun_anew_and_says_what_is_not_counted(path
 def test_without_its_witness_a_closed_file_holds_its_limits(path: Path, witness: Path) -> None:
     spend(path)
     witness.unlink()
-    spend(path, [Spent(10)])
+    with pytest.warns(Notice, match="cache.sqlite-spent knows nothing of this run: it was removed"):
+        spend(path, [Spent(10)])
     assert witness.stat().st_size == 256
     with Store.open(path) as store:
         assert Budget(store, "run", LIMITS).spent.calls == 38
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_a_witness_that_is_damaged_by_itself_is_named_once_and_mended(path: Path, witness: Path, cut: bool) -> None:
+    with Store.open(path) as store:
+        store.spending("other")
+        store.spend("other", Spent(7), LIMITS)
+    spend(path)
+    whole = witness.read_bytes()
+    witness.write_bytes(whole[:300] if cut else bytes([whole[0] ^ 1]) + whole[1:])
+    with (
+        Store.open(path) as store,
+        pytest.warns(Notice, match="cache.sqlite-spent was damaged in 1 of its lines; it is written again from"),
+    ):
+        assert Budget(store, "run", LIMITS).spent.calls == 28
+    known = {mark.run: mark.after.calls for mark in Witness(witness).marks()}
+    assert known == {"run": 28, "other": 7}
+    with Store.open(path) as store:
+        assert Budget(store, "run", LIMITS).spent.calls == 28
+
+
+# What the replies know
+
+
+def served(place: Path | str, calls: int, tokens: int, *, limits: Limits = LIMITS, replies: str = "reply") -> None:
+    """So many requests of a run, each with so many tokens, whose replies are kept."""
+    with Store.open(place) as store:
+        budget = Budget(store, "run", limits, PRICES)
+        grouped = Grouped(store, budget)
+        for number in range(calls):
+            with budget.request("openai:tiny", "prompt", tokens) as used:
+                budget.before_attempt()
+                used.append(Usage(1, 0, 0, 0, tokens))
+            grouped.put_calls([StoredCall(f"{replies} {number}", "openai:tiny", "task", "a reply")])
+        budget.close()
+
+
+def put_back(path: Path, older: Path) -> None:
+    """The record and the witness as they were, and the replies as they are."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("ATTACH ? AS older", [str(older)])
+        for table in ("expense", "spending"):
+            connection.execute(f"DELETE FROM {table}")
+            connection.execute(f"INSERT INTO {table} SELECT * FROM older.{table}")
+    shutil.copy(f"{older}-spent", f"{path}-spent")
+
+
+def test_an_older_record_whose_witness_is_as_old_is_known_by_the_replies(path: Path) -> None:
+    older = path.with_name("older.sqlite")
+    served(path, 3, 10)
+    for ending in ("", "-spent"):
+        shutil.copy(f"{path}{ending}", f"{older}{ending}")
+    served(path, 5, 10, replies="later")
+    put_back(path, older)
+    with Store.open(path) as store:
+        with pytest.raises(
+            SpendingDamaged,
+            match=r"ends at 3 requests, 30 tokens and .*, and 8 requests, 80 tokens and .* had been paid when the last "
+            r"of its replies was kept; known are at least 8 requests, .* --accept-spent calls=8,tokens=80,cost=8e-05",
+        ):
+            Budget(store, "run", LIMITS, PRICES)
+        with pytest.warns(Notice, match="accepted, it goes on from 9 requests, 80 tokens"):
+            assert Budget(store, "run", LIMITS, PRICES, Spent(9)).spent.calls == 9
+    with Store.open(path) as store:
+        assert Budget(store, "run", LIMITS).spent.calls == 9
+
+
+def test_a_record_that_is_gone_with_all_that_knows_of_it_is_known_by_the_replies(path: Path) -> None:
+    served(path, 3, 10)
+    execute(path, "DELETE FROM expense", "DELETE FROM spending")
+    path.with_name("cache.sqlite-spent").unlink()
+    with Store.open(path) as store, pytest.raises(SpendingDamaged, match="calls=3,tokens=30,cost=3e-05"):
+        Budget(store, "run", LIMITS)
+
+
+@pytest.mark.parametrize("limits", [LIMITS, Limits(calls=100), Limits()])
+def test_replies_never_say_more_than_a_record_that_is_whole(place: Path | str, limits: Limits) -> None:
+    for number in range(3):
+        served(place, 5, 10, limits=limits, replies=f"command {number}")
+        with Store.open(place) as store:
+            assert store.spending("run").damage == ""
+            assert store.spending("run").spent.calls == 5 * (number + 1)
+            assert store.spending("another").spent == Spent()
+
+
+def test_a_run_that_was_killed_has_paid_no_more_than_is_recorded(path: Path, tmp_path: Path) -> None:
+    """Whatever of it was not settled yet, with a limit on tokens or none."""
+    for limits in (LIMITS, Limits()):
+        with Store.open(path) as store:
+            budget = Budget(store, "run", limits, PRICES)
+            grouped = Grouped(store, budget)
+            with budget.request("openai:tiny", "prompt", 10):
+                budget.before_attempt()
+                with budget.request("openai:tiny", "prompt", 10) as used:
+                    budget.before_attempt()
+                    used.append(Usage(1, 0, 0, 0, 10))
+                grouped.put_calls([StoredCall(f"{limits}", "openai:tiny", "task", "a reply")])
+                copy = tmp_path / f"{limits.calls}.sqlite"
+                for ending in ("", "-wal", "-spent"):
+                    shutil.copy(f"{path}{ending}", f"{copy}{ending}")
+            budget.close()
+        with Store.open(copy) as store:
+            assert store.spending("run").damage == ""
+
+
+def test_damaged_payments_are_left_out_of_their_sum_and_named(path: Path) -> None:
+    served(path, 5, 10)
+    execute(path, "UPDATE payment SET calls = 9223372036854775807 WHERE reply = 'reply 2'")
+    with Store.open(path) as store:
+        assert Budget(store, "run", LIMITS).spent.calls == 5
+        assert [damage.row for damage in store.verify()] == ["payment:run/reply 2"]
+
+
+def test_what_was_paid_for_a_reply_that_cannot_be_written_is_kept_with_the_next(path: Path) -> None:
+    with Store.open(path) as store:
+        locked = Locked(store)
+        budget = Budget(store, "run", LIMITS)
+        grouped = Grouped(locked, budget)
+        budget.before_attempt()
+        with pytest.raises(StoreError):
+            grouped.put_calls([StoredCall("first", "openai:tiny", "task", "a reply")])
+        locked.locked = False
+        budget.before_attempt()
+        grouped.put_calls([StoredCall("second", "openai:tiny", "task", "a reply")])
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT run, reply, calls FROM payment").fetchall() == [("run", "first", 2)]
 
 
 def test_every_process_has_a_line_of_its_own(path: Path, witness: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ragsmith.errors import StoreError
+from ragsmith.gateway.budget import Payment
 from ragsmith.models.calls import StoredCall
 from ragsmith.store.store import Store
 
@@ -25,7 +26,9 @@ class Locked:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
 
-    def put_calls(self, calls: Iterable[StoredCall], *, replacing: bool = False) -> None:
+    def put_calls(
+        self, calls: Iterable[StoredCall], *, replacing: bool = False, payment: Payment | None = None
+    ) -> None:
         if self.locked:
             raise StoreError("the cache is locked")
-        self.store.put_calls(calls, replacing=replacing)
+        self.store.put_calls(calls, replacing=replacing, payment=payment)
