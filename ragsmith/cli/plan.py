@@ -87,6 +87,9 @@ def _say_plan(found: Plan) -> None:
     total = found.totals
     rows = [[_name(line.model), line.request, *_amounts(asdict(line))] for line in found.lines]
     table([*rows, ["all", "", *_amounts(total)]], head, frozenset(range(2, 8)))
+    if found.ranges:
+        say()
+        say(f"replies decide where a search goes: the rehearsals, each on its own questions, came to {_between(found)}")
     if found.choices:
         say()
         head = ["what can be left out", "with", "requests", "tokens in", "tokens out", "money"]
@@ -98,6 +101,13 @@ def _say_plan(found: Plan) -> None:
             say(f"{_name(model)}: {note}")
     if total["cost"] is None:
         say("money: no price is known for all of these; name a file with --prices")
+
+
+def _between(found: Plan) -> str:
+    """The least and the most of a plan's rehearsals."""
+    calls, cost = found.ranges["calls"], found.ranges.get("cost")
+    money = "" if cost is None else f", and to {cost[0]:.2f} to {cost[1]:.2f} in money"
+    return f"{calls[0]:,.0f} to {calls[1]:,.0f} requests{money}"
 
 
 def _name(model: str) -> str:

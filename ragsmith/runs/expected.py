@@ -134,4 +134,7 @@ def _of_replies(replies: Replies, by_task: Mapping[str, Replies], thinking: floa
             f"{100 * again:.1f} % of them asked for once more; {VERDICTS}"
         )
     thought = f", and {allowance:,} tokens to think, the most it may use" if allowance else ""
-    return f"replies as long as the embedded model's{thought} (assumed: no reply is in the cache); {VERDICTS}"
+    return (
+        "replies as long as the embedded model's, of half the words that a prompt allows at most"
+        f"{thought} (assumed: no reply is in the cache); {VERDICTS}"
+    )

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -37,7 +36,7 @@ from ragsmith.runs.expected import Expected, expected_of
 from ragsmith.runs.record import RunSettings
 from ragsmith.runs.requirements import refuse_missing_models
 from ragsmith.runs.run import Run
-from ragsmith.runs.stand_ins import RERANKED, Tallies, Tally, collection_requests, stand_ins
+from ragsmith.runs.stand_ins import RERANKED, Tallies, Tally, added, collection_requests, stand_ins
 from ragsmith.store.store import Store
 from ragsmith.techniques.asked import tasks
 from ragsmith.techniques.families import FAMILIES
@@ -49,11 +48,15 @@ ANSWERS = 5_000
 FEWEST_SAMPLED = 15
 """Or on so many, if that is more."""
 
-REHEARSALS, FEWEST = 3, 5
+REHEARSALS, FEWEST = 5, 3
 """They are dealt out to so many rehearsals, if each has at least so many search questions."""
 
 REPLIES = 5_000
 """Replies of each model in the cache that are looked at: more would make the means no better."""
+
+
+Totals = dict[str, float | None]
+"""Sums by the names of what is added up; None is money without a price."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,9 @@ class Choice:
 class Plan:
     """What a search would spend, in all and for each of its ``choices``; ``notes`` say by model what was reckoned with.
 
-    Where no model costs anything nothing is rehearsed: ``genomes``, the number of pipelines, is None then.
+    Replies decide where a search goes: ``ranges`` has the least and the most that the rehearsals came to, each for all
+    questions, by the names of ``totals``; nothing where there was but one. Where no model costs anything nothing is
+    rehearsed: ``genomes``, the number of pipelines, is None then.
     """
 
     genomes: int | None
@@ -98,12 +103,12 @@ class Plan:
     lines: tuple[Line, ...] = ()
     choices: tuple[Choice, ...] = ()
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
-    def totals(self) -> dict[str, float | None]:
+    def totals(self) -> Totals:
         """The sums over all lines, by the names of their fields; money is None where a price is not known."""
-        names = ("calls", "cached", "input_tokens", "output_tokens", "seconds")
-        return {**{name: sum(getattr(line, name) for line in self.lines) for name in names}, "cost": _cost(self.lines)}
+        return _totals(self.lines)
 
 
 @dataclass(frozen=True)
@@ -158,16 +163,25 @@ def plan(
         stored[model.id] = store.some_calls(model.id, REPLIES)
     samples = _sampled(setup, sample or max(FEWEST_SAMPLED, ANSWERS // _most_pipelines(space, settings)))
     sampled = sum(map(len, samples))
-    genomes, alone, whole = _rehearsed(setup, space, store, settings, stored, samples)
+    genomes, alone, beside = _rehearsed(setup, space, store, settings, stored, samples)
+    whole = added(*alone, *beside)
     expected, notes = {}, {}
     for model in setup.loaded_models.all():
         own = {request: tally for (name, request), tally in whole.items() if name == model.id}
         if own:
             expected[model.id], notes[model.id] = expected_of(model, stored.get(model.id, ()), own, latency, in_flight)
-    share = sampled / count
-    lines, without = (_lines(tallies, expected, share, prices or Prices()) for tallies in (whole, alone))
-    choices = tuple(_choices(setup, space, lines, without if settings.compare else None))
-    return Plan(round(fmean(genomes)), count, sampled, lines, choices, notes)
+
+    def lines_of(tallies: Tallies, rehearsed: int) -> tuple[Line, ...]:
+        return _lines(tallies, expected, rehearsed / count, prices or Prices())
+
+    lines = lines_of(whole, sampled)
+    choices = tuple(_choices(setup, space, lines, lines_of(added(*alone), sampled) if settings.compare else None))
+    shared = {asked: tally for asked, tally in whole.items() if asked[1] in collection_requests()}
+    each = [
+        _totals(lines_of(added(*parts) | shared, len(examples)))
+        for examples, *parts in zip(samples, alone, beside, strict=True)
+    ]
+    return Plan(round(fmean(genomes)), count, sampled, lines, choices, notes, _ranges(each))
 
 
 def _costs(models: Models) -> bool:
@@ -212,27 +226,41 @@ def _rehearsed(
     settings: RunSettings,
     stored: Mapping[str, Sequence[StoredCall]],
     samples: Sequence[Sequence[Example]],
-) -> tuple[list[int], Tallies, Tallies]:
-    """The number of pipelines on each of ``samples``; what would be asked with nothing to compare with, and in all.
+) -> tuple[list[int], list[Tallies], list[Tallies]]:
+    """For each of ``samples`` the number of pipelines, what would be asked with nothing to compare with, and what else.
 
-    On other questions a search goes another way, so several rehearsals come nearer to what is to be expected than one.
+    On other questions a search goes another way, so several rehearsals come nearer to what is to be expected than one,
+    and show how far searches differ.
     """
     tallies: Tallies = {}
     models = stand_ins(setup.loaded_models, [chunk.text for chunk in setup.corpus.chunks], store, stored, tallies)
     engine = Engine(setup.corpus, models, Gateway())
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "plan.sqlite") as scratch:
 
-        def pipelines(examples: Sequence[Example], compare: bool) -> int:
+        def pipelines(examples: Sequence[Example], compare: bool) -> tuple[int, Tallies]:
             dataset = replace(setup.dataset, examples=tuple(ordered(examples)))
             rehearsal = _Rehearsal(dataset, setup.models, setup.chunk_size, setup.checks_claims, shared=engine)
             outcome = Run(rehearsal, space, scratch, replace(settings, compare=compare)).go()
-            return len({key for key, _ in outcome.evaluations})
+            asked = dict(tallies)
+            tallies.clear()
+            return len({key for key, _ in outcome.evaluations}), asked
 
         found = [pipelines(examples, False) for examples in samples]
-        alone = deepcopy(tallies)
+        alone, beside = [asked for _, asked in found], [Tallies() for _ in found]
         if settings.compare:  # the strategy goes the same way, and only what is new is computed
             found = [pipelines(examples, True) for examples in samples]
-    return found, alone, tallies
+            beside = [asked for _, asked in found]
+    return [number for number, _ in found], alone, beside
+
+
+def _ranges(each: Sequence[Totals]) -> dict[str, tuple[float, float]]:
+    """The least and the most of each total among ``each`` of the rehearsals, if there are several."""
+    found = {}
+    for name in ("calls", "input_tokens", "output_tokens", "cost"):
+        values = [value for totals in each if (value := totals[name]) is not None]
+        if len(each) > 1 and len(values) == len(each):
+            found[name] = min(values), max(values)
+    return found
 
 
 def _lines(tallies: Tallies, expected: Mapping[str, Expected], share: float, prices: Prices) -> tuple[Line, ...]:
@@ -255,6 +283,11 @@ def _lines(tallies: Tallies, expected: Mapping[str, Expected], share: float, pri
 
     lines = [line(*asked, tally) for asked, tally in tallies.items()]
     return tuple(sorted(lines, key=lambda line: (line.model, -line.calls, line.request)))
+
+
+def _totals(lines: Sequence[Line]) -> Totals:
+    names = ("calls", "cached", "input_tokens", "output_tokens", "seconds")
+    return {**{name: sum(getattr(line, name) for line in lines) for name in names}, "cost": _cost(lines)}
 
 
 def _cost(lines: Sequence[Line]) -> float | None:

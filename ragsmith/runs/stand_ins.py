@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from hashlib import blake2b
 from typing import Any, Generic, TypeVar, cast
 
@@ -63,9 +63,22 @@ class Tally:
     cached_shown: int = 0
     cached_tokens: int = 0
 
+    def __add__(self, other: Tally) -> Tally:
+        """Both together."""
+        return Tally(*(mine + its for mine, its in zip(astuple(self), astuple(other), strict=True)))
+
 
 Tallies = dict[tuple[str, str], Tally]
 """By the id of the model and the name of the request."""
+
+
+def added(*several: Tallies) -> Tallies:
+    """The sums of tallies."""
+    total: Tallies = {}
+    for tallies in several:
+        for asked, tally in tallies.items():
+            total[asked] = total.get(asked, Tally()) + tally
+    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +140,8 @@ class _ChatStandIn(_StandIn[ChatModel, ExtractiveModel], LanguageModel):
             return result  # nothing merges with it, and the names in it have to be found again
         mark = _mark(prompt, sample)
         if task.name not in self.searched or isinstance(result, bool | float):
-            return cast(T, _marked(self._as_long_as_before(task, self._as_decided(task, result, mark), mark), [mark]))
+            decided = self._as_decided(task, result, mark)
+            return cast(T, _marked(self._as_long_as_before(task, decided, mark, inputs), [mark]))
         # what is searched with has to find something else, too: BM25 passes over a word that no document has
         related = self.embedded.expansion_terms(str(inputs.get("question", prompt)), RELATED)
         first = sum(map(ord, mark))
@@ -153,11 +167,18 @@ class _ChatStandIn(_StandIn[ChatModel, ExtractiveModel], LanguageModel):
         except ValueError:  # the reply to a task of that name with other inputs
             return result
 
-    def _as_long_as_before(self, task: Task[T], result: T, mark: str) -> T:
-        """A text, or an answer with its sources, as long as a reply in the cache: it is read in what is asked next."""
+    def _as_long_as_before(self, task: Task[T], result: T, mark: str, inputs: Mapping[str, Input]) -> T:
+        """A text, or an answer with its sources, as long as a reply in the cache: it is read in what is asked next.
+
+        While there is none, what may have so many words has half of them at most: the embedded model uses up what it is
+        allowed, and all that the prompt says of others is that they write between nothing and that.
+        """
         known = self.stored.get(task.name)
         if not known:
-            return result
+            most = inputs.get("words")
+            return (
+                cast(T, _of_words(result, most // 2)) if isinstance(result, str) and isinstance(most, int) else result
+            )
         length = len(str(_drawn(known, mark)))
         if isinstance(result, str):
             return cast(T, _of_length(result, length))
@@ -178,6 +199,11 @@ def _drawn(pool: Sequence[T], mark: str) -> T:
 def _of_length(text: str, length: int) -> str:
     """``text``, cut or repeated, with ``length`` characters."""
     return " ".join([text] * math.ceil(length / len(text)))[:length] if text else text
+
+
+def _of_words(text: str, most: int) -> str:
+    """The first ``most`` words of ``text``."""
+    return " ".join(text.split()[:most])
 
 
 def _is_verdict(result: object) -> bool:

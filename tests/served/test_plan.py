@@ -81,6 +81,47 @@ def test_a_sample_speaks_for_all_questions(tiny_setup: Setup, space: Space, stor
     assert part.totals["calls"] == pytest.approx(whole.totals["calls"], rel=0.1)
 
 
+def test_the_rehearsals_say_how_far_searches_differ(tiny_setup: Setup, space: Space, store: Store) -> None:
+    with FaultServer() as server:
+        setup = asked(server, tiny_setup)
+        several = plan(setup, space, store, SETTINGS, sample=1000)
+        one = plan(setup, space, store, SETTINGS, sample=3)
+    for name, (least, most) in several.ranges.items():
+        assert least <= several.totals[name] <= most  # type: ignore[operator]
+        assert least < most, "other questions lead elsewhere"
+    assert set(several.ranges) == {"calls", "input_tokens", "output_tokens"}, "without prices there is no money"
+    assert one.ranges == {}
+
+
+def test_what_is_asked_once_for_a_collection_is_not_multiplied_in_a_range(
+    tiny_setup: Setup, tmp_path: Path, store: Store
+) -> None:
+    (tmp_path / "hype.yaml").write_text(DEAR.replace("pre_embedding: [none]", "pre_embedding: [hype]"))
+    with FaultServer() as server:
+        setup = asked(server, tiny_setup)
+        found = plan(setup, load_space(tmp_path / "hype.yaml"), store, SETTINGS, sample=1000)
+    once = calls_of(found, "hypothetical_questions")
+    assert once == len(setup.corpus.chunks)
+    for end in found.ranges["calls"]:
+        assert (end - once) == pytest.approx(found.totals["calls"] - once, rel=0.3)  # type: ignore[operator]
+
+
+def test_before_any_reply_is_known_a_text_has_half_the_words_that_it_may_have(
+    tiny_setup: Setup, tmp_path: Path, store: Store
+) -> None:
+    limits = {words: f"[{{llm_refine: {{max_words: {words}}}}}]" for words in (10, 20)}
+    written = {}
+    with FaultServer() as server:
+        setup = asked(server, tiny_setup)
+        for words, options in limits.items():
+            (tmp_path / "dear.yaml").write_text(DEAR.replace("[none, llm_refine]", options))
+            found = plan(setup, load_space(tmp_path / "dear.yaml"), store, SETTINGS, sample=6)
+            (line,) = [line for line in found.lines if line.request == "refine_summary"]
+            written[words] = line.output_tokens / line.calls
+    mark = 3  # tokens of the word that no other reply has
+    assert written[20] - mark == pytest.approx(2 * (written[10] - mark), rel=0.25)
+
+
 def test_what_the_cache_has_is_not_asked_for_again(tiny_setup: Setup, space: Space, store: Store) -> None:
     with FaultServer() as server:
         setup = asked(server, tiny_setup)
@@ -267,6 +308,7 @@ def test_the_command_prints_it(ragsmith, tiny_folder: Path, tiny_space: Path, tm
     assert shown.code == 0
     assert "openai:tiny" in shown.out
     assert "--judge extractive" in shown.out
+    assert "replies decide where a search goes" not in shown.out, "one rehearsal shows no difference"
     assert "openai:tiny: at 1 s a request (assumed: --latency says otherwise) and 32 at once" in shown.out.splitlines()
     wrong = ragsmith(*command, "--latency", 0)
     assert wrong.code == 2
