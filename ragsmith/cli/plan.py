@@ -95,6 +95,7 @@ def _say_plan(found: Plan) -> None:
         head = ["what can be left out", "with", "requests", "tokens in", "tokens out", "money"]
         chosen = [[one.what, one.flag, *_amounts(asdict(one))] for one in found.choices]
         table(chosen, head, frozenset(range(2, 6)))
+        say("(what is asked for it alone: without a stage other pipelines are searched, so plan with its flag, too)")
     say()
     for model, notes in found.notes.items():
         for note in notes:

@@ -78,7 +78,11 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Something that a search can do without: what the requests for it alone take, and the flag that leaves it out."""
+    """Something that a search can do without: what the requests for it alone take, and the flag that leaves it out.
+
+    Without the options of a family or the judge a search goes other ways, and saves less or more than that: a plan with
+    the flag says what is left. What is compared with goes its own way, so that row is what leaving it out saves.
+    """
 
     what: str
     flag: str

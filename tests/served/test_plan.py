@@ -308,6 +308,7 @@ def test_the_command_prints_it(ragsmith, tiny_folder: Path, tiny_space: Path, tm
     assert shown.code == 0
     assert "openai:tiny" in shown.out
     assert "--judge extractive" in shown.out
+    assert "plan with its flag, too" in shown.out, "what is saved is more or less than what is asked for it"
     assert "replies decide where a search goes" not in shown.out, "one rehearsal shows no difference"
     assert "openai:tiny: at 1 s a request (assumed: --latency says otherwise) and 32 at once" in shown.out.splitlines()
     wrong = ragsmith(*command, "--latency", 0)
