@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -135,3 +136,60 @@ def test_one_refused_request_and_an_expired_batch_change_nothing_else(
     ended = ragsmith(*arguments("--batch"))
     assert (ended.code, ended.err) == (0, "")
     assert end(tmp_path / "cache.sqlite") == direct
+
+
+MOMENTS = [
+    ("POST", "/v1/files", False),
+    ("POST", "/v1/files", True),
+    ("POST", "/v1/batches", False),
+    ("POST", "/v1/batches", True),
+    ("GET", "/v1/files/", True),
+]
+"""Requests of a command, and whether the server has done what it is asked for when the command is killed."""
+
+
+@pytest.mark.processes
+def test_a_command_that_is_killed_at_any_moment_pays_for_nothing_twice(
+    direct: Left,
+    ragsmith: Callable[..., Any],
+    spawn: Spawn,
+    arguments: Arguments,
+    server: BatchServer,
+    tmp_path: Path,
+) -> None:
+    usual = server.reply
+    for method, path, is_done in MOMENTS:
+        killed = threading.Event()
+        process: list[subprocess.Popen[str]] = []
+
+        def reply(asked: str, where: str, *rest: Any) -> Any:
+            if killed.is_set() or asked != method or not where.startswith(path) or not process:  # noqa: B023
+                return usual(asked, where, *rest)
+            if is_done:  # noqa: B023
+                usual(asked, where, *rest)
+            killed.set()  # noqa: B023
+            os.killpg(process[0].pid, signal.SIGKILL)  # noqa: B023
+            return None
+
+        server.reply = reply  # type: ignore[method-assign]
+        process.append(spawn(*arguments("--batch")))
+        assert process[0].wait(timeout=60) == -signal.SIGKILL
+    server.reply = usual  # type: ignore[method-assign]
+    ended = ragsmith(*arguments("--batch"))
+    assert ended.code == 0, ended.err
+    assert end(tmp_path / "cache.sqlite") == direct
+    assert set(server.served.values()) == {1}
+    assert sum(server.sizes) == len(direct.calls)
+
+
+@pytest.mark.processes
+def test_two_commands_at_once_share_their_batches(
+    direct: Left, spawn: Spawn, arguments: Arguments, server: BatchServer, tmp_path: Path
+) -> None:
+    both = [spawn(*arguments("--batch")) for _ in range(2)]
+    for process in both:
+        _, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err
+    assert end(tmp_path / "cache.sqlite") == direct
+    assert set(server.served.values()) == {1}
+    assert sum(server.sizes) == len(direct.calls)
