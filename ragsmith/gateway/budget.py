@@ -96,7 +96,7 @@ def lost_attempt(usage: Usage) -> None:
 
 
 def put_off() -> None:
-    """Announce that nobody waits for the current request, which goes on: whoever fetches its reply counts its cost."""
+    """Announce that nothing is known to be paid for the current request: whoever fetches its reply counts its cost."""
     if (request := _CURRENT.get()) is not None:
         request.charged = True
 

@@ -15,7 +15,7 @@ import math
 import re
 import time
 import warnings
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field, replace
@@ -55,8 +55,8 @@ _ID = re.compile(r"[\w.:=+-]{1,512}")
 """An id goes into a path: nothing else is one."""
 ENDED = ("completed", "failed", "expired", "cancelled")
 _NO_SUCH_PATH = re.compile(r"HTTP 40[45]\b")
-_GONE = re.compile(r"HTTP (?:400|404|410)\b")
-"""What servers say of a batch or a file that they do not have any more."""
+_GONE = re.compile(r"HTTP (?:400|404|410|413|422)\b")
+"""What servers say of a batch or a file that they do not have any more, or never took."""
 _TOO_MUCH = re.compile(r"HTTP 413\b|limit|quota|maximum|exceed|too (?:large|many|big|long)", re.IGNORECASE)
 """What servers say to a batch that is too large by itself, or with the others that wait there."""
 
@@ -76,8 +76,9 @@ class _Line:
 class ChatBatches:
     """Sends the chat requests of one model in batches; safe to use from many threads.
 
-    ``memory`` is where it is kept what went off; without one, a command that ends loses it. ``on_left`` is called, by
-    whoever asked, for a request that nobody waits for any more though its batch goes on: it is paid when it is fetched.
+    ``memory`` is where it is kept what went off; without one, a command that ends loses it. ``on_left`` is called, in
+    the thread that asked, for a request that nobody waits for any more: either it was in no batch, or it is counted
+    when a later command fetches its reply.
     ``provider`` is what requests wait in: its policy says how often they are tried, and closing it lets them go.
     ``quiet`` and ``first_look`` are in seconds.
     """
@@ -116,14 +117,13 @@ class ChatBatches:
                 attempt, what=identity[0], probe=partial(self._request, "GET", "/batches?limit=1")
             )
         except (ModelUnavailable, KeyboardInterrupt):
-            batch = self._under_way.get(key)
-            if batch is not None and self.memory is not None:
+            if self.memory is not None:
                 self.on_left()
-                self._say_that_it_goes_on(batch)
+                self._say_that_it_goes_on(self._under_way.get(key))
             raise
 
-    def _say_that_it_goes_on(self, batch: str) -> None:
-        if batch in self._said:
+    def _say_that_it_goes_on(self, batch: str | None) -> None:
+        if batch is None or batch in self._said:
             return
         self._said.add(batch)
         count = sum(other == batch for other in tuple(self._under_way.values()))
@@ -237,18 +237,16 @@ class ChatBatches:
         file = ""
         try:
             file = await self._asked(partial(self._uploaded, text)) or ""
-            await self._remember([BatchedRequest(key, file, "", limit) for key, limit in limits.items()])
+            await self._remember(file, "", limits)
             if all(line.reply.done() for line in lines):
                 return
-            batch = await self._begun(file) or ""
+            batch = await self._begun(file, limits) or ""
         except ModelError as error:
-            if not self._may_fit(len(lines), str(error)):
+            if not error.hopeless or not self._may_fit(len(lines), str(error)):
                 raise
             self._forget(lines, file)
             self._wait(lines)
             return
-        with suppress(StoreError):  # it is found among the server's batches
-            await self._remember([BatchedRequest(key, file, batch, limit) for key, limit in limits.items()])
         state = await self._ended(batch, lines)
         if state is None:
             return
@@ -271,7 +269,7 @@ class ChatBatches:
 
     async def _fetched(self, file: str, batch: str, lines: Sequence[_Line], limits: Mapping[str, int]) -> None:
         """Hand out what is good in a batch of an earlier command, which may know less of the server; send the rest."""
-        batch = batch or await self._begun(file, is_old=True) or ""
+        batch = batch or await self._begun(file, limits, is_old=True) or ""
         state = await self._ended(batch, lines, is_old=True) if batch else {}
         if state is None:
             return
@@ -304,7 +302,7 @@ class ChatBatches:
                 line.reply.set_result((*replies[line.key], limits[line.key]))
         return [line for line in lines if not line.reply.done()]
 
-    async def _begun(self, file: str, *, is_old: bool = False) -> str | None:
+    async def _begun(self, file: str, limits: Mapping[str, int], *, is_old: bool = False) -> str | None:
         """The batch of a file, which is begun unless it was: a reply that broke off does not say. See `_asked`."""
         doubtful = is_old
 
@@ -316,7 +314,11 @@ class ChatBatches:
             body = {"input_file_id": file, "endpoint": PATH, "completion_window": "24h"}
             return _id(await self._posted("/batches", json=body))
 
-        return await self._asked(begin, is_old=is_old)
+        batch = await self._asked(begin, is_old=is_old)
+        if batch:
+            with suppress(StoreError):  # it is found among the server's batches
+                await self._remember(file, batch, limits)
+        return batch
 
     async def _listed(self, file: str) -> str:
         """The batch of a file among the last of the server's, or ""."""
@@ -382,8 +384,9 @@ class ChatBatches:
         found = await asyncio.to_thread(self.memory.find, {line.key for line in lines})
         return {key: sent for key, sent in found.items() if (key, sent.file) not in self._known}
 
-    async def _remember(self, requests: Collection[BatchedRequest]) -> None:
+    async def _remember(self, file: str, batch: str, limits: Mapping[str, int]) -> None:
         if self.memory is not None:
+            requests = [BatchedRequest(key, file, batch, limit) for key, limit in limits.items()]
             await asyncio.to_thread(self.memory.keep, requests)
 
     def _forget(self, lines: Sequence[_Line], file: str) -> None:

@@ -237,8 +237,11 @@ def test_a_batch_goes_on_when_its_command_ends_and_the_next_one_fetches_it(
     first.batches.memory = memory
     replies = asked(first, PROMPTS)
     wait_for(lambda: server.is_looked_after(0))
+    left: list[int] = []
+    first.batches.on_left = lambda: left.append(1)
     with pytest.warns(Notice, match="with 12 requests that are waited for: the same command fetches its replies"):
         assert ended(first, replies) == {ModelUnavailable}
+    assert len(left) == 12
     server.held_from = 9
     second = client(memory)
     second.provider.on_attempt = lambda: pytest.fail("nothing is to be sent")
