@@ -28,12 +28,15 @@ from urllib.parse import urlsplit
 
 from served import ROOT, serving
 
-from ragsmith.errors import BudgetExhausted, RagsmithError, SpendingDamaged
+from ragsmith.errors import BudgetExhausted, Notice, RagsmithError, SpendingDamaged
 from ragsmith.gateway.budget import Budget, Limits, Price, Prices, Spent
+from ragsmith.gateway.claims import Grouped
+from ragsmith.models.calls import StoredCall
 from ragsmith.models.usage import Usage
 from ragsmith.store.rows import seal
 from ragsmith.store.schema import EXPENSE, SPENDING
 from ragsmith.store.store import Store
+from ragsmith.store.witness import Mark, Witness
 
 sys.path.append(str(ROOT / "tests/support"))
 from postgres_server import missing, postgres
@@ -71,6 +74,7 @@ def spend(place: str, port: int, limits: Limits, accepted: Spent | None, answers
         try:
             with Store.open(place) as store:
                 budget = Budget(store, "run", limits, PRICES, accepted)
+                replies = Grouped(store, budget)
 
                 def ask(number: int) -> None:
                     for asked in range(1000):
@@ -79,6 +83,7 @@ def spend(place: str, port: int, limits: Limits, accepted: Spent | None, answers
                             budget.before_attempt()
                             request(port, prompt)
                             used.append(Usage(1, 0, 0, READ, WRITTEN))
+                        replies.put_calls([StoredCall(prompt, "openai:tiny", "task", "a reply")])
 
                 try:
                     with ThreadPoolExecutor(THREADS) as pool:
@@ -170,6 +175,36 @@ def _beside(path: Path, ending: str) -> Path:
     return path.with_name(path.name + ending)
 
 
+def _older(path: Path) -> None:
+    for ending in ("", "-wal", "-shm"):
+        _beside(path, ending).unlink(missing_ok=True)
+    shutil.copy(path.with_name("older"), path)
+
+
+def _older_record(path: Path, draw: random.Random) -> None:
+    """The record as it was at a moment before the last reply was kept, with its total and witness of that moment."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        paid = connection.execute("SELECT sum(calls) FROM payment").fetchone()[0] or 0
+        rows = connection.execute("SELECT number, calls_after, tokens_after, cost_after FROM expense").fetchall()
+        number, *after = draw.choice([row for row in rows if row[1] < paid])
+        connection.execute("DELETE FROM expense WHERE number > ?", [number])
+        total = tuple(seal(SPENDING, ("run", *after)).values())
+        connection.execute("REPLACE INTO spending VALUES (?, ?, ?, ?, ?)", total)
+        origin = connection.execute("SELECT key FROM origin").fetchone()[0]
+        connection.execute("PRAGMA journal_mode = DELETE")
+    witness = _beside(path, "-spent")
+    witness.unlink()
+    Witness(witness).write(Mark(origin, "run", number, Spent(*after)))
+
+
+def _no_record(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("DELETE FROM expense")
+        connection.execute("DELETE FROM spending")
+        connection.execute("PRAGMA journal_mode = DELETE")
+    _beside(path, "-spent").unlink()
+
+
 WAYS: dict[str, Callable[[Path, random.Random], None]] = {
     "a flipped bit in a row": _flip_in_row,
     "deleted rows": _delete_rows,
@@ -183,13 +218,11 @@ WAYS: dict[str, Callable[[Path, random.Random], None]] = {
     "the witness cut off": lambda path, draw: _cut(_beside(path, "-spent"), draw),
     "flipped bits in the witness": lambda path, draw: _flip(_beside(path, "-spent"), draw),
     "an older copy put back": lambda path, draw: _older(path),
+    "an older record and witness": _older_record,
+    "no record and no witness": lambda path, draw: _no_record(path),
 }
-
-
-def _older(path: Path) -> None:
-    for ending in ("", "-wal", "-shm"):
-        _beside(path, ending).unlink(missing_ok=True)
-    shutil.copy(path.with_name("older"), path)
+ONLY_REPLIES = ("an older record and witness", "no record and no witness")
+"""Of these nothing but the replies can tell; what was in flight is then to be looked up with the provider."""
 
 
 def damaged(url: str, log: Path, number: int, draw: random.Random) -> tuple[str, str, bool]:
@@ -208,7 +241,8 @@ def damaged(url: str, log: Path, number: int, draw: random.Random) -> tuple[str,
         ended, said = run.go()
         how = ended.partition(":")[0] + (", warned" if said else "")
         if ended.startswith("refused") and run.served() == before:
-            ended, _ = run.go(accepted=Spent())  # what is known at least, as the message says
+            told = Spent(before, (READ + WRITTEN) * before, COST * before) if way in ONLY_REPLIES else Spent()
+            ended, _ = run.go(accepted=told)  # or what is known at least, as the message says
             how += f", then {ended.partition(':')[0]}"
         held = run.served() <= most
     return way, how, held
@@ -256,7 +290,8 @@ def opening(rows: int = 10_000) -> None:
             for table, sealed in ((EXPENSE, entries), (SPENDING, [total])):
                 values = [tuple(seal(table, row).values()) for row in sealed]
                 connection.executemany(f"INSERT INTO {table.name} VALUES ({','.join('?' * len(values[0]))})", values)
-        with Store.open(path) as store:
+        with Store.open(path) as store, warnings.catch_warnings():
+            warnings.simplefilter("ignore", Notice)  # of a witness that is not there
             began = time.process_time()
             assert store.spending("run").spent.calls == rows
             took, began = time.process_time() - began, time.process_time()

@@ -68,16 +68,22 @@ class Witness:
         return filter(None, map(_read, self._lines()))
 
     def damaged(self) -> list[int]:
-        """The places of the lines that are damaged, from 0."""
-        return [place for place, line in enumerate(self._lines()) if _read(line) is None and line != BLANK]
+        """The places of the lines that are damaged or cut off, from 0."""
+        lines = enumerate(self._lines())
+        return [place for place, line in lines if line != BLANK and (_read(line) is None or len(line) < LINE_BYTES)]
 
     def mend(self, damaged: Sequence[int], marks: Iterable[Mark]) -> None:
-        """Write ``marks``, which stand in for all that the ``damaged`` lines may have said, and leave those blank."""
+        """Write ``marks``, which stand in for what the ``damaged`` lines may have said, and leave those blank.
+
+        One that was cut off behind all that it says goes on to say it.
+        """
         for mark in marks:
             self.write(mark)
+        lines = list(self._lines())
         with self._open(os.O_WRONLY) as file:
             for place in damaged:
-                os.pwrite(file, BLANK, place * LINE_BYTES)
+                said = _read(lines[place])
+                os.pwrite(file, BLANK if said is None else _line(said), place * LINE_BYTES)
             os.fsync(file)
 
     def _lines(self) -> Iterator[bytes]:

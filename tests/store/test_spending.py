@@ -325,6 +325,22 @@ def test_without_its_witness_a_closed_file_holds_its_limits(path: Path, witness:
         assert Budget(store, "run", LIMITS).spent.calls == 38
 
 
+def test_a_mark_that_is_whole_outlives_the_mending_of_its_line(path: Path, witness: Path, tmp_path: Path) -> None:
+    spend(path)
+    shutil.copy(path, tmp_path / "older")
+    spend(path, [Spent(10)])
+    shutil.copy(tmp_path / "older", path)
+    witness.write_bytes(witness.read_bytes()[:-3])
+    with Store.open(path) as store:
+        with (
+            pytest.warns(Notice, match="cache.sqlite-spent was damaged in 1 of its lines"),
+            pytest.raises(SpendingDamaged, match="an older copy was put back"),
+        ):
+            Budget(store, "run", LIMITS)
+        with pytest.raises(SpendingDamaged, match="an older copy was put back"):
+            Budget(store, "run", LIMITS)
+
+
 @pytest.mark.parametrize("cut", [False, True])
 def test_a_witness_that_is_damaged_by_itself_is_named_once_and_mended(path: Path, witness: Path, cut: bool) -> None:
     with Store.open(path) as store:
