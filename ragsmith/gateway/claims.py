@@ -20,9 +20,13 @@ from ragsmith.models.calls import BatchedRequest, StoredCall
 from ragsmith.models.traits import Traits
 
 PAUSE_SECONDS = 0.05
-"""Between two looks for a reply that another process is making."""
+"""Between two looks for replies that other processes are making."""
+PAUSE_SHARE = 10
+"""A pause is at least so many times as long as a look, so that those that wait do not slow down those that work."""
 
 BATCH = 64
+LOOKED_FOR = 1000
+"""Replies that are looked for at once, more than threads wait for."""
 
 
 class CallStore(FailureStore, Protocol):
@@ -130,7 +134,10 @@ class Grouped:
         self._beats = 0
         self._last_beat = -BEAT_SECONDS
         self._is_beating = False
+        self._look_took = 0.0
+        self._began = time.monotonic()
         self._claims: Batcher[str, bool | StoredCall] = Batcher(self._claim, size=BATCH)
+        self._looks: Batcher[str, StoredCall | None] = Batcher(self._look, size=LOOKED_FOR, window=PAUSE_SECONDS)
         self._new: Batcher[StoredCall, None] = Batcher(self._put, size=BATCH)
         _OPEN.add(self)
 
@@ -182,13 +189,23 @@ class Grouped:
         return {key for key, claim in claims.items() if claim is True}, found
 
     def wait_for(self, keys: Sequence[str], stopped: Callable[[], bool]) -> dict[str, StoredCall]:
-        """The replies of others for ``keys`` as soon as there is one; nothing after `LOOK_SECONDS`, or when stopped."""
-        until = time.monotonic() + LOOK_SECONDS
+        """The replies of others for ``keys`` as soon as there is one; nothing after `LOOK_SECONDS`, or when stopped.
+
+        All threads look together, and end together, so that they also claim together.
+        """
+        until = time.monotonic() + LOOK_SECONDS - (time.monotonic() - self._began) % LOOK_SECONDS
         found: dict[str, StoredCall] = {}
         while not found and not stopped() and time.monotonic() < until:
-            time.sleep(PAUSE_SECONDS)
-            found = self.get_calls(keys)
+            time.sleep(min(PAUSE_SHARE * self._look_took, LOOK_SECONDS))
+            looked = zip(keys, self._looks(keys), strict=True)
+            found = {key: call for key, call in looked if call is not None}
         return found
+
+    def _look(self, keys: Sequence[str]) -> list[StoredCall | None]:
+        began = time.monotonic()
+        found = self._store.get_calls(keys)
+        self._look_took = time.monotonic() - began
+        return [found.get(key) for key in keys]
 
     def give_up(self, key: str) -> None:
         """End this process's claim without a reply."""

@@ -5,7 +5,7 @@ import sqlite3
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
@@ -16,9 +16,9 @@ from sqlalchemy import delete, update
 from stored import Locked, put_call
 
 from ragsmith.errors import Notice, StoreError
-from ragsmith.gateway.claims import Grouped, claimed
+from ragsmith.gateway.claims import PAUSE_SECONDS, Grouped, claimed
 from ragsmith.gateway.desk import Desk
-from ragsmith.gateway.owners import Owner, this_process
+from ragsmith.gateway.owners import LOOK_SECONDS, Owner, this_process
 from ragsmith.models.calls import Completion, StoredCall
 from ragsmith.store.schema import CLAIM
 from ragsmith.store.store import Store
@@ -243,6 +243,27 @@ def test_the_reply_of_another_is_waited_for(store: Store) -> None:
         assert found.value == "theirs"
     later.join()
     assert time.monotonic() - began >= 0.2
+
+
+def test_all_threads_that_wait_look_together(store: Store) -> None:
+    """Else many processes that wait keep the database from those that work."""
+    looks: list[list[str]] = []
+
+    class Watched(Locked):
+        def get_calls(self, keys: Iterable[str]) -> dict[str, StoredCall]:
+            looks.append(sorted(keys))
+            return self.store.get_calls(keys)
+
+    keys = [f"k{n}" for n in range(16)]
+    assert claim(store, "other", *keys) == set(keys)
+    grouped = Grouped(Watched(store))
+    found: dict[str, StoredCall] = {}
+    at_once(lambda n: found.update(grouped.wait_for([keys[n]], lambda: False)), 16)
+    assert found == {}
+    assert len(looks) <= LOOK_SECONDS / PAUSE_SECONDS + 2
+    put_call(store, "k3", "m", "t", "reply")
+    at_once(lambda n: found.update(grouped.wait_for([keys[n]], lambda: False)), 16)
+    assert found.keys() == {"k3"}
 
 
 def test_a_call_that_another_gives_up_is_ours(store: Store) -> None:
