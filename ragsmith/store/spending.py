@@ -8,6 +8,7 @@ gone from the end leave total or witness ahead, and where all of these are of an
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -35,6 +36,9 @@ Kind = Literal["begun", "reserved", "settled", "folded", "accepted", "at least",
 
 One ``in doubt`` was written when a log was gone that may have held more rows.
 """
+
+MOMENT_SECONDS = 1.0
+"""Between the row of a process and its mark in the witness, on a busy machine."""
 
 UNKNOWN_RUNS = ""
 """Has a row in doubt for the runs that only the log knew of."""
@@ -114,7 +118,7 @@ class Spendings:
             found = self._found(connection, run, marks)
             damage = self._damage(found)
             entry = None if damage else self._begin(connection, run, found)
-        self._look_at_witness(found, is_whole=entry is not None)
+        self._look_at_witness(run, found, is_whole=entry is not None)
         if entry is not None:
             self._bear_witness(run, entry)
         if entry is not None and not found.entries:
@@ -275,24 +279,32 @@ class Spendings:
         if self._witness is not None:
             self._witness.write(Mark(self._origin, run, entry.number, entry.after))
 
-    def _look_at_witness(self, found: _Found, *, is_whole: bool) -> None:
+    def _look_at_witness(self, run: str, found: _Found, *, is_whole: bool) -> None:
         """Say what is wrong with the witness by itself; where it is damaged, have it say what the records say."""
         if self._witness is None:
             return
         if damaged := self._witness.damaged():
             marks = []
             with self._database.reading() as connection:
-                for run in connection.execute(select(EXPENSE.c.run).distinct()).scalars().all():
+                for each in connection.execute(select(EXPENSE.c.run).distinct()).scalars().all():
                     with suppress(SpendingDamaged):  # that run finds out by itself
-                        last = self._last(connection, run)
-                        marks.append(Mark(self._origin, run, last.number, last.after))
+                        last = self._last(connection, each)
+                        marks.append(Mark(self._origin, each, last.number, last.after))
             self._witness.mend(damaged, marks)
             what = f"was damaged in {len(damaged)} of its lines"
-        elif is_whole and not found.marks and found.last[0] > 1:  # whoever wrote the first one may have left no mark
+        # whoever wrote the first row may have left no mark
+        elif is_whole and not found.marks and found.last[0] > 1 and not self._is_marked_soon(run):
             what = "knows nothing of this run: it was removed, or not copied with its cache"
         else:
             return
         warnings.warn(f"{self._beside} {what}; it is written again from {self._database.name}", Notice, stacklevel=3)
+
+    def _is_marked_soon(self, run: str) -> bool:
+        """Whether a run has a mark, or gets one in a moment: from a process that has just written its first row."""
+        until = time.monotonic() + MOMENT_SECONDS
+        while not (is_marked := any(mark.run == run for mark in self._marks())) and time.monotonic() < until:
+            time.sleep(MOMENT_SECONDS / 20)
+        return is_marked
 
     def _tell_of_another(self, run: str) -> None:
         """Say what a run that is new here has spent in a database that was removed, and is not counted."""

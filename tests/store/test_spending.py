@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import shutil
 import sqlite3
+import threading
 import warnings
 from collections.abc import Callable
 from contextlib import closing
@@ -313,6 +314,17 @@ def test_a_cache_that_is_removed_is_begun_anew_and_says_what_is_not_counted(path
         with pytest.warns(Notice, match="has spent 32 requests.* in another cache of this name"):
             assert Budget(store, "run", LIMITS).spent == Spent()
         assert Budget(store, "run", LIMITS).spent == Spent()
+
+
+def test_a_witness_that_comes_late_was_not_removed(path: Path, witness: Path) -> None:
+    """Of processes that begin a run together, one may write its row before another has left the mark of its own."""
+    spend(path)
+    seen = witness.read_bytes()
+    witness.unlink()
+    late = threading.Timer(0.3, witness.write_bytes, (seen,))
+    late.start()
+    spend(path, [Spent(1)])
+    late.join()
 
 
 def test_without_its_witness_a_closed_file_holds_its_limits(path: Path, witness: Path) -> None:
