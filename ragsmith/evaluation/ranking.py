@@ -75,7 +75,8 @@ class Terms:
 
     def admit(self, evaluation: Evaluation) -> bool:
         """Whether a candidate finished as much as it has to."""
-        return bool(evaluation.records) and self.missed(evaluation) <= self.may_miss * len(self.counted)
+        # divided, not multiplied: 0.29 * 100 is a little less than 29
+        return bool(evaluation.records) and self.missed(evaluation) / len(self.counted) <= self.may_miss
 
     def score(self, evaluation: Evaluation) -> float | None:
         """What a candidate is ranked by: its mean fitness, failures being the lowest score; None if incomplete."""

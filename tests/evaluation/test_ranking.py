@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -88,6 +89,17 @@ def test_a_candidate_may_miss_its_share_and_no_more() -> None:
     assert order(rows) == ["two", "none"]
     assert order(rows, may_miss=0.15) == ["two", "three", "none"]
     assert order(rows, may_miss=0.0) == ["none"]
+
+
+def test_a_share_is_met_exactly_whatever_its_binary_fraction() -> None:
+    questions = tuple(map(str, range(100)))
+    for share in range(1, 100):  # 0.29 * 100 is less than 29
+        failures = dict.fromkeys(questions[:share], FAILURE)
+        records = {question: _record(0.5, question) for question in questions[share:]}
+        one = Evaluation("one", (make_gene("retrieval", "vector"),), questions, records, failures)
+        terms = Terms(questions, {}, share / 100, 0.0, Fitness())
+        assert terms.admit(one)
+        assert not replace(terms, may_miss=share / 100 - 0.001).admit(one)
 
 
 def test_the_share_is_one_of_the_questions_that_are_not_set_aside() -> None:
