@@ -55,12 +55,13 @@ def _difference(winner: Evaluation, other: Evaluation, questions: tuple[str, ...
     """The paired comparison on ``questions``.
 
     Whoever is ahead must be so, too, on everything that the other finished, its own failures being the lowest score
-    there is. The larger p of the two tests counts; if the lead is lost, p is 1.
+    there is: neither they nor what a third one failed on may make the difference. The larger p of the two tests counts;
+    if the lead is lost, p is 1.
     """
     ours, theirs = winner.by_question(terms.fitness), other.by_question(terms.fitness)
     found = paired([ours[q] for q in questions], [theirs[q] for q in questions])
     ahead, behind = (ours, theirs) if found.mean_difference > 0 else (theirs, ours)
-    if all(question in ahead for question in behind):
+    if len(behind) == len(questions):
         return found
     held = [ahead.get(question, terms.lowest) for question in behind], list(behind.values())
     still = math.fsum(held[0]) > math.fsum(held[1])
