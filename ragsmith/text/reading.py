@@ -33,6 +33,7 @@ _DENYING = re.compile(
 
 _TOKEN = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?!\w)|\w+|[.!?;:\n]+")
 _NTH = re.compile(r"(\d+)(?:st|nd|rd|th)")
+_WHOLE = re.compile(r"(\d+)\.0+")
 _WORD = re.compile(r"\w")
 _VERDICT = re.compile(r"\W*(?:(yes)|no|not yet)\b(?!\s+\w)")
 
@@ -112,8 +113,9 @@ def read(text: str) -> Reading:
     """Read ``text``; equal texts share a reading, which nobody changes.
 
     A number is written in figures or in English words ("1,200", "forty-one", "fourth"), or is a code that has a digit
-    ("E14"); separators of thousands do not count. Denials are words such as "not", "n't" and "without", and "fails to",
-    "unable to" and their like; that a word denies by its meaning ("forbidden") is not seen.
+    ("E14"); separators of thousands and decimals that are all 0 do not count. Denials are words such as "not", "n't"
+    and "without", and "fails to", "unable to" and their like; that a word denies by its meaning ("forbidden") is not
+    seen.
     """
     return Reading(text)
 
@@ -146,7 +148,8 @@ def _classified(token: str) -> tuple[str, str]:
     if token in _DENIALS or token in STOP_WORDS:
         return "denial" if token in _DENIALS else "", ""
     if any(map(str.isdecimal, token)):
-        nth = _NTH.fullmatch(token)
-        plain = nth[1] if nth else token.replace(",", "")
+        plain = token.replace(",", "")
+        whole = _NTH.fullmatch(plain) or _WHOLE.fullmatch(plain)
+        plain = whole[1] if whole else plain
         return "number" if plain.replace(".", "").isdecimal() else "code", plain
     return ("word", stem(token)) if _WORD.match(token) else ("end", END)

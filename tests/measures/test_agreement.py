@@ -76,6 +76,7 @@ def test_the_opposite_verdict_is_a_contradiction() -> None:
 def test_numbers_agree_however_they_are_written() -> None:
     assert score("It closes after 41 days.", "It closes after forty-one days.") == pytest.approx(1.0)
     assert score("The fee is 1,200 crowns.", "The fee is 1200 crowns.") == pytest.approx(1.0)
+    assert score("The fee is 1,200 crowns.", "The fee is 1,200.00 crowns.") == pytest.approx(1.0)
 
 
 def test_a_missing_number_costs_half_at_most_and_another_one_in_its_place_nearly_all() -> None:

@@ -13,6 +13,7 @@ from ragsmith.text.reading import denies, numbers, read
     ("text", "values"),
     [
         ("M 1,200 or 2.5 %", {"1200", "2.5"}),
+        ("1,200.00 crowns, 60.0 turns, version 1.10.0", {"1200", "60", "1.10.0"}),
         ("forty-one periods", {"41"}),
         ("one hundred and thirty-one days", {"131"}),
         ("three thousand two hundred and six", {"3206"}),
