@@ -262,8 +262,8 @@ def check_models(
 
     The question and the passages are of a bundled data set. With ``judge_cases`` the judge also marks 180 answers whose
     order is known, to find out how often it errs. ``cache`` keeps what is learnt of the models, so that a search begins
-    with it. ``on_start`` is told how many requests will be sent at most. The other arguments are those of
-    `search`.
+    with it. ``on_start`` is told how many requests will be sent at most, one more for each reply that is cut and each
+    parameter that is refused. The other arguments are those of `search`.
 
     Raises:
         UsageError: the space or a model cannot be used.

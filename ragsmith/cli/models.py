@@ -94,7 +94,9 @@ def check(
 
 def _say_requests(requests: int) -> None:
     if requests:
-        note(f"sending {requests} requests, and one more for each reply that is cut and parameter that is refused")
+        note(
+            f"sending up to {requests} requests, and one more for each reply that is cut and parameter that is refused"
+        )
 
 
 def _say_table(found: Sequence[Checked]) -> None:

@@ -101,10 +101,10 @@ def check_models(
 ) -> tuple[Checked, ...]:
     """Ask the model of every role what a search in ``space`` would ask of it; one that two roles share, for each.
 
-    ``on_start`` is told how many requests servers and objects will get, before the first: one more for each reply that
-    is cut and each parameter that is refused. ``store`` keeps what is learnt of a model, and replies that could be
-    used; of those only the verdicts on ``judge_cases``, which say how often a judge errs (`check_judge`), are read from
-    it.
+    ``on_start`` is told, before the first, how many requests servers and objects will get at most: one more for each
+    reply that is cut and each parameter that is refused. ``store`` keeps what is learnt of a model, and replies that
+    could be used; of those only the verdicts on ``judge_cases``, which say how often a judge errs (`check_judge`), are
+    read from it.
 
     Raises:
         UsageError: a name is unknown, or has an option that its model has not.
