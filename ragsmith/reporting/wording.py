@@ -32,6 +32,9 @@ SWITCHED_ON = (
     "intervals that are not adjusted for the number of options: among many, some look good by chance."
 )
 
+LISTED = 5
+"""Pipelines that are listed on the terminal."""
+
 NAMED = 10
 """Questions that were set aside which are named on the terminal; the report has them all."""
 
@@ -120,10 +123,14 @@ def summary_lines(domain: Domain) -> list[str]:
     ]
     if domain.ranking:
         lines += ["", "search questions: fitness with 95 % interval, retrieval, generation, calls per question"]
-        lines += [_ranked(place, row) for place, row in enumerate(domain.ranking[:5], 1)]
+        lines += [_ranked(place, row) for place, row in enumerate(domain.ranking[:LISTED], 1)]
     lines += [_ranked(None, row, TITLES[name]) for name, row in domain.baselines.items()]
     if domain.random:
         lines.append(_ranked(None, domain.random, against_random(domain)))
+    listed = [*domain.ranking[:LISTED], *domain.baselines.values(), *([domain.random] if domain.random else [])]
+    if any(row.ranked_by is not None for row in listed):
+        lowest = numbers.plain(domain.lowest)
+        lines.append(f"  (n: questions that it finished; it is ranked as if each of its failures had scored {lowest})")
     lines += ["", f"verdict: {headline(domain)}"]
     lines += [f"  {sentence(comparison)}" for comparison in domain.comparisons]
     if domain.comparisons:

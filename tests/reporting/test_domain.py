@@ -342,6 +342,15 @@ def test_a_pipeline_that_failed_no_more_than_it_may_is_ranked_with_how_many_ques
     assert [cells["ranked_by"] for cells in listed[:4]] == ["0.7", "0.51", "0.5", "0.45"]
 
 
+@pytest.mark.parametrize("may_miss", [0.0, 0.1])
+def test_the_terminal_says_how_a_pipeline_with_failures_is_ranked_if_it_lists_one(
+    store: Store, may_miss: float
+) -> None:
+    put_toy(store, may_miss=may_miss)
+    explained = "  (n: questions that it finished; it is ranked as if each of its failures had scored 0.000)"
+    assert (explained in summary_lines(load_domain(store, "toy"))) is bool(may_miss)
+
+
 def lose(store: Store, questions: list[str], *labels: str) -> None:
     """Let pipelines fail on questions, as if the run had met that."""
     failure = {"stage": "generation.answer", "kind": "refused content", "error": "RefusedContent: not this one"}
