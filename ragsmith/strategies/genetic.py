@@ -7,6 +7,7 @@ first and unchanged, and of ``population - elitism`` children, so its size is co
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -55,6 +56,8 @@ class GeneticSettings:
         check_least("tournament", self.tournament, 1)
         if self.convergence is not None:
             check_least("convergence", self.convergence, 1)
+        if self.target is not None and math.isnan(self.target):
+            raise WrongOption("target", "is nan: give the fitness to stop at")
         for name in ("crossover_rate", "mutation_rate", "mutation_min", "mutation_max"):
             if not 0.0 <= (rate := getattr(self, name)) <= 1.0:
                 raise WrongOption(name, f"is {rate}: give a probability between 0 and 1")

@@ -209,6 +209,7 @@ def test_a_cut_generation_ends_the_search() -> None:
         ({"crossover_rate": 1.5}, "crossover_rate is 1.5: give a probability between 0 and 1"),
         ({"mutation_rate": float("nan")}, "mutation_rate is nan"),
         ({"mutation_rate": 0.5}, "adaptive mutation needs it between mutation_min 0.01 and mutation_max 0.2"),
+        ({"target": float("nan")}, "target is nan: give the fitness to stop at"),
         ({"mutation_min": 0.1}, "mutation_rate is 0.08"),
     ],
 )
