@@ -24,20 +24,26 @@ def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None =
     """The key of a run on ``dataset`` (the latest with a winner, unless named), and the setup it had.
 
     Raises:
-        UsageError: there is no such run, or a file of one's own that it needs is missing or has changed.
+        UsageError: there is no such run, it has no winner, or a file of one's own that it needs is missing or has
+            changed.
     """
     load_techniques()
     data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
     recorded = [(row, RunRecord.read(row.value)) for row in store.runs() if row.dataset == data.digest]
-    rows = [(row, record) for row, record in recorded if record.winner]
+    ended = sorted(
+        ((row, record) for row, record in recorded if record.winner or record.no_winner),
+        key=lambda pair: pair[0].finished or "",
+    )
     if run_key is not None:
-        named = [(row, record) for row, record in rows if row.key.startswith(run_key)]
-        if rows and not named:
+        named = [(row, record) for row, record in ended if row.key.startswith(run_key)]
+        if ended and not named:
             raise UsageError(f"no finished search {run_key!r} on {data.name!r} is in the cache: see `ragsmith runs`")
-        rows = named
-    if not rows:
+        ended = named
+    if not ended:
         raise UsageError(f"the cache has no finished search on {data.name!r} as it is now: run one first")
-    row, record = max(rows, key=lambda pair: pair[0].finished or "")
+    row, record = next((pair for pair in reversed(ended) if pair[1].winner), ended[-1])
+    if record.winner is None:
+        raise UsageError(f"the search {row.key[:12]} on {data.name!r} has no winner: {record.no_winner}")
     import_recorded(record.imports, ANYWHERE)
     names = ModelNames.recorded(record.model_names)
     if record.vector_store != AUTO:

@@ -14,6 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
+from ragsmith.techniques.families import passage_filter
+from ragsmith.techniques.registry import Technique
+from ragsmith.types import Hits, Question
+
 Command = Callable[..., Any]
 Arguments = Callable[..., list[object]]
 
@@ -88,6 +92,39 @@ def test_a_time_limit_is_said(
     whole = ragsmith(*search_arguments("--workers", 1))
     assert whole.code == 0
     assert "the same command goes on" not in whole.err
+
+
+def test_a_search_without_a_winner_fails_with_a_report_that_says_why(
+    ragsmith: Command,
+    search_arguments: Arguments,
+    tiny_folder: Path,
+    tiny_space: Path,
+    registered: Callable[..., Technique],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def never(question: Question, hits: Hits) -> Hits:
+        """Fail."""
+        raise LookupError("no luck")
+
+    registered(passage_filter, never)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "never.yaml").write_text(tiny_space.read_text().replace("top_k: {k: [2, 4]}", "never"))
+    arguments = search_arguments("--space", tmp_path / "never.yaml", "--workers", 1, "--quiet")
+    shown, said = ragsmith(*arguments), ragsmith(*arguments, "--json")
+    assert shown.code == said.code == 1
+    why = json.loads(said.out)["no_winner"]
+    assert "failures are like this one: defect, passage_filter.never: LookupError: no luck" in why
+    assert shown.err == f"no winner: {why}.\n"
+    assert re.search(r"^[\d,]+ answers failed: see Failures in the report$", shown.out, re.MULTILINE)
+    report = tmp_path / "reports" / "island"
+    assert "LookupError: no luck" in (report / "report.md").read_text()
+    assert json.loads(said.out)["winner"] is None
+    assert not (report / "winner.yaml").exists()
+    exported = ragsmith("export", "--dataset", tiny_folder, "-o", tmp_path / "winner.yaml")
+    key = json.loads(said.out)["run"]
+    assert (exported.code, exported.err) == (2, f"error: the search {key[:12]} on 'island' has no winner: {why}\n")
+    assert ragsmith("export", "--dataset", tiny_folder, "--run", key, "-o", tmp_path / "winner.yaml") == exported
 
 
 def test_a_place_that_cannot_be_written_is_said_in_a_sentence(
