@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragsmith.cli.app import app
-from ragsmith.cli.options import FaithfulnessOption, ImportsOption, JsonOption, PresetSpaceOption, RoleFlags, merged
+from ragsmith.cli.options import FaithfulnessOption, ImportsOption, JsonOption, RoleFlags, merged
 from ragsmith.cli.output import note, say, say_json, table
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def list_models(*, imports: ImportsOption = None, as_json: JsonOption = False) -
 def check(
     *,
     models: RoleFlags,
-    space: PresetSpaceOption = None,
+    space: Annotated[str, typer.Option(help="A bundled search space by name, or a YAML file.")] = "default",
     faithfulness: FaithfulnessOption = None,
     cache: Annotated[
         str | None, typer.Option("--cache", help="Keep what is learnt here, so that a search begins with it.")
@@ -74,7 +74,7 @@ def check(
 
     found = ragsmith.check_models(
         models.by_role(),
-        space=space or "default",
+        space=space,
         base_url=models.base_url,
         faithfulness=faithfulness,
         judge_cases=judge_cases,
