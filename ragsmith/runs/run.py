@@ -34,7 +34,7 @@ from ragsmith.pipelines.space import Space
 from ragsmith.runs.baselines import BASELINES, baseline, probes_of
 from ragsmith.runs.record import Account, DatasetRecord, ProbeRecord, RunRecord, RunSettings, SetAside
 from ragsmith.runs.requirements import refuse_missing_models
-from ragsmith.store.store import ProposalRow, RunState, Store
+from ragsmith.store.store import ProposalRow, RunRow, RunState, Store
 from ragsmith.strategies import make_strategy
 from ragsmith.strategies.random_search import shuffled_space
 from ragsmith.strategies.strategy import Genome, Strategy
@@ -201,8 +201,8 @@ class Run:
             state = "interrupted"
             raise
         finally:
-            if not finished_before or (state == "finished" and self._evaluator.computed):
-                self._account(work)
+            self._account(work)
+            if not finished_before or (state == "finished" and self._ends_otherwise(before)):
                 if state == "finished":
                     self._store.put_proposals(self.key, self._proposals, whole=True)
                 self._store.update_run(self.key, state, self._record.plain(), finished=_stamp(self._now()))
@@ -211,6 +211,13 @@ class Run:
         counts = evaluator.computed, evaluator.reused
         spent, none = self._budget.spent, self._record.no_winner
         return Outcome(self.key, state, winner, *counts, work, evaluator.evaluations, spent, why, none)
+
+    def _ends_otherwise(self, before: RunRow | None) -> bool:
+        """Whether anything has changed since ``before``: here, or by other runs that made good what had failed."""
+        if before is None or self._evaluator.computed:
+            return True
+        kept, now = RunRecord.read(before.value), self._record
+        return (kept.winner, kept.no_winner, kept.failed) != (now.winner, now.no_winner, now.failed)
 
     def _account(self, work: Work | None) -> None:
         """Put down what was done, and what failed."""

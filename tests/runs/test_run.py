@@ -341,6 +341,25 @@ def test_when_everything_fails_the_run_says_why_and_the_same_command_tries_again
     assert (again.no_winner, recorded(store, again).no_winner, recorded(store, again).failed) == ("", "", 0)
 
 
+def test_a_run_ends_otherwise_where_another_run_made_good_what_had_failed(
+    tiny_setup: Setup, space: Space, store: Store, flaky: set[str]
+) -> None:
+    flaky.update(tiny_setup.examples)
+    narrow = with_filters(space, "flaky")
+    first = Run(tiny_setup, narrow, store, SETTINGS).go()
+    assert recorded(store, first).no_winner
+    flaky.clear()
+    other = Run(tiny_setup, narrow, store, replace(SETTINGS, may_miss=0.5)).go()
+    again = Run(tiny_setup, narrow, store, SETTINGS).go()
+    assert (again.key, again.computed, again.no_winner) == (first.key, 0, "")
+    kept = recorded(store, again)
+    assert again.winner is not None
+    assert other.winner is not None
+    assert kept.winner == again.winner.key == other.winner.key
+    assert (kept.no_winner, kept.failed, kept.test) == ("", 0, recorded(store, other).test)
+    assert proposals(store, again) == proposals(store, other)
+
+
 def test_a_question_that_only_the_baselines_finished_counts_and_a_failure_on_it_as_the_lowest(
     tiny_setup: Setup, space: Space, store: Store, flaky: set[str]
 ) -> None:
