@@ -121,8 +121,8 @@ def commands() -> Iterator[str]:
     """The help of every command."""
     yield "# Commands"
     yield (
-        "What `--help` prints. Exit codes: 0 done; 1 the run failed; 2 the request was wrong, one sentence says how, "
-        "and nothing was computed; 130 interrupted, and the same command goes on."
+        "What `--help` prints. Exit codes: 0 done; 1 the run failed, or has no winner; 2 the request was "
+        "wrong, one sentence says how, and nothing was computed; 130 interrupted, and the same command goes on."
     )
     for path in _paths(typer.main.get_command(app), ()):
         arguments = [*path, "--help"]
