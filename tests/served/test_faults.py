@@ -142,7 +142,7 @@ def test_a_refused_key_or_model_stops_the_run(
     with pytest.raises(ModelUnavailable, match=f"openai:tiny.*HTTP {status}"):
         searched(served(tiny_setup, server.url), one, store)
     assert {request.attempt for request in server.log} == {1}
-    assert len(server.log) <= 10 + 2 * 8  # what the others had begun
+    assert len(server.log) <= 10 + 4 * 8  # what the others had begun; on a busy machine a few more are sent meanwhile
     server.rule = lambda request: None
     assert searched(served(tiny_setup, server.url), one, store).state == "finished"
     assert server.most_given() == 1
