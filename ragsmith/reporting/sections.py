@@ -73,7 +73,11 @@ def test(domain: Domain) -> Iterable[Block]:
     said = f"The winner and what it has to beat, on {count} questions that the search never saw."
     n = next((found.n for c in domain.comparisons if (found := c.difference)), count)
     if n < count:
-        said += f" They are compared on the {n} that all of them finished."
+        said += (
+            f" They are compared on the {n} that all of them finished. The lead must also hold with the failures of "
+            "whoever is ahead as the lowest score there is, and p is the larger of the two: it may be large beside an "
+            "interval that is clear of 0."
+        )
     return (said, tables.verdicts(domain), tables.finalists(domain)) if domain.comparisons else ()
 
 

@@ -135,6 +135,8 @@ def summary_lines(domain: Domain) -> list[str]:
     lines += [f"  {sentence(comparison)}" for comparison in domain.comparisons]
     if domain.comparisons:
         lines.append("  (each interval is a 95 % one by itself; p, adjusted for all comparisons, decides)")
+        if any(c.difference and c.difference.n < len(record.split.test) for c in domain.comparisons):
+            lines.append("  (p also has to hold with the failures of whoever is ahead as the lowest score)")
     lines += _failed(domain)
     return [_CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", line) for line in lines]
 

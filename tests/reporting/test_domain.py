@@ -378,9 +378,13 @@ def test_finalists_are_compared_on_the_questions_that_all_of_them_finished(store
 
 def test_a_winner_that_failed_where_others_were_scored_has_to_win_with_its_failures_at_the_lowest(store: Store) -> None:
     put_toy(store, may_miss=0.25)
-    before = {c.name: c.difference for c in load_domain(store, "toy").comparisons}
+    clean = load_domain(store, "toy")
+    before = {c.name: c.difference for c in clean.comparisons}
     lose(store, ["t5", "t6"], "hybrid")
-    found = {c.name: c.difference for c in load_domain(store, "toy").comparisons}
+    domain = load_domain(store, "toy")
+    found = {c.name: c.difference for c in domain.comparisons}
+    explained = "  (p also has to hold with the failures of whoever is ahead as the lowest score)"
+    assert [explained in summary_lines(one) for one in (clean, domain)] == [False, True]
     assert found["naive"].mean_difference == pytest.approx(before["naive"].mean_difference)  # type: ignore[union-attr]
     assert found["naive"].n == 6  # type: ignore[union-attr]
     assert found["naive"].p > 2**-5  # type: ignore[union-attr]  # that of 6 differences of one sign
