@@ -31,8 +31,11 @@ T = TypeVar("T")
 PAUSE = 0.01
 """Seconds between two attempts to change a file's journal mode, which waits for nobody by itself."""
 
-FULL_TIMES = 10
-"""How much longer than for the locks of others to wait for a server that has no connection left."""
+SERVER_TIMES = 10
+"""How much longer than for a file to wait on a server, for a lock or a connection: many may be in front of us.
+
+Nobody holds them for ever: a server ends the transaction of a process that is gone.
+"""
 
 TELL_SECONDS = 5.0
 """After how long it is said."""
@@ -73,7 +76,7 @@ def shown_url(url: URL) -> str:
 
 
 def server_engine(url: URL, *, timeout: float) -> Engine:
-    """A connection to PostgreSQL, on which a statement waits so many seconds for the locks of others.
+    """A connection to PostgreSQL, on which a statement waits `SERVER_TIMES` so many seconds for the locks of others.
 
     A server has a hundred by default, for everybody: one is kept, and a second one opened only while it is needed.
 
@@ -87,12 +90,13 @@ def server_engine(url: URL, *, timeout: float) -> Engine:
     @event.listens_for(engine, "do_connect")
     def connect(dialect: Any, _record: object, arguments: Any, named: Any) -> Any:
         refused = dialect.loaded_dbapi.OperationalError
-        patience = FULL_TIMES * timeout
+        patience = SERVER_TIMES * timeout
         return _when_there_is_room(shown_url(url), patience, refused, lambda: dialect.connect(*arguments, **named))
 
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _record: object) -> None:
-        connection.execute(f"SET lock_timeout = {max(1, round(1000 * timeout))}")  # milliseconds, and 0 is for ever
+        milliseconds = max(1, round(1000 * SERVER_TIMES * timeout))  # 0 is for ever
+        connection.execute(f"SET lock_timeout = {milliseconds}")
         connection.commit()
 
     return engine

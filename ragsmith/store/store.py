@@ -129,10 +129,10 @@ class Store:
     ) -> Self:
         """Open the file, made on first use, or the PostgreSQL URL ``location``, and bring an older schema forward.
 
-        ``timeout`` is how many seconds a write waits for another process, and ``shapes`` says what the rows of each
-        table look like: one that does not counts as damaged. Raises StoreError when the place cannot be
-        used, belongs to another program or was written by a newer ragsmith (it is then left untouched), and
-        MissingExtra without the driver of a server.
+        ``timeout`` is how many seconds a write waits for another process, ten times as long on a server, and
+        ``shapes`` says what the rows of each table look like: one that does not counts as damaged. Raises StoreError
+        when the place cannot be used, belongs to another program or was written by a newer ragsmith (it is then left
+        untouched), and MissingExtra without the driver of a server.
         """
         database = Database.open(location, read_only=read_only, timeout=timeout, migrations=migrations)
         database.shapes = shapes
@@ -406,13 +406,11 @@ class Store:
                 attempt.commit()
                 return list(rows)
             attempt.rollback()
+            kept = self._same_results(connection, rows)
+            if all(settled(kept.get((row.evaluation, row.question)), row) is None for row in rows):
+                return list(kept.values())  # equal searches side by side need not wait for each other
             alone_at(connection, "result")
-            kept: dict[tuple[str, str], ResultRow] = {}
-            pair = tuple_(RESULT.c.evaluation, RESULT.c.question)
-            for batch in batches([(row.evaluation, row.question) for row in rows], BATCH):
-                statement = select(RESULT).where(pair.in_(batch)).with_for_update()
-                for values in database.fetch(connection, RESULT, statement):
-                    kept[values[0], values[1]] = ResultRow(*values)
+            kept = self._same_results(connection, rows)
             changed: dict[tuple[str, str], ResultRow] = {}
             for row in rows:
                 key = (row.evaluation, row.question)
@@ -421,6 +419,15 @@ class Store:
                     changed[key] = new
             database.put(connection, RESULT, map(columns_of, changed.values()), replacing=True, final=("state", "ok"))
         return list({**kept, **changed}.values())
+
+    def _same_results(self, connection: Connection, rows: Sequence[ResultRow]) -> dict[tuple[str, str], ResultRow]:
+        """What is there under the keys of ``rows``."""
+        kept: dict[tuple[str, str], ResultRow] = {}
+        pair = tuple_(RESULT.c.evaluation, RESULT.c.question)
+        for batch in batches([(row.evaluation, row.question) for row in rows], BATCH):
+            for values in self._database.fetch(connection, RESULT, select(RESULT).where(pair.in_(batch))):
+                kept[values[0], values[1]] = ResultRow(*values)
+        return kept
 
     def results(self, evaluation: str) -> dict[str, ResultRow]:
         """The finished questions of an evaluation, by question."""

@@ -11,7 +11,7 @@ from stored import put_call
 
 from ragsmith.errors import StoreError
 from ragsmith.store.schema import MIGRATIONS
-from ragsmith.store.store import Store
+from ragsmith.store.store import ResultRow, Store
 
 open_store = partial(Store.open, shapes={})  # values as short as can be
 
@@ -93,6 +93,15 @@ def test_what_is_urgent_waits_for_no_other_thread(url: str, outside: Engine) -> 
             assert done.wait(30)
         thread.join()
         assert connections(outside) == 1
+
+
+def test_equal_results_wait_for_nobody(url: str) -> None:
+    """Searches side by side find the same: they would stand in one row, result by result."""
+    row = ResultRow("evaluation", "question", "ok", {"fitness": 1.0})
+    with open_store(url) as store, open_store(url, timeout=0.05) as another:
+        assert store.put_results([row]) == [row]
+        with store._database.writing_alone("result"):
+            assert another.put_results([row]) == [row]
 
 
 # A server without a connection to spare
