@@ -166,6 +166,10 @@ def search(
     accepted = read_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
     setup = _setup(dataset, models, base_url, vector_store, chunk_size, faithfulness)
     known = _prices(prices).batched(setup.models.batched)
+    if limits and limits.any and not setup.loaded_models.served():
+        warnings.warn(
+            "limits are about requests to servers, and none of these models is asked at one", Notice, stacklevel=2
+        )
     if limits and limits.cost is not None:
         known.refuse_unknown(setup.loaded_models.served())
     files = _files(setup, winner, reports)
@@ -508,6 +512,10 @@ def _setup(
 ) -> Setup:
     """Data set and models, loaded and checked."""
     chosen, given = _names(models, base_url, vector_store)
+    if base_url is not None and not chosen.self_hosted:
+        raise UsageError(
+            "--base-url is where openai: and rerank: models are asked, and there is none: name one (--llm openai:NAME)"
+        )
     size = CHUNK_SIZE if chunk_size is None else chunk_size
     return prepare(dataset, chosen, size, faithfulness=faithfulness, given=given)
 

@@ -141,7 +141,7 @@ def _say_learnt(checked: Checked) -> None:
     if checked.thinking_tokens:
         learnt.append(f"needs {checked.thinking_tokens:,} tokens to think, as a search finds out; in a file of models:")
     say(f"{checked.role}: {'; '.join(learnt)}")
-    if checked.judged is not None:
-        say(f"judge: {checked.judged}")
     if checked.thinking_tokens:
         say(f"    {checked.role}: {{model: {checked.name!r}, thinking_tokens: {checked.thinking_tokens}}}")
+    if checked.judged is not None:
+        say(f"judge: {checked.judged}")

@@ -81,14 +81,17 @@ def search(
         )
     except BudgetExhausted as stop:
         voice.clear()
-        note(f"paused before any pipeline was complete: {stop}.")
+        said = f"paused before any pipeline that the search proposed was complete: {stop}"
+        if as_json:
+            say_json({"state": "interrupted", "why": said})
+        note(f"{said}.")
         raise typer.Exit(INTERRUPTED) from None
     finally:
         voice.clear()
     if as_json:
         say_json(_plain(found))
     else:
-        _say_found(found, voice.seconds())
+        _say_found(found, voice.seconds(), models.base_url)
     if found.state == "interrupted":
         note(f"paused: {found.why}.")
     for damaged in found.damaged:
@@ -116,7 +119,9 @@ def _is_winner(path: Path) -> bool:
     return path.suffix == ".yaml"
 
 
-def _say_found(found: Result, seconds: float) -> None:
+def _say_found(found: Result, seconds: float, base_url: str | None) -> None:
+    import shlex
+
     for line in found.summary.splitlines():
         say(line)
     say()
@@ -132,4 +137,5 @@ def _say_found(found: Result, seconds: float) -> None:
         note(f"no winner: {found.no_winner}.")
     for winner in filter(_is_winner, found.files):
         say(f"winner  {winner}")
-        say(f'ask it  ragsmith ask {winner} "your question"')
+        where = f" --base-url {shlex.quote(base_url)}" if base_url else ""
+        say(f'ask it  ragsmith ask {winner} "your question"{where}')

@@ -139,6 +139,11 @@ class ModelNames:
         return providers(role).get(self.of(role).kind)
 
     @property
+    def self_hosted(self) -> bool:
+        """Whether any model can be asked at a server of one's own, which ``base_url`` says."""
+        return any(found.service.self_hosted for role in self.named if (found := self._declared(role)) is not None)
+
+    @property
     def vectors_at(self) -> str:
         """Where the vectors of the embedder lie; see `open_vectors`."""
         return self.vector_store or self.of("embedder").options.get("vector_store") or AUTO

@@ -145,7 +145,7 @@ def _failed(domain: Domain) -> list[str]:
     """What failed, in a few lines."""
     if not domain.failed:
         return []
-    lines = ["", f"{domain.failed:,} answers failed: see Failures in the report"]
+    lines = ["", f"{domain.failed:,} answers failed: see Failures in the report; --retry-failed asks again"]
     if domain.aside:
         lines.append(f"set aside, as every pipeline failed on them: {len(domain.aside)} of the questions")
         lines += [f"  {one.question} ({one.split}), {one.why}" for one in domain.aside[:NAMED]]

@@ -38,6 +38,7 @@ from ragsmith.store.store import ProposalRow, RunRow, RunState, Store
 from ragsmith.strategies import make_strategy
 from ragsmith.strategies.random_search import shuffled_space
 from ragsmith.strategies.strategy import Genome, Strategy
+from ragsmith.techniques.families import FAMILIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,10 +368,6 @@ class Run:
         self._on_step(Step("test questions", 0, len(finalists), None, None))
 
 
-TO_DO = "take another model, leave that stage out with --without, or ask again with --retry-failed"
-"""What helps where failures leave no winner."""
-
-
 def chosen(proposed: Sequence[Evaluation], terms: Terms) -> tuple[Evaluation | None, str]:
     """The winner; or None, and why there is none."""
     if not proposed:
@@ -379,17 +376,17 @@ def chosen(proposed: Sequence[Evaluation], terms: Terms) -> tuple[Evaluation | N
         asked = len(terms.aside) + len(terms.counted)
         return None, (
             f"{len(terms.aside)} of {asked} search questions failed for every pipeline, and what is left is too little "
-            f"to choose by; the first is {next(iter(terms.aside))}; {_mostly(terms.aside.values())}; {TO_DO}"
+            f"to choose by; the first is {next(iter(terms.aside))}; {_mostly(terms.aside.values())}"
         )
     ranking = ranked(proposed, terms)
     counted = len(terms.counted)
     if not ranking:
         fewest = min(proposed, key=terms.missed)
+        allow = "allow more failures with --may-miss"
         failures = [why for one in proposed for q, why in one.failures.items() if q not in terms.aside]
         return None, (
             f"each of the {len(proposed)} candidates failed on more than {100 * terms.may_miss:g} % of {counted} "
-            f"questions, and even the best covered on {terms.missed(fewest)}; {_mostly(failures)}; {TO_DO}, or allow "
-            "more failures with --may-miss"
+            f"questions, the one that failed least on {terms.missed(fewest)}; {_mostly(failures, allow)}"
         )
     leader = ranking[0]
     above = shown_better(leader, proposed, terms.fitness)
@@ -398,18 +395,22 @@ def chosen(proposed: Sequence[Evaluation], terms: Terms) -> tuple[Evaluation | N
     return None, (
         f"{label(leader.candidate)} leads, but {label(above.candidate)}, which failed on {terms.missed(above)} of "
         f"{counted} questions, is better on the {len(common([leader, above]))} that both finished: which of them "
-        f"is the best cannot be told before more of its questions are answered; {_mostly(above.failures.values())}; "
-        f"{TO_DO}"
+        f"is the best cannot be told before more of its questions are answered; {_mostly(above.failures.values())}"
     )
 
 
-def _mostly(failures: Iterable[Record]) -> str:
-    """What most failures are, by class and stage, with the words of the first."""
+def _mostly(failures: Iterable[Record], *more: str) -> str:
+    """What most failures are, by class and stage, with the words of the first, and what can be done about them."""
     groups: dict[tuple[str, str], list[SetAside]] = {}
     for why in map(SetAside.of, failures):
         groups.setdefault((why.kind, why.stage), []).append(why)
     most = max(groups.values(), key=len)
-    return f"{len(most)} of {sum(map(len, groups.values()))} failures are like this one: {most[0]}"
+    stage = most[0].stage
+    of_a_technique = stage.partition(".")[0] in {family.name for family in FAMILIES}  # not of the answer, or its scores
+    without = [f"leave it out with --without {stage}"] if of_a_technique else []
+    ways = ["take another model", *without, "ask again with --retry-failed", *more]
+    count = f"{len(most)} of {sum(map(len, groups.values()))} failures are like this one"
+    return f"{count}: {most[0]}; {', '.join(ways[:-1])} or {ways[-1]}"
 
 
 def _stamp(seconds: float) -> str:
