@@ -24,7 +24,7 @@ SENTENCE = "interrupted; everything computed is kept. Go on with the same comman
 GRACE_SECONDS = 4.5
 """How long a command may take to close what is open."""
 WRITING_SECONDS = 15.5
-"""How much longer it may take while replies that were paid for are being written."""
+"""How much longer it may take while replies that were paid for, or what they cost, are being written."""
 AGAIN_SECONDS = 0.05
 
 
@@ -81,6 +81,8 @@ def _end_in_time() -> None:
     time.sleep(GRACE_SECONDS)
     last = time.monotonic() + WRITING_SECONDS
     claims = sys.modules.get("ragsmith.gateway.claims")  # where nothing was asked it is not there, and not wanted
+    if claims is not None:
+        _thread.start_new_thread(claims.settle_everything, ())  # it may have to wait for another process
     while claims is not None and not claims.everything_is_written() and time.monotonic() < last:
         time.sleep(AGAIN_SECONDS)
     os.write(2, f"{SENTENCE}\n".encode())

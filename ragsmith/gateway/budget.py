@@ -54,10 +54,14 @@ NOTHING_SPENT = Spent()
 
 @dataclass(frozen=True, slots=True)
 class Payment:
-    """What a run has spent at least since it last kept replies; kept with the next ones, so that they can tell."""
+    """What a run has spent at least since it last kept replies; kept with the next ones, so that they can tell.
+
+    ``settled`` is what the ledger does not know of that: it is added there in the same transaction.
+    """
 
     run: str
     amount: Spent
+    settled: Spent = NOTHING_SPENT
 
 
 @dataclass(slots=True)
@@ -301,6 +305,7 @@ class Budget:
         self._block = 0
         self._open = 0
         self._unwritten = Spent()
+        self._settling = Spent()
         self._paid = Spent()
         self._spent = known_spent(ledger, key, self.limits, accepted)
 
@@ -308,7 +313,7 @@ class Budget:
     def spent(self) -> Spent:
         """What was spent so far, in earlier commands as well; with limits, what is reserved counts."""
         with self._changed:
-            return self._spent + self._unwritten + Spent(calls=-self._block)
+            return self._spent + self._unwritten + self._settling + Spent(calls=-self._block)
 
     def before_attempt(self) -> None:
         """Reserve one request that is about to be sent; and the tokens and money that attempts before it cost.
@@ -331,18 +336,32 @@ class Budget:
 
     @contextmanager
     def paying(self) -> Iterator[Payment]:
-        """What is in the ledger for good and not kept with replies yet; it is when the block ends, unless that raises.
+        """What was paid and is not kept with replies yet; it is when the block ends, unless that raises.
 
-        Nothing that may be given back is in it, so a ledger whose sum is less has lost something.
+        Nothing that may be given back is in it, so a ledger whose sum is less has lost something. What the ledger does
+        not know yet is told to it with the replies: a kill loses both or neither.
         """
         with self._changed:
-            paid, self._paid = self._paid, Spent()
+            payment = Payment(self._key, self._paid, self._unwritten)
+            self._paid, self._unwritten = Spent(), Spent()
+            self._settling += payment.settled
+            known = self._spent
         try:
-            yield Payment(self._key, paid)
+            yield payment
         except BaseException:
             with self._changed:
-                self._paid += paid
+                self._paid += payment.amount
+                self._unwritten += payment.settled
             raise
+        else:
+            with self._changed:
+                if self._spent is known:
+                    self._spent += payment.settled
+                else:  # a sum that another thread has got meanwhile may have it or not
+                    self._spent = self._ledger.spend(self._key, Spent(), Limits()) or self._spent
+        finally:
+            with self._changed:
+                self._settling += -payment.settled
 
     @contextmanager
     def request(self, model_id: str, text: str, max_tokens: int, *, announced: bool = False) -> Iterator[list[Usage]]:
@@ -386,14 +405,17 @@ class Budget:
         """Whether tokens or money are reserved, not only counted."""
         return self.limits.tokens is not None or self.limits.cost is not None
 
+    @property
+    def all_settled(self) -> bool:
+        """Whether the ledger knows all that was spent, and nothing is reserved that may not be used."""
+        return self._block == 0 and self._unwritten == NOTHING_SPENT
+
     def close(self) -> None:
         """Give back what was reserved and not used, and write down the rest."""
         with self._changed:
-            left, self._block = self._block, 0
-            amount = self._unwritten + Spent(calls=-left)
-            self._unwritten = Spent()
-            if amount != Spent():
-                self._spent = self._ledger.spend(self._key, amount, Limits()) or self._spent
+            amount = self._unwritten + Spent(calls=-self._block)
+            self._spent = self._ledger.spend(self._key, amount, Limits()) or self._spent
+            self._unwritten, self._block = Spent(), 0
 
     def _reserve_block(self) -> int:
         """Reserve several calls while many are left, and one by one towards the end; without a limit, to count them."""
@@ -402,7 +424,6 @@ class Budget:
         for size in dict.fromkeys((most, 1)):
             spent = self._ledger.spend(self._key, self._unwritten + Spent(calls=size), self.limits)
             if spent is not None:
-                self._paid += self._unwritten
                 self._spent, self._unwritten = spent, Spent()
                 return size
         raise BudgetExhausted(self._message(self.limits.exceeded(self._spent + Spent(calls=1)) or "calls"))
@@ -418,13 +439,13 @@ class Budget:
 
     def _settle(self, took: Spent, reserved: Spent) -> None:
         with self._changed:
+            self._paid += took
             if not self._bounded:
                 self._unwritten += took
                 return
             self._open -= 1
             self._changed.notify_all()  # whatever the ledger says: nobody may wait for a request that has ended
             self._spent = self._ledger.spend(self._key, took + -reserved, Limits()) or self._spent
-            self._paid += took
 
     def _message(self, name: str) -> str:
         limit = getattr(self.limits, name)

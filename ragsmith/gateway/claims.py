@@ -158,8 +158,14 @@ class Grouped:
 
     @property
     def all_written(self) -> bool:
-        """Whether no reply waits to be written, or is being written."""
-        return not self._unwritten
+        """Whether no reply waits to be written, or is being written, and the ledger knows what was spent."""
+        return not self._unwritten and (self._budget is None or self._budget.all_settled)
+
+    def settle(self) -> None:
+        """Write down what was spent, and give back what is reserved and not used."""
+        if self._budget is not None:
+            with suppress(StoreError):  # it is tried again when the budget is closed
+                self._budget.close()
 
     def write_rest(self) -> None:
         """Try once more to write the replies that could not be written.
@@ -276,5 +282,11 @@ _OPEN: WeakSet[Grouped] = WeakSet()
 
 
 def everything_is_written() -> bool:
-    """Whether no paid reply of this process waits to be written, or is being written."""
+    """Whether no paid reply of this process waits to be written, or is being written, and all is settled."""
     return all(store.all_written for store in tuple(_OPEN))
+
+
+def settle_everything() -> None:
+    """Write down what all runs of this process have spent: it ends."""
+    for store in tuple(_OPEN):
+        store.settle()

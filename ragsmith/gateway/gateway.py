@@ -88,6 +88,8 @@ class Gateway:
         until = time.monotonic() + patience
         for provider in tuple(self._providers.values()):
             provider.close(patience=until - time.monotonic())
+        if self._desk.store is not None:
+            self._desk.store.settle()
 
     def write_rest(self) -> None:
         """See `Grouped.write_rest`; to be called when nothing is in flight any more: nothing stays claimed, either."""

@@ -23,7 +23,7 @@ from sqlalchemy import Connection, Double, cast, delete, func, select
 from ragsmith.errors import Notice, SpendingDamaged
 from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Spending, Spent
 from ragsmith.store.database import Database
-from ragsmith.store.engine import log_of
+from ragsmith.store.engine import alone_at, log_of
 from ragsmith.store.rows import columns_of, unseal
 from ragsmith.store.schema import EXPENSE, ORIGIN, PAYMENT, RUN, SPENDING
 from ragsmith.store.witness import Mark, Witness
@@ -110,6 +110,15 @@ class Spendings:
         if more:  # what is given back may be forgotten
             self._bear_witness(run, entry)
         return after
+
+    def settle(self, connection: Connection, run: str, amount: Spent) -> None:
+        """Add what replies cost, in the transaction in which they are kept.
+
+        There is no limit on it, and where the log is lost the replies are, too: so it needs no witness.
+        """
+        alone_at(connection, "spending", run)
+        last = self._last(connection, run)
+        self._write(connection, run, Entry(last.number + 1, "settled", amount, last.after + amount))
 
     def state(self, run: str) -> Spending:
         """What ``run`` has spent, read from the first row on; where that is known, a row says that it goes on."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +18,7 @@ from typing import Any, Self
 from sqlalchemy import Column, ColumnElement, Connection, Table, delete, func, select, tuple_
 from sqlalchemy.engine import URL
 
-from ragsmith.errors import DamagedRows, Notice, StoreError, UsageError
+from ragsmith.errors import DamagedRows, Notice, SpendingDamaged, StoreError, UsageError
 from ragsmith.gateway.budget import NOTHING_SPENT, Limits, Payment, Spending, Spent
 from ragsmith.gateway.failures import CLASSES, FailedCall
 from ragsmith.gateway.owners import Owner
@@ -205,6 +205,9 @@ class Store:
         """Keep several in one transaction, and with them what a run has paid."""
         rows = [columns_of(call) for call in calls]
         with self._database.writing() as connection:
+            if rows and payment is not None and payment.settled != NOTHING_SPENT:
+                with suppress(SpendingDamaged):  # paid replies are kept all the same; the next reservation says it
+                    self._spendings.settle(connection, payment.run, payment.settled)
             self._database.put(connection, MODEL_CALL, rows, replacing=replacing)
             if rows and payment is not None and payment.amount != NOTHING_SPENT:
                 paid = (payment.run, rows[0][0], *columns_of(payment.amount))

@@ -6,10 +6,12 @@ import math
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +182,53 @@ def test_a_command_that_is_killed_at_any_moment_pays_for_nothing_twice(
     assert end(tmp_path / "cache.sqlite") == direct
     assert set(server.served.values()) == {1}
     assert sum(server.sizes) == len(direct.calls)
+
+
+def paid(cache: Path) -> tuple[int, int]:
+    """The tokens of all replies that are kept, and those that are in the ledger."""
+    with closing(sqlite3.connect(f"{cache.as_uri()}?mode=ro", uri=True)) as connection:
+        kept = "SELECT coalesce(sum(input_tokens + output_tokens), 0) FROM model_call"
+        spent = "SELECT coalesce((SELECT tokens_after FROM expense ORDER BY number DESC LIMIT 1), 0)"
+        found: tuple[int, int] = connection.execute(f"SELECT ({kept}), ({spent})").fetchone()
+        return found
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGINT])
+def test_a_command_that_ends_as_its_replies_are_kept_knows_what_they_cost(
+    direct: Left,
+    ragsmith: Callable[..., Any],
+    spawn: Spawn,
+    arguments: Arguments,
+    server: BatchServer,
+    tmp_path: Path,
+    sent: signal.Signals,
+) -> None:
+    cache = tmp_path / "cache.sqlite"
+    for _ in range(3):
+        before = paid(cache)[0] if cache.exists() else 0
+        process = spawn(*arguments("--batch"))
+        while process.poll() is None:
+            with suppress(sqlite3.OperationalError):  # it has made no tables yet
+                if paid(cache)[0] > before:
+                    break
+            time.sleep(0.001)
+        assert process.poll() is None
+        os.killpg(process.pid, sent)
+        _, err = process.communicate(timeout=30)
+        kept, spent = paid(cache)
+        assert kept == spent > before, err
+        if sent == signal.SIGINT:
+            assert process.returncode == 130, err
+            with Store.open(cache) as store:
+                (run,) = store.runs()
+                assert store.spending(run.key).spent.calls == sum(server.sizes)
+    ended = ragsmith(*arguments("--batch"))
+    assert ended.code == 0, ended.err
+    assert end(cache) == direct
+    kept, spent = paid(cache)
+    assert kept == spent
+    assert set(server.served.values()) == {1}
 
 
 @pytest.mark.processes

@@ -530,3 +530,56 @@ def test_what_is_accepted_is_read(text: str, spent: Spent) -> None:
 def test_what_cannot_be_accepted_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="write it as calls="):
         read_spent(text)
+
+
+@pytest.mark.parametrize("replies", [1, 200])
+def test_what_replies_cost_is_settled_when_they_are_kept(path: Path, tmp_path: Path, replies: int) -> None:
+    """Many requests that went off together are answered together, as those of a batch are; then comes the kill."""
+    with Store.open(path) as store:
+        budget = Budget(store, "run", prices=PRICES)
+        grouped = Grouped(store, budget)
+        for _ in range(replies):
+            budget.before_attempt()
+        for number in range(replies):
+            with budget.request("openai:tiny", "prompt", 10) as used:
+                used.append(Usage(1, 0, 0, 5, 10))
+            grouped.put_calls([StoredCall(f"{number}", "openai:tiny", "task", "a reply", 1, 5, 10)])
+            assert budget.spent.tokens == 15 * (number + 1)
+        for ending in ("", "-wal", "-spent"):
+            shutil.copy(f"{path}{ending}", f"{tmp_path / 'killed.sqlite'}{ending}")
+    with Store.open(tmp_path / "killed.sqlite") as store:
+        assert store.spending("run").damage == ""
+        assert store.spending("run").spent.tokens == 15 * replies
+
+
+def test_what_a_reply_cost_that_cannot_be_kept_is_settled_with_it_or_at_the_end(path: Path) -> None:
+    with Store.open(path) as store:
+        locked = Locked(store)
+        budget = Budget(store, "run")
+        grouped = Grouped(locked, budget)
+        with budget.request("openai:tiny", "prompt", 10) as used:
+            used.append(Usage(1, 0, 0, 5, 10))
+        with pytest.raises(StoreError):
+            grouped.put_calls([StoredCall("first", "openai:tiny", "task", "a reply")])
+        assert not grouped.all_written
+        assert (budget.spent.tokens, store.spending("run").spent.tokens) == (15, 0)
+        locked.locked = False
+        grouped.write_rest()
+        assert grouped.all_written
+        assert budget.spent.tokens == store.spending("run").spent.tokens == 15
+        budget.close()
+        assert store.spending("run").spent.tokens == 15
+
+
+def test_replies_are_kept_though_the_record_of_what_was_spent_is_damaged(path: Path) -> None:
+    with Store.open(path) as store:
+        budget = Budget(store, "run")
+        grouped = Grouped(store, budget)
+        with budget.request("openai:tiny", "prompt", 10) as used:
+            used.append(Usage(1, 0, 0, 5, 10))
+        store.spend("run", Spent(1), Limits())
+        execute(path, "UPDATE expense SET tokens = 7")
+        grouped.put_calls([StoredCall("first", "openai:tiny", "task", "a reply")])
+        assert store.get_call("first") is not None
+        with pytest.raises(SpendingDamaged):
+            budget.before_attempt()
