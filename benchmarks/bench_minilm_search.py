@@ -19,12 +19,12 @@ from pathlib import Path
 from commands import ragsmith
 
 from ragsmith.datasets.splits import folds, split
+from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.statistics import holm, paired, verdict
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.genes import Candidate, label
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.runs.baselines import baseline
 from ragsmith.runs.pipeline import Pipeline
 from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Run

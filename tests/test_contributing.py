@@ -12,6 +12,7 @@ import pytest
 from toy import put_toy
 
 from ragsmith.datasets.dataset import load_dataset
+from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import Setup, prepare
@@ -25,7 +26,6 @@ from ragsmith.reporting import load_domain
 from ragsmith.reporting.markdown import domain_markdown
 from ragsmith.reporting.page import domain_page
 from ragsmith.reporting.sections import WRITERS
-from ragsmith.runs.baselines import baseline
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES, passage_filter
 from ragsmith.types import Chunk, Hit, Hits, Question, Scale

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import fsum
 
+from ragsmith.evaluation.baselines import Activity
 from ragsmith.pipelines.genes import label
 from ragsmith.reporting.material import Material
 from ragsmith.reporting.rows import gain
 from ragsmith.reporting.values import Effect, Option, OptionAlone
-from ragsmith.runs.baselines import Activity
 from ragsmith.runs.record import ProbeRecord
 from ragsmith.store.store import ProposalRow
 from ragsmith.techniques.families import FAMILIES

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from ragsmith.errors import WrongOption
+from ragsmith.evaluation.baselines import Activity, Probe, baseline, probes_of
 from ragsmith.evaluation.evaluator import Evaluation, Evaluator
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms, common
@@ -19,7 +20,6 @@ from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.pipelines.differences import difference
 from ragsmith.pipelines.genes import make_gene
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.baselines import Activity, Probe, baseline, probes_of
 from ragsmith.runs.requirements import refuse_missing_models
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES

@@ -18,6 +18,7 @@ from random import Random
 from statistics import fmean
 
 from ragsmith.datasets.splits import split
+from ragsmith.evaluation.baselines import BASELINES, probes_of
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.gateway.budget import Budget, Prices
 from ragsmith.gateway.claims import CallStore
@@ -31,7 +32,6 @@ from ragsmith.models.roles import Models
 from ragsmith.models.usage import Meter
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.baselines import BASELINES, probes_of
 from ragsmith.runs.expected import Expected, expected_of
 from ragsmith.runs.record import RunSettings
 from ragsmith.runs.requirements import refuse_missing_models

@@ -21,6 +21,7 @@ from random import Random
 from ragsmith.datasets.splits import Split, split
 from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import BudgetExhausted
+from ragsmith.evaluation.baselines import BASELINES, baseline, probes_of
 from ragsmith.evaluation.evaluator import Evaluation, Evaluations, Evaluator, Record
 from ragsmith.evaluation.ranking import Terms, best, common, ranked, shown_better
 from ragsmith.evaluation.testbed import Setup
@@ -31,7 +32,6 @@ from ragsmith.models.served.provider import Activity
 from ragsmith.pipelines.differences import difference
 from ragsmith.pipelines.genes import Candidate, label
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.baselines import BASELINES, baseline, probes_of
 from ragsmith.runs.record import Account, DatasetRecord, ProbeRecord, RunRecord, RunSettings, SetAside
 from ragsmith.runs.requirements import refuse_missing_models
 from ragsmith.store.store import ProposalRow, RunRow, RunState, Store
@@ -97,7 +97,7 @@ DECIDES = (
     ("ragsmith.evaluation.ranking", "Terms"),
     ("ragsmith.evaluation.ranking", "ranked"),
     ("ragsmith.evaluation.ranking", "shown_better"),
-    ("ragsmith.runs.baselines", "probes_of"),
+    ("ragsmith.evaluation.baselines", "probes_of"),
     ("ragsmith.datasets.splits", "split"),
 )
 """The code that decides where a run goes; how answers are come by is in the keys of the evaluations."""

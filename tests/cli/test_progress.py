@@ -7,11 +7,11 @@ import json
 import pytest
 
 from ragsmith.cli.progress import Progress
+from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Spent
 from ragsmith.models.served.provider import Activity
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.runs.baselines import baseline
 from ragsmith.runs.run import Start, Step
 
 

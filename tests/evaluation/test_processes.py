@@ -160,7 +160,7 @@ PARENT = """
     import sys, time
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.techniques.registry import load_techniques
-    from ragsmith.runs.baselines import baseline
+    from ragsmith.evaluation.baselines import baseline
     from ragsmith.evaluation.processes import ProcessRunner
     from ragsmith.evaluation.testbed import Setup
 

@@ -14,12 +14,12 @@ import yaml
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import SpaceError, UsageError
+from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.vector_address import read_from, written_in
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.baselines import baseline
 from ragsmith.runs.pipeline import Pipeline, dataset_location
 from ragsmith.runs.pipeline_file import ExportedFile
 from ragsmith.runs.record import RunSettings

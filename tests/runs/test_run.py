@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from ragsmith.errors import DatasetError, UsageError
+from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.ranking import Terms
@@ -20,7 +21,6 @@ from ragsmith.evaluation.testbed import Setup, prepare
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.baselines import baseline
 from ragsmith.runs.record import RunRecord, RunSettings
 from ragsmith.runs.run import Outcome, Run, Step, run_key
 from ragsmith.runs.winner import winner_yaml

@@ -17,6 +17,7 @@ import pytest
 
 import ragsmith.techniques
 from ragsmith.datasets.dataset import load_dataset
+from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.fitting import solve
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.gateway import Gateway
@@ -31,7 +32,6 @@ from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, Fit, Gene, make_gene
 from ragsmith.pipelines.space import Genome
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.runs.baselines import baseline
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import TOOLS, Family, Technique, load_techniques
 from ragsmith.testing import example_chunks, example_documents
