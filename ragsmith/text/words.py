@@ -29,12 +29,14 @@ STOP_WORDS = _listed(
 )
 """English function words, among them what ``\\w+`` leaves of contractions (``don``, ``t``) and the question words."""
 
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(r"[^\W_]+")
+_HUMP = re.compile(r"[A-Z](?:(?<=[a-z0-9].)(?<!\bMc.)(?=[A-Za-z])|(?<=[A-Z].)(?=[a-z]{2}))")
+"""A capital that opens a part of an identifier: ``parse|HTTP|Header``. It comes first so that search is quick."""
 _STEMMER = Stemmer.Stemmer("english", 0)  # its own cache is off: `stem` keeps one that threads may share
 
 
 def words(text: str) -> list[str]:
-    r"""Return the lower-cased matches of ``\b\w+\b``, in order."""
+    """Return the runs of letters and digits, lower-cased, in order; ``_`` separates words as a blank does."""
     return _WORD.findall(text.lower())
 
 
@@ -52,8 +54,32 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def terms(text: str) -> tuple[str, ...]:
-    """Return the words without stop words, stemmed (Snowball English): what BM25 and word overlap count."""
-    return tuple([stem(word) for word in words(text) if word not in STOP_WORDS])
+    """Return the words without stop words, stemmed (Snowball English): what BM25 and word overlap count.
+
+    An identifier with capitals inside (``parseHTTPHeader``) stands for itself and for each of its parts: who asks in
+    words and who names it both find it. One with ``_`` is its words. The names of ``Mc`` stay whole.
+    """
+    return tuple([stem(word) for word in words(_with_parts(text)) if word not in STOP_WORDS])
+
+
+def spellings(text: str) -> list[str]:
+    """Return what each of ``terms(text)`` was made of, with its capitals."""
+    text = _with_parts(text)
+    lower = words(text)
+    spelled = _WORD.findall(text)
+    if len(spelled) != len(lower):  # lower-casing cut a word apart, as it does with the Turkish İ
+        spelled = lower
+    return [form for form, word in zip(spelled, lower, strict=True) if word not in STOP_WORDS]
+
+
+def _with_parts(text: str) -> str:
+    """``text`` with the parts of each identifier written behind it, but for parts of one letter."""
+    return _WORD.sub(_word_and_parts, text) if _HUMP.search(text) else text
+
+
+def _word_and_parts(found: re.Match[str]) -> str:
+    whole, parts = found[0], _HUMP.sub(r" \g<0>", found[0]).split()
+    return whole if len(parts) == 1 else " ".join([whole, *(part for part in parts if len(part) > 1)])
 
 
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.text.words import STOP_WORDS, normalise_answer, sentences, terms, words
+from ragsmith.text.words import STOP_WORDS, normalise_answer, sentences, spellings, stem, terms, words
 
 MARKS = st.text(st.sampled_from("aB1. \n!?。\"')[]=|-\t…,v"), max_size=80)
 
@@ -15,9 +15,43 @@ def split(text: str) -> list[str]:
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.text(max_size=60))
-def test_words_are_the_lower_cased_words_of_the_regular_expression(text: str) -> None:
-    assert words(text) == re.findall(r"\b\w+\b", text.lower())
+@given(st.text(max_size=60) | st.text("aB_é9 "))
+def test_words_are_runs_of_letters_and_digits_in_lower_case(text: str) -> None:
+    assert words(text) == re.findall(r"\b\w+\b", text.lower().replace("_", " "))
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.from_regex(r"\w+|\W+", fullmatch=True).map(str.capitalize) | st.text() | st.just("UNESCO")))
+def test_prose_has_the_terms_that_it_had_before_identifiers_were_taken_apart(pieces: list[str]) -> None:
+    text = " ".join(pieces).replace("_", " ")
+    text = re.sub(r"(?<=\w)[A-Z](?=\w*[a-z])|(?<=[a-z0-9])[A-Z]", lambda inner: inner[0].lower(), text)
+    former = [stem(word) for word in re.findall(r"\w+", text.lower()) if word not in STOP_WORDS]
+    assert list(terms(text)) == former
+
+
+@pytest.mark.parametrize(
+    ("identifier", "expected"),
+    [
+        ("parseHTTPHeader", "parseHTTPHeader parse HTTP Header"),
+        ("max_retry_count", "max retry count"),
+        ("Master_Services_Agreement", "Master Services Agreement"),
+        ("utf8Decode", "utf8Decode utf8 Decode"),
+        ("XMLHttpRequest", "XMLHttpRequest XML Http Request"),
+        ("readFile_asText", "readFile read File asText Text"),
+        ("HTTP iPhone", "HTTP iPhone Phone"),
+        ("PhD IDs PDFs B2B GmbH mRNA McDonald 3rd", "PhD IDs PDFs B2B GmbH mRNA RNA McDonald 3rd"),
+        ("__init__ ____ _", "init"),
+    ],
+)
+def test_an_identifier_stands_for_itself_and_for_its_parts(identifier: str, expected: str) -> None:
+    assert spellings(identifier) == expected.split()
+    assert terms(identifier) == tuple(stem(word.lower()) for word in expected.split())
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(max_size=60) | st.text("aBc_é9 İ"))
+def test_there_is_a_spelling_for_each_term(text: str) -> None:
+    assert tuple(stem(words(form)[0]) for form in spellings(text)) == terms(text)
 
 
 def test_terms_drop_stop_words_and_inflection() -> None:

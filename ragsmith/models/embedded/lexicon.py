@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from ragsmith.text.words import STOP_WORDS, terms, words
+from ragsmith.text.words import spellings, terms
 
-_WORD = re.compile(r"\w+")
 _FEWEST_LETTERS = 3
 
 
@@ -41,13 +39,12 @@ class Lexicon:
     @cached_property
     def surfaces(self) -> Mapping[str, str]:
         """Each term's most frequent spelling, with its capitals; among equals lower case, then alphabetical order."""
-        spellings: dict[str, Counter[str]] = {}
+        found: dict[str, Counter[str]] = {}
         for text in self._texts:
-            for form, term in zip(_content_words(text), terms(text), strict=True):
-                spellings.setdefault(term, Counter())[form] += 1
+            for form, term in zip(spellings(text), terms(text), strict=True):
+                found.setdefault(term, Counter())[form] += 1
         return {
-            term: min(forms, key=lambda form: (-forms[form], not form.islower(), form))
-            for term, forms in spellings.items()
+            term: min(forms, key=lambda form: (-forms[form], not form.islower(), form)) for term, forms in found.items()
         }
 
     @cached_property
@@ -67,12 +64,3 @@ def is_wordlike(surface: str) -> bool:
 
 def _idf(texts: int, holding: int) -> float:
     return math.log1p((texts - holding + 0.5) / (holding + 0.5))
-
-
-def _content_words(text: str) -> Iterator[str]:
-    """Words as they are spelled, one for each of ``terms(text)``."""
-    lower = words(text)
-    spelled = _WORD.findall(text)
-    if len(spelled) != len(lower):  # lower-casing cut a word apart, as it does with the Turkish İ
-        spelled = lower
-    return (form for form, word in zip(spelled, lower, strict=True) if word not in STOP_WORDS)
