@@ -97,6 +97,10 @@ def measures() -> Iterator[str]:
         "A measure is worked out for each question, and then averaged over those that have it. Each is one file in "
         "`ragsmith/measures/`; its name is what a fitness of your own, records and CSV call it by."
     )
+    yield (
+        "A chunk is relevant when it covers at least half of a gold span; of a span too long for that, every chunk "
+        "that lies in it by half of its own length or more, or, if there is none, what covers most of it."
+    )
     made = {name: f"the mean of {', '.join(f'`{one}`' for one in ones)}" for name, ones in COMPOSITES.items()}
     made["fitness"] = f"the {Fitness().formula}, unless a search is given another"
     yield "\n".join(f"- `{name}`, {HEADLINE[name]}: {formula}" for name, formula in made.items())

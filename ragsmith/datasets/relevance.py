@@ -1,9 +1,10 @@
 """Which chunks answer a question: gold spans of documents, carried over to whatever chunks a corpus was cut into.
 
 A chunk is relevant when it covers at least half of a gold span, so that chunk sizes can be compared. A span more than
-twice as long as the chunks has no such chunk; then the chunk, or chunks, that cover most of it are relevant instead: a
-question must not drop out of an average because of how the corpus was cut. ``Relevance.partial`` names the spans judged
-that way.
+twice as long as the chunks has no such chunk. It is judged from the other side: every chunk that lies in it by half of
+its own length or more is relevant, as any of them is a piece of the gold; if there is none, what covers most of it. A
+question must not drop out of an average because of how the corpus was cut. ``Relevance.partial`` names the spans
+judged that way; with more than k such chunks, recall at k cannot reach 1, as with any gold of more than k chunks.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Relevance:
     """The chunks that are relevant to one question.
 
     ``grades`` gives for each its largest covered share of a gold span, in (0, 1]. ``partial`` holds the gold spans that
-    no chunk covers by half, ``missed`` those that no chunk touches at all.
+    no chunk covers by half, whose chunks have smaller grades, ``missed`` those that no chunk touches at all.
     """
 
     grades: Mapping[str, float]
@@ -48,6 +49,7 @@ class ChunkMap:
         for chunk in chunks:
             by_doc[chunk.doc].append((chunk.start, chunk.end, chunk.id))
         self._extents = {doc: sorted(extents) for doc, extents in by_doc.items()}
+        self._lengths = {key: end - start for extents in by_doc.values() for start, end, key in extents}
         self._starts = {doc: [start for start, _, _ in extents] for doc, extents in self._extents.items()}
         # Chunks may overlap or nest, so their ends are not sorted; the furthest end so far is.
         self._reach = {
@@ -79,7 +81,8 @@ class ChunkMap:
             if not kept:
                 partial.append(gold)
                 most = max(shared.values())
-                kept = {key: n for key, n in shared.items() if n == most}
+                inside = {key: n for key, n in shared.items() if 2 * n >= self._lengths[key]}
+                kept = inside or {key: n for key, n in shared.items() if n == most}
             for key, n in kept.items():
                 grades[key] = max(grades.get(key, 0.0), n / (gold.end - gold.start))
         return Relevance(grades, tuple(partial), tuple(missed))

@@ -38,11 +38,18 @@ def test_the_grade_is_that_of_the_span_covered_best() -> None:
     assert ChunkMap([chunk("a", 150, 300)]).relevance(evidence).grades == {"a": 1.0}
 
 
-def test_a_span_much_longer_than_the_chunks_falls_to_those_that_cover_most() -> None:
-    chunks = [chunk("a", 0, 110), chunk("b", 110, 150), chunk("c", 150, 190), chunk("d", 190, 230)]
+def test_of_a_span_much_longer_than_the_chunks_all_count_that_lie_in_it_by_half() -> None:
+    places = {"a": (0, 110), "b": (110, 150), "c": (150, 190), "d": (190, 210), "e": (195, 220)}
+    chunks = [chunk(key, start, end) for key, (start, end) in places.items()]
     result = ChunkMap(chunks).relevance([GOLD, Span("d", 0, 20)])
-    assert result.grades == {"b": 0.4, "c": 0.4, "a": 1.0}
+    assert result.grades == {"b": 0.4, "c": 0.4, "d": 0.1, "a": 1.0}
     assert result.partial == (GOLD,)
+
+
+def test_where_no_chunk_lies_in_a_long_span_by_half_what_covers_most_counts() -> None:
+    chunks = [chunk("a", 0, 110), chunk("b", 180, 260), chunk("c", 80, 120)]
+    assert ChunkMap(chunks[:2]).relevance([GOLD]).grades == {"b": 0.2}
+    assert ChunkMap(chunks).relevance([GOLD]).grades == {"c": 0.2}
 
 
 def test_a_chunk_that_only_touches_is_no_overlap() -> None:
@@ -76,7 +83,8 @@ def test_the_map_agrees_with_looking_at_every_chunk(places: list[Span], evidence
         }
         half = {key for key, n in shared.items() if n / (gold.end - gold.start) >= 0.5}
         most = max(shared.values(), default=0)
-        expected = half or {key for key, n in shared.items() if n == most > 0}
+        inside = {c.id for c in chunks if shared.get(c.id, 0) / (c.end - c.start) >= 0.5}
+        expected = half or inside or {key for key, n in shared.items() if n == most > 0}
         assert expected <= result.relevant
         assert (gold in result.partial) == (not half and most > 0)
         assert (gold in result.missed) == (most == 0)
