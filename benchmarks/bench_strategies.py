@@ -33,7 +33,7 @@ for name in ("genetic", "random", "tpe", "greedy"):
     best = []
     for seed in SEEDS if name != "greedy" else [1]:
         strategy = make_strategy(
-            name, space.sizes, PRESETS["paper"], seed=seed, repair=space.repair, max_evaluations=BUDGET
+            name, space.sizes, PRESETS["paper"], seed=seed, feasible=space.is_feasible, max_evaluations=BUDGET
         )
         while batch := strategy.propose():
             strategy.tell({genome: value(genome) for genome in batch})

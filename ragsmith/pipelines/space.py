@@ -145,21 +145,6 @@ class Space:
             raise SpaceError(f"--without {name}: the constraints of the space {self.name!r} forbid all that is left")
         return left
 
-    def repair(self, genome: Genome) -> Genome:
-        """The nearest feasible genome: fewest genes changed, then the first in order of options."""
-        if not self.forbidden or self.is_feasible(genome):
-            return genome
-        return next(g for g in self._by_distance(genome) if self.is_feasible(g))
-
     def genomes(self) -> Iterator[Genome]:
         """Every feasible genome, in order."""
         return (g for g in itertools.product(*map(range, self.sizes)) if self.is_feasible(g))
-
-    def _by_distance(self, genome: Genome) -> Iterator[Genome]:
-        for n in range(1, len(genome) + 1):
-            for places in itertools.combinations(range(len(genome)), n):
-                for values in itertools.product(*(range(self.sizes[p]) for p in places)):
-                    changed = list(genome)
-                    for place, value in zip(places, values, strict=True):
-                        changed[place] = value
-                    yield tuple(changed)

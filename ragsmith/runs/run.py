@@ -242,7 +242,7 @@ class Run:
             self._space.sizes,
             settings.genetic,
             seed=settings.seed,
-            repair=self._space.repair,
+            feasible=self._space.is_feasible,
             max_evaluations=settings.max_evaluations,
         )
         proposed, drawn = self._follow(strategy)
@@ -331,7 +331,7 @@ class Run:
         settings = self._settings
         if not settings.compare or settings.strategy == "random":
             return iter(())
-        return shuffled_space(self._space.sizes, self._space.repair, Random(settings.seed))
+        return shuffled_space(self._space.sizes, self._space.is_feasible, Random(settings.seed))
 
     def _say(self, strategy: Strategy, step: int, evaluated: int) -> None:
         score, candidate = None, None

@@ -4,48 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
+from typing import TypedDict
 
 from ragsmith.strategies.exhaustive import ExhaustiveSearch
 from ragsmith.strategies.genetic import PRESETS, GeneticSearch, GeneticSettings, check_choice
 from ragsmith.strategies.greedy import GreedySearch
 from ragsmith.strategies.random_search import RandomSearch
-from ragsmith.strategies.strategy import Generation, Genome, Repair, Sizes, Strategy, identity
+from ragsmith.strategies.strategy import (
+    Dropped,
+    Feasible,
+    Generation,
+    Genome,
+    Prior,
+    Sizes,
+    Strategy,
+    Told,
+    anything,
+)
 from ragsmith.strategies.tpe import TPESearch
 
 __all__ = [
     "PRESETS",
     "STRATEGIES",
+    "Dropped",
     "ExhaustiveSearch",
+    "Feasible",
     "Generation",
     "GeneticSearch",
     "GeneticSettings",
     "Genome",
     "GreedySearch",
+    "Prior",
     "RandomSearch",
-    "Repair",
     "Sizes",
     "Strategy",
     "TPESearch",
+    "Told",
     "make_strategy",
 ]
 
-Make = Callable[[Sizes, GeneticSettings, int, Repair, int | None], Strategy]
+
+class Bounds(TypedDict):
+    """What every strategy keeps to."""
+
+    feasible: Feasible
+    max_evaluations: int | None
+
+
+Make = Callable[[Sizes, GeneticSettings, int, Bounds], Strategy]
 
 STRATEGIES: Mapping[str, Make] = MappingProxyType(
     {
-        "genetic": lambda sizes, settings, seed, repair, most: GeneticSearch(
-            sizes, settings, seed=seed, repair=repair, max_evaluations=most
+        "genetic": lambda sizes, settings, seed, bounds: GeneticSearch(sizes, settings, seed=seed, **bounds),
+        "random": lambda sizes, settings, seed, bounds: RandomSearch(
+            sizes, seed=seed, batch=settings.population, **bounds
         ),
-        "random": lambda sizes, settings, seed, repair, most: RandomSearch(
-            sizes, seed=seed, batch=settings.population, repair=repair, max_evaluations=most
-        ),
-        "tpe": lambda sizes, settings, seed, repair, most: TPESearch(
-            sizes, seed=seed, repair=repair, max_evaluations=most
-        ),
-        "greedy": lambda sizes, settings, seed, repair, most: GreedySearch(sizes, repair=repair, max_evaluations=most),
-        "exhaustive": lambda sizes, settings, seed, repair, most: ExhaustiveSearch(
-            sizes, repair=repair, max_evaluations=most
-        ),
+        "tpe": lambda sizes, settings, seed, bounds: TPESearch(sizes, seed=seed, **bounds),
+        "greedy": lambda sizes, settings, seed, bounds: GreedySearch(sizes, **bounds),
+        "exhaustive": lambda sizes, settings, seed, bounds: ExhaustiveSearch(sizes, **bounds),
     }
 )
 
@@ -59,15 +75,19 @@ def make_strategy(
     settings: GeneticSettings = PRESETS["default"],
     *,
     seed: int = 42,
-    repair: Repair = identity,
+    feasible: Feasible = anything,
     max_evaluations: int | None = None,
+    prior: Prior | None = None,
 ) -> Strategy:
     """The strategy called ``name`` for a space of these ``sizes``.
 
-    Those without an end of their own (random, tpe) take their limit from ``settings``:
-    as many genomes as the genetic search could score. Raises `UsageError` for an unknown name, listing the known.
+    Those without an end of their own (random, tpe) take their limit from ``settings``: as many genomes as the genetic
+    search could score. ``prior`` is what those that model the space begin with.
+
+    Raises:
+        UsageError: the name is not known.
     """
     check_choice("strategy", name, STRATEGIES)
     if name in ENDLESS and max_evaluations is None:
         max_evaluations = settings.evaluations
-    return STRATEGIES[name](sizes, settings, seed, repair, max_evaluations)
+    return STRATEGIES[name](sizes, settings, seed, {"feasible": feasible, "max_evaluations": max_evaluations})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from ragsmith.strategies.strategy import Population, Repair, Sizes, SteppedSearch, batches, identity
+from ragsmith.strategies.strategy import Feasible, Population, Sizes, SteppedSearch, anything
 
 
 class ExhaustiveSearch(SteppedSearch):
@@ -14,12 +14,11 @@ class ExhaustiveSearch(SteppedSearch):
     name = "exhaustive"
 
     def __init__(
-        self, sizes: Sizes, *, batch: int = 64, repair: Repair = identity, max_evaluations: int | None = None
+        self, sizes: Sizes, *, batch: int = 64, feasible: Feasible = anything, max_evaluations: int | None = None
     ) -> None:
-        super().__init__(sizes, repair=repair, max_evaluations=max_evaluations)
+        super().__init__(sizes, feasible=feasible, max_evaluations=max_evaluations)
         self._size = batch
 
     def steps(self) -> Iterator[Population]:
-        """The genomes that repair leaves alone, in lexicographic order."""
-        every = product(*map(range, self.sizes))
-        return batches((genome for genome in every if self.repair(genome) == genome), self._size)
+        """The feasible genomes in lexicographic order."""
+        return self.in_batches(filter(self.feasible, product(*map(range, self.sizes))), self._size)

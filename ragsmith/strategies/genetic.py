@@ -16,10 +16,12 @@ from types import MappingProxyType
 from typing import Any
 
 from ragsmith.errors import UsageError, WrongOption
+from ragsmith.strategies.breeding import towards
 from ragsmith.strategies.crossover import CROSSOVERS
 from ragsmith.strategies.mutation import MUTATIONS, adaptive_rate
+from ragsmith.strategies.random_search import drawn
 from ragsmith.strategies.selection import SELECTIONS, Individual, elite, tournament
-from ragsmith.strategies.strategy import Genome, Population, Repair, Sizes, SteppedSearch, identity, random_genome
+from ragsmith.strategies.strategy import Feasible, Genome, Population, Sizes, SteppedSearch, anything
 from ragsmith.text.suggest import did_you_mean
 
 
@@ -118,22 +120,22 @@ class GeneticSearch(SteppedSearch):
         settings: GeneticSettings = PRESETS["paper"],
         *,
         seed: int = 42,
-        repair: Repair = identity,
+        feasible: Feasible = anything,
         max_evaluations: int | None = None,
     ) -> None:
-        super().__init__(sizes, repair=repair, max_evaluations=max_evaluations)
+        super().__init__(sizes, feasible=feasible, max_evaluations=max_evaluations)
         self.settings = settings
         self._rng = Random(seed)
 
     def steps(self) -> Iterator[Population]:
         """Generation 0 is drawn uniformly; each next one is the elites of the last and their population's children."""
         settings = self.settings
-        genomes = tuple(self.repair(random_genome(self.sizes, self._rng)) for _ in range(settings.population))
+        genomes = tuple(drawn(self.sizes, self.feasible, self._rng) for _ in range(settings.population))
         yield Population(genomes)
         for _ in range(settings.generations):
             if self._converged():
                 return
-            population = [Individual.of(genome, self.scores.get(genome)) for genome in genomes]
+            population = [Individual.of(genome, self.score(genome)) for genome in genomes]
             elites = tuple(member.genome for member in elite(population, settings.elitism))
             rate = self._mutation_rate()
             genomes = elites + self._children(population, rate)
@@ -149,8 +151,11 @@ class GeneticSearch(SteppedSearch):
         genomes = [parent.genome for parent in parents]
         for i in range(0, len(genomes) - 1, 2):
             if rng.random() < settings.crossover_rate:
-                genomes[i], genomes[i + 1] = cross(genomes[i], genomes[i + 1], rng)
-        return tuple(self.repair(mutate(genome, self.sizes, rate, rng)) for genome in genomes)
+                children = cross(genomes[i], genomes[i + 1], rng)
+                pairs = zip(genomes[i : i + 2], children, strict=True)
+                genomes[i : i + 2] = [towards(parent, child, self.feasible, rng) for parent, child in pairs]
+        mutants = ((genome, mutate(genome, self.sizes, rate, rng)) for genome in genomes)
+        return tuple(towards(genome, mutant, self.feasible, rng) for genome, mutant in mutants)
 
     def _mutation_rate(self) -> float:
         settings, last = self.settings, self.history[-1]

@@ -8,44 +8,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import product
 
-from ragsmith.strategies.strategy import Genome, Population, Repair, Sizes, SteppedSearch, identity
+from ragsmith.strategies.strategy import Feasible, Genome, Population, Sizes, SteppedSearch, anything
 
 
 class GreedySearch(SteppedSearch):
-    """Coordinate-wise ascent from ``start``, by default the first option of every gene (a `Strategy`)."""
+    """Coordinate-wise ascent from the best genome it was told, or else from the first feasible one (a `Strategy`)."""
 
     name = "greedy"
 
-    def __init__(
-        self,
-        sizes: Sizes,
-        *,
-        start: Genome | None = None,
-        repair: Repair = identity,
-        max_evaluations: int | None = None,
-    ) -> None:
-        super().__init__(sizes, repair=repair, max_evaluations=max_evaluations)
-        self._start = start if start is not None else (0,) * len(self.sizes)
-        self._check(self._start)
+    def __init__(self, sizes: Sizes, *, feasible: Feasible = anything, max_evaluations: int | None = None) -> None:
+        super().__init__(sizes, feasible=feasible, max_evaluations=max_evaluations)
 
     def steps(self) -> Iterator[Population]:
         """For each gene the current genome and its variants; only a strictly better one replaces it."""
-        current = self.repair(self._start)
+        every = product(*map(range, self.sizes))
+        current = best[0] if (best := self.best()) else next(filter(self.feasible, every))
         changed = True
         while changed:
             changed = False
             for gene in range(len(self.sizes)):
-                candidates = self._variants(current, gene)
-                yield Population(candidates)
-                best = max(candidates, key=self._worth)  # the first of equals, and the current genome is first
-                changed |= self._worth(best) > self._worth(current)
-                current = best
+                variants = self._variants(current, gene)
+                yield Population(variants)
+                better = max(variants, key=self._worth)  # the first of equals, and the current genome is first
+                changed |= self._worth(better) > self._worth(current)
+                current = better
 
     def _variants(self, current: Genome, gene: int) -> tuple[Genome, ...]:
         options = ((*current[:gene], option, *current[gene + 1 :]) for option in range(self.sizes[gene]))
-        return tuple(dict.fromkeys((current, *map(self.repair, options))))
+        return (current, *(genome for genome in options if genome != current and self.feasible(genome)))
 
     def _worth(self, genome: Genome) -> float:
-        score = self.scores.get(genome)
+        score = self.score(genome)
         return -math.inf if score is None else score

@@ -6,7 +6,10 @@ import math
 from collections.abc import Iterator
 from random import Random
 
-from ragsmith.strategies.strategy import Genome, Population, Repair, Sizes, SteppedSearch, batches, identity
+from ragsmith.strategies.strategy import Feasible, Genome, Population, Sizes, SteppedSearch, anything
+
+REJECTIONS = 1000
+"""Draws in a row that may be infeasible before genomes are looked for among all."""
 
 
 class RandomSearch(SteppedSearch):
@@ -20,27 +23,31 @@ class RandomSearch(SteppedSearch):
         *,
         seed: int = 42,
         batch: int = 16,
-        repair: Repair = identity,
+        feasible: Feasible = anything,
         max_evaluations: int | None = None,
     ) -> None:
-        super().__init__(sizes, repair=repair, max_evaluations=max_evaluations)
+        super().__init__(sizes, feasible=feasible, max_evaluations=max_evaluations)
         self._rng = Random(seed)
         self._size = batch
 
     def steps(self) -> Iterator[Population]:
         """``batch`` genomes of a random order of the feasible space at a time."""
-        return batches(shuffled_space(self.sizes, self.repair, self._rng), self._size)
+        return self.in_batches(shuffled_space(self.sizes, self.feasible, self._rng), self._size)
 
 
-def shuffled_space(sizes: Sizes, repair: Repair, rng: Random) -> Iterator[Genome]:
-    """All feasible genomes in random order, each order equally likely.
+def shuffled_space(sizes: Sizes, feasible: Feasible, rng: Random) -> Iterator[Genome]:
+    """All feasible genomes in random order, each order equally likely; infeasible ones are skipped, never mended."""
+    every = (decode(index, sizes) for index in permutation(math.prod(sizes), rng))
+    return filter(feasible, every)
 
-    Repaired draws would favour the genomes that many infeasible ones are repaired to; so infeasible ones are skipped.
-    """
-    for index in permutation(math.prod(sizes), rng):
-        genome = decode(index, sizes)
-        if repair(genome) == genome:
-            yield genome
+
+def drawn(sizes: Sizes, feasible: Feasible, rng: Random) -> Genome:
+    """A feasible genome, each equally likely; there must be one."""
+    for _ in range(REJECTIONS):
+        genome = tuple(rng.randrange(size) for size in sizes)
+        if feasible(genome):
+            return genome
+    return next(shuffled_space(sizes, feasible, rng))
 
 
 def permutation(n: int, rng: Random) -> Iterator[int]:

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from random import Random
+from itertools import islice
 from typing import Protocol
 
 from ragsmith.errors import UsageError
@@ -27,13 +27,31 @@ Genome = tuple[int, ...]
 Sizes = tuple[int, ...]
 """How many options each gene has, at least 1."""
 
-Repair = Callable[[Genome], Genome]
-"""Turns any genome into a feasible one and leaves a feasible one as it is: ``repair(repair(g)) == repair(g)``."""
+Feasible = Callable[[Genome], bool]
+"""Whether a genome may be evaluated at all."""
+
+Prior = Callable[[Genome], tuple[float, float]]
+"""What is expected of a genome before anything is known of it here: fitness and its standard deviation."""
 
 
-def identity(genome: Genome) -> Genome:
-    """The repair of a space in which every genome is feasible."""
-    return genome
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """What is told of a candidate that a race dropped after so many questions.
+
+    ``estimate`` is a rough fitness and never a score: the candidate can neither win nor be an elite.
+    """
+
+    questions: int
+    estimate: float
+
+
+Told = float | Dropped | None
+"""What an evaluation came to: a score (higher is better), or that it was dropped; None if it failed."""
+
+
+def anything(genome: Genome) -> bool:
+    """The rule of a space in which nothing is forbidden."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +88,12 @@ class Strategy(Protocol):
         """
         ...
 
-    def tell(self, scores: Mapping[Genome, float | None]) -> None:
-        """Report scores (higher is better). None is a failed or incomplete evaluation: kept, and never a winner.
+    def tell(self, scores: Mapping[Genome, Told], repeats: Collection[Genome] = ()) -> None:
+        """Report what evaluations came to. What failed or was dropped is kept, and never a winner.
 
-        A genome that was not proposed may be told too: it is then known and will not be proposed.
+        A genome that was not proposed may be told too: it is then known, may win, and will not be proposed.
+        ``repeats`` are proposed genomes that turned out to behave exactly as a known one: they are told like others
+        and do not count against the limit on evaluations.
         """
         ...
 
@@ -94,25 +114,26 @@ class SteppedSearch(ABC):
     """A `Strategy` written as a generator: ``steps`` yields a population and continues once its scores are known.
 
     What all strategies share is here: scores, the order of discovery, the history and the limit. A search is over when
-    ``steps`` ends or ``max_evaluations`` distinct genomes were proposed; the last batch is cut to that limit.
+    ``steps`` ends or ``max_evaluations`` genomes were proposed, repeats left out; the last batch is cut to that limit.
     """
 
     name: str
     history: list[Generation]
 
-    def __init__(self, sizes: Sizes, *, repair: Repair = identity, max_evaluations: int | None = None) -> None:
+    def __init__(self, sizes: Sizes, *, feasible: Feasible = anything, max_evaluations: int | None = None) -> None:
         if not sizes or min(sizes) < 1:
             raise UsageError(f"sizes {sizes} describe no search space: give every gene at least one option")
         if max_evaluations is not None and max_evaluations < 1:
             raise UsageError(f"max_evaluations is {max_evaluations}: give at least 1, or None for no limit")
         self.sizes = tuple(sizes)
-        self.repair = repair
+        self.feasible = feasible
         self.max_evaluations = max_evaluations
         self.history = []
-        self.scores: dict[Genome, float | None] = {}
+        self.told: dict[Genome, Told] = {}
         self._found: dict[Genome, int] = {}  # genome -> its place in the order of discovery, which breaks ties
         self._best: tuple[Genome, float] | None = None
-        self._proposed = 0
+        self._proposed: set[Genome] = set()
+        self._repeats: set[Genome] = set()
         self._step: Population | None = None
         self._batch: tuple[Genome, ...] = ()
 
@@ -122,25 +143,31 @@ class SteppedSearch(ABC):
 
     @abstractmethod
     def steps(self) -> Iterator[Population]:
-        """Yield populations. On return from a yield, ``scores`` and ``history[-1]`` cover the population."""
+        """Yield populations of feasible genomes. On return from a yield, ``told`` and ``history[-1]`` cover them."""
 
     def propose(self) -> tuple[Genome, ...]:
         """See `Strategy.propose`."""
         while not (waiting := self._waiting()):
             self._record()
-            if self._remaining() == 0 or (step := next(self._plan, None)) is None:
+            if self.remaining == 0 or (step := next(self._plan, None)) is None:
                 return ()
             self._open(step)
         return waiting
 
-    def tell(self, scores: Mapping[Genome, float | None]) -> None:
-        """See `Strategy.tell`. Raises `UsageError` for a genome outside the space, NaN or a contradicting score."""
-        for genome, score in scores.items():
+    def tell(self, scores: Mapping[Genome, Told], repeats: Collection[Genome] = ()) -> None:
+        """See `Strategy.tell`; what is told of a genome that is not feasible is passed over.
+
+        Raises:
+            UsageError: a genome is outside the space, a number is not finite, or a score contradicts an earlier one.
+        """
+        for genome, told in scores.items():
             self._check(genome)
-            self._check_score(genome, score)
+            self._check_told(genome, told)
+        self._repeats.update(genome for genome in repeats if genome in self._proposed)
         for genome in sorted(scores):  # not in the mapping's order: with several workers that is a matter of chance
-            self._found.setdefault(genome, len(self._found))
-            self._remember(genome, scores[genome])
+            if self.feasible(genome):
+                self._found.setdefault(genome, len(self._found))
+                self._remember(genome, scores[genome])
         if self._step is not None and not self._waiting():
             self._record()
 
@@ -148,24 +175,37 @@ class SteppedSearch(ABC):
         """See `Strategy.best`."""
         return self._best
 
+    def score(self, genome: Genome) -> float | None:
+        """The score of a genome; None where it has none: unknown, failed or dropped."""
+        told = self.told.get(genome)
+        return None if isinstance(told, Dropped) else told
+
+    @property
+    def remaining(self) -> int | None:
+        """How many genomes may still be proposed; None where there is no limit."""
+        if self.max_evaluations is None:
+            return None
+        return self.max_evaluations - len(self._proposed) + len(self._repeats)
+
+    def in_batches(self, genomes: Iterable[Genome], size: int) -> Iterator[Population]:
+        """Cut a stream of genomes into populations of ``size``, of what is not known and may still be proposed."""
+        unknown = (genome for genome in genomes if genome not in self.told)
+        while batch := tuple(islice(unknown, size if self.remaining is None else min(size, self.remaining))):
+            yield Population(batch)
+
     def _open(self, step: Population) -> None:
-        for genome in step.genomes:
-            self._check(genome)
-        fresh = tuple(genome for genome in dict.fromkeys(step.genomes) if genome not in self.scores)
-        self._step, self._batch = step, fresh[: self._remaining()]
-        self._proposed += len(self._batch)
+        fresh = tuple(genome for genome in dict.fromkeys(step.genomes) if genome not in self.told)
+        self._step, self._batch = step, fresh[: self.remaining]
+        self._proposed.update(self._batch)
         for genome in self._batch:
             self._found.setdefault(genome, len(self._found))
 
     def _waiting(self) -> tuple[Genome, ...]:
-        return tuple(genome for genome in self._batch if genome not in self.scores)
+        return tuple(genome for genome in self._batch if genome not in self.told)
 
-    def _remaining(self) -> int | None:
-        return None if self.max_evaluations is None else self.max_evaluations - self._proposed
-
-    def _remember(self, genome: Genome, score: float | None) -> None:
-        self.scores[genome] = score
-        if score is None:
+    def _remember(self, genome: Genome, told: Told) -> None:
+        self.told[genome] = told
+        if (score := self.score(genome)) is None:
             return
         if self._best is None or (score, -self._found[genome]) > (self._best[1], -self._found[self._best[0]]):
             self._best = (genome, score)
@@ -174,7 +214,7 @@ class SteppedSearch(ABC):
         """Close the open step, if any: its scores are complete."""
         if (step := self._step) is None:
             return
-        scored = [score for genome in step.genomes if (score := self.scores.get(genome)) is not None]
+        scored = [score for genome in step.genomes if (score := self.score(genome)) is not None]
         best_genome, best = self._best or (None, None)
         last = self.history[-1] if self.history else None
         self.history.append(
@@ -197,26 +237,10 @@ class SteppedSearch(ABC):
         if len(genome) != len(self.sizes) or not all(0 <= gene < size for gene, size in options):
             raise UsageError(f"genome {genome} is outside the space {self.sizes}: give one option index per gene")
 
-    def _check_score(self, genome: Genome, score: float | None) -> None:
-        if score is not None and not math.isfinite(score):
-            raise UsageError(f"the score of genome {genome} is {score}: tell a finite number, or None for a failure")
-        known = self.scores.get(genome)
-        if known is not None and score != known:
-            raise UsageError(f"genome {genome} was told {known} and now {score}: a score is told once")
-
-
-def random_genome(sizes: Sizes, rng: Random) -> Genome:
-    """A genome drawn uniformly from the space."""
-    return tuple(rng.randrange(size) for size in sizes)
-
-
-def batches(genomes: Iterable[Genome], size: int) -> Iterator[Population]:
-    """Cut a stream of genomes into steps of ``size``."""
-    batch: list[Genome] = []
-    for genome in genomes:
-        batch.append(genome)
-        if len(batch) == size:
-            yield Population(tuple(batch))
-            batch = []
-    if batch:
-        yield Population(tuple(batch))
+    def _check_told(self, genome: Genome, told: Told) -> None:
+        number = told.estimate if isinstance(told, Dropped) else told
+        if number is not None and not math.isfinite(number):
+            raise UsageError(f"the score of genome {genome} is {number}: tell a finite number, or None for a failure")
+        known = self.score(genome)
+        if known is not None and told != known:
+            raise UsageError(f"genome {genome} was told {known} and now {told}: a score is told once")

@@ -11,20 +11,21 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from ragsmith.strategies.random_search import shuffled_space
-from ragsmith.strategies.strategy import Genome, Population, Repair, Sizes, SteppedSearch, identity
+from ragsmith.strategies.strategy import Dropped, Feasible, Genome, Population, Sizes, SteppedSearch, Told, anything
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
     from optuna.distributions import BaseDistribution
 
 ATTEMPTS = 20
-"""Suggestions in a row that may be known already before a genome is drawn at random instead."""
+"""Suggestions in a row that may be known or not feasible before a genome is drawn at random instead."""
 
 
 class TPESearch(SteppedSearch):
     """Suggests genomes whose options were frequent among good ones (a `Strategy`).
 
-    It ends at ``max_evaluations``, or else when the whole feasible space is known.
+    What it was told before it began are trials, too, and what was dropped is a pruned trial. It ends at
+    ``max_evaluations``, or else when the whole feasible space is known.
     """
 
     name = "tpe"
@@ -35,47 +36,45 @@ class TPESearch(SteppedSearch):
         *,
         seed: int = 42,
         batch: int = 4,
-        repair: Repair = identity,
+        feasible: Feasible = anything,
         max_evaluations: int | None = None,
     ) -> None:
-        super().__init__(sizes, repair=repair, max_evaluations=max_evaluations)
+        super().__init__(sizes, feasible=feasible, max_evaluations=max_evaluations)
         self._seed = seed
         self._size = batch
-        self._spare = shuffled_space(self.sizes, repair, Random(seed))
+        self._spare = shuffled_space(self.sizes, feasible, Random(seed))
 
     def steps(self) -> Iterator[Population]:
         """Ask for ``batch`` new genomes, then tell the study what they are worth."""
         study, options = new_study(self._seed), gene_options(self.sizes)
+        for genome, told in self.told.items():
+            answer(study, enqueued(study, options, genome), told)
         while True:
+            size = self._size if self.remaining is None else min(self._size, self.remaining)
             asked: dict[Genome, Trial] = {}
-            while len(asked) < self._size and (suggestion := self._suggest(study, options, asked)):
+            while len(asked) < size and (suggestion := self._suggest(study, options, asked)):
                 genome, trial = suggestion
                 asked[genome] = trial
             if not asked:
                 return
             yield Population(tuple(asked))
             for genome, trial in asked.items():
-                answer(study, trial, self.scores.get(genome))
+                answer(study, trial, self.told.get(genome))
 
     def _suggest(
         self, study: Study, options: dict[str, BaseDistribution], asked: dict[Genome, Trial]
     ) -> tuple[Genome, Trial] | None:
         """A genome that is neither told nor asked for, with its trial; None when there is no such genome."""
         for _ in range(ATTEMPTS):
-            genome, trial = self._ask(study, options)
-            if genome not in self.scores and genome not in asked:
+            trial = study.ask(options)
+            genome = tuple(int(trial.params[gene]) for gene in options)
+            if genome not in self.told and genome not in asked and self.feasible(genome):
                 return genome, trial
-            # The study models the score of the repaired genome, so a known score answers this trial as well.
-            answer(study, trial, self.scores.get(genome))
+            answer(study, trial, self.told.get(genome))
         for genome in self._spare:
-            if genome not in self.scores and genome not in asked:
-                study.enqueue_trial(dict(zip(options, genome, strict=True)))
-                return self._ask(study, options)
+            if genome not in self.told and genome not in asked:
+                return genome, enqueued(study, options, genome)
         return None
-
-    def _ask(self, study: Study, options: dict[str, BaseDistribution]) -> tuple[Genome, Trial]:
-        trial = study.ask(options)
-        return self.repair(tuple(int(trial.params[gene]) for gene in options)), trial
 
 
 def gene_options(sizes: Sizes) -> dict[str, BaseDistribution]:
@@ -93,14 +92,23 @@ def new_study(seed: int) -> Study:
         return optuna.create_study(direction="maximize", sampler=optuna.samplers.TPESampler(seed=seed % 2**32))
 
 
-def answer(study: Study, trial: Trial, score: float | None) -> None:
-    """Finish a trial; without a score it failed, which the sampler ignores."""
+def enqueued(study: Study, options: dict[str, BaseDistribution], genome: Genome) -> Trial:
+    """A trial of ``genome``, whatever the sampler would suggest."""
+    study.enqueue_trial(dict(zip(options, genome, strict=True)))
+    return study.ask(options)
+
+
+def answer(study: Study, trial: Trial, told: Told) -> None:
+    """Finish a trial: one that was dropped is pruned, and one without a score failed, which the sampler ignores."""
     from optuna.trial import TrialState  # noqa: PLC0415  # slow import
 
-    if score is None:
+    if told is None:
         study.tell(trial, state=TrialState.FAIL)
+    elif isinstance(told, Dropped):
+        trial.report(told.estimate, told.questions)
+        study.tell(trial, state=TrialState.PRUNED)
     else:
-        study.tell(trial, score)
+        study.tell(trial, told)
 
 
 @contextmanager

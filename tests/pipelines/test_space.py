@@ -268,24 +268,6 @@ def test_feasible_genomes_are_counted_as_if_one_by_one(space: Space) -> None:
     assert space.feasible_size == sum(space.is_feasible(genome) for genome in every)
 
 
-@given(constrained(), st.randoms(use_true_random=False))
-@settings(max_examples=40, deadline=None)
-def test_repair_changes_as_few_genes_as_possible(space: Space, rng: random.Random) -> None:
-    feasible = list(space.genomes())
-    genome = tuple(rng.randrange(size) for size in space.sizes)
-    if not feasible:
-        return
-    repaired = space.repair(genome)
-
-    def distance(other: tuple[int, ...]) -> int:
-        return sum(a != b for a, b in zip(genome, other, strict=True))
-
-    assert space.is_feasible(repaired)
-    assert distance(repaired) == min(map(distance, feasible))
-    assert space.repair(repaired) == repaired
-    assert space.repair(genome) == repaired
-
-
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 HEAD = "name: x\n"

@@ -56,7 +56,7 @@ def test_what_has_to_come_after_something_is_never_proposed_without_it(tmp_path:
         assert "nr_mrr" not in names or "nest" in names
     alone = tuple(options[-1] if i == 4 else options[0] for i, options in enumerate(space.options))
     assert not space.allows(alone)
-    assert space.is_feasible(space.repair(space.genome(alone)))
+    assert not space.is_feasible(space.genome(alone))
 
 
 def test_a_space_that_lacks_what_an_option_needs_is_refused(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ def test_the_whole_feasible_space_in_order() -> None:
     sizes = (2, 1, 3, 4)
     score = additive(sizes, 4)
     space = [genome for genome in product(*map(range, sizes)) if sum(genome) % 2 == 0]
-    search = ExhaustiveSearch(sizes, repair=even, batch=5)
+    search = ExhaustiveSearch(sizes, feasible=even, batch=5)
     assert run(search, score) == space
     assert search.best()[0] == max(space, key=score)
     assert [step.evaluations for step in search.history] == [5, 5, 2]

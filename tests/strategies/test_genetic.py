@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict, replace
+from itertools import product
 from statistics import fmean
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from landscapes import PAPER_SIZES, additive, run
+from landscapes import CHAIN_SIZES, PAPER_SIZES, additive, chained, run
 
 from ragsmith.errors import UsageError
 from ragsmith.strategies import PRESETS, GeneticSearch, GeneticSettings, Genome, RandomSearch
@@ -249,3 +251,36 @@ def test_elites_are_kept_in_proportion_unless_their_number_is_given() -> None:
         PAPER.changed(population=8, elitism=8)
     with pytest.raises(UsageError, match="population is 1: give at least 2"):
         PAPER.changed(population=1)
+
+
+# --- what is feasible ------------------------------------------------------------------------------------------------
+
+FEASIBLE = [genome for genome in product(*map(range, CHAIN_SIZES)) if chained(genome)]
+
+
+def far_from_uniform(counts: Counter[Genome]) -> float:
+    """How far counts are from an equal share for every feasible genome: chi-square in its standard deviations."""
+    expected = counts.total() / len(FEASIBLE)
+    excess = sum((counts[genome] - expected) ** 2 / expected for genome in FEASIBLE) - (len(FEASIBLE) - 1)
+    return excess / (2 * (len(FEASIBLE) - 1)) ** 0.5
+
+
+def test_the_first_generation_is_uniform_over_what_is_feasible() -> None:
+    drawn = [GeneticSearch(CHAIN_SIZES, PAPER, seed=seed, feasible=chained).propose() for seed in range(1500)]
+    counts = Counter(genome for genomes in drawn for genome in genomes)
+    assert set(counts) == set(FEASIBLE)
+    assert far_from_uniform(counts) < 4
+
+
+def test_without_selection_breeding_favours_no_option() -> None:
+    knobs = replace(PAPER, elitism=0, selection="roulette", mutation="random", mutation_rate=0.2, target=None)
+    counts: Counter[Genome] = Counter()
+    for seed in range(150):
+        search = GeneticSearch(CHAIN_SIZES, knobs, seed=seed, feasible=chained)
+        run(search, lambda genome: 0.5)
+        counts.update(genome for step in search.history[10:] for genome in step.population)
+    for gene, size in enumerate(CHAIN_SIZES):
+        for option in range(size):
+            share = sum(n for genome, n in counts.items() if genome[gene] == option) / counts.total()
+            fair = sum(genome[gene] == option for genome in FEASIBLE) / len(FEASIBLE)
+            assert share == pytest.approx(fair, abs=0.02)

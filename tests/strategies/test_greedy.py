@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 from landscapes import PAPER_SIZES, additive, even, run
 
-from ragsmith.errors import UsageError
 from ragsmith.strategies import Genome, GreedySearch
 
 
@@ -17,10 +16,11 @@ def test_without_interactions_one_pass_finds_the_optimum_and_another_confirms_it
     assert {step.best_genome for step in second} == {search.best()[0]}
 
 
-def test_genes_are_varied_in_order_from_the_start() -> None:
-    search = GreedySearch((2, 3), start=(1, 1))
+def test_genes_are_varied_in_order_from_the_best_that_was_told() -> None:
+    search = GreedySearch((2, 3))
+    search.tell({(1, 1): 0.5})
     score = {(1, 1): 0.5, (0, 1): 0.6, (0, 0): 0.1, (0, 2): 0.9, (1, 2): 0.2}
-    assert run(search, score.__getitem__) == [(1, 1), (0, 1), (0, 0), (0, 2), (1, 2)]
+    assert run(search, score.__getitem__) == [(0, 1), (0, 0), (0, 2), (1, 2)]
     assert search.best() == ((0, 2), 0.9)
 
 
@@ -55,8 +55,6 @@ def test_it_leaves_a_start_that_fails() -> None:
     assert search.best() == ((1, 2), 0.2)
 
 
-def test_the_start_is_repaired_and_must_lie_in_the_space() -> None:
-    search = GreedySearch((3, 3), start=(0, 1), repair=even)
-    assert search.propose()[0] == (1, 1)
-    with pytest.raises(UsageError, match=r"genome \(0, 3\) is outside"):
-        GreedySearch((3, 3), start=(0, 3))
+def test_the_start_is_the_first_feasible_genome() -> None:
+    search = GreedySearch((3, 3), feasible=lambda genome: genome[1] > 0 and even(genome))
+    assert search.propose()[0] == (0, 2)

@@ -24,7 +24,7 @@ def test_it_beats_random_search_with_the_same_number_of_evaluations() -> None:
 
 def test_a_small_feasible_space_is_used_up_and_then_it_ends() -> None:
     sizes = (2, 3, 2)
-    proposed = run(TPESearch(sizes, repair=even), additive(sizes, 1))
+    proposed = run(TPESearch(sizes, feasible=even), additive(sizes, 1))
     assert sorted(proposed) == [genome for genome in product(*map(range, sizes)) if sum(genome) % 2 == 0]
 
 

@@ -28,8 +28,14 @@ def run(strategy: Strategy, score: Score) -> list[Genome]:
     return proposed
 
 
-def even(genome: Genome) -> Genome:
-    """A repair: only genomes with an even sum are feasible; the first gene steps down, or up from 0."""
-    if sum(genome) % 2 == 0:
-        return genome
-    return (genome[0] - 1 if genome[0] else 1, *genome[1:])
+def even(genome: Genome) -> bool:
+    """A rule of feasibility: the sum of a genome is even."""
+    return sum(genome) % 2 == 0
+
+
+CHAIN_SIZES: Sizes = (3, 6, 5, 2)
+
+
+def chained(genome: Genome) -> bool:
+    """A rule like that of ``nr_mrr``, which needs ``nest``: the last option of gene 2 needs the last of gene 1."""
+    return genome[2] != 4 or genome[1] == 5
