@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -45,15 +47,24 @@ def list_datasets(as_json: JsonOption = False) -> None:
 def validate(dataset: NameOrFolder, as_json: JsonOption = False) -> None:
     """Check a data set and list every mistake."""
     from ragsmith.datasets.bundled import bundled_path
-    from ragsmith.datasets.dataset import validate_dataset
-    from ragsmith.errors import DatasetError
+    from ragsmith.datasets.dataset import load_dataset, validate_dataset
+    from ragsmith.datasets.splits import leaks, split
+    from ragsmith.errors import DatasetError, Notice
 
-    mistakes = validate_dataset(bundled_path("datasets", dataset))
-    if as_json:
-        say_json({"valid": not mistakes, "mistakes": list(mistakes)})
-        raise typer.Exit(2 if mistakes else 0)
+    folder = bundled_path("datasets", dataset)
+    mistakes = validate_dataset(folder)
+    if as_json and mistakes:
+        say_json({"valid": False, "mistakes": list(mistakes)})
+        raise typer.Exit(2)
     if mistakes:
         raise DatasetError(mistakes)
+    data = load_dataset(folder)
+    found = leaks(data, divided := split(data))
+    if as_json:
+        say_json({"valid": True, "mistakes": [], "split": divided.rule, "leaks": asdict(found)})
+        return
+    if found.near:
+        warnings.warn(f"{found}: the test is less unseen than it should be.", Notice, stacklevel=2)
     say(f"{dataset}: valid")
 
 

@@ -19,7 +19,7 @@ from ragsmith.types import Example
 FILE = "questions.jsonl"
 MAX_BYTES = 256 * MIB
 MAX_ID = 200
-SPLITS = ("search", "test")
+SPLITS = ("search", "test", "unused")
 
 TEXTS = ("id", "question", "answer", "type")
 REQUIRED = (*TEXTS, "evidence")
@@ -78,7 +78,7 @@ def _example(record: Record, checker: EvidenceChecker) -> tuple[Example | None, 
         problems.append(f"'id' must be one line of at most {MAX_ID} printable characters without spaces around it")
     split = record.get("split")
     if "split" in record and split not in SPLITS:
-        problems.append(f"'split' must be 'search' or 'test', not {shown(split)}")
+        problems.append(f"'split' must be 'search', 'test' or 'unused', not {shown(split)}")
     spans, wrong = checker.spans(record["evidence"]) if "evidence" in record else ((), [])
     problems += wrong
     if problems:

@@ -1,32 +1,38 @@
 """Divide a data set's questions: some for the search, some that are looked at once, for the verdict.
 
-Questions that share gold stay on one side, else the test would ask again what the search was tuned on.
+One rule for all: questions that hang together by their gold stay on one side, else the test would ask again what the
+search was tuned on. They hang together by document; where documents cannot be separated, by section, and then no gold
+of the test lies within 900 characters of gold of the search (so no chunk of the default size holds both), for which a
+few questions between the sides are left out of both. `leaks` counts what breaks the rule in any split, given or drawn.
 """
 
 from __future__ import annotations
 
 import random
-from bisect import bisect_right
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import chain
 
-from ragsmith.datasets.chunking.chunking import section_starts
+from ragsmith.datasets.chunking.chunking import chunk_documents
+from ragsmith.datasets.groups import BLOCK, GAP, Group, by_document, by_neighbourhood, by_section, neighbours, units
+from ragsmith.datasets.relevance import ChunkMap
 from ragsmith.digest import digest
 from ragsmith.errors import UsageError
-from ragsmith.types import Dataset, Example, Span
+from ragsmith.types import Dataset, Example
 
 MIN_QUESTIONS = 20
 MIN_TEST = 6
-BLOCK = 2_000
+MOST_UNUSED = 0.2
+"""The share of questions that may be left out of both sides."""
 DRAWS = 64
 
 GIVEN = "given"
 BY_DOCUMENT = "by document: questions that share a gold document stay together"
 BY_SECTION = (
     "by section: the documents cannot be separated, so questions with gold in the same section or the same"
-    f" {BLOCK:,} characters stay together"
+    f" {BLOCK:,} characters stay together, and those with gold within {GAP} characters of both sides are left out"
 )
 TOO_SMALL = "too small to split, nothing is claimed"
 TANGLED = "the questions share too much gold to split, nothing is claimed"
@@ -34,19 +40,36 @@ TANGLED = "the questions share too much gold to split, nothing is claimed"
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """The questions the search may see, those that test its winner, and how they were told apart."""
+    """The questions the search may see, those that test its winner, and how they were told apart.
+
+    ``unused`` are in neither part, as their gold lies between the two.
+    """
 
     search: tuple[Example, ...]
     test: tuple[Example, ...]
     rule: str
+    unused: tuple[Example, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
-    """Questions that stay together; ``key`` depends on what they ask, not on their order or names."""
+class Leaks:
+    """How many of the ``test`` questions are not as unseen as they should be.
 
-    key: str
-    examples: tuple[Example, ...]
+    ``shared`` have a relevant chunk of the default size in common with a search question, ``near`` have gold within
+    900 characters of a search question's; those that share one are among them.
+    """
+
+    test: int
+    shared: int
+    near: int
+
+    def __str__(self) -> str:
+        if not self.near:
+            return f"no test question has gold within {GAP} characters of a search question's"
+        return (
+            f"{self.near} of {self.test} test questions have gold within {GAP} characters of a search question's, "
+            f"{self.shared} share a relevant chunk with one"
+        )
 
 
 def split(dataset: Dataset, *, test_share: float = 0.3, seed: int = 0) -> Split:
@@ -59,113 +82,200 @@ def split(dataset: Dataset, *, test_share: float = 0.3, seed: int = 0) -> Split:
         raise UsageError(f"a test share of {test_share} is not possible; give a number between 0 and 1")
     examples = dataset.examples
     if any(example.split for example in examples):
-        test = frozenset(example.id for example in examples if example.split == "test")
-        return _divided(examples, test, GIVEN)
+        marked = {part: frozenset(e.id for e in examples if e.split == part) for part in ("test", "unused")}
+        return _divided(examples, marked["test"], marked["unused"], GIVEN)
     if len(examples) < MIN_QUESTIONS:
         return Split(examples, (), TOO_SMALL)
-    by_document = groups(examples, lambda span: [span.doc])
-    if found := _draw(by_document, test_share, seed):
-        return _divided(examples, found, BY_DOCUMENT)
-    by_section = groups(examples, _Areas(dataset).of)
-    if found := _draw(by_section, test_share, seed):
-        return _divided(examples, found, BY_SECTION)
+    if found := _draw(by_document(examples), test_share, seed):
+        return _divided(examples, found, frozenset(), BY_DOCUMENT)
+    if found := _draw(by_neighbourhood(dataset, examples), test_share, seed):
+        return _divided(examples, found, frozenset(), BY_SECTION)
+    if cut := _Cut(dataset, test_share).best(seed):
+        return _divided(examples, *cut, BY_SECTION)
     return Split(examples, (), TOO_SMALL if len(examples) * test_share < MIN_TEST else TANGLED)
+
+
+def leaks(dataset: Dataset, divided: Split) -> Leaks:
+    """Count the test questions of a split that break the rule, whoever made it."""
+    together = (*divided.search, *divided.test)
+    first = len(divided.search)
+    near = {
+        i: beside
+        for i, found in enumerate(neighbours(together))
+        if i >= first and (beside := [j for j in found if j < first])
+    }
+    # only gold that lies near can share a chunk: other documents need no cutting
+    concerned = {span.doc for i in chain(near, *near.values()) for span in together[i].evidence}
+    chunk_map = ChunkMap(chunk_documents([document for document in dataset.documents if document.id in concerned]))
+    relevant = {i: chunk_map.relevance(together[i].evidence).relevant for i in {*near, *chain(*near.values())}}
+    shared = sum(any(relevant[i] & relevant[j] for j in beside) for i, beside in near.items())
+    return Leaks(len(divided.test), shared, len(near))
 
 
 def folds(dataset: Dataset, examples: Sequence[Example], n: int) -> list[list[Example]]:
     """Deal ``examples`` out into at most ``n`` parts of about equal size; questions that share gold stay together.
 
-    Fewer parts, or one, where too much hangs together, by document and by section.
+    The unit is the widest, of those by document, by neighbourhood and by section, whose ``n`` parts do not differ by
+    more than a factor of two; the last, where none does. By section, gold of two parts may lie within 900 characters.
     """
-    by_document = groups(examples, lambda span: [span.doc])
-    candidates = by_document if len(by_document) >= n else groups(examples, _Areas(dataset).of)
-    parts: list[list[Example]] = [[] for _ in range(min(n, len(candidates)))]
-    for group in sorted(candidates, key=lambda group: (-len(group.examples), group.key)):
+    parts: list[list[Example]] = []
+    for groups in units(dataset, examples):
+        parts = _dealt(groups, n)
+        if len(parts) == n and len(max(parts, key=len)) <= 2 * len(min(parts, key=len)):
+            break
+    return parts
+
+
+def stratified(examples: Iterable[Example]) -> tuple[Example, ...]:
+    """Order questions so that those before any point are like all of them, by type and, within a type, by document.
+
+    At every point the count of each type is less than one question from its share, and so is, of the questions of a
+    type, the count of those with the same gold documents. The order depends on what is asked, not on names or files.
+    """
+    by_type: defaultdict[str, defaultdict[frozenset[str], list[Example]]] = defaultdict(lambda: defaultdict(list))
+    for example in sorted(examples, key=lambda example: (digest([example.question, example.answer]), example.id)):
+        by_type[example.type][frozenset(span.doc for span in example.evidence)].append(example)
+    return tuple(_spread([_spread(list(groups.values())) for _, groups in sorted(by_type.items())]))
+
+
+def _spread(parts: Sequence[Sequence[Example]]) -> list[Example]:
+    """Merge parts, each in its own order, so that no count is ever a whole question from its share of those taken.
+
+    Number k (from 0) of m, among n in all, may be taken when kn/m are taken, and must be before (k + 1)n/m are: of
+    those that may be, the one that must be first is taken (Steiner and Yeomans 1993).
+    """
+    total = sum(len(part) for part in parts)
+    coming = sorted(
+        (k * total // len(part), -(-(k + 1) * total // len(part)), place, k)
+        for place, part in enumerate(parts)
+        for k in range(len(part))
+    )
+    waiting: list[tuple[int, int, int]] = []
+    taken: list[Example] = []
+    coming.reverse()
+    while len(taken) < total:
+        while coming and coming[-1][0] <= len(taken):
+            heappush(waiting, coming.pop()[1:])
+        _, place, k = heappop(waiting)
+        taken.append(parts[place][k])
+    return taken
+
+
+def _dealt(groups: Sequence[Group], n: int) -> list[list[Example]]:
+    """Deal groups out, the largest first, each to the part that has least."""
+    parts: list[list[Example]] = [[] for _ in range(min(n, len(groups)))]
+    for group in sorted(groups, key=lambda group: (-len(group.examples), group.key)):
         min(parts, key=len).extend(group.examples)
     return parts
 
 
-def groups(examples: Sequence[Example], areas: Callable[[Span], Iterable[Hashable]]) -> list[Group]:
-    """Return the connected components of questions that have an area of their gold in common, or their wording."""
-    parent = list(range(len(examples)))
-
-    def root(i: int) -> int:
-        while parent[i] != i:
-            parent[i] = parent[parent[i]]
-            i = parent[i]
-        return i
-
-    first: dict[Hashable, int] = {}
-    for i, example in enumerate(examples):
-        wording = ("question", " ".join(example.question.casefold().split()))
-        for thing in chain([wording], *map(areas, example.evidence)):
-            parent[root(i)] = root(first.setdefault(thing, i))
-    members: dict[int, list[Example]] = {}
-    for i, example in enumerate(examples):
-        members.setdefault(root(i), []).append(example)
-    return [Group(digest(sorted((e.question, e.answer) for e in group)), tuple(group)) for group in members.values()]
-
-
-class _Areas:
-    """Sections of the documents, long ones in blocks of 2,000 characters."""
-
-    def __init__(self, dataset: Dataset) -> None:
-        self.starts = {document.id: section_starts(document) for document in dataset.documents}
-
-    def of(self, span: Span) -> Iterator[Hashable]:
-        """Yield every area that a span touches; overlapping spans always share one."""
-        starts = self.starts[span.doc]
-        at = span.start
-        while at < span.end:
-            number = bisect_right(starts, at)
-            begin = starts[number - 1] if number else 0
-            block = (at - begin) // BLOCK
-            yield span.doc, begin, block
-            following = starts[number] if number < len(starts) else span.end
-            at = min(following, begin + (block + 1) * BLOCK)
-
-
 def _draw(candidates: Sequence[Group], share: float, seed: int) -> frozenset[str] | None:
     """Return the ids of the best of several drawn tests, or ``None`` when no draw has an acceptable share."""
-    types = Counter(example.type for group in candidates for example in group.examples)
-    aims = {type_: share * count for type_, count in types.items()}
-    total = types.total()
+    examples = [example for group in candidates for example in group.examples]
+    aims = _aims(examples, share)
     ordered = sorted(candidates, key=lambda group: group.key)
     best: tuple[float, frozenset[str]] | None = None
     for draw in range(DRAWS):
         drawn = list(ordered)
         random.Random(f"{seed}:{draw}").shuffle(drawn)
         test, cost = _fill(drawn, aims)
-        fits = share / 2 * total <= len(test) <= min(1.5 * share * total, total - 1) and len(test) >= MIN_TEST
-        if fits and (best is None or cost < best[0]):
+        if _fits(len(test), len(examples), share) and (best is None or cost < best[0]):
             best = cost, test
     return best[1] if best else None
 
 
-def _fill(drawn: Iterable[Group], aims: Mapping[str, float]) -> tuple[frozenset[str], float]:
-    """Take each group in turn if that brings the test nearer to its aims; return the ids taken and the distance left.
+def _fits(test: int, total: int, share: float) -> bool:
+    return max(MIN_TEST, share / 2 * total) <= test <= min(1.5 * share * total, total - 1)
 
-    The distance is Pearson's chi-square of the counts by question type and of their sum.
-    """
+
+def _aims(examples: Iterable[Example], share: float) -> dict[str, float]:
+    """How many questions of each type a test should have."""
+    return {type_: share * count for type_, count in Counter(example.type for example in examples).items()}
+
+
+def _distance(of: Mapping[str, int], aims: Mapping[str, float]) -> float:
+    """Pearson's chi-square of the counts by question type and of their sum."""
+    whole = sum(aims.values())
+    apart = sum((of.get(type_, 0) - aim) ** 2 / aim for type_, aim in aims.items())
+    return apart + (sum(of.values()) - whole) ** 2 / whole
+
+
+def _fill(drawn: Iterable[Group], aims: Mapping[str, float]) -> tuple[frozenset[str], float]:
+    """Take each group in turn if that brings the test nearer to its aims; return the ids and the distance left."""
     taken: list[str] = []
     counts: Counter[str] = Counter()
-
-    def distance(of: Counter[str]) -> float:
-        whole = sum(aims.values())
-        return sum((of[type_] - aim) ** 2 / aim for type_, aim in aims.items()) + (of.total() - whole) ** 2 / whole
-
-    left = distance(counts)
+    left = _distance(counts, aims)
     for group in drawn:
         tried = counts + Counter(example.type for example in group.examples)
-        if (then := distance(tried)) < left:
+        if (then := _distance(tried, aims)) < left:
             counts, left = tried, then
             taken.extend(example.id for example in group.examples)
     return frozenset(taken), left
 
 
-def _divided(examples: Sequence[Example], test: frozenset[str], rule: str) -> Split:
+class _Cut:
+    """Tests of questions that hang together too much to be parted, and the fewest questions to leave out for them."""
+
+    def __init__(self, dataset: Dataset, share: float) -> None:
+        self._examples = sorted(dataset.examples, key=lambda example: digest([example.question, example.answer]))
+        self._near = neighbours(self._examples)
+        places = {example.id: i for i, example in enumerate(self._examples)}
+        groups = sorted(by_section(dataset, dataset.examples), key=lambda group: group.key)
+        self._units = [frozenset(places[example.id] for example in group.examples) for group in groups]
+        self._around = [frozenset(chain(*(self._near[i] for i in unit))) - unit for unit in self._units]
+        self._unit_of = {i: number for number, unit in enumerate(self._units) for i in unit}
+        self._share = share
+        self._aims = _aims(self._examples, share)
+
+    def best(self, seed: int) -> tuple[frozenset[str], frozenset[str]] | None:
+        """Return the ids of a test and of the questions left out; ``None`` when every draw leaves out too many."""
+        best: tuple[float, set[int], set[int]] | None = None
+        total = len(self._examples)
+        for draw in range(DRAWS):
+            drawn = list(range(len(self._units)))
+            random.Random(f"{seed}:{draw}").shuffle(drawn)
+            grown = self._grown(drawn)
+            unused = self._between(grown)
+            test = grown - unused
+            if len(unused) > MOST_UNUSED * total or not _fits(len(test), total, self._share):
+                continue
+            cost = len(unused) + _distance(Counter(self._examples[i].type for i in test), self._aims)
+            if best is None or cost < best[0]:
+                best = cost, test, unused
+        return (self._ids(best[1]), self._ids(best[2])) if best else None
+
+    def _grown(self, drawn: Sequence[int]) -> set[int]:
+        """Grow a test from the first unit drawn, always by the neighbour that leaves the fewest questions around it."""
+        rank = {unit: place for place, unit in enumerate(drawn)}
+        left, test, around = set(drawn), set[int](), set[int]()
+        aim = self._share * len(self._examples)
+        while left and len(test) < aim:
+            beside = {self._unit_of[i] for i in around} & left or {min(left, key=rank.__getitem__)}
+            more = {unit: len(self._around[unit] - test - around) - len(self._units[unit] & around) for unit in beside}
+            taken = min(beside, key=lambda unit: (more[unit], rank[unit]))
+            left.discard(taken)
+            test |= self._units[taken]
+            around = (around | self._around[taken]) - test
+        return test
+
+    def _between(self, test: set[int]) -> set[int]:
+        """Leave out questions until no gold of the two sides is near, always the one with most across."""
+        across = {i: {j for j in near if (i in test) != (j in test)} for i, near in enumerate(self._near)}
+        unused: set[int] = set()
+        while across[worst := max(across, key=lambda i: (len(across[i]), -i))]:
+            unused.add(worst)
+            for other in across.pop(worst):
+                across[other].discard(worst)
+        return unused
+
+    def _ids(self, places: Iterable[int]) -> frozenset[str]:
+        return frozenset(self._examples[i].id for i in places)
+
+
+def _divided(examples: Sequence[Example], test: frozenset[str], unused: frozenset[str], rule: str) -> Split:
     return Split(
-        tuple(example for example in examples if example.id not in test),
+        tuple(example for example in examples if example.id not in test | unused),
         tuple(example for example in examples if example.id in test),
         rule,
+        tuple(example for example in examples if example.id in unused),
     )

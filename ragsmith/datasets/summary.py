@@ -6,7 +6,7 @@ from collections import Counter
 from statistics import fmean, median
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
-from ragsmith.datasets.splits import split
+from ragsmith.datasets.splits import leaks, split
 from ragsmith.types import Dataset
 
 EARLY = 0.2
@@ -19,6 +19,7 @@ def describe(dataset: Dataset) -> dict[str, object]:
     the first 20 % of its document; with evidence all over the text it would be near 0.2.
     """
     divided = split(dataset)
+    found = leaks(dataset, divided)
     return {
         "name": dataset.name,
         "title": dataset.title,
@@ -35,7 +36,13 @@ def describe(dataset: Dataset) -> dict[str, object]:
         "types": dict(sorted(Counter(example.type for example in dataset.examples).items())),
         "multi_document_share": fmean(len({span.doc for span in e.evidence}) > 1 for e in dataset.examples),
         "evidence": _evidence(dataset),
-        "split": {"rule": divided.rule, "search": len(divided.search), "test": len(divided.test)},
+        "split": {
+            "rule": divided.rule,
+            "search": len(divided.search),
+            "test": len(divided.test),
+            "unused": len(divided.unused),
+            "leaks": {"near": found.near, "shared": found.shared},
+        },
     }
 
 

@@ -107,6 +107,8 @@ def notes(material: Material, ranking: Sequence[Row]) -> tuple[str, ...]:
             "Answers were marked by how far their words, numbers and denials agree with the reference, without an LLM: "
             "generation and fitness compare pipelines here, and are not comparable with scores by an LLM judge."
         )
+    if (leaks := material.record.split.leaks) and leaks.near:
+        found.append(f"The test is less unseen than it should be: {leaks}.")
     if material.tests > 1:
         found.append(
             f"The test questions have been used by {material.tests:,} runs in this cache. Whoever reports the best of "

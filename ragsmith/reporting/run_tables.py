@@ -6,6 +6,7 @@ from ragsmith.reporting import numbers
 from ragsmith.reporting.tables import Table, columns
 from ragsmith.reporting.values import Domain
 from ragsmith.reporting.wording import identifier
+from ragsmith.runs.record import Division
 
 
 def history(domain: Domain) -> Table:
@@ -69,7 +70,7 @@ def run(domain: Domain) -> Table:
             f"{about.data.documents:,} documents, {about.data.chunks:,} chunks "
             f"of at most {record.chunk_size:,} characters",
         ),
-        ("Questions", f"{len(split.search)} search, {len(split.test)} test; split {split.rule}"),
+        ("Questions", _division(split)),
         (
             "Space",
             f"{space.name}: {space.size:,} pipelines, {space.feasible:,} feasible, {domain.proposed:,} evaluated",
@@ -78,6 +79,12 @@ def run(domain: Domain) -> Table:
         ("Run", f"{about.run}, {about.state}"),
     )
     return Table("The run", columns(["", ""]), rows)
+
+
+def _division(split: Division) -> str:
+    unused = f", {len(split.unused)} in neither part" if split.unused else ""
+    checked = f"; {split.leaks}" if split.leaks and split.test else ""
+    return f"{len(split.search)} search, {len(split.test)} test{unused}; split {split.rule}{checked}"
 
 
 def work(domain: Domain) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ragsmith.datasets.splits import Split
+from ragsmith.datasets.splits import Leaks, Split, leaks
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Fitness
@@ -27,6 +27,7 @@ from ragsmith.strategies import STRATEGIES, Generation, GeneticSettings
 from ragsmith.strategies.genetic import check_choice, check_least
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.own import ANYWHERE, Recorded, recorded
+from ragsmith.types import Dataset
 
 VERSION = 2
 """Of the stored form of a run. The first form names no version; it is brought forward when it is read."""
@@ -79,11 +80,30 @@ class SearchedSpace:
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """The ids of the questions that a run searched on and tested on, and the rule that told them apart."""
+    """The ids of the questions that a run searched on and tested on, and the rule that told them apart.
+
+    ``unused`` are in neither part. ``leaks`` is None for runs of earlier versions, which did not count them.
+    """
 
     rule: str
     search: tuple[str, ...]
     test: tuple[str, ...]
+    unused: tuple[str, ...] = ()
+    leaks: Leaks | None = None
+
+    @classmethod
+    def of(cls, dataset: Dataset, divided: Split) -> Division:
+        """What is kept of the split of a data set."""
+        parts = divided.search, divided.test, divided.unused
+        search, test, unused = (tuple(sorted(example.id for example in part)) for part in parts)
+        return cls(divided.rule, search, test, unused, leaks(dataset, divided))
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> Division:
+        """The division that ``asdict`` gave."""
+        found = stored.get("leaks")
+        search, test, unused = (tuple(stored.get(part, ())) for part in ("search", "test", "unused"))
+        return cls(stored["rule"], search, test, unused, Leaks(**found) if found else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +207,7 @@ class RunRecord:
             setup.loaded_models.ids(),
             setup.models.plain(),
             setup.chunk_size,
-            Division(
-                split.rule,
-                tuple(sorted(example.id for example in split.search)),
-                tuple(sorted(example.id for example in split.test)),
-            ),
+            Division.of(setup.dataset, split),
             imports=tuple(recorded(needed, ANYWHERE)),
             vector_store=written_in(ANYWHERE, setup.models.vectors_at),
         )
@@ -239,7 +255,7 @@ class RunRecord:
             stored["models"],
             stored["model_names"],
             stored["chunk_size"],
-            Division(split["rule"], tuple(split["search"]), tuple(split["test"])),
+            Division.read(split),
             stored["baselines"],
             tuple(ProbeRecord(**probe) for probe in stored["probes"]),
             tuple(_generation(step) for step in stored["history"]),

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ragsmith.datasets.dataset import load_dataset
+from ragsmith.datasets.dataset import load_dataset, make_dataset, write_dataset
 
 Command = Callable[..., Any]
 
@@ -161,3 +163,17 @@ def test_a_place_that_is_not_there_is_refused(
     shown = ragsmith("dataset", "show", tiny_folder, *arguments)
     assert (shown.code, shown.out, len(shown.err.splitlines())) == (2, "", 1)
     assert said in shown.err
+
+
+def test_a_split_of_one_s_own_that_leaks_is_valid_and_warned_of(ragsmith: Command, tmp_path: Path) -> None:
+    law = load_dataset("law")
+    marked = [replace(e, split="test" if n % 2 else "search") for n, e in enumerate(law.examples)]
+    write_dataset(make_dataset({"name": "mine"}, law.documents, marked), tmp_path / "mine")
+    checked = ragsmith("dataset", "validate", tmp_path / "mine")
+    assert checked.code == 0
+    assert re.fullmatch(
+        r"warning: \d+ of 50 test questions have gold within 900 characters of a search question's, "
+        r"\d+ share a relevant chunk with one: the test is less unseen than it should be\.\n",
+        checked.err,
+    )
+    assert "valid" in checked.out

@@ -182,7 +182,10 @@ def test_describe_counts_a_worked_example() -> None:
         "longest": 12,
         "early_share": 0.25,  # middles at 6/130, 7/22, 110/130 and 26/130, which is 0.2 and not below
     }
-    assert described["split"] == {"rule": "too small to split, nothing is claimed", "search": 3, "test": 0}
+    assert described["split"] == {
+        "rule": "too small to split, nothing is claimed",
+        **{"search": 3, "test": 0, "unused": 0, "leaks": {"near": 0, "shared": 0}},
+    }
     json.dumps(described, allow_nan=False)
 
 

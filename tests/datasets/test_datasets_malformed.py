@@ -262,7 +262,7 @@ MALFORMED: list[tuple[str, Break, str]] = [
         lines(record(1), record(2), record(1)),
         "questions.jsonl:3 (q1): the id is used on line 1 already; give each question its own",
     ),
-    ("split name", lines(record(1, split="train")), Q1 + "'split' must be 'search' or 'test', not 'train'"),
+    ("split name", lines(record(1, split="train")), Q1 + "'split' must be 'search', 'test' or 'unused', not 'train'"),
     (
         "splits on some",
         lines(record(1, split="test"), record(2), record(3)),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from ragsmith.datasets.bundled import bundled
-from ragsmith.datasets.dataset import load_dataset, validate_dataset
-from ragsmith.datasets.relevance import overlap
+from ragsmith.datasets.dataset import load_dataset, make_dataset, validate_dataset
+from ragsmith.datasets.splits import Leaks, leaks, split
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.measures.recall import recall_at
 from ragsmith.text.bm25 import BM25
@@ -39,14 +40,17 @@ def test_it_has_the_size_and_the_mix_it_promises(law: Setup) -> None:
     assert 15_000 <= sum(len(document.text.split()) for document in data.documents) <= 25_000
     assert Counter(e.type for e in data.examples) == {"factual": 23, "interpretation": 49, "long_answer": 28}
     assert sum(len({span.doc for span in e.evidence}) > 1 for e in data.examples) >= 25
-    assert Counter(e.split for e in data.examples) == {"search": 70, "test": 30}
 
 
-def test_its_test_questions_share_no_evidence_with_the_others(law: Setup) -> None:
-    search, test = (
-        [s for e in law.dataset.examples if e.split == part for s in e.evidence] for part in ("search", "test")
-    )
-    assert not any(overlap(a, b) for a in search for b in test)
+def test_its_split_is_what_the_rule_draws_and_nothing_leaks(law: Setup) -> None:
+    data = law.dataset
+    unmarked = [replace(example, split=None) for example in data.examples]
+    drawn = split(make_dataset({"name": "unmarked"}, data.documents, unmarked))
+    for part, number in (("search", 65), ("test", 29), ("unused", 6)):
+        marked = [example.id for example in data.examples if example.split == part]
+        assert marked == [example.id for example in getattr(drawn, part)]
+        assert len(marked) == number
+    assert leaks(data, split(data)) == Leaks(29, 0, 0)
 
 
 def test_bm25_finds_part_of_it(law: Setup) -> None:

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
+from itertools import product
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.dataset import make_dataset
-from ragsmith.datasets.splits import BY_DOCUMENT, BY_SECTION, GIVEN, TANGLED, TOO_SMALL, split
+from ragsmith.datasets.groups import GAP
+from ragsmith.datasets.splits import (
+    BY_DOCUMENT,
+    BY_SECTION,
+    GIVEN,
+    TANGLED,
+    TOO_SMALL,
+    Leaks,
+    Split,
+    folds,
+    leaks,
+    split,
+    stratified,
+)
 from ragsmith.errors import UsageError
 from ragsmith.types import Dataset, Document, Example, Span
 
@@ -27,6 +44,25 @@ def dataset(gold: list[list[tuple[int, int]]], length: int = 60_000, text: str |
         for i, spans in enumerate(gold)
     ]
     return make_dataset({"name": "n"}, documents, examples)
+
+
+def shortest_way(found: Split) -> float:
+    """Characters between the nearest gold of the two sides, by comparing every pair."""
+    return min(
+        (
+            max(a.start, b.start) - min(a.end, b.end)
+            for one, other in product(found.search, found.test)
+            for a, b in product(one.evidence, other.evidence)
+            if a.doc == b.doc
+        ),
+        default=float("inf"),
+    )
+
+
+def marked(data: Dataset, marks: list[str]) -> Dataset:
+    """The same data set with a split of its own."""
+    examples = [replace(e, split=mark) for e, mark in zip(data.examples, marks, strict=True)]
+    return make_dataset({"name": "n"}, data.documents, examples)
 
 
 def documents_of(examples: tuple[Example, ...]) -> set[str]:
@@ -51,17 +87,105 @@ def test_ten_documents_are_split_by_document() -> None:
 def test_nothing_leaks_and_nothing_is_lost(gold: list[list[tuple[int, int]]], seed: int) -> None:
     data = dataset(gold, length=6_000)
     found = split(data, seed=seed)
-    assert sorted((*found.search, *found.test), key=lambda example: example.id) == list(data.examples)
+    everyone = (*found.search, *found.test, *found.unused)
+    assert sorted(everyone, key=lambda example: example.id) == list(data.examples)
     if found.rule in {TOO_SMALL, TANGLED}:
-        assert found.test == ()
+        assert found.test == found.unused == ()
         return
     assert 0.15 <= len(found.test) / len(data.examples) <= 0.45
     assert len(found.test) >= 6
+    assert len(found.unused) <= len(data.examples) / 5
+    assert shortest_way(found) > GAP
+    assert leaks(data, found) == Leaks(len(found.test), 0, 0)
     if found.rule == BY_DOCUMENT:
         assert not documents_of(found.search) & documents_of(found.test)
-    spans = [{(span.doc, at) for example in side for span in example.evidence for at in range(span.start, span.end)}
-             for side in (found.search, found.test)]  # fmt: skip
-    assert not spans[0] & spans[1]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_leaks_are_counted_in_any_split(data: st.DataObject) -> None:
+    gold = data.draw(
+        st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 5_000)), min_size=1, max_size=2), max_size=30)
+    )
+    marks = data.draw(st.lists(st.sampled_from(["search", "test", "unused"]), min_size=len(gold), max_size=len(gold)))
+    given_ = marked(dataset(gold, text="A sentence of some words. " * 220), marks)
+    divided = split(given_)
+    chunks = chunk_documents(given_.documents, size=900)
+
+    def relevant(example: Example) -> set[str]:
+        return {
+            c.id
+            for c in chunks
+            for s in example.evidence
+            if c.doc == s.doc and 2 * (min(c.end, s.end) - max(c.start, s.start)) >= s.end - s.start
+        }
+
+    def near(a: Example, b: Example) -> bool:
+        return shortest_way(Split((a,), (b,), "")) <= 900
+
+    assert leaks(given_, divided) == Leaks(
+        marks.count("test"),
+        sum(any(relevant(t) & relevant(s) for s in divided.search) for t in divided.test),
+        sum(any(near(t, s) for s in divided.search) for t in divided.test),
+    )
+
+
+def test_leaks_are_said_in_words() -> None:
+    data = marked(dataset([[(0, 0)], [(0, 50)], [(0, 950)], [(1, 0)]]), ["search", "test", "test", "test"])
+    assert str(leaks(data, split(data))) == (
+        "2 of 3 test questions have gold within 900 characters of a search question's, "
+        "1 share a relevant chunk with one"
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 14), st.integers(0, 5_000)), min_size=1, max_size=2), max_size=60),
+    st.integers(1, 6),
+)
+def test_folds_hold_every_question_once_and_no_gold_twice(gold: list[list[tuple[int, int]]], n: int) -> None:
+    data = dataset(gold, length=6_000)
+    parts = folds(data, data.examples, n)
+    assert sorted(e.id for part in parts for e in part) == [e.id for e in data.examples]
+    assert len(parts) <= n
+    covered = [{(s.doc, at) for e in part for s in e.evidence for at in range(s.start, s.end)} for part in parts]
+    assert sum(map(len, covered)) == len(set().union(*covered))
+
+
+def test_folds_are_as_wide_as_balance_allows() -> None:
+    apart = dataset([[(i % 10, 3_000 * i)] for i in range(40)], length=130_000)
+    assert [len(documents_of(tuple(part))) for part in folds(apart, apart.examples, 5)] == [2] * 5
+    lumped = dataset([[(0 if i < 30 else i, 3_000 * i)] for i in range(40)], length=130_000)
+    assert [len(part) for part in folds(lumped, lumped.examples, 5)] == [8] * 5
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from(TYPES), st.integers(0, 6)), max_size=60), st.randoms(use_true_random=False))
+def test_every_prefix_has_types_and_documents_in_proportion(
+    kinds: list[tuple[str, int]], shuffle: random.Random
+) -> None:
+    examples = [
+        Example(f"q{i}", f"Question {i}?", "A", type_, (Span(f"d{doc}", 0, 100),))
+        for i, (type_, doc) in enumerate(kinds)
+    ]
+    order = stratified(examples)
+    assert sorted(order, key=lambda e: e.id) == sorted(examples, key=lambda e: e.id)
+    for length in range(len(order) + 1):
+        for type_, share in shares(examples, lambda e: e.type).items():
+            assert abs(sum(e.type == type_ for e in order[:length]) - share * length) < 1
+    for type_ in TYPES:
+        among = [e for e in order if e.type == type_]
+        for length in range(len(among) + 1):
+            for doc, share in shares(among, lambda e: e.evidence[0].doc).items():
+                assert abs(sum(e.evidence[0].doc == doc for e in among[:length]) - share * length) < 1
+    shuffle.shuffle(examples)
+    renamed = [replace(e, id=f"r{n}") for n, e in enumerate(examples)]
+    assert [e.question for e in stratified(renamed)] == [e.question for e in order]
+
+
+def shares(examples: list[Example], of: Callable[[Example], str]) -> dict[str, Fraction]:
+    """The share of questions of each kind."""
+    return {kind: Fraction(count, len(examples)) for kind, count in Counter(map(of, examples)).items()}
 
 
 def test_the_split_depends_on_content_and_seed_only() -> None:
@@ -77,23 +201,30 @@ def test_the_split_depends_on_content_and_seed_only() -> None:
 
 
 def test_one_component_falls_back_to_sections_and_says_so() -> None:
-    text = "".join(f"## Section {n}\n\n{'x' * 148}\n\n" for n in range(30))
-    starts = [text.index("x" * 148, text.index(f"## Section {n}\n")) for n in range(30)]
+    text = "".join(f"## Section {n}\n\n{'x' * 1_500}\n\n" for n in range(30))
+    starts = [text.index("x" * 1_500, text.index(f"## Section {n}\n")) for n in range(30)]
     data = dataset([[(0, start)] for start in starts for _ in range(2)], text=text)
     found = split(data)
     assert found.rule == BY_SECTION
     assert "2,000 characters" in found.rule
-    assert len(found.test) == 18
+    assert (len(found.test), found.unused) == (18, ())
     sides = [{span.start for example in side for span in example.evidence} for side in (found.search, found.test)]
     assert not sides[0] & sides[1]
 
 
-def test_one_document_without_headings_is_split_in_blocks() -> None:
+def test_between_the_sides_of_one_document_a_few_questions_are_left_out() -> None:
     data = dataset([[(0, 1_000 * i)] for i in range(40)])
     found = split(data)
     assert found.rule == BY_SECTION
+    assert 1 <= len(found.unused) <= 4
+    assert 10 <= len(found.test) <= 14
+    assert shortest_way(found) > GAP
     blocks = [{span.start // 2_000 for e in side for span in e.evidence} for side in (found.search, found.test)]
     assert not blocks[0] & blocks[1]
+
+
+def test_a_document_full_of_gold_is_not_split() -> None:
+    assert split(dataset([[(0, 200 * (i % 15))] for i in range(60)])).rule == TANGLED
 
 
 def test_a_span_over_a_border_joins_both_blocks() -> None:
@@ -125,11 +256,9 @@ def test_the_same_wording_never_stands_on_both_sides() -> None:
 
 def test_a_given_split_is_kept() -> None:
     data = dataset([[(0, 0)] for _ in range(3)])
-    marked = [replace(e, split="test" if n == 1 else "search") for n, e in enumerate(data.examples)]
-    found = split(make_dataset({"name": "n"}, data.documents, marked))
+    found = split(marked(data, ["search", "test", "unused"]))
     assert found.rule == GIVEN == "given"
-    assert [e.id for e in found.test] == ["q001"]
-    assert [e.id for e in found.search] == ["q000", "q002"]
+    assert [[e.id for e in part] for part in (found.search, found.test, found.unused)] == [["q000"], ["q001"], ["q002"]]
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -1.0, float("nan")])

@@ -11,10 +11,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from toy import put_toy
 
+from ragsmith.datasets.splits import Leaks
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.pipelines.genes import Fit
-from ragsmith.reporting import Domain, load_domain, summary_lines
+from ragsmith.reporting import Domain, load_domain, run_tables, summary_lines
 from ragsmith.reporting.markdown import domain_markdown
 from ragsmith.reporting.page import domain_page
 from ragsmith.reporting.rows import best_so_far, score
@@ -22,6 +23,7 @@ from ragsmith.reporting.sections import WRITERS
 from ragsmith.reporting.spreadsheet import ranking_csv
 from ragsmith.reporting.values import Option
 from ragsmith.reporting.wording import headline
+from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import ResultRow, Store
 from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.registry import Fitting, Technique
@@ -295,6 +297,24 @@ def test_what_the_cache_has_lost_is_said(store: Store) -> None:
     value = dict(store.run("run").value)  # type: ignore[union-attr]
     store.update_run("run", "finished", {**value, "random": [*value["random"], "gone"]})
     assert any("lost 1 of the 6 pipelines" in note for note in load_domain(store, "toy").notes)
+
+
+def test_a_test_that_is_not_unseen_is_said(store: Store) -> None:
+    put_toy(store)
+    record = RunRecord.read(store.run("run").value)  # type: ignore[union-attr]
+    assert record.split.leaks is None  # as of a run of an earlier version
+    assert not any("unseen" in note for note in load_domain(store, "toy").notes)
+    leaky = replace(record, split=replace(record.split, unused=("u1", "u2"), leaks=Leaks(8, 1, 3)))
+    store.update_run("run", "finished", leaky.plain())
+    domain = load_domain(store, "toy")
+    assert domain.about.record == leaky
+    said = (
+        "3 of 8 test questions have gold within 900 characters of a search question's, "
+        "1 share a relevant chunk with one"
+    )
+    assert f"The test is less unseen than it should be: {said}." in domain.notes
+    rows = {row[0]: row[1] for row in run_tables.run(domain).rows}
+    assert rows["Questions"] == f"10 search, 8 test, 2 in neither part; split given; {said}"
 
 
 def test_the_latest_finished_run_is_reported(store: Store) -> None:

@@ -1,0 +1,112 @@
+"""Which questions hang together by their gold, so that one must not learn, or be chosen, for the verdict on the other.
+
+There are three units, from wide to narrow: questions linked by gold documents, by gold that lies near, and by gold in
+one section. Questions of the same wording are always together.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE, section_starts
+from ragsmith.digest import digest
+from ragsmith.types import Dataset, Example, Span
+
+GAP = DEFAULT_SIZE
+"""Characters between gold that counts as near: two pieces in one chunk of the default size are never further apart."""
+
+BLOCK = 2_000
+"""Characters of a section that count as one piece; longer sections have several."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Questions that stay together; ``key`` depends on what they ask, not on their order or names."""
+
+    key: str
+    examples: tuple[Example, ...]
+
+
+def units(dataset: Dataset, examples: Sequence[Example]) -> Iterator[list[Group]]:
+    """Yield the groups by document, by neighbourhood and by section."""
+    yield by_document(examples)
+    yield by_neighbourhood(dataset, examples)
+    yield by_section(dataset, examples)
+
+
+def by_document(examples: Sequence[Example]) -> list[Group]:
+    """Group questions that share a gold document, and so on from question to question."""
+    return _components(examples, [[span.doc for span in example.evidence] for example in examples])
+
+
+def by_neighbourhood(dataset: Dataset, examples: Sequence[Example]) -> list[Group]:
+    """Group questions with gold in one section block or within 900 characters, and so on from question to question."""
+    pairs = [[(min(i, j), max(i, j)) for j in near] for i, near in enumerate(neighbours(examples))]
+    return _components(examples, [[*blocks, *of] for blocks, of in zip(_blocks(dataset, examples), pairs, strict=True)])
+
+
+def by_section(dataset: Dataset, examples: Sequence[Example]) -> list[Group]:
+    """Group questions with gold in one section block, and so on from question to question."""
+    return _components(examples, _blocks(dataset, examples))
+
+
+def neighbours(examples: Sequence[Example]) -> list[set[int]]:
+    """For each question the places of the others with gold within 900 characters of its own, in the same document."""
+    by_doc: defaultdict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    for i, example in enumerate(examples):
+        for span in example.evidence:
+            by_doc[span.doc].append((span.start, span.end, i))
+    near: list[set[int]] = [set() for _ in examples]
+    for spans in by_doc.values():
+        reaching: list[tuple[int, int]] = []
+        for start, end, i in sorted(spans):
+            reaching = [(to, j) for to, j in reaching if to + GAP >= start]
+            for _, j in reaching:
+                if i != j:
+                    near[i].add(j)
+                    near[j].add(i)
+            reaching.append((end, i))
+    return near
+
+
+def _components(examples: Sequence[Example], things: Sequence[Iterable[Hashable]]) -> list[Group]:
+    """Return the connected components of questions that have a thing in common, or their wording."""
+    parent = list(range(len(examples)))
+
+    def root(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        return i
+
+    first: dict[Hashable, int] = {}
+    for i, (example, had) in enumerate(zip(examples, things, strict=True)):
+        wording = ("question", " ".join(example.question.casefold().split()))
+        for thing in (wording, *had):
+            parent[root(i)] = root(first.setdefault(thing, i))
+    members: dict[int, list[Example]] = {}
+    for i, example in enumerate(examples):
+        members.setdefault(root(i), []).append(example)
+    return [Group(digest(sorted((e.question, e.answer) for e in group)), tuple(group)) for group in members.values()]
+
+
+def _blocks(dataset: Dataset, examples: Sequence[Example]) -> list[list[Hashable]]:
+    """The blocks of sections that each question's gold touches."""
+    used = {span.doc for example in examples for span in example.evidence}
+    starts = {document.id: section_starts(document) for document in dataset.documents if document.id in used}
+    return [[block for span in example.evidence for block in _touched(span, starts[span.doc])] for example in examples]
+
+
+def _touched(span: Span, starts: Sequence[int]) -> Iterator[Hashable]:
+    """Yield every block that a span touches; overlapping spans always share one."""
+    at = span.start
+    while at < span.end:
+        number = bisect_right(starts, at)
+        begin = starts[number - 1] if number else 0
+        block = (at - begin) // BLOCK
+        yield span.doc, begin, block
+        following = starts[number] if number < len(starts) else span.end
+        at = min(following, begin + (block + 1) * BLOCK)
