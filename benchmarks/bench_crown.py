@@ -168,7 +168,7 @@ def served() -> None:
                 "law",
                 space=folder / "six.yaml",
                 strategy="exhaustive",
-                compare=False,
+                probes=False,
                 models={"language_model": "openai:tiny"},
                 base_url=server.url,
                 cache=folder / f"{rate} {draw}.sqlite",

@@ -29,7 +29,7 @@ from ragsmith.store.schema import METADATA
 sys.path.insert(0, str(ROOT / "tests" / "support"))
 from postgres_server import missing, postgres
 
-SEARCH = ("search", "--dataset", "law", "--space", "quick", "--no-compare", "--max-evaluations", "2", "--workers", "4")
+SEARCH = ("search", "--dataset", "law", "--space", "quick", "--no-probes", "--max-evaluations", "2", "--workers", "4")
 TABLES = ("model_call", "dataset", "evaluation", "result", "run", "proposal")
 OTHER_FORM = {"model_call": "value", "evaluation": "configuration", "proposal": "genome"}
 """The column of a table whose JSON is replaced; ``value`` where it is not named."""

@@ -26,7 +26,7 @@ from ragsmith.store.store import Store  # noqa: E402
 
 EVALUATIONS = sys.argv[1] if len(sys.argv) > 1 else "8"
 SEARCH = (
-    *("search", "--dataset", "law", "--space", "quick", "--population", "8", "--no-compare", "--quiet"),
+    *("search", "--dataset", "law", "--space", "quick", "--population", "8", "--no-probes", "--quiet"),
     *("--max-evaluations", EVALUATIONS),
 )
 NOWHERE = "http://127.0.0.1:9/v1"

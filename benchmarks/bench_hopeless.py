@@ -48,7 +48,7 @@ SPACE = """families:
 def search(folder: Path, *more: str) -> Ran:
     space = folder / "four.yaml"
     space.write_text(SPACE)
-    command = ("search", "--dataset", "law", "--space", str(space), "--strategy", "exhaustive", "--no-compare")
+    command = ("search", "--dataset", "law", "--space", str(space), "--strategy", "exhaustive", "--no-probes")
     return ragsmith(*command, "--quiet", *more, folder=folder)
 
 

@@ -65,7 +65,7 @@ def main() -> None:
         folder = Path(name)
         assert ragsmith("dataset", "import", str(LAW), "-o", "law_10", folder=folder).code == 0
         (folder / "space.yaml").write_text(SPACE, encoding="utf-8")
-        command = ("search", "--dataset", "law_10", "--space", "space.yaml", "--no-compare", "--no-faithfulness")
+        command = ("search", "--dataset", "law_10", "--space", "space.yaml", "--no-probes", "--no-faithfulness")
         command += ("--generations", str(GENERATIONS))
         command += ("--embedder", f"sentence-transformers:{get_model_path()}")
         for run in ("cold", "again"):
@@ -101,7 +101,7 @@ def hold_out(setup: Setup, folder: Path, store: Store) -> None:
         examples = (replace(e, split="test" if e.id in held else "search") for e in setup.dataset.examples)
         data = replace(setup.dataset, examples=tuple(examples))  # the same digest, so that all share their results
         there = replace(setup, dataset=data)
-        settings = RunSettings(genetic=GeneticSettings(generations=GENERATIONS), seed=number, compare=False)
+        settings = RunSettings(genetic=GeneticSettings(generations=GENERATIONS), seed=number, probes=False)
         winner = Run(there, space, store, settings, workers=2).go().winner.candidate
         print(f"fold {number + 1}, {len(held)} held out: {label(winner)}")
         for metric, (ours, naive) in values(there, store, winner, part).items():

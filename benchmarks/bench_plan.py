@@ -94,7 +94,7 @@ def compared(case: str, setup: Setup, space: Space, settings: RunSettings, store
     seconds = time.process_time() - began
     check_models(setup.models, space, store=store)
     checked = plan(setup, space, store, settings, prices=PRICES)
-    first = search(replace(settings, max_evaluations=2, compare=False))
+    first = search(replace(settings, max_evaluations=2, probes=False))
     after = plan(setup, space, store, settings, prices=PRICES)
     rest = search(settings)
     show(f"{case}, nothing in the cache", before, first + rest)

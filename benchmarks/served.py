@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import create_engine
 
 ROOT = Path(__file__).resolve().parents[1]
-SEARCH = ("search", "--dataset", "law", "--space", "quick", "--no-compare", "--quiet", "--workers", "32")
+SEARCH = ("search", "--dataset", "law", "--space", "quick", "--no-probes", "--quiet", "--workers", "32")
 """A search with 32 questions in flight, as many as a provider is sent at once."""
 
 TABLES = {

@@ -26,7 +26,7 @@ def main() -> None:
         law,
         space=space,
         max_evaluations=8,
-        compare=False,
+        probes=False,
         seed=1,
         cache=FOLDER / "cache.sqlite",
         on_step=lambda step: print(f"  {step.phase}: {step.evaluated} evaluated"),

@@ -18,6 +18,7 @@ from typing import Any, TypedDict, Unpack
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import BudgetExhausted, ModelUnavailable, Notice, UsageError, WrongOption
 from ragsmith.evaluation.fitness import Fitness, Weights
+from ragsmith.evaluation.racing import Racing
 from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup, prepare
 from ragsmith.gateway.budget import Limits, Price, Prices, Spent, read_prices, read_spent
 from ragsmith.models.file import read_models
@@ -66,7 +67,9 @@ class Changes(TypedDict, total=False):
     seed: int | None
     max_evaluations: int | None
     time_limit: float | None
-    compare: bool | None
+    race: bool | None
+    probes: bool | None
+    control: str | None
     may_miss: float | None
     fitness: GivenFitness
     population: int | None
@@ -112,7 +115,7 @@ def search(
 ) -> Result:
     """Search ``space`` for the best pipeline on ``dataset``; the same search again goes on from what ``cache`` holds.
 
-    >>> found = ragsmith.search("law", space="quick", seed=1, max_evaluations=8, compare=False)
+    >>> found = ragsmith.search("law", space="quick", seed=1, max_evaluations=8, probes=False)
     >>> found.state, len(found.ranking)
     ('finished', 8)
     >>> print(found.verdict.words)
@@ -480,10 +483,12 @@ def _settings(settings: RunSettings | None, preset: str | None, changes: Mapping
     """
     if settings is None:
         check_choice("preset", preset or "default", PRESETS)
-        settings = RunSettings(genetic=PRESETS[preset or "default"])
+        settings = RunSettings.preset(preset or "default")
     elif preset is not None:
         raise WrongOption("preset", "was given beside settings, which say the same: leave one of them out")
     given = {name: value for name, value in changes.items() if value is not None}
+    if "race" in given:
+        given["racing"] = (settings.racing or Racing()) if given.pop("race") else None
     if "fitness" in given:
         given["fitness"] = Fitness.of(given["fitness"])
     of_the_run, genetic = (

@@ -27,7 +27,7 @@ from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import Store
 
 SETTINGS = ragsmith.RunSettings(
-    genetic=ragsmith.GeneticSettings(population=4, generations=1, elitism=1), max_evaluations=4, compare=False
+    genetic=ragsmith.GeneticSettings(population=4, generations=1, elitism=1), max_evaluations=4, probes=False
 )
 
 
@@ -210,10 +210,10 @@ def test_flags_a_call_files_and_objects_find_the_same_winner_byte_for_byte(
     models = {"--llm": "extractive", "--embedder": "wordllama", "--reranker": "late_interaction"}
     there = {f"--{name}": place for name, place in places("flags").items()}
     given = [item for pair in (flags | models | there).items() for item in pair]
-    ended = command("search", "--dataset", tiny_folder, *given, "--no-compare", "--workers", 1)
+    ended = command("search", "--dataset", tiny_folder, *given, "--no-probes", "--workers", 1)
     assert ended.code == 0, ended.err
 
-    same: dict[str, Any] = {"seed": 7, "strategy": "random", "max_evaluations": 6, "compare": False}
+    same: dict[str, Any] = {"seed": 7, "strategy": "random", "max_evaluations": 6, "probes": False}
     same |= {"chunk_size": 100, "workers": 1}
     named = {"language_model": "extractive", "embedder": "wordllama", "cross_encoder": "late_interaction"}
     ragsmith.search(tiny_folder, space=tiny_space, models=named, **same, **places("call"))
@@ -223,7 +223,7 @@ def test_flags_a_call_files_and_objects_find_the_same_winner_byte_for_byte(
     files = {"space": tmp_path / "space.yaml", "models": tmp_path / "models.yaml"}
     ragsmith.search(str(tiny_folder), **files, **same, **places("files"))
 
-    settings = ragsmith.RunSettings("random", seed=7, max_evaluations=6, compare=False)
+    settings = ragsmith.RunSettings("random", seed=7, max_evaluations=6, probes=False)
     with Store.open(tmp_path / "objects.sqlite") as store:
         ragsmith.search(
             ragsmith.load_dataset(tiny_folder),
@@ -343,7 +343,7 @@ def test_limits_without_a_model_that_is_asked_at_a_server_are_named(
             space=tiny_space,
             limits=Limits(calls=5),
             max_evaluations=1,
-            compare=False,
+            probes=False,
             chunk_size=100,
             cache=tmp_path / "cache.sqlite",
         )

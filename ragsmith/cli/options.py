@@ -317,10 +317,16 @@ class RunFlags:
         float | None,
         typer.Option("--may-miss", help="Share of questions that a candidate may fail on. [default: 0.1]"),
     ] = None
-    compare: Annotated[
-        bool,
-        typer.Option("--compare/--no-compare", help="Also evaluate as many random candidates, and every option alone."),
-    ] = True
+    race: Annotated[
+        bool | None,
+        typer.Option("--race/--no-race", help="Drop candidates that are shown to be behind after some questions."),
+    ] = None
+    probes: Annotated[
+        bool | None, typer.Option("--probes/--no-probes", help="First try every option alone in naive RAG.")
+    ] = None
+    control: Annotated[
+        str | None, typer.Option("--control", help="random: compare with as many random candidates. [default: none]")
+    ] = None
     without: Annotated[
         list[str] | None,
         typer.Option(

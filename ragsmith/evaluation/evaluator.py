@@ -19,10 +19,10 @@ from typing import Any
 from ragsmith.errors import StoreError
 from ragsmith.evaluation.fitness import COMPOSITES, Fitness, composite
 from ragsmith.evaluation.fitting import Fitter
-from ragsmith.evaluation.keys import evaluation_key
+from ragsmith.evaluation.keys import evaluation_key, ranking_key
 from ragsmith.evaluation.processes import ProcessRunner
 from ragsmith.evaluation.testbed import Setup, ordered
-from ragsmith.evaluation.threads import Finished, Job, Runner, ThreadRunner, Work
+from ragsmith.evaluation.threads import ANSWER, RANKING, Finished, Job, Runner, ThreadRunner, Work
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.failures import Failures
 from ragsmith.models.served.provider import Activity
@@ -105,7 +105,7 @@ class Evaluation:
         """Digest of what the candidate found and answered: equal ones are the same pipeline in effect."""
         state = blake2b(digest_size=16)
         for question, record in sorted(self.records.items()):
-            state.update("\0".join([question, *record["retrieved"], "", record["answer"], "\n"]).encode())
+            state.update("\0".join([question, *record["retrieved"], "", record.get("answer", ""), "\n"]).encode())
         return state.hexdigest()
 
     @cached_property
@@ -185,6 +185,8 @@ class Evaluator:
         self._stack = ExitStack()
         self._fitter = Fitter(setup, store, self._started)
         self._known: dict[str, dict[str, ResultRow]] = {}
+        self._met: dict[str, set[str]] = {}
+        self._parts: dict[str, tuple[tuple[str, ...], ...]] = {}  # the questions of each evaluation, by its key
         self._evaluations: dict[tuple[str, tuple[str, ...]], Evaluation] = {}
         self.computed = 0
         self.reused = 0
@@ -214,13 +216,23 @@ class Evaluator:
     def unfinished(self) -> tuple[str, ...]:
         """The keys of what was begun and not brought to an end."""
         ended = {key for key, _ in self._evaluations}
-        return tuple(key for key in self._known if key not in ended)
+        return tuple(key for key in self._met if key not in ended)
 
     def evaluate(self, candidates: Sequence[Candidate], examples: Sequence[Example]) -> list[Evaluation]:
         """Evaluations of ``candidates`` on ``examples``, in their order; what learns is fitted first."""
-        questions = tuple(example.id for example in ordered(examples))
+        return self._evaluated(candidates, tuple(example.id for example in ordered(examples)), ANSWER)
+
+    def rank(self, candidates: Sequence[Candidate], examples: Sequence[Example]) -> list[Evaluation]:
+        """The same of their rankings alone: their records have no answer, and the measures of rankings only.
+
+        Candidates whose genes are equal up to the filter share theirs.
+        """
+        return self._evaluated(candidates, tuple(example.id for example in ordered(examples)), RANKING)
+
+    def _evaluated(self, candidates: Sequence[Candidate], questions: tuple[str, ...], part: str) -> list[Evaluation]:
+        key_of = evaluation_key if part == ANSWER else ranking_key
         fitted = self._fitter.fit(candidates)
-        keyed = [(evaluation_key(self._setup, candidate), candidate) for candidate, _ in fitted]
+        keyed = [(key_of(self._setup, candidate), candidate) for candidate, _ in fitted]
         unfit = {key: failure for (key, _), (_, failure) in zip(keyed, fitted, strict=True) if failure}
         self._recall([key for key, _ in keyed])
         distinct = list(dict(keyed).items())
@@ -230,19 +242,42 @@ class Evaluator:
             for question in questions
             if not self._is_known(key, question)
         ]
-        self.reused += len(distinct) * len(questions) - len(jobs)
+        if part == ANSWER:
+            self.reused += sum(self._newly_met(key, questions) for key, _ in distinct)
         self._describe_new(distinct)
         for key, failure in unfit.items():
             new = [question for question in questions if not self._is_known(key, question)]
             self._put([ResultRow(key, question, "failed", failure) for question in new])
         able = [job for job in jobs if distinct[job[0]][0] not in unfit]
         if able:
-            self._compute(distinct, able)
-        for key, candidate in distinct:
-            before = self._evaluations.get((key, questions))
-            if before is None or not before.complete:
-                self._evaluations[key, questions] = evaluation_of(key, candidate, questions, self._known[key])
-        return [self._evaluations[key, questions] for key, _ in keyed]
+            self._compute(distinct, able, part)
+        found = {key: self._gathered(key, candidate, questions) for key, candidate in distinct}
+        if part == ANSWER:
+            self._register(found)
+        return [found[key] for key, _ in keyed]
+
+    def _newly_met(self, key: str, questions: Sequence[str]) -> int:
+        """How many of ``questions`` are met for the first time, and known already."""
+        met = self._met.setdefault(key, set())
+        new = [question for question in questions if question not in met]
+        met.update(new)
+        return sum(self._is_known(key, question) for question in new)
+
+    def _gathered(self, key: str, candidate: Candidate, questions: tuple[str, ...]) -> Evaluation:
+        before = self._evaluations.get((key, questions))
+        if before is not None and before.complete:
+            return before
+        return evaluation_of(key, candidate, questions, self._known[key])
+
+    def _register(self, found: Mapping[str, Evaluation]) -> None:
+        """Keep evaluations; one on more questions takes the place of the one on some of them."""
+        for key, evaluation in found.items():
+            for other in self._parts.get(key, ()):
+                if set(other) < set(evaluation.questions):
+                    del self._evaluations[key, other]
+            parts = [other for other in self._parts.get(key, ()) if (key, other) in self._evaluations]
+            self._parts[key] = tuple(dict.fromkeys((*parts, evaluation.questions)))
+            self._evaluations[key, evaluation.questions] = evaluation
 
     def _recall(self, keys: Sequence[str]) -> None:
         new = [key for key in dict.fromkeys(keys) if key not in self._known]
@@ -265,14 +300,15 @@ class Evaluator:
     def _described(self) -> set[str]:
         return {row.key for row in self._store.evaluations(self._setup.dataset.digest)}
 
-    def _compute(self, distinct: Sequence[tuple[str, Candidate]], jobs: Sequence[Job]) -> None:
+    def _compute(self, distinct: Sequence[tuple[str, Candidate]], jobs: Sequence[Job], part: str) -> None:
         done = 0
-        for batch in self._started().run([candidate for _, candidate in distinct], jobs):
+        for batch in self._started().run([candidate for _, candidate in distinct], jobs, part):
             rows = [self._row(distinct[finished.job[0]][0], finished) for finished in batch]
             self._put(rows)
             done += len(rows)
-            self.computed += len(rows)
-            self._progress(done, len(jobs))
+            if part == ANSWER:
+                self.computed += len(rows)
+                self._progress(done, len(jobs))
 
     def _row(self, key: str, finished: Finished) -> ResultRow:
         return ResultRow(key, finished.job[1], "ok" if finished.ok else "failed", finished.value)

@@ -144,8 +144,7 @@ class Fitness:
         """
         values = {name: composite(name, measures) for name in COMPOSITES}
         if not self.file:
-            r, g = self.weights.retrieval, self.weights.generation
-            return (r * values["retrieval"] + g * values["generation"]) / (r + g)
+            return self.combined(values["retrieval"], values["generation"])
         known = {name: value for name, value in measures.items() if value is not None} | values
         function = _function(self.file, self.function, self.digest)
         try:
@@ -164,6 +163,11 @@ class Fitness:
         if not math.isfinite(found):
             raise UsageError(f"{self._named} is {found} for a question: return a finite number")
         return found
+
+    def combined(self, retrieval: float, generation: float) -> float:
+        """The paper's formula for R and G of a question; a function of one's own has none."""
+        r, g = self.weights.retrieval, self.weights.generation
+        return (r * retrieval + g * generation) / (r + g)
 
     @property
     def _named(self) -> str:

@@ -13,9 +13,13 @@ from typing import TYPE_CHECKING
 
 from ragsmith.digest import digest, fingerprint
 from ragsmith.pipelines.genes import Candidate
+from ragsmith.techniques.families import FAMILIES
 
 if TYPE_CHECKING:
     from ragsmith.evaluation.testbed import Setup
+
+FILTER = next(place for place, family in enumerate(FAMILIES) if family.name == "passage_filter")
+"""The place of the last gene that rankings depend on."""
 
 CODE = (
     ("ragsmith.datasets.chunking.chunking", "chunk_documents"),
@@ -23,6 +27,7 @@ CODE = (
     ("ragsmith.pipelines.engine", "Engine"),
     ("ragsmith.pipelines.genes", "facing"),
     ("ragsmith.evaluation.scoring", "scored"),
+    ("ragsmith.evaluation.scoring", "scored_ranking"),
     *(
         ("ragsmith.gateway.asking", name)
         for name in ("prompted", "readable", "parsed", "embedding", "unit", "row", "vector")
@@ -34,6 +39,20 @@ CODE = (
 def evaluation_key(setup: Setup, candidate: Candidate) -> str:
     """Identifies what every record of ``candidate`` on the data set of ``setup`` depends on."""
     return digest("record", pipeline_key(setup, candidate), [measure.identity for measure in setup.measures])
+
+
+def ranking_key(setup: Setup, candidate: Candidate) -> str:
+    """Identifies what the rankings of ``candidate`` depend on: its genes up to the filter, and the models they ask."""
+    genes = candidate[: FILTER + 1]
+    measured = [known for known in setup.measures if known.subject == "ranking"]
+    tools = {tool for gene in genes for tool in gene.technique.tools.values()}
+    roles = {"embedder"} | {role for known in measured for role in known.tools.values()}
+    roles |= {"cross_encoder"} & tools
+    if tools & {"language_model", "entity_graph"}:
+        roles |= {"controller" if "controller" in setup.model_ids else "language_model"}
+    models = {role: setup.model_ids[role] for role in sorted(roles)}
+    identities = [gene.identity for gene in genes], [known.identity for known in measured]
+    return digest("ranking", setup.dataset.digest, setup.chunk_size, *identities, models, code())
 
 
 def pipeline_key(setup: Setup, genes: Candidate) -> str:

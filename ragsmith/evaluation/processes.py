@@ -21,7 +21,7 @@ from typing import Any, cast
 from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.evaluation.signals import ignore_signals, signals_held
 from ragsmith.evaluation.testbed import Setup
-from ragsmith.evaluation.threads import Finished, Job, Work, account, evaluate_job
+from ragsmith.evaluation.threads import ANSWER, Finished, Job, Work, account, evaluate_job
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
 from ragsmith.pipelines.engine import Engine
@@ -41,7 +41,7 @@ class ProcessRunner:
 
     def __init__(self, setup: Setup, engine: Engine, workers: int) -> None:
         self._engine = engine
-        self._shard = {example: i % workers for i, example in enumerate(sorted(setup.examples))}
+        self._shard = {question: i % workers for i, question in enumerate(setup.order)}
         self._installed: set[str] = set()
         self._graph_sent = False
         context = multiprocessing.get_context("spawn")
@@ -77,9 +77,7 @@ class ProcessRunner:
             total = total + _receive(connection)
         return total
 
-    def run(
-        self, candidates: Sequence[Candidate], jobs: Sequence[Job], observing: str | None = None
-    ) -> Iterator[list[Finished]]:
+    def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: str = ANSWER) -> Iterator[list[Finished]]:
         """See `Runner.run`."""
         for candidate in candidates:
             with suppress(StageFailed):  # then the workers meet the same failure, and record it for each question
@@ -91,7 +89,7 @@ class ProcessRunner:
         waiting: dict[Any, int] = {}
         for worker, share in shares.items():
             connection = self._workers[worker][1]
-            _send(connection, ("evaluate", plain, dict(share), observing))
+            _send(connection, ("evaluate", plain, dict(share), part))
             waiting[connection] = sum(map(len, share.values()))
         while waiting:
             batch: list[Finished] = []
@@ -189,9 +187,9 @@ def _handle(connection: Connection, setup: Setup, engine: Engine, message: tuple
     match message:
         case ("install", [plain], index, graph):
             _take_over(engine, plain, index, graph)
-        case ("evaluate", candidates, share, observing):
+        case ("evaluate", candidates, share, part):
             genomes = [tuple(make_gene(*gene) for gene in plain) for plain in candidates]
-            _evaluate(connection, setup, engine, genomes, share, observing)
+            _evaluate(connection, setup, engine, genomes, share, part)
         case ("account",):
             connection.send(account(engine))
 
@@ -209,7 +207,7 @@ def _evaluate(
     engine: Engine,
     candidates: Sequence[Candidate],
     share: Mapping[str, Sequence[int]],
-    observing: str | None,
+    part: str,
 ) -> None:
     for question, positions in share.items():
-        connection.send([evaluate_job(engine, setup, candidates[p], (p, question), observing) for p in positions])
+        connection.send([evaluate_job(engine, setup, candidates[p], (p, question), part) for p in positions])

@@ -23,18 +23,61 @@ if TYPE_CHECKING:  # what else these hold is no part of what a record depends on
 
 def scored(engine: Engine, setup: Setup, trace: Trace, example: Example) -> dict[str, Any]:
     """The record of what a candidate did with a question; what judging it costs is not the candidate's."""
-    gateway, models = engine.gateway, engine.models
     return record(
         trace,
         example,
         setup.relevance[example.id],
         measures=setup.measures,
-        models={
-            "judge": gateway.language_model(models.judge, Meter(), "judge"),
-            "embedder": gateway.embedder(models.embedder, Meter()),
-        },
+        models=_asked(engine),
         stages={family: engine.fingerprint(output) for family, output in trace.outputs.items()},
     )
+
+
+def scored_ranking(engine: Engine, setup: Setup, trace: Trace, example: Example) -> dict[str, Any]:
+    """The record of what a candidate found for a question, its measures of rankings only."""
+    case = Case(
+        question=example.question,
+        reference=example.answer,
+        hits=trace.hits,
+        pool=trace.outputs["query_expansion"].value,
+        evidence=example.evidence,
+        relevance=setup.relevance[example.id],
+    )
+    models = _asked(engine)
+    return {
+        "part": "ranking",
+        "measures": {known.name: known(case, models) for known in setup.measures if known.subject == "ranking"},
+        "retrieved": [hit.chunk.id for hit in trace.hits],
+        "stages": {family: engine.fingerprint(output) for family, output in trace.outputs.items()},
+        "usage": _usage(_total(trace)),
+    }
+
+
+def _asked(engine: Engine) -> dict[str, Any]:
+    """What measures ask, by role; what that costs is nobody's."""
+    gateway, models = engine.gateway, engine.models
+    return {
+        "judge": gateway.language_model(models.judge, Meter(), "judge"),
+        "embedder": gateway.embedder(models.embedder, Meter()),
+    }
+
+
+def _total(trace: Trace) -> Meter:
+    total = Meter()
+    for usage in trace.usage.values():
+        total.add(usage)
+    return total
+
+
+def _usage(total: Meter) -> dict[str, int]:
+    """What was asked of models, as a record has it."""
+    return {
+        "calls": total.calls,
+        "texts_embedded": total.texts_embedded,
+        "pairs_scored": total.pairs_scored,
+        "input_tokens": total.input_tokens,
+        "output_tokens": total.output_tokens,
+    }
 
 
 def record(
@@ -52,9 +95,7 @@ def record(
     each stage gave. A measure is None where there is nothing to measure. Nothing in a record is measured in seconds, so
     equal runs give equal records. ``cut`` stands in that of an answer which reached its limit on tokens.
     """
-    total = Meter()
-    for usage in trace.usage.values():
-        total.add(usage)
+    total = _total(trace)
     prompt = trace.prompt
     case = Case(
         question=example.question,
@@ -73,12 +114,6 @@ def record(
         "answer": trace.answer.text,
         "cited": [[s.doc, s.start, s.end] for i in trace.answer.cited for s in prompt.passages[i].sources],
         "stages": dict(stages),
-        "usage": {
-            "calls": total.calls,
-            "texts_embedded": total.texts_embedded,
-            "pairs_scored": total.pairs_scored,
-            "input_tokens": total.input_tokens,
-            "output_tokens": total.output_tokens,
-        },
+        "usage": _usage(total),
         **({"cut": True} if total.cut else {}),
     }

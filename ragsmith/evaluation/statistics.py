@@ -6,6 +6,7 @@ decide beforehand which questions count. All randomness comes from ``seed``, so 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -81,6 +82,37 @@ def sign_flip(a: ArrayLike, b: ArrayLike, *, resamples: int = 10_000, seed: int 
     """Return the p of `paired` alone."""
     differences = _differences(a, b, "sign_flip")
     return _sign_flip_p(differences[differences != 0], resamples, seed)
+
+
+@lru_cache(maxsize=1024)
+def student_quantile(probability: float, degrees: int) -> float:
+    """The value that Student's t with so many ``degrees`` of freedom is below with this ``probability``.
+
+    By bisection of the distribution function (Abramowitz and Stegun 26.7.3 and 26.7.4, exact for whole degrees).
+    """
+    if not 0 < probability < 1 or degrees < 1:
+        raise ValueError(f"student_quantile: {probability} has to lie between 0 and 1, degrees {degrees} above 0")
+    if probability < 0.5:
+        return -student_quantile(1 - probability, degrees)
+    low, high = 0.0, 1.0
+    while _student_below(high, degrees) < probability:
+        low, high = high, 2 * high
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if _student_below(middle, degrees) < probability else (low, middle)
+    return high
+
+
+def _student_below(t: float, degrees: int) -> float:
+    """The probability that Student's t is below ``t``, which is not negative."""
+    theta = math.atan(t / math.sqrt(degrees))
+    term = math.cos(theta) if degrees % 2 else 1.0
+    total = 0.0 if degrees == 1 else term
+    for j in range(3 if degrees % 2 else 2, degrees - 1, 2):
+        term *= math.cos(theta) ** 2 * (j - 1) / j
+        total += term
+    between = math.sin(theta) * total
+    return (1 + (2 / math.pi * (theta + between) if degrees % 2 else between)) / 2
 
 
 def verdict(comparison: Paired, adjusted_p: float, *, alpha: float = 0.05, family: int = 1) -> Verdict:

@@ -15,7 +15,7 @@ from typing import Any
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.relevance import ChunkMap, Relevance
-from ragsmith.datasets.splits import folds, split
+from ragsmith.datasets.splits import folds, split, stratified
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.claims import CallStore
@@ -66,6 +66,12 @@ class Setup:
     def examples(self) -> dict[str, Example]:
         """Questions by id."""
         return {example.id: example for example in self.dataset.examples}
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """The ids of all questions in the order in which candidates meet them: each beginning is a fair sample."""
+        parts = split(self.dataset)
+        return tuple(example.id for part in (parts.search, parts.test, parts.unused) for example in stratified(part))
 
     @cached_property
     def relevance(self) -> dict[str, Relevance]:

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from ragsmith.errors import BudgetExhausted, ModelError, ModelUnavailable, StageFailed, StoreError, UsageError
-from ragsmith.evaluation.scoring import scored
+from ragsmith.evaluation.scoring import scored, scored_ranking
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.desk import Counts
 from ragsmith.pipelines.engine import Engine
@@ -27,6 +27,9 @@ PATIENCE_WHEN_STOPPING, PATIENCE_ON_INTERRUPT = 10.0, 2.0
 
 JOBS_A_THREAD = 4
 """Jobs for each thread that are handed out at a time: looking after all of a batch costs more than the work."""
+
+ANSWER, RANKING = "answer", "ranking"
+"""What is made of a question: an answer, or the ranking alone, up to the filter."""
 
 Job = tuple[int, str]
 """A candidate's position in the batch, and a question's id."""
@@ -57,12 +60,11 @@ class Work:
 class Runner(Protocol):
     """Runs jobs; used as a context manager, so that whatever was started is stopped."""
 
-    def run(
-        self, candidates: Sequence[Candidate], jobs: Sequence[Job], observing: str | None = None
-    ) -> Iterator[list[Finished]]:
+    def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: str = ANSWER) -> Iterator[list[Finished]]:
         """Evaluate ``jobs`` and yield them as they end, a few at a time.
 
-        With ``observing``, the name of a family, what its gene observes on the question is the value instead.
+        The value is a record of the answer, or of the `RANKING` alone; or, where ``part`` is the name of a family, what
+        its gene, which is to be fitted, observes on the question.
         """
         ...
 
@@ -77,18 +79,17 @@ class Runner(Protocol):
     ) -> None: ...
 
 
-def evaluate_job(
-    engine: Engine, setup: Setup, candidate: Candidate, job: Job, observing: str | None = None
-) -> Finished:
+def evaluate_job(engine: Engine, setup: Setup, candidate: Candidate, job: Job, part: str = ANSWER) -> Finished:
     """Run one candidate on one question: the one place where an exception becomes a state."""
     example: Example = setup.examples[job[1]]
     question, gold = Question(example.question), Gold(setup.relevance[example.id].relevant)
     try:
         able = facing(candidate, example.question)
-        if observing is not None:
-            return Finished(job, True, engine.observe(able, observing, question, gold))
-        trace = engine.answer(able, question, gold)
-        return Finished(job, True, scored(engine, setup, trace, example))
+        if part == ANSWER:
+            return Finished(job, True, scored(engine, setup, engine.answer(able, question, gold), example))
+        if part == RANKING:
+            return Finished(job, True, scored_ranking(engine, setup, engine.rank(able, question, gold), example))
+        return Finished(job, True, engine.observe(able, part, question, gold))
     except (Exception, SystemExit) as error:  # noqa: BLE001  recorded, shown, retried on resume; never a score
         stage = error.stage if isinstance(error, StageFailed) else "scoring"
         cause = error.cause if isinstance(error, StageFailed) else error
@@ -142,16 +143,14 @@ class ThreadRunner:
         """See `Runner.work`."""
         return account(self._engine)
 
-    def run(
-        self, candidates: Sequence[Candidate], jobs: Sequence[Job], observing: str | None = None
-    ) -> Iterator[list[Finished]]:
+    def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: str = ANSWER) -> Iterator[list[Finished]]:
         """See `Runner.run`."""
         waiting = iter(sorted(jobs))
         futures: set[Future[Finished]] = set()
         while True:
             for job in islice(waiting, self._ahead - len(futures)):
                 candidate = candidates[job[0]]
-                futures.add(self._pool.submit(evaluate_job, self._engine, self._setup, candidate, job, observing))
+                futures.add(self._pool.submit(evaluate_job, self._engine, self._setup, candidate, job, part))
             if not futures:
                 return
             done, futures = wait(futures, return_when=FIRST_COMPLETED)

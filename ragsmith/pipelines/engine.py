@@ -150,6 +150,17 @@ class Engine:
             self.requested += len(trace.outputs)
         return trace
 
+    def rank(self, candidate: Candidate, question: Question, gold: Gold | None = None) -> Trace:
+        """Run ``candidate`` on ``question`` up to its filter: nothing is read, and nothing generated.
+
+        Raises:
+            StageFailed: a technique raised; the cause is kept.
+        """
+        trace, _ = self._run(candidate, question, gold, before="passage_augment")
+        with self._lock:
+            self.requested += len(trace.outputs)
+        return trace
+
     def retrieve(self, candidate: Candidate, question: Question) -> Passages:
         """The passages around what ``candidate`` finds for ``question``: nothing is compressed, nothing generated.
 

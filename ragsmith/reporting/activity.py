@@ -34,7 +34,9 @@ def _tried(material: Material, stored: ProbeRecord) -> OptionAlone | None:
         return None
     activity = Activity.between(stored.family, alone, reference)
     change = retrieval = None
-    if activity.compared and all(map(material.terms.admit, (alone, reference))):
+    if activity.compared and all(
+        one.key in material.dropped or material.terms.admit(one) for one in (alone, reference)
+    ):
         change, retrieval = (gain(metric, alone, reference, material.fitness) for metric in ("fitness", "retrieval"))
     against = "" if stored.reference == material.record.baselines.get("naive") else label(reference.candidate)
     calls = activity.added.get("calls")

@@ -37,8 +37,9 @@ def domain_of(about: About, material: Material) -> Domain:
     record, fitness = about.record, material.fitness
     proposals = material.proposals
     terms = material.terms
-    proposed = material.all_on_search([proposal.evaluation for proposal in proposals])
-    drawn = material.all_on_search(record.random)
+    searched = dict.fromkeys([*(proposal.evaluation for proposal in proposals), *record.told])
+    proposed = material.finishers(list(searched))
+    drawn = material.finishers(record.random)
     best_drawn = best(drawn, terms)
     found = ranking(proposed, terms)
     tested = _tested(material)
@@ -49,12 +50,13 @@ def domain_of(about: About, material: Material) -> Domain:
         notes=facts.notes(material, found),
         ranking=_winner_first(found, record.winner),
         proposed=len(proposals),
+        dropped=sum(proposal.dropped is not None for proposal in proposals),
         baselines=_baselines(material),
         random=row(best_drawn, terms) if best_drawn else None,
         search_curve=best_so_far([proposal.fitness for proposal in proposals]),
-        random_curve=best_so_far(map(terms.score, drawn)),
+        random_curve=best_so_far(_scores(material, record.random)),
         finalists=_finalists(material, tested),
-        comparisons=compare(tested, material.terms_of_test, len(drawn)),
+        comparisons=compare(tested, material.terms_of_test, len(record.random)),
         options=options(material),
         types=by_group(pipelines, types, fitness),
         modalities=by_group(pipelines, modalities, fitness) if modalities else (),
@@ -67,6 +69,12 @@ def domain_of(about: About, material: Material) -> Domain:
         leads=_leads(material, [*[row.key for row in found[:SHOWN]], *record.baselines.values()], best_drawn),
         judged=facts.judged(material),
     )
+
+
+def _scores(material: Material, keys: Sequence[str]) -> list[float | None]:
+    """What each is ranked by; None for those that were dropped."""
+    found = {evaluation.key: material.terms.score(evaluation) for evaluation in material.finishers(keys)}
+    return [found.get(key) for key in keys]
 
 
 def _winner_first(found: tuple[Row, ...], winner: str | None) -> tuple[Row, ...]:

@@ -87,6 +87,8 @@ class Material:
         runs = (other for other in store.runs() if other.dataset == about.digest)
         self.judged = judge_checked(record.models.get("judge", ""), store.get_calls)
         self.tests = sum(bool(RunRecord.read(other.value).test) for other in runs)
+        told = {row.evaluation: row.dropped for row in self.proposals if row.dropped is not None}
+        self.dropped = told | {key: dropped.questions for key, dropped in record.dropped.items()}
         self._found = {found: evaluation for found, evaluation in known.items() if evaluation.attempted}
         self._read(store, {key for key in self.keys if not self._is_found(key)})
 
@@ -97,15 +99,21 @@ class Material:
         """
         tested = key in self.record.test.values() or not self.record.test
         parts = (self.search, self.test) if tested and self.test else (self.search,)
-        return all((key, part) in self._found for part in parts)
+        return key not in self.dropped and all((key, part) in self._found for part in parts)
 
     def _read(self, store: Store, keys: Set[str]) -> None:
         """Read evaluations as far as the store has them."""
         described = {row.key: row for row in store.evaluations(self.about.digest) if row.key in keys} if keys else {}
         for key, rows in store.results_many(described).items():
             candidate = read_configuration(described[key].configuration["pipeline"])
+            met = {question: row for question, row in rows.items() if self._met(key, question)}
             for part in {self.search, self.test}:
-                self._found[key, part] = evaluation_of(key, candidate, part, rows)
+                self._found[key, part] = evaluation_of(key, candidate, part, met)
+
+    def _met(self, key: str, question: str) -> bool:
+        """Whether the run had a question answered: another run may have gone on where this one dropped somebody."""
+        answered = self.dropped.get(key)
+        return answered is None or question in self.test or question in self.record.split.order[:answered]
 
     @property
     def missing(self) -> int:
@@ -129,6 +137,10 @@ class Material:
     def all_on_search(self, keys: Sequence[str]) -> list[Evaluation]:
         """Those of the evaluations that the store has."""
         return [found for key in keys if (found := self.on_search(key)) is not None]
+
+    def finishers(self, keys: Sequence[str]) -> list[Evaluation]:
+        """Those of the evaluations that the store has and that were not dropped."""
+        return self.all_on_search([key for key in keys if key not in self.dropped])
 
     @cached_property
     def terms(self) -> Terms:

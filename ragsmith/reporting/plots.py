@@ -15,9 +15,15 @@ from ragsmith.reporting.values import TITLES, Domain, GroupScores, Option
 
 Figure = dict[str, Any]
 
-COLOURS: Mapping[str, str] = {"winner": "#0072b2", "naive": "#e69f00", "bm25": "#009e73", "random": "#cc79a7"}
+COLOURS: Mapping[str, str] = {
+    "winner": "#0072b2",
+    "naive": "#e69f00",
+    "bm25": "#009e73",
+    "single": "#56b4e9",
+    "random": "#cc79a7",
+}
 DASHES: Mapping[str, str] = {"winner": "solid", "naive": "dash", "bm25": "dot", "random": "solid"}
-PATTERNS: Mapping[str, str] = {"winner": "", "naive": "/", "bm25": "x", "random": "."}
+PATTERNS: Mapping[str, str] = {"winner": "", "naive": "/", "bm25": "x", "single": "\\", "random": "."}
 GREY = "#8a8f98"
 
 LONGEST_NAME = 30

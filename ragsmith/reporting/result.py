@@ -51,7 +51,7 @@ class Conclusion:
 class Result:
     """What `ragsmith.search` found.
 
-    >>> found = ragsmith.search("law", space="quick", seed=1, max_evaluations=8, compare=False)
+    >>> found = ragsmith.search("law", space="quick", seed=1, max_evaluations=8, probes=False)
     >>> print(f"{found.front[-1].usage['calls']:.0f} call a question: {found.front[-1].label}")
     1 call a question: contextual_chunk_headers + bm25 + cross_encoder + prev_next
     >>> found.to_pandas()["fitness"].is_monotonic_decreasing

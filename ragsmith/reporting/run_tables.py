@@ -73,7 +73,8 @@ def run(domain: Domain) -> Table:
         ("Questions", _division(split)),
         (
             "Space",
-            f"{space.name}: {space.size:,} pipelines, {space.feasible:,} feasible, {domain.proposed:,} evaluated",
+            f"{space.name}: {space.size:,} pipelines, {space.feasible:,} feasible, {domain.proposed:,} evaluated"
+            + (f", {domain.dropped:,} of them dropped before the last question" if domain.dropped else ""),
         ),
         ("Strategy", f"{settings.strategy}, seed {settings.seed}"),
         ("Run", f"{about.run}, {about.state}"),

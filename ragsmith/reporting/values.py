@@ -247,16 +247,17 @@ class Domain:
     ``ranking`` holds the pipelines of the search that are complete enough, one for each phenotype, best first; the
     first `SHOWN` have intervals. ``search_curve`` and ``random_curve`` are the best fitness after each pipeline
     evaluated. ``types`` and ``modalities`` divide the questions of ``groups_split`` by their own type and by the kind
-    of document that the gold lies in; there are none of the latter where the store does not say it. ``lowest`` is the
-    score that failures are ranked as, and ``leads`` has, where there are any, what the winner is ahead of each pipeline
-    shown, by its key, on the questions that both finished. ``judged`` says how the judge did on cases of known order,
-    if that is known.
+    of document that the gold lies in; there are none of the latter where the store does not say it. ``dropped`` counts
+    the proposals that left a race before the last question. ``lowest`` is the score that failures are ranked as, and
+    ``leads`` has, where there are any, what the winner is ahead of each pipeline shown, by its key, on the questions
+    that both finished. ``judged`` says how the judge did on cases of known order, if that is known.
     """
 
     about: About
     notes: tuple[str, ...]
     ranking: tuple[Row, ...]
     proposed: int
+    dropped: int
     baselines: Mapping[str, Row]
     random: Row | None
     search_curve: tuple[float | None, ...]
@@ -298,6 +299,7 @@ TITLES: Mapping[str, str] = {
     "winner": "winner",
     "naive": "naive RAG",
     "bm25": "BM25",
+    "single": "best single option",
     "random": "best random pipeline",
 }
 """Pipelines that a winner is compared with, by their name in the store."""

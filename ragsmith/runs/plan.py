@@ -179,7 +179,9 @@ def plan(
         return _lines(tallies, expected, rehearsed / count, prices or Prices())
 
     lines = lines_of(whole, sampled)
-    choices = tuple(_choices(setup, space, lines, lines_of(added(*alone), sampled) if settings.compare else None))
+    choices = tuple(
+        _choices(setup, space, lines, lines_of(added(*alone), sampled) if settings.control != "none" else None)
+    )
     shared = {asked: tally for asked, tally in whole.items() if asked[1] in collection_requests()}
     each = [
         _totals(lines_of(added(*parts) | shared, len(examples)))
@@ -198,7 +200,8 @@ def _most_pipelines(space: Space, settings: RunSettings) -> int:
     bounds = [space.feasible_size, settings.max_evaluations]
     bounds += [settings.genetic.evaluations] if settings.strategy == "genetic" else []
     proposed = min(bound for bound in bounds if bound is not None)
-    return len(BASELINES) + (2 * proposed + 2 * len(probes_of(space)) if settings.compare else proposed)
+    probed = len(probes_of(space)) if settings.probes else 0
+    return len(BASELINES) + probed + (2 if settings.control == "random" else 1) * proposed
 
 
 def _sampled(setup: Setup, sample: int) -> list[list[Example]]:
@@ -241,18 +244,18 @@ def _rehearsed(
     engine = Engine(setup.corpus, models, Gateway())
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "plan.sqlite") as scratch:
 
-        def pipelines(examples: Sequence[Example], compare: bool) -> tuple[int, Tallies]:
+        def pipelines(examples: Sequence[Example], control: str) -> tuple[int, Tallies]:
             dataset = replace(setup.dataset, examples=tuple(ordered(examples)))
             rehearsal = _Rehearsal(dataset, setup.models, setup.chunk_size, setup.checks_claims, shared=engine)
-            outcome = Run(rehearsal, space, scratch, replace(settings, compare=compare)).go()
+            outcome = Run(rehearsal, space, scratch, replace(settings, control=control)).go()
             asked = dict(tallies)
             tallies.clear()
             return len({key for key, _ in outcome.evaluations}), asked
 
-        found = [pipelines(examples, False) for examples in samples]
+        found = [pipelines(examples, "none") for examples in samples]
         alone, beside = [asked for _, asked in found], [Tallies() for _ in found]
-        if settings.compare:  # the strategy goes the same way, and only what is new is computed
-            found = [pipelines(examples, True) for examples in samples]
+        if settings.control != "none":  # the strategy goes the same way, and only what is new is computed
+            found = [pipelines(examples, settings.control) for examples in samples]
             beside = [asked for _, asked in found]
     return [number for number, _ in found], alone, beside
 
@@ -305,8 +308,8 @@ def _choices(setup: Setup, space: Space, lines: Sequence[Line], without: Sequenc
     if without is not None:
         whole, rest = _choice("", "", lines), _choice("", "", without)
         yield Choice(
-            "random pipelines and single options to compare with",
-            "--no-compare",
+            "random pipelines to compare with",
+            "--control none",
             whole.calls - rest.calls,
             whole.input_tokens - rest.input_tokens,
             whole.output_tokens - rest.output_tokens,

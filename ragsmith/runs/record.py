@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ragsmith.datasets.splits import Leaks, Split, leaks
+from ragsmith.datasets.splits import Leaks, Split, leaks, stratified
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.racing import Racing
 from ragsmith.evaluation.ranking import MAY_MISS
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Work
@@ -23,8 +24,9 @@ from ragsmith.gateway.owners import is_gone
 from ragsmith.models.vector_address import AUTO, written_in
 from ragsmith.pipelines.space import Space
 from ragsmith.store.rows import RunState
-from ragsmith.strategies import STRATEGIES, Generation, GeneticSettings
+from ragsmith.strategies import PRESETS, STRATEGIES, Generation, GeneticSettings
 from ragsmith.strategies.genetic import check_choice, check_least
+from ragsmith.strategies.strategy import Dropped
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.own import ANYWHERE, Recorded, recorded
 from ragsmith.types import Dataset
@@ -45,8 +47,12 @@ class RunSettings:
     time_limit: float | None = None
     """Seconds after which the run pauses; it decides when a run pauses, not where it goes, and is not recorded."""
     fitness: Fitness = field(default_factory=Fitness)
-    compare: bool = True
-    """Whether to evaluate, too, as many random candidates, and every option alone in naive RAG."""
+    racing: Racing | None = field(default_factory=Racing)
+    """How candidates are raced on the search questions; None lets each meet all of them."""
+    probes: bool = True
+    """Whether to try, first, every option alone in naive RAG."""
+    control: str = "none"
+    """``random`` for as many random candidates to compare with, raced alike; ``none`` for no such control."""
     may_miss: float = MAY_MISS
     """The share of questions that a candidate may fail on; those that fail for every candidate are not counted."""
 
@@ -57,8 +63,16 @@ class RunSettings:
             check_least("max_evaluations", self.max_evaluations, 1)
         if self.time_limit is not None and not self.time_limit > 0:
             raise WrongOption("time_limit", f"is {self.time_limit}: give seconds above 0")
+        check_choice("control", self.control, {"none": None, "random": None})
         if not 0 <= self.may_miss < 1:
             raise WrongOption("may_miss", f"is {self.may_miss}: give a share from 0 up to, but not, 1")
+
+    @classmethod
+    def preset(cls, name: str) -> RunSettings:
+        """The settings of a preset: the paper's search is neither raced nor begun with single options."""
+        if name == "paper":
+            return cls(genetic=PRESETS[name], racing=None, probes=False)
+        return cls(genetic=PRESETS[name])
 
     @property
     def steps(self) -> int | None:
@@ -82,7 +96,8 @@ class SearchedSpace:
 class Division:
     """The ids of the questions that a run searched on and tested on, and the rule that told them apart.
 
-    ``unused`` are in neither part. ``leaks`` is None for runs of earlier versions, which did not count them.
+    ``unused`` are in neither part. ``leaks`` is None for runs of earlier versions, which did not count them. ``order``
+    has the search questions in the order in which candidates met them; earlier versions let each meet all of them.
     """
 
     rule: str
@@ -90,20 +105,22 @@ class Division:
     test: tuple[str, ...]
     unused: tuple[str, ...] = ()
     leaks: Leaks | None = None
+    order: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, dataset: Dataset, divided: Split) -> Division:
         """What is kept of the split of a data set."""
         parts = divided.search, divided.test, divided.unused
         search, test, unused = (tuple(sorted(example.id for example in part)) for part in parts)
-        return cls(divided.rule, search, test, unused, leaks(dataset, divided))
+        order = tuple(example.id for example in stratified(divided.search))
+        return cls(divided.rule, search, test, unused, leaks(dataset, divided), order)
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Division:
         """The division that ``asdict`` gave."""
         found = stored.get("leaks")
-        search, test, unused = (tuple(stored.get(part, ())) for part in ("search", "test", "unused"))
-        return cls(stored["rule"], search, test, unused, Leaks(**found) if found else None)
+        search, test, unused, order = (tuple(stored.get(part, ())) for part in ("search", "test", "unused", "order"))
+        return cls(stored["rule"], search, test, unused, Leaks(**found) if found else None, order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +182,8 @@ class RunRecord:
     ``imports`` are the files of one's own that it needs. ``process`` names the process that runs it, while it runs;
     ``vector_store`` is where vectors lay. ``no_winner`` says why there is none; ``aside`` has the failure of each
     question that failed for every pipeline, ``failed`` counts the answers that failed, and ``unfinished`` are the
-    evaluations that an error cut off.
+    evaluations that an error cut off. ``dropped`` says where candidates left a race, and
+    ``told`` are those that the strategy was told of before it began: they may win, too.
     """
 
     space: SearchedSpace
@@ -188,6 +206,8 @@ class RunRecord:
     aside: Mapping[str, SetAside] = field(default_factory=dict)
     failed: int = 0
     unfinished: tuple[str, ...] = ()
+    dropped: Mapping[str, Dropped] = field(default_factory=dict)
+    told: tuple[str, ...] = ()
 
     @classmethod
     def begun(cls, setup: Setup, space: Space, settings: RunSettings, split: Split) -> RunRecord:
@@ -245,8 +265,12 @@ class RunRecord:
     @classmethod
     def _read(cls, stored: Mapping[str, Any]) -> RunRecord:
         space, given, split, account = (stored[name] for name in ("space", "settings", "split", "account"))
-        settings = {name: value for name, value in given.items() if name != "weights"}
+        settings = {name: value for name, value in given.items() if name not in ("weights", "compare")}
         settings.setdefault("may_miss", 0.0)  # before it could be chosen, nothing might be missed
+        if "compare" in given:  # before there were races, random candidates and single options were one setting
+            compared = {"racing": None, "probes": given["compare"], "control": "random" if given["compare"] else "none"}
+            settings |= compared
+        settings["racing"] = settings["racing"] and Racing(**settings["racing"])
         return cls(
             SearchedSpace(**{**space, "options": {name: tuple(all_) for name, all_ in space["options"].items()}}),
             RunSettings(
@@ -276,6 +300,8 @@ class RunRecord:
             {question: SetAside(**failure) for question, failure in stored.get("aside", {}).items()},
             stored.get("failed", 0),
             tuple(stored.get("unfinished", ())),
+            {key: Dropped(**dropped) for key, dropped in stored.get("dropped", {}).items()},
+            tuple(stored.get("told", ())),
         )
 
 

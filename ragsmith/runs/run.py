@@ -3,26 +3,27 @@
 The run draws no random numbers of its own and decides only on stored results, so the same command goes the same way
 whatever was computed before: resuming is replaying.
 
-The strategy sees the search questions only. The test questions are used once, at the end, for the winner and the three
-things it has to beat: naive RAG, BM25, and the best of as many random candidates as the search evaluated.
+The strategy sees the search questions only. The test questions are used once, at the end, for the winner and for what
+it has to beat: naive RAG, BM25, the best single option and, on demand, the best of as many random candidates.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
-from itertools import chain, islice
-from random import Random
+from itertools import chain
+from typing import Any
 
 from ragsmith.datasets.splits import Split, split
 from ragsmith.digest import digest, fingerprint
-from ragsmith.errors import BudgetExhausted
+from ragsmith.errors import BudgetExhausted, SpaceError
 from ragsmith.evaluation.baselines import BASELINES, baseline, probes_of
 from ragsmith.evaluation.evaluator import Evaluation, Evaluations, Evaluator, Record
+from ragsmith.evaluation.racing import Raced, Races
 from ragsmith.evaluation.ranking import Terms, best, common, ranked, shown_better
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Work
@@ -36,8 +37,7 @@ from ragsmith.runs.record import Account, DatasetRecord, ProbeRecord, RunRecord,
 from ragsmith.runs.requirements import refuse_missing_models
 from ragsmith.store.store import ProposalRow, RunRow, RunState, Store
 from ragsmith.strategies import make_strategy
-from ragsmith.strategies.random_search import shuffled_space
-from ragsmith.strategies.strategy import Genome, Strategy
+from ragsmith.strategies.strategy import Dropped, Genome, Strategy, Told
 from ragsmith.techniques.families import FAMILIES
 
 
@@ -93,12 +93,13 @@ class Outcome:
 
 DECIDES = (
     ("ragsmith.strategies", "make_strategy"),
-    ("ragsmith.strategies.random_search", "shuffled_space"),
+    ("ragsmith.evaluation.racing", "Races"),
     ("ragsmith.evaluation.ranking", "Terms"),
     ("ragsmith.evaluation.ranking", "ranked"),
     ("ragsmith.evaluation.ranking", "shown_better"),
     ("ragsmith.evaluation.baselines", "probes_of"),
     ("ragsmith.datasets.splits", "split"),
+    ("ragsmith.datasets.splits", "stratified"),
 )
 """The code that decides where a run goes; how answers are come by is in the keys of the evaluations."""
 
@@ -162,6 +163,7 @@ class Run:
         self._proposals: list[ProposalRow] = []
         self._met: list[Evaluation] = []  # on the search questions, and on the test questions
         self._tested: list[Evaluation] = []
+        self._completed: set[str] = set()
 
     @property
     def has_results(self) -> bool:
@@ -235,130 +237,161 @@ class Run:
         return Terms.of(evaluations, self._settings.fitness, self._settings.may_miss)
 
     def _search(self) -> Evaluation | None:
-        settings = self._settings
-        self._prelude()
-        strategy = make_strategy(
-            settings.strategy,
-            self._space.sizes,
-            settings.genetic,
-            seed=settings.seed,
-            feasible=self._space.is_feasible,
-            max_evaluations=settings.max_evaluations,
-        )
-        proposed, drawn = self._follow(strategy)
-        self._record = replace(
-            self._record,
-            history=tuple(strategy.history),
-            random=tuple(evaluation.key for evaluation in drawn),
-        )
+        known = self._prelude()
+        self._record = replace(self._record, told=tuple(one.evaluation.key for one in known.values()))
+        proposed = self._arm(self._strategy(self._settings.strategy, self._settings.max_evaluations), known)
+        drawn = self._control(len({one.behaviour for one in proposed}))
         terms = self._terms(self._met)
         self._proposals = [  # the strategy was told on the terms of each step: what is reported is on those of the end
-            replace(row, value={"fitness": terms.score(one)})
-            for row, one in zip(self._proposals, proposed, strict=True)
+            replace(row, value={**row.value, "fitness": None if raced.dropped else terms.score(raced.evaluation)})
+            for row, raced in zip(self._proposals, proposed, strict=True)
         ]
-        winner, why_none = chosen(proposed, terms)
+        able = [*(one.evaluation for one in known.values() if not one.dropped), *_finishers(proposed)]
+        winner, why_none = chosen(able, terms)
         self._record = replace(self._record, winner=winner.key if winner else None, no_winner=why_none)
         if winner and not self._stopped:
             try:
-                self._test(winner, best(drawn, terms))
+                self._test(winner, best(_single(able), terms), best(_finishers(drawn), terms))
             except BudgetExhausted as stop:
                 self._stopped, self.why = True, str(stop)
         return winner
 
-    def _prelude(self) -> None:
-        """Evaluate the baselines and, to compare, every option of the space switched on alone in naive RAG."""
-        probes = probes_of(self._space) if self._settings.compare else []
-        candidates = [
-            *(baseline(name) for name in BASELINES),
-            *(candidate for probe in probes for candidate in (probe.candidate, probe.reference)),
-        ]
-        evaluations = self._evaluator.evaluate(candidates, self._split.search)
-        self._met += evaluations
-        rest = evaluations[len(BASELINES) :]
+    def _strategy(self, name: str, most: int | None) -> Strategy:
+        settings, space = self._settings, self._space
+        return make_strategy(
+            name, space.sizes, settings.genetic, seed=settings.seed, feasible=space.is_feasible, max_evaluations=most
+        )
+
+    def _races(self) -> Races:
+        settings = self._settings
+        by_id = self._setup.examples
+        searched = {example.id for example in self._split.search}
+        order = [by_id[question] for question in self._setup.order if question in searched]
+        return Races(self._evaluator, order, settings.racing, settings.fitness, settings.may_miss)
+
+    def _prelude(self) -> dict[Genome, Raced]:
+        """Evaluate the baselines and, unless it is not wanted, race every option of the space alone in naive RAG.
+
+        What of these is in the space is returned: a strategy is told of it, and it may win.
+        """
+        plain = self._evaluator.evaluate([baseline(name) for name in BASELINES], self._split.search)
+        races = self._races()
+        races.enter(plain)
+        probes = probes_of(self._space) if self._settings.probes else []
+        pairs = [candidate for probe in probes for candidate in (probe.candidate, probe.reference)]
+        distinct = {tuple(gene.identity for gene in candidate): candidate for candidate in pairs}
+        raced = dict(zip(distinct, races.run(list(distinct.values()), answering=True), strict=True))
+        self._meet([*map(Raced.through, plain), *raced.values()])
+
+        def key_of(candidate: Candidate) -> str:
+            return raced[tuple(gene.identity for gene in candidate)].evaluation.key
+
         self._record = replace(
             self._record,
-            baselines={name: e.key for name, e in zip(BASELINES, evaluations, strict=False)},
+            baselines={name: evaluation.key for name, evaluation in zip(BASELINES, plain, strict=True)},
             probes=tuple(
                 ProbeRecord(
                     probe.gene.technique.family,
                     str(probe.gene),
-                    alone.key,
-                    without.key,
+                    key_of(probe.candidate),
+                    key_of(probe.reference),
                     difference(probe.candidate, probe.reference),
                 )
-                for probe, alone, without in zip(probes, rest[::2], rest[1::2], strict=True)
+                for probe in probes
             ),
         )
-        distinct = len({evaluation.key for evaluation in evaluations})
-        self._on_step(Step("baselines, each option alone", 0, distinct, None, None))
+        self._on_step(Step("baselines, each option alone", 0, len(plain) + len(raced), None, None))
+        named = {baseline(name): Raced.through(one) for name, one in zip(BASELINES, plain, strict=True)}
+        named |= dict(zip(distinct.values(), raced.values(), strict=True))
+        return {genome: one for candidate, one in named.items() if (genome := self._genome(candidate)) is not None}
 
-    def _follow(self, strategy: Strategy) -> tuple[list[Evaluation], list[Evaluation]]:
-        """Evaluate what ``strategy`` proposes until it is done, and beside each batch as many random candidates.
+    def _genome(self, candidate: Candidate) -> Genome | None:
+        """The genome of ``candidate``; None where the space lacks one of its options, or forbids it."""
+        try:
+            genome = self._space.genome(candidate)
+        except SpaceError:
+            return None
+        return genome if self._space.is_feasible(genome) else None
 
-        So the comparison has the search's budget whenever one looks, and the workers have more to share out.
-        """
-        proposed: list[Evaluation] = []
-        drawn: list[Evaluation] = []
-        rivals = self._rivals()
+    def _arm(self, strategy: Strategy, known: Mapping[Genome, Raced], *, control: bool = False) -> list[Raced]:
+        """Race what ``strategy`` proposes until it is done, or at a limit."""
+        proposed: list[Raced] = []
+        races = self._races()
+        races.enter([one.evaluation for one in known.values() if not one.dropped])
+        strategy.tell(self._told(known))
+        behaviours = {one.behaviour for one in known.values()}
         while not self._stopped and (batch := strategy.propose()):
             step = len(strategy.history)
-            beside = islice(rivals, len(batch))
-            candidates = [self._space.candidate(genome) for genome in (*batch, *beside)]
             try:
-                evaluations = self._evaluator.evaluate(candidates, self._split.search)
+                raced = races.run([self._space.candidate(genome) for genome in batch])
             except BudgetExhausted as stop:
-                if not proposed:
+                if not proposed and not control:
                     raise
                 self._stopped, self.why = True, str(stop)
                 break
-            self._met += evaluations
-            own = evaluations[: len(batch)]
-            drawn += evaluations[len(batch) :]
-            terms = self._terms(self._met)
-            told = [terms.score(evaluation) for evaluation in own]
-            self._keep(len(proposed), step, batch, own, told)
-            proposed += own
-            strategy.tell(dict(zip(batch, told, strict=True)))
-            self._say(strategy, step, len(proposed))
+            self._meet(raced)
+            told = self._told(dict(zip(batch, raced, strict=True)))
+            if not control:
+                self._keep(len(proposed), step, batch, raced, list(told.values()))
+            proposed += raced
+            strategy.tell(told, _repeats(zip(batch, raced, strict=True), behaviours))
+            self._say(strategy, step, len(proposed), control=control)
             limit = self._settings.time_limit
             # replaying what is stored does not count: a limit shorter than the replay would never let a run end
             late = limit is not None and self._now() - self._started >= limit
             self._stopped = late and self._evaluator.computed > 0
-        return proposed, drawn
+        if not control:
+            self._record = replace(self._record, history=tuple(strategy.history))
+        return proposed
 
-    def _rivals(self) -> Iterator[Genome]:
-        """Random feasible genomes, each once, drawn apart from the strategy."""
+    def _control(self, budget: int) -> list[Raced]:
+        """If asked for: as many random candidates that do different things as the search found, raced alike."""
         settings = self._settings
-        if not settings.compare or settings.strategy == "random":
-            return iter(())
-        return shuffled_space(self._space.sizes, self._space.is_feasible, Random(settings.seed))
+        if settings.control != "random" or settings.strategy == "random" or self._stopped or not budget:
+            return []
+        drawn = self._arm(self._strategy("random", budget), {}, control=True)
+        self._record = replace(self._record, random=tuple(raced.evaluation.key for raced in drawn))
+        return drawn
 
-    def _say(self, strategy: Strategy, step: int, evaluated: int) -> None:
+    def _told(self, raced: Mapping[Genome, Raced]) -> dict[Genome, Told]:
+        """What a strategy is told of candidates, on the terms of everything met so far."""
+        terms = self._terms(self._met)
+        return {genome: one.dropped or terms.score(one.evaluation) for genome, one in raced.items()}
+
+    def _meet(self, raced: Sequence[Raced]) -> None:
+        """Note evaluations, and who was dropped; one whom another arm of the run let finish was not."""
+        self._met += [one.evaluation for one in raced]
+        dropped = {one.evaluation.key: one.dropped for one in raced if one.dropped}
+        self._completed |= {one.evaluation.key for one in raced if not one.dropped}
+        dropped = {key: one for key, one in {**self._record.dropped, **dropped}.items() if key not in self._completed}
+        self._record = replace(self._record, dropped=dropped)
+
+    def _say(self, strategy: Strategy, step: int, evaluated: int, *, control: bool) -> None:
         score, candidate = None, None
         if best := strategy.best():
             score, candidate = best[1], self._space.candidate(best[0])
-        self._on_step(Step("search", step, evaluated, score, candidate))
+        self._on_step(Step("random control" if control else "search", step, evaluated, score, candidate))
 
     def _keep(
-        self,
-        position: int,
-        step: int,
-        batch: Sequence[Genome],
-        own: Sequence[Evaluation],
-        told: Sequence[float | None],
+        self, position: int, step: int, batch: Sequence[Genome], raced: Sequence[Raced], told: Sequence[Told]
     ) -> None:
-        rows = [
-            ProposalRow(position + i, step, list(genome), evaluation.key, {"fitness": score})
-            for i, (genome, evaluation, score) in enumerate(zip(batch, own, told, strict=True))
-        ]
+        rows = []
+        for i, (genome, one, score) in enumerate(zip(batch, raced, told, strict=True)):
+            value: dict[str, Any] = {"fitness": score, "dropped": None}
+            if isinstance(score, Dropped):
+                value = {"fitness": None, "dropped": score.questions}
+            rows.append(ProposalRow(position + i, step, list(genome), one.evaluation.key, value))
         self._proposals += rows
         if self._incremental:
             self._store.put_proposals(self.key, rows)
 
-    def _test(self, winner: Evaluation, drawn: Evaluation | None) -> None:
+    def _test(self, winner: Evaluation, single: Evaluation | None, drawn: Evaluation | None) -> None:
+        """Evaluate the winner, and what it has to beat, on the test questions."""
         if not self._split.test:
             return
         finalists = {"winner": winner.candidate, **{name: baseline(name) for name in BASELINES}}
+        if single and single.key not in (winner.key, *self._record.baselines.values()):
+            finalists["single"] = single.candidate
         if drawn:
             finalists["random"] = drawn.candidate
         evaluations = self._evaluator.evaluate(list(finalists.values()), self._split.test)
@@ -366,6 +399,31 @@ class Run:
         tested = {name: e.key for name, e in zip(finalists, evaluations, strict=True)}
         self._record = replace(self._record, test=tested)
         self._on_step(Step("test questions", 0, len(finalists), None, None))
+
+
+def _repeats(batch: Iterable[tuple[Genome, Raced]], behaviours: set[str]) -> list[Genome]:
+    """Those of ``batch`` that did what one of ``behaviours`` is; the others are added to them."""
+    repeats = []
+    for genome, one in batch:
+        if one.behaviour in behaviours and (one.dropped or one.evaluation.complete):
+            repeats.append(genome)
+        behaviours.add(one.behaviour)
+    return repeats
+
+
+def _finishers(raced: Iterable[Raced]) -> list[Evaluation]:
+    """The evaluations of those that met all questions."""
+    return [one.evaluation for one in raced if not one.dropped]
+
+
+def _single(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
+    """Those that have one option which naive RAG has not."""
+    plain = [gene.technique.name for gene in baseline("naive")]
+
+    def changed(evaluation: Evaluation) -> int:
+        return sum(gene.technique.name != name for gene, name in zip(evaluation.candidate, plain, strict=True))
+
+    return [evaluation for evaluation in evaluations if changed(evaluation) == 1]
 
 
 def chosen(proposed: Sequence[Evaluation], terms: Terms) -> tuple[Evaluation | None, str]:

@@ -95,6 +95,12 @@ class ProposalRow:
         found: float | None = self.value["fitness"]
         return found
 
+    @property
+    def dropped(self) -> int | None:
+        """After how many questions it dropped out of a race; None where it did not."""
+        found: int | None = self.value.get("dropped")
+        return found
+
 
 def settled(old: ResultRow | None, new: ResultRow) -> ResultRow | None:
     """What to store when ``new`` meets ``old``; None keeps the old row: a result that is there is never undone."""

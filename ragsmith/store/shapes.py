@@ -79,7 +79,7 @@ def _result(row: Sequence[Json]) -> bool:
         return _has(value, stage=str, error=str)
     measured = [value[name] for name in ("measures", "metrics") if name in value]  # "metrics" up to version 0.1
     return (
-        type(value.get("answer")) is str
+        (type(value.get("answer")) is str or value.get("part") == "ranking")
         and _lists(value.get("retrieved"), _TEXTS)
         and _maps(value.get("usage"), _NUMBERS)
         and bool(measured)

@@ -20,9 +20,7 @@ from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 
 Command = Callable[..., Any]
-SETTINGS = RunSettings(
-    genetic=GeneticSettings(population=4, generations=1, elitism=1), max_evaluations=4, compare=False
-)
+SETTINGS = RunSettings(genetic=GeneticSettings(population=4, generations=1, elitism=1), max_evaluations=4, probes=False)
 
 
 def test_runs_are_mirrored_and_the_dashboard_is_named(

@@ -230,7 +230,7 @@ def test_models_of_a_file_search_and_answer(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     arguments = search_arguments(
-        *("--models", models_file, "--judge", "extractive", "--population", 6, "--generations", 1, "--no-compare")
+        *("--models", models_file, "--judge", "extractive", "--population", 6, "--generations", 1, "--no-probes")
     )
     assert ragsmith(*arguments, "--quiet").code == 0
     winner = tmp_path / "reports" / "island" / "winner.yaml"

@@ -151,7 +151,7 @@ def test_a_report_of_all_leaves_out_what_was_ranked_by_a_file_that_is_gone(
     question = (other / "questions.jsonl").read_text()
     (other / "questions.jsonl").write_text(question.replace("When does the ferry", "At what time does the ferry", 1))
     Path("gone_fitness.py").write_text("def flat(measures):\n    return measures['recall']\n")
-    small = ("--max-evaluations", 3, "--no-compare", "--workers", 1, "--quiet")
+    small = ("--max-evaluations", 3, "--no-probes", "--workers", 1, "--quiet")
     assert ragsmith(*search_arguments(*small)).code == 0
     own = ragsmith(*search_arguments(*small, "--dataset", other, "--fitness", "gone_fitness.py:flat"))
     assert own.code == 0, own.err

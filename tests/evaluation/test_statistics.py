@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from ragsmith.evaluation.statistics import (
     Paired,
@@ -12,6 +13,7 @@ from ragsmith.evaluation.statistics import (
     bootstrap_interval,
     holm,
     paired,
+    student_quantile,
     verdict,
 )
 
@@ -152,3 +154,15 @@ def test_what_is_not_a_p_value_is_refused(bad: float) -> None:
         holm([0.5, bad])
     with pytest.raises(ValueError, match="is not a p-value"):
         verdict(compared(0.1, 9), bad)
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 9, 30, 69, 200])
+@pytest.mark.parametrize("probability", [0.01, 0.3, 0.5001, 0.9, 0.975, 0.999])
+def test_students_quantile_agrees_with_scipy(probability: float, degrees: int) -> None:
+    assert student_quantile(probability, degrees) == pytest.approx(stats.t.ppf(probability, degrees), rel=1e-8)
+
+
+@pytest.mark.parametrize(("probability", "degrees"), [(0.0, 3), (1.0, 3), (0.9, 0)])
+def test_a_quantile_that_is_none_is_refused(probability: float, degrees: int) -> None:
+    with pytest.raises(ValueError, match="student_quantile"):
+        student_quantile(probability, degrees)

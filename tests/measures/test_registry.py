@@ -47,7 +47,7 @@ def test_a_measure_in_a_file_is_in_record_report_csv_and_winner(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    searched = ragsmith(*search_arguments("--max-evaluations", 4, "--no-compare", "--workers", 1, "--quiet"))
+    searched = ragsmith(*search_arguments("--max-evaluations", 4, "--no-probes", "--workers", 1, "--quiet"))
     assert searched.code == 0, searched.err
     expected = yaml.safe_load(Path("reports/island/winner.yaml").read_text())["expected"]["search"]
     assert expected["answer_words"] > 1

@@ -95,7 +95,7 @@ def command(home: Path, spawn: Callable[..., subprocess.Popen[str]]) -> Callable
 def searching(dataset: Path, name: str, *more: object, imports: bool = True) -> list[object]:
     return [
         *("search", "--dataset", dataset, "--space", "space.yaml", "--chunk-size", 100, "--strategy", "exhaustive"),
-        *("--embedder", "hashing_of_mine", "--fitness", "mine.py:fitness", "--no-compare", "--json"),
+        *("--embedder", "hashing_of_mine", "--fitness", "mine.py:fitness", "--no-probes", "--json"),
         *("--cache", f"{name}.sqlite", "--reports", name, *(("--import", "mine.py") if imports else ()), *more),
     ]
 

@@ -67,7 +67,7 @@ def stored(key: str) -> dict[str, Any]:
 
 
 def test_a_record_is_read_as_it_was_written(tiny_setup: Setup, space: Space) -> None:
-    settings = RunSettings("random", GENETIC, seed=3, max_evaluations=9, fitness=Fitness(Weights(1, 0)), compare=False)
+    settings = RunSettings("random", GENETIC, seed=3, max_evaluations=9, fitness=Fitness(Weights(1, 0)), probes=False)
     record = RunRecord.begun(tiny_setup, space, settings, split(tiny_setup.dataset))
     plain = json.loads(json.dumps(record.plain()))
     assert plain["version"] == VERSION
@@ -163,7 +163,7 @@ def test_the_search_computes_its_evaluations_once_more(old: Path, ragsmith: Call
 
 
 def test_a_search_finds_the_replies_that_were_paid_for(old: Path) -> None:
-    settings = RunSettings(genetic=GENETIC, max_evaluations=4, compare=False)
+    settings = RunSettings(genetic=GENETIC, max_evaluations=4, probes=False)
     there = {"space": "tiny.yaml", "settings": settings, "chunk_size": 100, "cache": "cache.sqlite"}
     outcome = package.search("island", **there, models={"language_model": Chat()})
     assert outcome.state == "finished"

@@ -31,7 +31,7 @@ from ragsmith.techniques.registry import Technique
 from ragsmith.types import Hits, Question
 
 GENETIC = GeneticSettings(population=6, generations=3, elitism=2, mutation="random", mutation_rate=0.3)
-SETTINGS = RunSettings(genetic=GENETIC, seed=7)
+SETTINGS = RunSettings(genetic=GENETIC, seed=7, control="random")
 
 
 class Clock:
@@ -61,6 +61,10 @@ def rows(store: Store, setup: Setup) -> dict[tuple[str, str], Any]:
     return {(key, q): row.value for key, found in store.results_many(keys).items() for q, row in found.items()}
 
 
+def answers(store: Store, setup: Setup) -> dict[tuple[str, str], Any]:
+    return {key: value for key, value in rows(store, setup).items() if value.get("part") != "ranking"}
+
+
 @pytest.fixture(scope="module")
 def finished(
     tmp_path_factory: pytest.TempPathFactory, tiny_setup: Setup, space: Space
@@ -87,10 +91,12 @@ def test_a_run_ends_with_a_winner(finished: tuple[Store, Outcome, list[Step]], s
 
 def test_the_winner_is_the_best_of_what_was_proposed(finished: tuple[Store, Outcome, list[Step]]) -> None:
     store, outcome, _ = finished
-    scores = [value["fitness"] for *_, value in proposals(store, outcome)]
-    assert outcome.winner.mean("fitness") == pytest.approx(max(scores))
-    assert len({genome for _, _, genome, _, _ in proposals(store, outcome)}) == len(scores) > 6
-    assert [position for position, *_ in proposals(store, outcome)] == list(range(len(scores)))
+    values = [value for *_, value in proposals(store, outcome)]
+    scores = [value["fitness"] for value in values if value["dropped"] is None]
+    assert outcome.winner.mean("fitness") >= max(scores) - 1e-12  # an option that was tried alone may win, too
+    assert all(value["fitness"] is None for value in values if value["dropped"] is not None)
+    assert len({genome for _, _, genome, _, _ in proposals(store, outcome)}) == len(values) > 6
+    assert [position for position, *_ in proposals(store, outcome)] == list(range(len(values)))
 
 
 def test_the_search_sees_the_search_questions_only(
@@ -103,7 +109,7 @@ def test_the_search_sees_the_search_questions_only(
     assert not set(split.search) & set(split.test)
     assert outcome.winner.questions == tuple(split.search)
     finalists = set(run.test.values())
-    assert set(run.test) == {"winner", "naive", "bm25", "random"}
+    assert set(run.test) - {"single"} == {"winner", "naive", "bm25", "random"}
     for (evaluation, question), _ in rows(store, tiny_setup).items():
         assert question in split.search or evaluation in finalists
 
@@ -114,7 +120,7 @@ def test_what_the_winner_has_to_beat_is_there(finished: tuple[Store, Outcome, li
     baselines = {name: evaluation_key(tiny_setup, baseline(name)) for name in ("naive", "bm25")}
     assert run.baselines == baselines
     drawn = run.random
-    assert len(drawn) == len(set(drawn)) == len(proposals(store, outcome))
+    assert len(drawn) == len(set(drawn)) > 6
     assert {(probe.family, probe.option) for probe in run.probes} == {
         ("query_expansion", "hyde"),
         ("retrieval", "bm25"),
@@ -129,7 +135,7 @@ def test_what_the_winner_has_to_beat_is_there(finished: tuple[Store, Outcome, li
 def test_the_account_adds_up(finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup) -> None:
     store, outcome, _ = finished
     account = recorded(store, outcome).account
-    assert account.computed == outcome.computed == len(rows(store, tiny_setup))
+    assert account.computed == outcome.computed == len(answers(store, tiny_setup))
     assert account.reused == outcome.reused
     for counts in account.calls.values():
         assert counts.made == counts.distinct <= counts.asked
@@ -154,12 +160,14 @@ def test_the_comparison_keeps_pace_with_the_search(
     store, outcome, _ = finished
     run = recorded(store, outcome)
     drawn = run.random
-    assert len(drawn) == len(set(drawn)) == min(len(proposals(store, outcome)), space.feasible_size)
+    found = {evaluation.key: evaluation.phenotype for evaluation in outcome.evaluations.values()}
+    different = {found[key] for *_, key, _ in proposals(store, outcome)}
+    assert len({found[key] for key in drawn}) >= min(len(different), space.feasible_size) - len(run.told)
     assert {probe.family for probe in run.probes} <= {family.name for family in FAMILIES}
 
 
 def test_a_search_without_comparison_has_only_its_baselines(store: Store, tiny_setup: Setup, space: Space) -> None:
-    outcome = Run(tiny_setup, space, store, replace(SETTINGS, compare=False)).go()
+    outcome = Run(tiny_setup, space, store, replace(SETTINGS, probes=False, control="none")).go()
     run = recorded(store, outcome)
     assert (run.random, run.probes) == ((), ())
     assert set(run.baselines) == {"naive", "bm25"}
@@ -222,9 +230,9 @@ def test_another_run_on_one_cache_pays_only_for_what_is_new(
     finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup, space: Space
 ) -> None:
     store, _, _ = finished
-    other = Run(tiny_setup, space, store, replace(SETTINGS, strategy="exhaustive")).go()
+    other = Run(tiny_setup, space, store, replace(SETTINGS, strategy="exhaustive", racing=None, probes=False)).go()
     assert other.reused > 0
-    assert len(proposals(store, other)) == space.feasible_size == 48
+    assert len(proposals(store, other)) + len(recorded(store, other).told) == space.feasible_size == 48
     assert other.winner.mean("fitness") == max(value["fitness"] for *_, value in proposals(store, other))
 
 
@@ -233,9 +241,13 @@ def test_another_run_on_one_cache_pays_only_for_what_is_new(
 
 @pytest.mark.parametrize("strategy", ["genetic", "random", "tpe", "greedy", "exhaustive"])
 def test_a_limit_of_evaluations_is_kept(tiny_setup: Setup, space: Space, store: Store, strategy: str) -> None:
-    outcome = Run(tiny_setup, space, store, replace(SETTINGS, strategy=strategy, max_evaluations=5)).go()
+    settings = replace(SETTINGS, strategy=strategy, max_evaluations=5, racing=None, probes=False)
+    outcome = Run(tiny_setup, space, store, settings).go()
     assert outcome.state == "finished"
-    assert len(proposals(store, outcome)) == 5
+    keys = {proposal[3] for proposal in proposals(store, outcome)}
+    asked = recorded(store, outcome).split.search
+    behaviours = {outcome.evaluations[key, asked].phenotype for key in keys}
+    assert len(behaviours) <= 5 <= len(keys)  # one that turns out to do what another did does not count
 
 
 def test_a_time_limit_pauses_and_the_same_command_ends_as_if_there_was_none(
@@ -271,7 +283,7 @@ def test_an_interrupt_leaves_a_run_that_can_go_on(
     _, whole, _ = finished
 
     def interrupt(done: int, total: int) -> None:
-        if len(rows(store, tiny_setup)) > 100:
+        if len(answers(store, tiny_setup)) > 100:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -279,7 +291,7 @@ def test_an_interrupt_leaves_a_run_that_can_go_on(
     run = store.run(whole.key)
     assert run is not None
     assert run.state == "interrupted"
-    kept = len(rows(store, tiny_setup))
+    kept = len(answers(store, tiny_setup))
     resumed = Run(tiny_setup, space, store, SETTINGS).go()
     assert resumed.winner == whole.winner
     assert resumed.computed == whole.computed - kept
@@ -364,7 +376,7 @@ def test_a_question_that_only_the_baselines_finished_counts_and_a_failure_on_it_
     tiny_setup: Setup, space: Space, store: Store, flaky: set[str]
 ) -> None:
     flaky.add("ferry-1")
-    outcome = Run(tiny_setup, with_filters(space, "flaky"), store, replace(SETTINGS, compare=False)).go()
+    outcome = Run(tiny_setup, with_filters(space, "flaky"), store, replace(SETTINGS, probes=False)).go()
     assert recorded(store, outcome).aside == {}  # the baselines finished it
     told = [value["fitness"] for *_, value in proposals(store, outcome)]
     assert outcome.winner is not None
@@ -376,7 +388,7 @@ def test_failures_do_not_change_where_a_run_goes_when_it_is_repeated(
 ) -> None:
     flaky.update(["ferry-1", "school-1"])
     filters = with_filters(space, "flaky", "similarity_threshold")
-    settings = replace(SETTINGS, may_miss=0.2)
+    settings = replace(SETTINGS, may_miss=0.2, racing=None)
     first = Run(tiny_setup, filters, store, settings).go()
     rows = proposals(store, first)
     assert any(store.results(evaluation)["ferry-1"].state == "failed" for *_, evaluation, _ in rows)

@@ -38,7 +38,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[BatchServer]:
 def arguments(search_arguments: Arguments, server: BatchServer) -> Arguments:
     def build(*more: object, cache: str = "cache.sqlite") -> list[object]:
         chat = ("--llm", "openai:tiny", "--base-url", server.url)
-        return search_arguments(*chat, "--no-compare", "--max-evaluations", 3, "-q", *more, cache=cache)
+        return search_arguments(*chat, "--no-probes", "--max-evaluations", 3, "-q", *more, cache=cache)
 
     return build
 

@@ -249,7 +249,7 @@ def test_without_a_judge_a_run_stops_soon_and_nothing_is_paid_twice(
     options = {"attempts": 1, "deadline": 0.5}
     models = write_models(tmp_path / "models.yaml", server, place, **options)
     command = search_arguments(
-        *("--models", models, "--workers", 12, "--max-evaluations", 2, "--no-compare"),
+        *("--models", models, "--workers", 12, "--max-evaluations", 2, "--no-probes"),
         cache=tmp_path / "cache.sqlite",
         reports=tmp_path / "reports",
     )
@@ -375,7 +375,7 @@ def test_a_question_on_which_all_fail_is_set_aside_by_name_and_the_others_decide
     text = next(iter(asked(tiny_setup).values()))
     server.rule = lambda request: Fault(status=400, said="too odd") if text in said(request) else None
     command = search_arguments(
-        *("--llm", "openai:tiny", "--base-url", server.url, "--max-evaluations", 2, "--no-compare"),
+        *("--llm", "openai:tiny", "--base-url", server.url, "--max-evaluations", 2, "--no-probes"),
         cache=tmp_path / "cache.sqlite",
         reports=tmp_path / "reports",
     )

@@ -35,7 +35,7 @@ def limited(search_arguments: Arguments, server: FaultServer, tmp_path: Path) ->
 
     def arguments(*more: object) -> list[object]:
         return search_arguments(
-            *("--llm", "openai:tiny", "--base-url", server.url, "--workers", 32, "--no-compare"),
+            *("--llm", "openai:tiny", "--base-url", server.url, "--workers", 32, "--no-probes"),
             *("--max-evaluations", 2, "--no-faithfulness", *more),
             cache=str(tmp_path / "cache.sqlite"),
             reports=str(tmp_path / "reports"),

@@ -86,7 +86,7 @@ def test_a_small_search_counts_what_the_server_behind_it_counted(
         cache=tmp_path / "cache.sqlite",
         chunk_size=100,
         max_evaluations=4,
-        compare=False,
+        probes=False,
     )
     assert found.state == "finished"
     assert found.spent.calls == len(behind.given) == len(behind.log) > 0

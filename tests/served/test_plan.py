@@ -25,7 +25,7 @@ from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 
-SETTINGS = RunSettings(max_evaluations=4, compare=False)
+SETTINGS = RunSettings(max_evaluations=4, probes=False)
 
 DEAR = """
 families:
@@ -188,21 +188,21 @@ def test_each_choice_says_what_it_costs_and_how_it_is_left_out(tiny_setup: Setup
     with FaultServer() as server:
         setup = asked(server, tiny_setup)
         whole = plan(setup, dear, store, settings, sample=6)
-        alone = plan(setup, dear, store, replace(settings, compare=False), sample=6)
+        alone = plan(setup, dear, store, replace(settings, probes=False), sample=6)
         short = plan(setup, dear.leaving_out(["passage_compress"]), store, settings, sample=6)
     choices = {choice.flag: choice for choice in whole.choices}
     assert set(choices) == {
-        "--no-compare",
+        "--no-probes",
         "--without query_expansion",
         "--without passage_compress",
         "--without post_generation",
         "--judge extractive",
     }
-    assert choices["--no-compare"].calls == pytest.approx(whole.totals["calls"] - alone.totals["calls"], rel=0.01)
+    assert choices["--no-probes"].calls == pytest.approx(whole.totals["calls"] - alone.totals["calls"], rel=0.01)
     assert choices["--judge extractive"].calls == calls_of(whole, "judge")
     assert choices["--without passage_compress"].calls == calls_of(whole, "refine_summary")
     assert calls_of(short, "refine_summary") == 0
-    assert "--no-compare" not in {choice.flag for choice in alone.choices}
+    assert "--no-probes" not in {choice.flag for choice in alone.choices}
 
 
 def test_verdicts_are_given_as_often_as_the_model_was_seen_to_give_them(
@@ -210,7 +210,7 @@ def test_verdicts_are_given_as_often_as_the_model_was_seen_to_give_them(
 ) -> None:
     (tmp_path / "dear.yaml").write_text(DEAR.replace("[none, reflection_revising]", "[reflection_revising]"))
     strict = load_space(tmp_path / "dear.yaml")
-    settings = RunSettings(max_evaluations=6, compare=False)
+    settings = RunSettings(max_evaluations=6, probes=False)
     with FaultServer() as server:
         server.answer = lambda path, body: finding_fault(answer(path, body))
         setup = asked(server, tiny_setup)

@@ -116,7 +116,7 @@ def models(server: Ruled, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def searching(search_arguments: Callable[..., list[object]], models: Path) -> list[object]:
-    return search_arguments("--max-evaluations", 4, "--no-compare", "--models", models)
+    return search_arguments("--max-evaluations", 4, "--no-probes", "--models", models)
 
 
 Command = Callable[..., Any]
@@ -140,7 +140,7 @@ def test_a_search_that_succeeds_and_all_that_reads_it_leave_no_trace(
     tiny_folder: Path,
     tiny_space: Path,
 ) -> None:
-    planning = ("plan", "--dataset", tiny_folder, "--space", tiny_space, "--max-evaluations", 2, "--no-compare")
+    planning = ("plan", "--dataset", tiny_folder, "--space", tiny_space, "--max-evaluations", 2, "--no-probes")
     server.answer = repeating
     server.script = [Fault("key"), Fault("key")]
     winner = Path("reports/island/winner.yaml")
@@ -332,7 +332,7 @@ def test_failures_that_are_recorded_have_no_trace(
     home: Path, tiny_folder: Path, tiny_space: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OUR_API_KEY", KEYS["OUR_JUDGE"])
-    settings = library.RunSettings(max_evaluations=1, compare=False)
+    settings = library.RunSettings(max_evaluations=1, probes=False)
     found = library.search(
         tiny_folder, space=tiny_space, settings=settings, models={"language_model": Careless()}, chunk_size=100
     )

@@ -172,7 +172,7 @@ def test_a_small_search_counts_what_it_used(
         cache=tmp_path / "cache.sqlite",
         chunk_size=100,
         max_evaluations=4,
-        compare=False,
+        probes=False,
     )
     assert found.state == "finished"
     assert " ".join(WORDS[1:-1]) in {one.answer for row in found.ranking for one in found.records(row)}

@@ -131,7 +131,7 @@ def served(setup: Setup, llm: str, *, judge: str = "", embedder: str = "", reran
 
 def small(evaluations: int = 8, strategy: str = "genetic") -> RunSettings:
     genetic = GeneticSettings(population=4, generations=8, elitism=1, selection="tournament")
-    return RunSettings(strategy, genetic, evaluations, compare=False)
+    return RunSettings(strategy, genetic, evaluations, probes=False)
 
 
 def searched(setup: Setup, space: Space, store: Store, **options: Any) -> Outcome:

@@ -1,0 +1,293 @@
+"""Racing: what is shown to be behind the front-runners leaves before it costs more.
+
+Everybody is ranked on all questions before anything is generated: rankings are cheap, and candidates that differ only
+behind the filter share theirs. R is known then. The answers follow a block of questions at a time, and after each block
+every candidate is compared, question by question, with the one at the place ``front`` of all who finished or still
+race. Who is shown to be behind it is dropped: that is a state, with the number of questions answered, and no score. All
+others answer every question, the front-runners among them always (races: Maron and Moore 1994; paired by question:
+F-Race, Birattari et al. 2002).
+
+Two tests drop a candidate, each at a stated error.
+
+- Before the first answer: its G would have to be higher than what the means of all who finished let expect (the upper
+  end of a prediction interval for one more of them). This rests on the past: where a technique answers better than any
+  before it by far, it may do wrong.
+- After each block: with its R, which is known, and its G so far, a one-sided paired t test over questions. What is
+  still to come is a finite number of questions, so the variance of the mean shrinks to nothing towards the end.
+
+A fitness of one's own is no formula of R and G: then nothing is ranked first, and the second test is of the fitness.
+
+Decisions rest on values and on the order of the questions alone, so a race that is run again on stored results goes the
+same way, with any number of workers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ragsmith.errors import WrongOption
+from ragsmith.evaluation.evaluator import Evaluation, Evaluator
+from ragsmith.evaluation.fitness import Fitness, composite
+from ragsmith.evaluation.ranking import Terms
+from ragsmith.evaluation.statistics import Vector, student_quantile
+from ragsmith.pipelines.genes import Candidate
+from ragsmith.strategies.strategy import Dropped
+from ragsmith.types import Example
+
+USUAL = 4
+"""So many degrees of freedom the usual variance of differences has beside that of a candidate's own.
+
+Two pipelines often answer alike on the first questions; from that alone it would follow that they always do.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Racing:
+    """How candidates are raced.
+
+    ``block`` is how many questions are answered between two looks. ``error`` bounds the chance that a candidate which
+    would have ended as high as the one it is compared with is dropped: each of n looks tests at ``error`` / n
+    (Bonferroni). ``front`` is the place of the one that all are compared with.
+    """
+
+    block: int = 10
+    error: float = 0.05
+    front: int = 5
+
+    def __post_init__(self) -> None:
+        for name, value in (("race_block", self.block), ("race_front", self.front)):
+            if value < 1:
+                raise WrongOption(name, f"is {value}: give at least 1")
+        if not 0 < self.error < 1:
+            raise WrongOption("race_error", f"is {self.error}: give a probability above 0 and below 1")
+
+    def looks(self, questions: int) -> tuple[int, ...]:
+        """How many questions are answered at each look; at the last, after which nobody leaves, all of them."""
+        return (*range(self.block, questions, self.block), questions) if questions else ()
+
+    def level(self, questions: int) -> float:
+        """The level of each test: there is one before the first answer, and one at each look but the last."""
+        return self.error / max(1, len(self.looks(questions)))
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of somebody: shape (questions,) each, in the order of the race.
+
+    ``exact`` is what counts of the fitness and is known on all questions, such as the share of R; ``sampled`` is what
+    is known of the rest, on the questions answered so far. A question that counts for nobody is NaN.
+    """
+
+    exact: Vector
+    sampled: Vector
+
+    def value(self, answered: int | None = None) -> float:
+        """The mean of both, the second over so many questions: over all of them it is the fitness."""
+        return _mean(self.exact) + _mean(self.sampled[:answered])
+
+
+class Track:
+    """Everyone who finished, and the tests that drop whoever is behind them."""
+
+    def __init__(self, questions: int, racing: Racing) -> None:
+        self._questions = questions
+        self._racing = racing
+        self._level = racing.level(questions)
+        self._finished: list[Standing] = []
+
+    def finish(self, standing: Standing) -> None:
+        """Note somebody who answered all questions."""
+        self._finished.append(standing)
+
+    def hopeless(self, runners: Mapping[int, Standing]) -> list[int]:
+        """Those of ``runners``, of whom the exact part is known, who are behind with the best that answers may be."""
+        if len(self._finished) < max(2, self._racing.front):
+            return []
+        means = np.array([_mean(standing.sampled) for standing in self._finished])
+        n = len(means)
+        spread = float(means.std(ddof=1)) * math.sqrt(1 + 1 / n)
+        highest = float(means.mean()) + student_quantile(1 - self._level, n - 1) * spread
+        bar = self._reference(self._finished, self._questions).value()
+        return [number for number, found in runners.items() if _mean(found.exact) + highest < bar]
+
+    def behind(self, answered: int, runners: Mapping[int, Standing]) -> list[int]:
+        """Those of ``runners`` who are shown to be behind, with so many questions ``answered``."""
+        field = [*self._finished, *runners.values()]
+        if answered >= self._questions or len(field) <= self._racing.front:
+            return []
+        reference = self._reference(field, answered)
+        usual = self._variance(reference)
+        return [number for number, found in runners.items() if self._is_behind(found, reference, answered, usual)]
+
+    def estimate(self, standing: Standing, answered: int) -> float:
+        """What somebody may be worth on all questions: the rest as far as known, and what it is easier or harder by."""
+        harder = [_mean(found.sampled) - _mean(found.sampled[:answered]) for found in self._finished]
+        return standing.value(answered) + (math.fsum(harder) / len(harder) if harder else 0.0)
+
+    def _reference(self, field: Sequence[Standing], answered: int) -> Standing:
+        return sorted(field, key=lambda standing: -standing.value(answered))[self._racing.front - 1]
+
+    def _variance(self, reference: Standing) -> float:
+        """The variance of answers against the reference that those who finished have had; 0 where nobody has."""
+        seen = [found.sampled - reference.sampled for found in self._finished if found is not reference]
+        known = [values[~np.isnan(values)] for values in seen]
+        usual = [float(values.var(ddof=1)) for values in known if len(values) > 1]
+        return math.fsum(usual) / len(usual) if usual else 0.0
+
+    def _is_behind(self, standing: Standing, reference: Standing, answered: int, usual: float) -> bool:
+        """Whether somebody is behind, by a t test whose variance is moderated with the ``usual`` one (Smyth 2004)."""
+        differences = standing.sampled[:answered] - reference.sampled[:answered]
+        differences = differences[~np.isnan(differences)]
+        n = len(differences)
+        if n < 2:
+            return False
+        ahead = _mean(standing.exact - reference.exact) + float(differences.mean())
+        degrees = n - 1 + USUAL
+        variance = ((n - 1) * float(differences.var(ddof=1)) + USUAL * usual) / degrees
+        left = 1 - answered / self._questions
+        return ahead < -student_quantile(1 - self._level, degrees) * math.sqrt(variance * left / n)
+
+
+def _mean(values: Vector) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Raced:
+    """How a candidate came through a race. The evaluation of one that was ``dropped`` has only what it answered.
+
+    ``behaviour`` is equal for candidates that did the same on everything they met.
+    """
+
+    evaluation: Evaluation
+    behaviour: str
+    dropped: Dropped | None = None
+
+    @classmethod
+    def through(cls, evaluation: Evaluation) -> Raced:
+        """Somebody who met every question."""
+        return cls(evaluation, evaluation.phenotype)
+
+
+class Races:
+    """Races batches of candidates on the same questions, each batch against all who finished before.
+
+    ``examples`` are the questions in the order in which they are met. Without ``racing`` everybody answers all of them.
+    """
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        examples: Sequence[Example],
+        racing: Racing | None,
+        fitness: Fitness,
+        may_miss: float,
+    ) -> None:
+        self._evaluator = evaluator
+        self._examples = tuple(examples)
+        self._order = tuple(example.id for example in examples)
+        self._questions = tuple(sorted(self._order))
+        self._racing = racing
+        self._fitness = fitness
+        self._may_miss = may_miss
+        self._track = Track(len(examples), racing or Racing())
+        self._finished: list[Evaluation] = []
+
+    def enter(self, evaluations: Sequence[Evaluation]) -> None:
+        """Take in those who answered all questions outside of a race."""
+        terms = self._terms(evaluations)
+        for evaluation in evaluations:
+            self._finish(evaluation, terms)
+
+    def run(self, candidates: Sequence[Candidate], *, answering: bool = False) -> list[Raced]:
+        """Race ``candidates``; what is returned is in their order, and each evaluation is on all questions.
+
+        Those who are ``answering`` give at least the answers of the first block.
+        """
+        if self._racing is None:
+            return [Raced.through(evaluation) for evaluation in self._evaluator.evaluate(candidates, self._examples)]
+        running = dict(enumerate(self._evaluator.evaluate(candidates, ())))
+        ended: dict[int, Raced] = {}
+        ranked = self._ranked(candidates)
+        terms = self._terms(())
+        standings = {number: self._standing(ranked.get(number), None, terms) for number in running}
+        if ranked and not answering:
+            self._leave(running, ended, self._track.hopeless(standings), ranked, standings, 0)
+        for answered in self._racing.looks(len(self._examples)):
+            running = self._answered(candidates, running, answered)
+            terms = self._terms([*running.values(), *(raced.evaluation for raced in ended.values())])
+            standings = {number: self._standing(ranked.get(number), one, terms) for number, one in running.items()}
+            self._leave(running, ended, self._track.behind(answered, standings), ranked, standings, answered)
+        for number, evaluation in running.items():
+            self._finish(evaluation, terms)
+            ended[number] = Raced.through(evaluation)
+        return [ended[number] for number in range(len(candidates))]
+
+    def _ranked(self, candidates: Sequence[Candidate]) -> dict[int, Evaluation]:
+        """The rankings of all questions; nothing where the fitness is no formula of R and G."""
+        if self._fitness.file:
+            return {}
+        return dict(enumerate(self._evaluator.rank(candidates, self._examples)))
+
+    def _answered(
+        self, candidates: Sequence[Candidate], running: Iterable[int], answered: int
+    ) -> dict[int, Evaluation]:
+        """What those who are ``running`` make of the first questions."""
+        numbers = list(running)
+        able = [candidates[number] for number in numbers]
+        evaluations = self._evaluator.evaluate(able, self._examples[:answered])
+        return {
+            number: replace(evaluation, questions=self._questions)
+            for number, evaluation in zip(numbers, evaluations, strict=True)
+        }
+
+    def _leave(
+        self,
+        running: dict[int, Evaluation],
+        ended: dict[int, Raced],
+        leaving: Iterable[int],
+        ranked: Mapping[int, Evaluation],
+        standings: Mapping[int, Standing],
+        answered: int,
+    ) -> None:
+        """Move those who are ``leaving`` from ``running`` to ``ended``."""
+        for number in leaving:
+            evaluation = running.pop(number)
+            behaviour = evaluation.phenotype if evaluation.records else f"ranked {ranked[number].phenotype}"
+            dropped = Dropped(answered, self._track.estimate(standings[number], answered))
+            ended[number] = Raced(evaluation, behaviour, dropped)
+
+    def _finish(self, evaluation: Evaluation, terms: Terms) -> None:
+        self._finished.append(evaluation)
+        if terms.admit(evaluation):
+            self._track.finish(self._standing(evaluation, evaluation, terms))
+
+    def _terms(self, evaluations: Iterable[Evaluation]) -> Terms:
+        return Terms.of([*self._finished, *evaluations], self._fitness, self._may_miss)
+
+    def _standing(self, ranked: Evaluation | None, answered: Evaluation | None, terms: Terms) -> Standing:
+        """What the rankings and the answers of a candidate say of it; a failure is the lowest there is."""
+        exact, sampled = np.full((2, len(self._order)), math.nan)
+        for place, question in enumerate(self._order):
+            if question in terms.aside:
+                continue
+            retrieval = self._share(ranked, question)
+            exact[place] = terms.lowest if retrieval is None else retrieval
+            if answered and question in answered.records:
+                sampled[place] = self._fitness(answered.records[question]["measures"]) - exact[place]
+            elif answered and question in answered.failures:
+                sampled[place] = terms.lowest - exact[place]
+        return Standing(exact, sampled)
+
+    def _share(self, ranked: Evaluation | None, question: str) -> float | None:
+        """What R counts of the fitness of a question; 0 where the fitness is no formula, None where ranking failed."""
+        if self._fitness.file:
+            return 0.0
+        if ranked is None or question not in ranked.records:
+            return None
+        return self._fitness.combined(composite("retrieval", ranked.records[question]["measures"]), 0.0)
