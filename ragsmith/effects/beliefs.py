@@ -1,0 +1,110 @@
+"""What is believed of the pipelines of one data set that has not been searched: gains with their uncertainty."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import sqrt
+
+import numpy as np
+
+from ragsmith.effects.mixed_model import Array, Effects
+from ragsmith.effects.terms import INTERACTING, PLAIN, Labels, ModelClasses, Term, option_terms, pair_term, terms_of
+
+
+@dataclass(frozen=True)
+class PartOfFitness:
+    """What is believed of R, or of G: ``known`` effects at the ``places`` of their terms.
+
+    An option that nothing was learned of is expected to do what the plain one of its family does. ``before`` has by
+    group of terms the variance of an effect of which nothing is known.
+    """
+
+    name: str
+    share: float
+    places: Mapping[str, int]
+    known: Effects
+    before: tuple[float, ...]
+    models: ModelClasses
+
+    def difference(self, pipeline: Labels, rival: Labels) -> tuple[float, float]:
+        """What a pipeline is expected to score over a rival, and the variance of that."""
+        known: dict[int, float] = {}
+        strange: dict[Term, float] = {}
+        for labels, sign in ((pipeline, 1.0), (rival, -1.0)):
+            for term in terms_of(self._as_known(labels), self.name, self.models):
+                if (place := self.places.get(term.name)) is not None:
+                    known[place] = known.get(place, 0.0) + sign * term.weight
+                else:
+                    strange[term] = strange.get(term, 0.0) + sign * term.weight
+            for term in self._unknown_terms(labels):
+                strange[term] = strange.get(term, 0.0) + sign * term.weight
+        at, by = np.fromiter(known, dtype=int), np.fromiter(known.values(), dtype=float)
+        variance = float(by @ self.known.covariance[np.ix_(at, at)] @ by) if len(at) else 0.0
+        variance += sum(weight**2 * self.before[term.group] for term, weight in strange.items())
+        return float(by @ self.known.mean[at]), max(0.0, variance)
+
+    def option(self, place: int, label: str) -> float:
+        """What an option of the family at ``place`` is expected to add by itself."""
+        return self._worth(option_terms(place, self._known(place, label), self.name, self.models))
+
+    def pair(self, i: int, first: str, j: int, second: str) -> float:
+        """What two options, of the families at ``i`` and ``j``, are expected to add together, besides each alone."""
+        return self._worth([pair_term(i, self._known(i, first), j, self._known(j, second), self.name, self.models)])
+
+    def _worth(self, terms: Sequence[Term]) -> float:
+        return sum(t.weight * float(self.known.mean[self.places[t.name]]) for t in terms if t.name in self.places)
+
+    def _known(self, place: int, label: str) -> str:
+        technique, _ = option_terms(place, label, self.name, self.models)
+        return label if technique.name in self.places else PLAIN[place]
+
+    def _as_known(self, labels: Labels) -> Labels:
+        return tuple(self._known(place, label) for place, label in enumerate(labels))
+
+    def _unknown_terms(self, labels: Labels) -> Sequence[Term]:
+        """The terms of what is plain in `_as_known`, and is not in truth."""
+        if labels == (known := self._as_known(labels)):
+            return ()
+        theirs = set(terms_of(known, self.name, self.models))
+        return [term for term in terms_of(labels, self.name, self.models) if term not in theirs]
+
+
+@dataclass(frozen=True)
+class Beliefs:
+    """What to expect of pipelines, whose fitness is the weighted mean of ``parts``."""
+
+    parts: tuple[PartOfFitness, ...]
+
+    def gain(self, pipeline: Labels, rival: Labels) -> tuple[float, float]:
+        """The gain in fitness over a rival that is expected, and its standard deviation.
+
+        The errors of R and G are taken to go together, which is the worst case.
+        """
+        mean = deviation = 0.0
+        for part in self.parts:
+            found, variance = part.difference(pipeline, rival)
+            mean += part.share * found
+            deviation += part.share * sqrt(variance)
+        return mean, deviation
+
+    def tables(self, options: Sequence[Sequence[str]]) -> tuple[list[Array], dict[tuple[int, ...], Array]]:
+        """What each of ``options``, by family, is expected to add; and each pair, by the places of two families.
+
+        The expected fitness of a pipeline, but for a level that all share, is the sum of its cells.
+        """
+        single = [
+            np.array([sum(part.share * part.option(i, a) for part in self.parts) for a in labels])
+            for i, labels in enumerate(options)
+        ]
+        pairs: dict[tuple[int, ...], Array] = {
+            (i, j): np.array(
+                [
+                    [sum(part.share * part.pair(i, a, j, b) for part in self.parts) for b in options[j]]
+                    for a in options[i]
+                ]
+            )
+            for i, j in combinations(range(INTERACTING), 2)
+        }
+        return single, pairs

@@ -1,0 +1,154 @@
+"""What documents are like, from their text alone: prose, tables, code or conversation, how many, how long, in which
+language. Data sets of one kind tell of each other; a corpus that is like none of them is said to be.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from ragsmith.text.words import STOP_WORDS, words
+from ragsmith.types import Document, Example, Modality
+
+READ = 20_000
+"""Characters of a document that are looked at: it is taken to go on as it begins."""
+
+OF_A_KIND = 0.2
+"""From this share of tables, code or conversation on, a corpus is no prose: of that kind, or mixed if of several."""
+
+FEW = range(2, 5)
+"""Documents that a question of several steps needs; one that more documents answer needs any of them."""
+
+BEYOND = 5.0
+"""A corpus that is so many times smaller or larger than any that was learned from is unlike them."""
+
+_FREQUENT = {
+    "de": "der die das und ist nicht ein eine mit auf für den dem von zu sich auch werden oder bei",
+    "fr": "le la les des et est pas une un dans que qui pour sur avec du ce par plus au",
+    "es": "el la los las de y es no un una en que por con para se del al como su",
+    "it": "il lo la gli le e è non un una di che per con del della nel si come sono",
+    "pt": "o a os as de e é não um uma em que por com para se do da dos como",
+    "nl": "de het een en is niet van in op te dat die met voor zijn aan er ook als door",
+    "tr": "ve bir bu için ile da de olarak olan daha en çok gibi ne kadar sonra veya ise her",
+}
+FUNCTION_WORDS: Mapping[str, frozenset[str]] = {
+    "en": STOP_WORDS,
+    **{language: frozenset(listed.split()) for language, listed in _FREQUENT.items()},
+}
+"""Frequent words that mean little, by language: what a text has most of tells its language."""
+
+FEWEST_FUNCTION_WORDS = 0.15
+"""Their share in running text is above 0.3; below this it is another language, or none."""
+
+_TABLE_ROW = re.compile(r"^\s*\|.*\||^[^\t\n]*\t[^\t\n]*\t|^(?:[^:;]{1,60}: [^;]*; ){2}")
+_CODE_LINE = re.compile(
+    r"[;{}]\s*$|^\s*(?:def|class|import|from|return|if|for|#include|func|fn|const|let|var)\b.*[:;({]?$"
+)
+_TURN = re.compile(r"^\W{0,3}(?P<who>[A-Z][\w.'-]*(?: [A-Z][\w.'-]*){0,2})\W{0,3}(?:\d{1,2}:\d\d\S*\s?)?: ?\S")
+
+
+@dataclass(frozen=True, slots=True)
+class Corpus:
+    """What documents are like. ``tables``, ``code`` and ``turns`` of a conversation are shares of the characters.
+
+    ``several`` is the share of questions whose evidence lies in a few documents; None where there are no questions.
+    """
+
+    documents: int
+    characters: int
+    length: float
+    headings: float
+    tables: float
+    code: float
+    turns: float
+    language: str
+    several: float | None = None
+
+    @property
+    def kind(self) -> str:
+        """The kind of corpus: ``prose``, ``tables``, ``code``, ``conversation``, ``mixed`` or ``multi-hop``."""
+        if self.several is not None and self.several >= 0.5:
+            return "multi-hop"
+        shares = sorted(((self.tables, "tables"), (self.code, "code"), (self.turns, "conversation")), reverse=True)
+        (most, kind), (second, _), _ = shares
+        if most < OF_A_KIND:
+            return "prose"
+        return kind if second <= most / 2 else "mixed"
+
+    def unlike(self, known: Sequence[Corpus]) -> tuple[str, ...]:
+        """In sentences, what sets this apart from all corpora that are ``known``."""
+        return tuple(self._reasons(known)) if known else ("nothing was learned from any documents",)
+
+    def _reasons(self, known: Sequence[Corpus]) -> Iterator[str]:
+        kinds = sorted({other.kind for other in known})
+        if self.kind not in kinds:
+            yield f"these documents are of the kind {self.kind}, and what is known was learned from {', '.join(kinds)}"
+        languages = sorted({other.language for other in known} - {""})
+        if self.language not in languages and (self.language or self.kind == "prose"):
+            seen = f"are in {self.language}" if self.language else "are in no language that is recognised"
+            yield f"these documents {seen}, and what is known was learned from {', '.join(languages)}"
+        for value, name in ((self.characters, "characters"), (self.length, "characters in the median document")):
+            values = [other.characters if name == "characters" else other.length for other in known]
+            if not min(values) / BEYOND <= value <= max(values) * BEYOND:
+                learned = f"{min(values):,.0f} to {max(values):,.0f}"
+                yield f"there are {value:,.0f} {name}, and {learned} where effects were learned"
+
+
+def corpus_of(documents: Sequence[Document], questions: Sequence[Example] = ()) -> Corpus:
+    """What ``documents`` are like, and what the ``questions`` need: those of the search, never of the test."""
+    parts: Counter[str] = Counter()
+    running: Counter[str] = Counter()
+    headings = 0
+    for document in documents:
+        text = document.text[:READ]
+        for part, line in _lines(document.modality, text):
+            parts[part] += len(line)
+            headings += line.startswith("#") and part == "prose"
+            if part != "code":
+                running.update(words(line))
+    total = max(1, parts.total())
+    lengths = [len(document.text) for document in documents]
+    several = [len({span.doc for span in question.evidence}) in FEW for question in questions]
+    return Corpus(
+        len(documents),
+        sum(lengths),
+        float(median(lengths)),
+        1000 * headings / total,
+        parts["tables"] / total,
+        parts["code"] / total,
+        parts["turns"] / total,
+        _language(running),
+        sum(several) / len(several) if several else None,
+    )
+
+
+def _lines(modality: Modality, text: str) -> Iterator[tuple[str, str]]:
+    """The lines of a text, each with what it is."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    if modality is not Modality.PROSE:
+        kind = "tables" if modality is Modality.TABLE else "code"
+        yield from ((kind, line) for line in lines)
+        return
+    speakers = Counter(turn["who"] for line in lines if (turn := _TURN.match(line)))
+    spoken = speakers.total() >= len(lines) / 3 and len(speakers) >= 2 and speakers.total() >= 2 * len(speakers)
+    fenced = False
+    for line in lines:
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        if _TABLE_ROW.match(line):
+            yield "tables", line
+        elif spoken:
+            yield "turns", line
+        else:
+            yield "code" if fenced or (_CODE_LINE.search(line) and not line[0].isupper()) else "prose", line
+
+
+def _language(running: Counter[str]) -> str:
+    """The language of running text by its function words; "" where none has enough of them."""
+    total = max(1, running.total())
+    shares = {name: sum(running[word] for word in listed) / total for name, listed in FUNCTION_WORDS.items()}
+    best = max(shares, key=lambda name: shares[name])
+    return best if shares[best] >= FEWEST_FUNCTION_WORDS else ""

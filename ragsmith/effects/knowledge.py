@@ -1,0 +1,329 @@
+"""What was learned, as a file of numbers: scores of sampled pipelines on data sets, and how effects vary.
+
+Of a data set the file has its digests, kind and size, and what each pipeline of the sample scored and cost on average;
+no text, and nothing of a test question. Effects are worked out from these on reading, in a second, so that a data set
+can be left out where it is itself the target, and R and G can be weighted in any way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsmith.digest import digest
+from ragsmith.effects.beliefs import Beliefs, PartOfFitness
+from ragsmith.effects.corpus import Corpus
+from ragsmith.effects.mixed_model import STEPS, Array, Block, Effects, Variances, effects, fit
+from ragsmith.effects.terms import GROUPS, PARTS, Labels, ModelClasses, Term, technique_of, terms_of
+from ragsmith.errors import UsageError
+from ragsmith.evaluation.fitness import Weights
+from ragsmith.techniques.families import FAMILIES
+from ragsmith.types import Dataset, Document
+
+FORMAT = 1
+SHIPPED = Path(__file__).with_name("learned.json")
+FEWEST = 2
+"""Data sets that can tell what is general from what is one's own."""
+_GROUPS = np.ones(len(GROUPS))
+START = Variances(1e-3 * _GROUPS, 2e-4 * _GROUPS, 5e-4 * _GROUPS, 2e-4)
+"""Where the search for variances begins; of scores between 0 and 1."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What pipelines scored on the search questions of a data set, on average.
+
+    ``documents`` identifies the documents alone. ``means`` and ``noise`` (see `Block`) are by part, of which a data set
+    without answers lacks G. ``calls`` is calls of a language model a question; ``groups`` counts the groups of
+    questions that share documents.
+    """
+
+    name: str
+    digest: str
+    documents: str
+    corpus: Corpus
+    models: ModelClasses
+    questions: int
+    groups: int
+    pipelines: tuple[Labels, ...]
+    means: Mapping[str, tuple[float, ...]]
+    noise: Mapping[str, tuple[float, ...]]
+    calls: tuple[float, ...]
+
+    def is_of(self, digests: Iterable[str]) -> bool:
+        """Whether it was learned from the data set, or the documents, that one of ``digests`` identifies."""
+        return not {self.digest, self.documents}.isdisjoint(digests)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The pipeline that the other data sets name for one of them, and what it gained there over BM25.
+
+    ``expected`` and ``sd`` were said beforehand; ``low`` and ``high`` bound the gain with 95 % confidence, by groups of
+    questions. It is in ``fitness``, or in ``retrieval`` where there are no answers. ``most_calls`` is the class of
+    costs, None without a limit.
+    """
+
+    dataset: str
+    measure: str
+    most_calls: int | None
+    pipeline: Labels
+    expected: float
+    sd: float
+    gain: float
+    low: float
+    high: float
+    calls: float
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What was learned from some data sets; ``code`` has the fingerprint of each technique at that time."""
+
+    observed: tuple[Observed, ...]
+    variances: Mapping[str, Variances]
+    code: Mapping[str, str]
+    checked: tuple[Checked, ...] = field(default=())
+
+    @classmethod
+    def of(cls, observed: Sequence[Observed], *, steps: int = STEPS, start: Knowledge | None = None) -> Knowledge:
+        """What ``observed`` teaches; the search for variances goes ``steps`` steps from where ``start`` is.
+
+        Raises:
+            UsageError: there are fewer than two data sets.
+        """
+        variances = {}
+        for part in PARTS:
+            blocks, _, groups = _blocks(observed, part)
+            if len(blocks) < FEWEST:
+                raise UsageError(
+                    f"effects on {part} are learned from {FEWEST} data sets or more, which tell how they differ, and "
+                    f"here are {len(blocks)}: name more"
+                )
+            variances[part] = fit(blocks, groups, start.variances[part] if start else START, steps)
+        code = {name: found for name in _used(observed) if (found := _code(name))}
+        return cls(tuple(observed), variances, code)
+
+    def without(self, *digests: str) -> Knowledge:
+        """What the data sets teach that none of ``digests`` identifies, under the same variances."""
+        return replace(self, observed=tuple(one for one in self.observed if not one.is_of(digests)))
+
+    @cached_property
+    def stale(self) -> tuple[str, ...]:
+        """The techniques whose code has changed, or which are gone: what is known of them is of before."""
+        return tuple(name for name, code in self.code.items() if _code(name) != code)
+
+    def beliefs(self, corpus: Corpus, models: ModelClasses, weights: Weights | None = None) -> Beliefs:
+        """What to expect of pipelines on ``corpus``, with models of these classes.
+
+        For each thing that sets ``corpus`` apart from all that was learned from, the variance between data sets is
+        counted once more.
+        """
+        stretch = 1.0 + len(corpus.unlike([one.corpus for one in self.observed]))
+        shares = weights or Weights()
+        total = shares.retrieval + shares.generation
+        parts = []
+        for part, share in zip(PARTS, (shares.retrieval, shares.generation), strict=True):
+            blocks, places, groups = _blocks(self.observed, part)
+            its = self.variances[part]
+            found = effects(blocks, groups, its, corpus.kind, stretch) if blocks else Effects(np.empty(0), np.empty(0))
+            before = tuple((its.general + its.kind + stretch * its.own).tolist())
+            parts.append(PartOfFitness(part, share / total, places, found, before, models))
+        return Beliefs(tuple(parts))
+
+    def calls(self, pipeline: Labels) -> float:
+        """Calls of a language model a question that a pipeline is expected to take, that of the answer among them."""
+        return 1.0 + sum(self.cost(place, label) for place, label in enumerate(pipeline))
+
+    def cost(self, place: int, label: str) -> float:
+        """Calls a question that an option of the family at ``place`` adds; they add up.
+
+        One that nobody has learned of counts as one call if it asks a language model.
+        """
+        option = f"{FAMILIES[place].name}.{label}"
+        return self._costs.get(option, float(_asks(option)))
+
+    def level(self, pipeline: Labels, weights: Weights | None = None) -> float:
+        """The mean fitness of a pipeline over the data sets that have it, with all parts."""
+        shares = weights or Weights()
+        found = [
+            (shares.retrieval * one.means["retrieval"][at] + shares.generation * one.means["generation"][at])
+            for one in self.observed
+            if len(one.means) == len(PARTS) and pipeline in one.pipelines
+            for at in [one.pipelines.index(pipeline)]
+        ]
+        return sum(found) / len(found) / (shares.retrieval + shares.generation) if found else 0.0
+
+    def datasets_with(self, family: str, option: str) -> int:
+        """How many data sets have pipelines with an option."""
+        place = next(i for i, its in enumerate(FAMILIES) if its.name == family)
+        return sum(any(labels[place] == option for labels in one.pipelines) for one in self.observed)
+
+    @cached_property
+    def _costs(self) -> dict[str, float]:
+        """Calls that each option adds to naive RAG: least squares over all pipelines, the cheap ones counting most."""
+        rows = [_options(labels) for one in self.observed for labels in one.pipelines]
+        asking = [option for option in sorted({option for row in rows for option in row}) if _asks(option)]
+        design = np.array([[option in row for option in asking] for row in rows], dtype=float)
+        taken = np.array([calls for one in self.observed for calls in one.calls])
+        found = np.linalg.lstsq(design / taken[:, None], (taken - 1.0) / taken, rcond=None)[0]
+        return {option: max(0.0, float(cost)) for option, cost in zip(asking, found, strict=True)}
+
+    def write(self, path: Path) -> None:
+        """Write a file that `read` reads: a line for each data set, and the same bytes for the same knowledge."""
+        options = sorted({option for one in self.observed for labels in one.pipelines for option in _options(labels)})
+        at = {option: place for place, option in enumerate(options)}
+        plain = {
+            "format": FORMAT,
+            "options": options,
+            "code": dict(sorted(self.code.items())),
+            "variances": {part: asdict(its) for part, its in self.variances.items()},
+            "datasets": [{**asdict(one), "pipelines": _numbered(one.pipelines, at)} for one in self.observed],
+            "checked": [{**asdict(one), "pipeline": _numbered([one.pipeline], at)[0]} for one in self.checked],
+        }
+        parts = (f"{json.dumps(key)}: {_laid_out(_rounded(value))}" for key, value in plain.items())
+        path.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
+
+
+def read(path: str | Path | None = None) -> Knowledge:
+    """Read what was learned: what ships with ragsmith, unless a file is named.
+
+    Raises:
+        UsageError: the file is not there, or not one that `Knowledge.write` wrote.
+    """
+    file = SHIPPED if path is None else Path(path)
+    try:
+        plain = json.loads(file.read_text(encoding="utf-8"))
+        if plain["format"] != FORMAT:
+            raise UsageError(f"{file}: this ragsmith reads format {FORMAT} of learned effects, not {plain['format']!r}")
+        options = [option.partition(".")[2] for option in plain["options"]]
+        return Knowledge(
+            tuple(_observed(one, options) for one in plain["datasets"]),
+            {part: _variances(its) for part, its in plain["variances"].items()},
+            plain["code"],
+            tuple(Checked(**{**one, "pipeline": _labels(one["pipeline"], options)}) for one in plain["checked"]),
+        )
+    except FileNotFoundError:
+        raise UsageError(
+            f"{file}: there is no such file of learned effects: `ragsmith effects learn` makes one"
+        ) from None
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise UsageError(
+            f"{file} is no file of learned effects ({error}): `ragsmith effects learn` makes one"
+        ) from error
+
+
+def documents_digest(documents: Sequence[Document]) -> str:
+    """Identifies the texts of documents, whatever they are called and whatever is asked about them."""
+    return digest("documents", sorted({digest(document.text) for document in documents}))
+
+
+def digests_of(dataset: Dataset) -> tuple[str, str]:
+    """By what a data set, or its documents alone, is recognised in what was learned."""
+    return dataset.digest, documents_digest(dataset.documents)
+
+
+def _observed(plain: Mapping[str, Any], options: Sequence[str]) -> Observed:
+    return Observed(
+        **{
+            **plain,
+            "corpus": Corpus(**plain["corpus"]),
+            "models": ModelClasses(**plain["models"]),
+            "pipelines": tuple(_labels(one, options) for one in plain["pipelines"]),
+            **{name: {part: tuple(v) for part, v in plain[name].items()} for name in ("means", "noise")},
+            "calls": tuple(plain["calls"]),
+        }
+    )
+
+
+def _variances(plain: Mapping[str, Any]) -> Variances:
+    general, kind, own = (np.array(plain[name]) for name in ("general", "kind", "own"))
+    return Variances(general, kind, own, plain["rest"])
+
+
+def _labels(numbers: Sequence[int], options: Sequence[str]) -> Labels:
+    return tuple(options[number] for number in numbers)
+
+
+def _numbered(pipelines: Sequence[Labels], at: Mapping[str, int]) -> list[list[int]]:
+    return [[at[option] for option in _options(labels)] for labels in pipelines]
+
+
+def _options(labels: Labels) -> list[str]:
+    return [f"{family.name}.{label}" for family, label in zip(FAMILIES, labels, strict=True)]
+
+
+def _used(observed: Sequence[Observed]) -> list[str]:
+    """The techniques of all pipelines, as ``family.name``."""
+    return sorted({technique_of(option) for one in observed for labels in one.pipelines for option in _options(labels)})
+
+
+def _asks(option: str) -> bool:
+    """Whether an option asks a language model when a question is answered."""
+    family, _, name = technique_of(option).partition(".")
+    its = next(one for one in FAMILIES if one.name == family)
+    known = its.techniques.get(name)
+    return its.tier != "collection" and known is not None and "language_model" in known.tools.values()
+
+
+def _code(technique: str) -> str | None:
+    """The fingerprint of a technique, None of one that is not there."""
+    family, _, name = technique.partition(".")
+    found = next(its for its in FAMILIES if its.name == family).techniques.get(name)
+    return found.code if found else None
+
+
+def design_of(pipelines: Sequence[Labels], part: str, models: ModelClasses) -> tuple[Array, NDArray[np.int_]]:
+    """The terms of pipelines by weight, a row each, and the group of each column."""
+    rows = [terms_of(labels, part, models) for labels in pipelines]
+    groups = {term.name: term.group for terms in rows for term in terms}
+    return _filled(rows, {name: place for place, name in enumerate(groups)}), np.array(list(groups.values()), dtype=int)
+
+
+def _filled(rows: Sequence[Sequence[Term]], places: Mapping[str, int]) -> Array:
+    design = np.zeros((len(rows), len(places)))
+    for row, terms in zip(design, rows, strict=True):
+        for term in terms:
+            row[places[term.name]] += term.weight
+    return design
+
+
+def _blocks(observed: Sequence[Observed], part: str) -> tuple[list[Block], dict[str, int], NDArray[np.int_]]:
+    """What was seen of a part of the fitness, the columns of the terms by name, and the group of each column."""
+    seen = [one for one in observed if part in one.means]
+    rows = [[terms_of(labels, part, one.models) for labels in one.pipelines] for one in seen]
+    groups = {term.name: term.group for of_set in rows for terms in of_set for term in terms}
+    places = {name: place for place, name in enumerate(groups)}
+    blocks = []
+    for one, of_set in zip(seen, rows, strict=True):
+        means, noise = np.array(one.means[part]), np.array(one.noise[part])
+        blocks.append(Block(_filled(of_set, places), means, noise, one.corpus.kind))
+    return blocks, places, np.array(list(groups.values()), dtype=int)
+
+
+def _rounded(value: Any) -> Any:
+    """Plain data with seven digits of each number, which is more than any of them holds."""
+    match value:
+        case float():
+            return float(f"{value:.7g}")
+        case np.ndarray():
+            return _rounded(value.tolist())
+        case dict():
+            return {key: _rounded(inner) for key, inner in value.items()}
+        case list() | tuple():
+            return [_rounded(inner) for inner in value]
+    return value
+
+
+def _laid_out(value: Any) -> str:
+    """JSON, with each entry of a list of mappings on a line of its own."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return "[\n" + ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in value) + "\n]"
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,186 @@
+"""Learning effects: a sample of pipelines on the search questions of data sets, through evaluator and cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+
+from ragsmith.datasets.splits import folds, groups, split
+from ragsmith.effects.corpus import corpus_of
+from ragsmith.effects.knowledge import FEWEST, Checked, Knowledge, Observed, design_of, digests_of, documents_digest
+from ragsmith.effects.mixed_model import Array, sampling_noise, student_95
+from ragsmith.effects.recommending import COST_CLASSES, recommended
+from ragsmith.effects.terms import GROUPS, PARTS, PLAIN, ModelClasses, labels_of
+from ragsmith.evaluation.baselines import baseline, probes_of
+from ragsmith.evaluation.evaluator import Evaluation, Evaluator
+from ragsmith.evaluation.fitness import Weights
+from ragsmith.evaluation.testbed import Setup, ordered
+from ragsmith.pipelines.genes import Candidate, make_gene
+from ragsmith.pipelines.space import Space
+from ragsmith.store.store import Store
+from ragsmith.techniques.families import FAMILIES
+from ragsmith.techniques.registry import load_techniques
+from ragsmith.types import Dataset, Example
+
+PIPELINES = 120
+"""Pipelines of the sample on each data set, unless said otherwise."""
+
+BATCH = 10
+"""Pipelines that are evaluated together: what they share is computed once, and between batches one may look."""
+
+CHECK_STEPS = 10
+"""Steps to the variances without one data set, from those with it: they are near."""
+
+USUAL = {"retrieval": "hybrid", "reranking": "cross_encoder"}
+"""What most people would build. Gains shrink where much is gained already, so options are tried in it, too."""
+
+FEWEST_GROUPS = 5
+"""Groups of questions, by document, that can tell how much depends on the questions."""
+
+PARTS_BY_SECTION = 20
+"""Into so many parts of neighbouring sections questions are dealt where documents cannot be told apart."""
+
+Progress = Callable[[str, int, int], None]
+"""Told the name of a data set, how many of its pipelines are done, and of how many."""
+
+
+def learn(
+    setups: Sequence[Setup],
+    space: Space,
+    store: Store,
+    *,
+    pipelines: int = PIPELINES,
+    seed: int = 0,
+    workers: int = 1,
+    on_progress: Progress | None = None,
+) -> Knowledge:
+    """Learn what the options of ``space`` are worth on the data sets of ``setups``; test questions are not looked at.
+
+    On each, naive RAG, BM25, every option alone and random feasible pipelines are evaluated, ``pipelines`` in all;
+    what ``store`` has is not computed again. Then each data set is left out in turn: the pipelines that the others name
+    for it are evaluated on it, which stands in ``checked`` of what is returned.
+
+    Raises:
+        UsageError: there are fewer than two data sets.
+    """
+    load_techniques()
+    told = on_progress or (lambda name, done, total: None)
+    observed = []
+    for setup in setups:
+        able = space if len(setup.folds) > 1 else space.without(lambda gene: gene.technique.fitting is not None)
+        sample = sample_of(able, pipelines, f"{seed}:{setup.dataset.digest}")
+        evaluations: list[Evaluation] = []
+        with Evaluator(setup, store, workers) as evaluator:
+            for start in range(0, len(sample), BATCH):
+                told(setup.dataset.name, start, len(sample))
+                evaluations += evaluator.evaluate(sample[start : start + BATCH], split(setup.dataset).search)
+        observed.append(observed_of(setup, evaluations))
+    knowledge = Knowledge.of(observed)
+    checks = [check for setup in setups for check in _checks(knowledge, setup, space, store, workers, told)]
+    return replace(knowledge, checked=tuple(checks))
+
+
+def sample_of(space: Space, size: int, seed: str) -> list[Candidate]:
+    """``size`` pipelines to learn from, or all that there are.
+
+    First naive RAG, BM25 and every option alone, then every option in what most people would build, then random
+    feasible pipelines: what options do alone is known best, and what they do together everywhere a little.
+    """
+    usual = tuple(
+        make_gene(family.name, USUAL.get(family.name, plain)) for family, plain in zip(FAMILIES, PLAIN, strict=True)
+    )
+    found = dict.fromkeys([baseline("naive"), baseline("bm25"), *(probe.candidate for probe in probes_of(space))])
+    if all(gene in options for gene, options in zip(usual, space.options, strict=True)):
+        varied = ((*usual[:i], gene, *usual[i + 1 :]) for i, options in enumerate(space.options) for gene in options)
+        found |= dict.fromkeys(candidate for candidate in varied if space.allows(candidate))
+    draw = Random(f"effects:{seed}")
+    wanted = min(size, space.feasible_size)
+    while len(found) < wanted:
+        genome = tuple(draw.randrange(options) for options in space.sizes)
+        if space.is_feasible(genome):
+            found.setdefault(space.candidate(genome))
+    return list(found)[: max(wanted, 2)]
+
+
+def observed_of(setup: Setup, evaluations: Sequence[Evaluation]) -> Observed:
+    """What ``evaluations`` on the search questions of a data set show; those that lack an answer are left out."""
+    complete = [evaluation for evaluation in evaluations if evaluation.complete]
+    questions = split(setup.dataset).search
+    together = groups_of(setup.dataset, questions)
+    labels = tuple(labels_of(evaluation.candidate) for evaluation in complete)
+    models = ModelClasses.of(setup.models)
+    answered = any(question.answer for question in questions)
+    means, noise = {}, {}
+    for part in PARTS if answered else PARTS[:1]:
+        scores = np.array([evaluation.values(part) for evaluation in complete])
+        means[part] = tuple(scores.mean(axis=1).tolist())
+        design, columns = design_of(labels, part, models)
+        noise[part] = tuple(sampling_noise(design, columns, len(GROUPS), deviations(scores, together)).tolist())
+    return Observed(
+        setup.dataset.name,
+        setup.dataset.digest,
+        documents_digest(setup.dataset.documents),
+        corpus_of(setup.dataset.documents, questions),
+        models,
+        len(questions),
+        len(together),
+        labels,
+        means,
+        noise,
+        tuple(float(np.mean(evaluation.values("calls"))) for evaluation in complete),
+    )
+
+
+def deviations(scores: Array, together: Sequence[Sequence[int]]) -> Array:
+    """How far each group of questions moves the mean of each row of ``scores``; see `sampling_noise`."""
+    centred = scores - scores.mean(axis=1, keepdims=True)
+    return np.array([centred[:, list(group)].sum(axis=1) / scores.shape[1] for group in together])
+
+
+def groups_of(dataset: Dataset, questions: Sequence[Example]) -> list[list[int]]:
+    """The positions, in the order of evaluations, of the questions that hang together: one sample, not several.
+
+    They share documents; where nearly all do, they lie near each other in them.
+    """
+    at = {example.id: place for place, example in enumerate(ordered(questions))}
+    parts = [group.examples for group in groups(questions, lambda span: [span.doc])]
+    if len(parts) < FEWEST_GROUPS:
+        parts = [tuple(part) for part in folds(dataset, questions, PARTS_BY_SECTION)]
+    return [[at[example.id] for example in part] for part in parts]
+
+
+def _checks(
+    knowledge: Knowledge, setup: Setup, space: Space, store: Store, workers: int, told: Progress
+) -> Iterator[Checked]:
+    """What the other data sets name for the one of ``setup``, in each class of costs, and what it gains there."""
+    data, questions = setup.dataset, split(setup.dataset).search
+    others = knowledge.without(*digests_of(data))
+    if any(sum(part in one.means for one in others.observed) < FEWEST for part in PARTS):
+        return
+    told(f"{data.name}, left out", 0, len(COST_CLASSES))
+    apart = Knowledge.of(others.observed, steps=CHECK_STEPS, start=knowledge)
+    answered = any(question.answer for question in questions)
+    weights = Weights() if answered else Weights(1, 0)
+    models = ModelClasses.of(setup.models)
+    named = [
+        recommended(space, apart, corpus_of(data.documents), models, most_calls=most, weights=weights)
+        for most in COST_CLASSES
+    ]
+    with Evaluator(setup, store, workers) as evaluator:
+        candidates = [baseline("bm25"), *(one.candidate for one in named)]
+        rival, *found = evaluator.evaluate(candidates, questions)
+    name = "fitness" if answered else "retrieval"
+    for one, evaluation in zip(named, found, strict=True):
+        if not (rival.complete and evaluation.complete):
+            continue
+        gains = np.array([evaluation.values(name)]) - np.array([rival.values(name)])
+        moved = deviations(gains, groups_of(data, questions))
+        reach = student_95(len(moved) - 1) * float(np.sqrt((moved**2).sum() * len(moved) / (len(moved) - 1)))
+        gain, calls = float(gains.mean()), float(np.mean(evaluation.values("calls")))
+        labels = labels_of(one.candidate)
+        yield Checked(
+            data.name, name, one.most_calls, labels, one.gain, one.sd, gain, gain - reach, gain + reach, calls
+        )

@@ -1,0 +1,134 @@
+"""What the fitness of a pipeline is made of: one term an option, and one a pair of options of families that interact.
+
+An option is a technique with parameters. Half of the variance of its effect belongs to the technique, so what is known
+of ``hybrid`` says something of a ``hybrid(weight=0.3)`` that nobody has tried. Pairs are of techniques, whatever their
+parameters are. A term is named with the classes of the models that it asks: an effect learned with embedded models is
+another one than that of the same option with a chat model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from math import sqrt
+
+from ragsmith.models.names import EXTRACTIVE, ModelNames
+from ragsmith.models.registry import providers
+from ragsmith.pipelines.genes import Candidate
+from ragsmith.techniques.families import FAMILIES
+
+Labels = tuple[str, ...]
+"""A pipeline by the words of its options, one a family: ``("none", "hyde", "hybrid(fusion=rrf)", ...)``."""
+
+PARTS = ("retrieval", "generation")
+"""The parts of the fitness that effects are learned of: R and G."""
+
+INTERACTING = 5
+"""So many families, the first ones, decide what is found, and change each other's effects; the others read it."""
+
+PLAIN: Labels = tuple(
+    {"retrieval": "vector", "passage_filter": "top_k", "prompt_maker": "listing"}.get(family.name, "none")
+    for family in FAMILIES
+)
+"""Naive RAG: the option of each family against which the effects of the others are told."""
+
+READING = "what is read"
+WITH_RETRIEVAL, OTHER_PAIRS = "pairs with retrieval", "other pairs"
+
+GROUPS: tuple[str, ...] = (*(family.name for family in FAMILIES[:INTERACTING]), READING, WITH_RETRIEVAL, OTHER_PAIRS)
+"""The effects of a group are drawn from one distribution: each of the first families, all others, and pairs."""
+
+TOOL_ROLES = {"language_model": "controller", "embedder": "embedder", "cross_encoder": "cross_encoder"}
+"""Kind of tool of a technique to the role whose model it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A part of the fitness of every pipeline that has it, ``weight`` times; ``group`` is a position in `GROUPS`."""
+
+    name: str
+    group: int
+    weight: float
+
+
+@dataclass(frozen=True)
+class ModelClasses:
+    """What kind of model plays each role: an effect holds for options that ask models of the same kind."""
+
+    generator: str = EXTRACTIVE
+    controller: str = EXTRACTIVE
+    judge: str = EXTRACTIVE
+    embedder: str = "static"
+    cross_encoder: str = "late_interaction"
+
+    @classmethod
+    def of(cls, names: ModelNames) -> ModelClasses:
+        """The classes of the models of a run."""
+
+        def chat(role: str) -> str:
+            return EXTRACTIVE if names.of(role).name == EXTRACTIVE else "chat"
+
+        def other(role: str, embedded: str, heavy: str) -> str:
+            declared = providers(role).get(names.of(role).kind)
+            if declared is None or declared.served:
+                return "served"
+            return heavy if declared.heavy else embedded
+
+        return cls(
+            chat("language_model"),
+            chat("controller"),
+            chat("judge"),
+            other("embedder", "static", "transformer"),
+            other("cross_encoder", "late_interaction", "cross_encoder"),
+        )
+
+
+def labels_of(candidate: Candidate) -> Labels:
+    """The options of a pipeline in words."""
+    return tuple(str(gene) for gene in candidate)
+
+
+def technique_of(label: str) -> str:
+    """The name of the technique of an option."""
+    return label.partition("(")[0]
+
+
+@lru_cache(maxsize=1 << 16)
+def terms_of(labels: Labels, part: str, models: ModelClasses) -> tuple[Term, ...]:
+    """The terms of a part of a pipeline's fitness, those of its options before those of pairs."""
+    single = [term for place, label in enumerate(labels) for term in option_terms(place, label, part, models)]
+    pairs = combinations(range(INTERACTING), 2)
+    return (*single, *(pair_term(i, labels[i], j, labels[j], part, models) for i, j in pairs))
+
+
+@lru_cache(maxsize=1 << 12)
+def option_terms(place: int, label: str, part: str, models: ModelClasses) -> tuple[Term, Term]:
+    """The terms of an option of the family at ``place``: one of its technique, and its own."""
+    family, asked = FAMILIES[place].name, _asked({place: label}, part, models)
+    group, weight = min(place, INTERACTING), sqrt(0.5)
+    technique = Term(f"{family}.{technique_of(label)}{asked}", group, weight)
+    return technique, Term(f"{family}.{label} as it is{asked}", group, weight)
+
+
+@lru_cache(maxsize=1 << 14)
+def pair_term(i: int, first: str, j: int, second: str, part: str, models: ModelClasses) -> Term:
+    """The term of two options, of the families at ``i`` and ``j``."""
+    families = FAMILIES[i].name, FAMILIES[j].name
+    named = " × ".join(f"{f}.{technique_of(label)}" for f, label in zip(families, (first, second), strict=True))
+    group = GROUPS.index(WITH_RETRIEVAL if "retrieval" in families else OTHER_PAIRS)
+    return Term(named + _asked({i: first, j: second}, part, models), group, 1.0)
+
+
+def _asked(options: Mapping[int, str], part: str, models: ModelClasses) -> str:
+    """The classes of the models that ``options``, by place, ask; everything in G goes through generator and judge."""
+    asked = {TOOL_ROLES[kind] for place, label in options.items() for kind in _tools(place, label)}
+    if part == "generation":
+        asked |= {"generator", "judge"}
+    return "".join(f" @{role}={getattr(models, role)}" for role in sorted(asked))
+
+
+def _tools(place: int, label: str) -> list[str]:
+    known = FAMILIES[place].techniques.get(technique_of(label))
+    return [kind for kind in known.tools.values() if kind in TOOL_ROLES] if known else []

@@ -1,0 +1,176 @@
+"""From effects that are known to pipelines: which is named, at what cost, how sure it is, and why."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ragsmith.effects.corpus import Corpus
+from ragsmith.effects.knowledge import Knowledge, read
+from ragsmith.effects.recommending import Recommendation, prior_for, recommended
+from ragsmith.effects.terms import ModelClasses, labels_of
+from ragsmith.errors import SpaceError, UsageError
+from ragsmith.evaluation.baselines import baseline
+from ragsmith.evaluation.fitness import Weights
+from ragsmith.models.names import ModelNames
+from ragsmith.pipelines.space import Space
+
+CHAT = ModelClasses(generator="chat", controller="chat", judge="chat")
+
+
+def names(found: Recommendation) -> set[str]:
+    return {gene.technique.name for gene in found.candidate} - {"none", "top_k", "listing"}
+
+
+def test_what_pays_is_named_and_nothing_else(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
+    found = recommended(space, knowledge, prose, ModelClasses(), most_calls=None)
+    assert names(found) == {"contextual_chunk_headers", "hyde", "complete_hybrid", "cross_encoder"}
+    assert found.gain == pytest.approx(0.02 + 0.03 + (0.07 - 0.06) + 0.04, abs=0.02)
+    assert found.low < found.gain < found.high
+    assert found.calls == pytest.approx(2, abs=0.05)
+    assert {reason.option: reason.datasets for reason in found.reasons}["reranking cross_encoder"] == 4
+    assert [reason.gain for reason in found.reasons] == sorted((r.gain for r in found.reasons), reverse=True)
+
+
+def test_one_call_is_the_answers(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
+    found = recommended(space, knowledge, prose, ModelClasses(), most_calls=1)
+    assert names(found) == {"contextual_chunk_headers", "complete_hybrid", "cross_encoder"}
+    assert found.calls == 1
+
+
+def test_calls_that_gain_less_than_their_own_uncertainty_are_saved(
+    space: Space, knowledge: Knowledge, prose: Corpus
+) -> None:
+    unsure = replace(knowledge, variances={p: replace(v, own=v.own + 0.01) for p, v in knowledge.variances.items()})
+    assert recommended(space, unsure, prose, ModelClasses(), most_calls=None).calls == 1
+
+
+def test_what_has_to_be_fitted_is_not_named(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
+    best = replace(
+        knowledge,
+        observed=tuple(
+            replace(
+                one,
+                means={
+                    part: tuple(m + 0.2 * ("sscc" in labels) for m, labels in zip(means, one.pipelines, strict=True))
+                    for part, means in one.means.items()
+                },
+            )
+            for one in knowledge.observed
+        ),
+    )
+    assert "sscc" not in names(recommended(space, best, prose, ModelClasses(), most_calls=1))
+
+
+def test_with_a_chat_model_only_options_that_ask_none_are_known(
+    space: Space, knowledge: Knowledge, prose: Corpus
+) -> None:
+    embedded, chat = (
+        recommended(space, knowledge, prose, models, most_calls=None) for models in (ModelClasses(), CHAT)
+    )
+    assert "hyde" in names(embedded)
+    assert names(chat) == {"complete_hybrid", "cross_encoder"}  # headers ask a model to write them
+    assert chat.gain < embedded.gain
+    hyde = tuple("hyde" if label == "none" and place == 1 else label for place, label in enumerate(LABELS))
+    (known, sure), (unknown, unsure) = (
+        knowledge.beliefs(prose, models).gain(hyde, LABELS) for models in (ModelClasses(), CHAT)
+    )
+    assert (unknown, known > 0.01, unsure > 2 * sure) == (0, True, True)
+
+
+LABELS = ("none", "none", "complete_hybrid", "none", "top_k", "none", "none", "listing", "none")
+
+
+def test_an_option_that_was_never_tried_gains_nothing_and_is_unsure(knowledge: Knowledge, prose: Corpus) -> None:
+    beliefs = knowledge.beliefs(prose, ModelClasses())
+    other = tuple("magic" if label == "top_k" else label for label in LABELS)
+    (gain, sd), (_, of_a_known) = (
+        beliefs.gain(one, LABELS) for one in (other, tuple("nr" if one == "top_k" else one for one in LABELS))
+    )
+    assert gain == pytest.approx(0)
+    assert sd > 1.5 * of_a_known
+
+
+def test_other_parameters_are_half_known(knowledge: Knowledge, prose: Corpus) -> None:
+    beliefs = knowledge.beliefs(prose, ModelClasses())
+    plain = tuple("vector" if label == "complete_hybrid" else label for label in LABELS)
+    (known, sure), (half, unsure), (none, lost) = (
+        beliefs.gain(tuple(name if label == "complete_hybrid" else label for label in LABELS), plain)
+        for name in ("complete_hybrid", "complete_hybrid(k=9)", "magic")
+    )
+    assert none < half < known
+    assert sure < unsure < lost
+
+
+def test_what_documents_are_unlike_is_said_and_widens(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
+    near = recommended(space, knowledge, prose, ModelClasses(), most_calls=1)
+    far = recommended(space, knowledge, replace(prose, tables=0.9, language="de"), ModelClasses(), most_calls=1)
+    assert near.unlike == ()
+    assert len(far.unlike) == 2
+    assert far.sd > 1.3 * near.sd
+
+
+def test_weights_say_what_counts(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
+    only_g = replace(
+        knowledge,
+        observed=tuple(replace(one, means={**one.means, "retrieval": (0.5,) * 90}) for one in knowledge.observed),
+    )
+    both, r, g = (
+        recommended(space, only_g, prose, ModelClasses(), most_calls=1, weights=weights).gain
+        for weights in (None, Weights(1, 0), Weights(0, 1))
+    )
+    assert (r, both) == (pytest.approx(0, abs=1e-3), pytest.approx(g / 2, rel=0.2))
+
+
+def test_the_target_itself_is_left_out(knowledge: Knowledge) -> None:
+    for digest in ("digest of b", "documents of b"):
+        assert [one.name for one in knowledge.without(digest, "another").observed] == ["a", "c", "d"]
+
+
+def test_a_space_that_only_dear_pipelines_are_in_is_refused(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
+    dear = space.without(lambda gene: gene.technique.family == "query_expansion" and gene.technique.name != "srr")
+    with pytest.raises(SpaceError, match="has no pipeline of at most 1 calls a question"):
+        recommended(dear, knowledge, prose, ModelClasses(), most_calls=1)
+
+
+def test_a_search_is_told_what_to_expect(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
+    prior = prior_for(space, knowledge, prose, ModelClasses())
+    bm25, _ = prior(space.genome(baseline("bm25")))
+    named = recommended(space, knowledge, prose, ModelClasses(), most_calls=None)
+    mean, sd = prior(space.genome(named.candidate))
+    assert mean - bm25 == pytest.approx(named.gain)
+    assert sd == pytest.approx(named.sd)
+    assert bm25 == pytest.approx(knowledge.level(labels_of(baseline("bm25"))))
+
+
+def test_what_was_learned_is_written_and_read(knowledge: Knowledge, tmp_path: Path) -> None:
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    knowledge.write(first)
+    again = read(first)
+    again.write(second)
+    assert first.read_bytes() == second.read_bytes()
+    assert again.observed[0].pipelines == knowledge.observed[0].pipelines
+    assert again.stale == ()
+    assert replace(again, code={**again.code, "retrieval.nest": "of before"}).stale == ("retrieval.nest",)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"format": 99}', '{"format": 1}'])
+def test_other_files_are_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "effects.json").write_text(text)
+    with pytest.raises(UsageError, match="learned effects"):
+        read(tmp_path / "effects.json")
+    with pytest.raises(UsageError, match="there is no such file"):
+        read(tmp_path / "none.json")
+
+
+def test_one_data_set_cannot_tell_what_is_general(knowledge: Knowledge) -> None:
+    with pytest.raises(UsageError, match="2 data sets or more"):
+        Knowledge.of(knowledge.observed[:1])
+
+
+def test_classes_of_models() -> None:
+    assert ModelClasses.of(ModelNames()) == ModelClasses()
+    named = ModelNames("openai:gpt", "sentence-transformers:all", "rerank:some")
+    assert ModelClasses.of(named) == ModelClasses("chat", "chat", "chat", "transformer", "served")
