@@ -8,7 +8,8 @@ from random import Random
 
 import numpy as np
 
-from ragsmith.datasets.splits import folds, groups, split
+from ragsmith.datasets.groups import Group, units
+from ragsmith.datasets.splits import split
 from ragsmith.effects.corpus import corpus_of
 from ragsmith.effects.knowledge import FEWEST, Checked, Knowledge, Observed, design_of, digests_of, documents_digest
 from ragsmith.effects.mixed_model import Array, sampling_noise, student_95
@@ -38,10 +39,7 @@ USUAL = {"retrieval": "hybrid", "reranking": "cross_encoder"}
 """What most people would build. Gains shrink where much is gained already, so options are tried in it, too."""
 
 FEWEST_GROUPS = 5
-"""Groups of questions, by document, that can tell how much depends on the questions."""
-
-PARTS_BY_SECTION = 20
-"""Into so many parts of neighbouring sections questions are dealt where documents cannot be told apart."""
+"""Groups of questions that can tell how much depends on which questions are asked."""
 
 Progress = Callable[[str, int, int], None]
 """Told the name of a data set, how many of its pipelines are done, and of how many."""
@@ -143,13 +141,14 @@ def deviations(scores: Array, together: Sequence[Sequence[int]]) -> Array:
 def groups_of(dataset: Dataset, questions: Sequence[Example]) -> list[list[int]]:
     """The positions, in the order of evaluations, of the questions that hang together: one sample, not several.
 
-    They share documents; where nearly all do, they lie near each other in them.
+    They do by document; where nearly all do, by neighbourhood, and at last by section.
     """
     at = {example.id: place for place, example in enumerate(ordered(questions))}
-    parts = [group.examples for group in groups(questions, lambda span: [span.doc])]
-    if len(parts) < FEWEST_GROUPS:
-        parts = [tuple(part) for part in folds(dataset, questions, PARTS_BY_SECTION)]
-    return [[at[example.id] for example in part] for part in parts]
+    parts: Sequence[Group] = ()
+    for parts in units(dataset, questions):
+        if len(parts) >= FEWEST_GROUPS:
+            break
+    return [[at[example.id] for example in group.examples] for group in parts]
 
 
 def _checks(
