@@ -72,11 +72,12 @@ class Leaks:
         )
 
 
-def split(dataset: Dataset, *, test_share: float = 0.3, seed: int = 0) -> Split:
+def split(dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: int = DRAWS) -> Split:
     """Divide the questions of ``dataset``; the same content, share and seed give the same split.
 
     The data set's own split is used if it has one. Else groups of questions are drawn for the test, so that its share
-    is near ``test_share`` (at least half and at most one and a half of it) and question types are in proportion.
+    is near ``test_share`` (at least half and at most one and a half of it) and question types are in proportion: the
+    best of ``draws`` draws, so that one draw with many seeds gives many splits.
     """
     if not 0 < test_share < 1:
         raise UsageError(f"a test share of {test_share} is not possible; give a number between 0 and 1")
@@ -86,13 +87,18 @@ def split(dataset: Dataset, *, test_share: float = 0.3, seed: int = 0) -> Split:
         return _divided(examples, marked["test"], marked["unused"], GIVEN)
     if len(examples) < MIN_QUESTIONS:
         return Split(examples, (), TOO_SMALL)
-    if found := _draw(by_document(examples), test_share, seed):
+    if found := _draw(by_document(examples), test_share, seed, draws):
         return _divided(examples, found, frozenset(), BY_DOCUMENT)
-    if found := _draw(by_neighbourhood(dataset, examples), test_share, seed):
+    if found := _draw(by_neighbourhood(dataset, examples), test_share, seed, draws):
         return _divided(examples, found, frozenset(), BY_SECTION)
-    if cut := _Cut(dataset, test_share).best(seed):
-        return _divided(examples, *cut, BY_SECTION)
-    return Split(examples, (), TOO_SMALL if len(examples) * test_share < MIN_TEST else TANGLED)
+    apart = split_apart(dataset, test_share=test_share, seed=seed, draws=draws)
+    return apart or Split(examples, (), TOO_SMALL if len(examples) * test_share < MIN_TEST else TANGLED)
+
+
+def split_apart(dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: int = DRAWS) -> Split | None:
+    """Divide questions that hang together, leaving a few out; ``None`` where those would be too many."""
+    found = _Cut(dataset, test_share).best(seed, draws)
+    return _divided(dataset.examples, *found, BY_SECTION) if found else None
 
 
 def leaks(dataset: Dataset, divided: Split) -> Leaks:
@@ -169,13 +175,13 @@ def _dealt(groups: Sequence[Group], n: int) -> list[list[Example]]:
     return parts
 
 
-def _draw(candidates: Sequence[Group], share: float, seed: int) -> frozenset[str] | None:
+def _draw(candidates: Sequence[Group], share: float, seed: int, draws: int) -> frozenset[str] | None:
     """Return the ids of the best of several drawn tests, or ``None`` when no draw has an acceptable share."""
     examples = [example for group in candidates for example in group.examples]
     aims = _aims(examples, share)
     ordered = sorted(candidates, key=lambda group: group.key)
     best: tuple[float, frozenset[str]] | None = None
-    for draw in range(DRAWS):
+    for draw in range(draws):
         drawn = list(ordered)
         random.Random(f"{seed}:{draw}").shuffle(drawn)
         test, cost = _fill(drawn, aims)
@@ -227,11 +233,11 @@ class _Cut:
         self._share = share
         self._aims = _aims(self._examples, share)
 
-    def best(self, seed: int) -> tuple[frozenset[str], frozenset[str]] | None:
+    def best(self, seed: int, draws: int) -> tuple[frozenset[str], frozenset[str]] | None:
         """Return the ids of a test and of the questions left out; ``None`` when every draw leaves out too many."""
         best: tuple[float, set[int], set[int]] | None = None
         total = len(self._examples)
-        for draw in range(DRAWS):
+        for draw in range(draws):
             drawn = list(range(len(self._units)))
             random.Random(f"{seed}:{draw}").shuffle(drawn)
             grown = self._grown(drawn)

@@ -27,6 +27,7 @@ from ragsmith.datasets.splits import (
     folds,
     leaks,
     split,
+    split_apart,
     stratified,
 )
 from ragsmith.errors import UsageError
@@ -221,6 +222,15 @@ def test_between_the_sides_of_one_document_a_few_questions_are_left_out() -> Non
     assert shortest_way(found) > GAP
     blocks = [{span.start // 2_000 for e in side for span in e.evidence} for side in (found.search, found.test)]
     assert not blocks[0] & blocks[1]
+
+
+def test_one_draw_with_many_seeds_divides_in_many_ways_and_nothing_leaks() -> None:
+    tangled = dataset([[(0, 1_000 * i)] for i in range(60)])
+    drawn = [split_apart(tangled, seed=seed, draws=1) for seed in range(20)]
+    assert len({frozenset(e.id for e in found.test) for found in drawn if found}) >= 10
+    assert all(found is not None and shortest_way(found) > GAP for found in drawn)
+    separate = dataset([[(i % 10, 100 * i)] for i in range(60)])
+    assert len({frozenset(e.id for e in split(separate, seed=seed, draws=1).test) for seed in range(20)}) >= 10
 
 
 def test_a_document_full_of_gold_is_not_split() -> None:
