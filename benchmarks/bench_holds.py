@@ -1,0 +1,325 @@
+"""What holds: which way to choose a pipeline gains on questions that nobody saw, over all data sets at hand.
+
+    python benchmarks/bench_holds.py LANDSCAPES [--data ../shared/data] [--resamples 20] [--budgets 0 25 50 100]
+
+LANDSCAPES is a folder of files by `landscape.py`, one for each data set, of one space and one embedder: nothing is
+evaluated here, searches are replayed on what is stored. A sample of a space will do, but where it lacks a pipeline
+nobody can choose it; a landscape of the whole space is fairer to what simplifies.
+
+Each data set is the target in turn, and the others are what is known. Of the others only their search questions are
+used. Of a bundled target, too: its test questions are for no choice, and what is the default is chosen here. Of another
+target all questions are. They are divided `--resamples` times into a search side and a test side by the rule of
+`ragsmith.datasets.splits`: groups of questions that share documents stay together, or, where these cannot be
+separated, sections with 900 characters between the sides; every division is one random draw. Nothing of the test side
+is used to learn, to search, to estimate or to choose. The two sides are smaller than in a real search (that of `law`
+has about 40 questions, not 65), so what rests on evidence looks a little worse than it is.
+
+The rules. With N evaluations, besides BM25 and naive RAG, which every search is told:
+
+    random       the best of N pipelines drawn at random, on the search side, on average over 20 draws
+    raw          the best on the search side of those that a search without a prior evaluated
+    raw, prior   the same of a search that begins with what is known
+    estimate     of those of `raw`, the best by an estimate that knows nothing of other data sets
+    with prior   of those of `raw, prior`, and of what is recommended, the best by an estimate with the prior
+    simplified   `with prior`, and every option left out that is expected to add less than 0.002
+    recommended  the best by the prior alone, of any number of model calls and of one a question; nothing is evaluated
+    oracle       the best on the test side itself: a ceiling that no rule can reach
+
+The gains, on the test side: over BM25, over `random` with as many evaluations, and over `recommended`. For each
+question of a target they are averaged over the divisions that tested it, then over questions, then over data sets,
+which count alike. Intervals hold 95 % of 4,000 bootstrap draws on two levels: data sets, and groups of questions in
+them (those that share gold documents; where more than half hang together, those with the same document of most gold).
+With few data sets such an interval is too short rather than too long.
+"""
+
+import argparse
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from landscapes import Landscape
+from numpy.typing import NDArray
+from published import read
+from simple_rules import Coding, Estimate, Floats, Labels, Prior, learned, searched, simplified
+
+from ragsmith.datasets.bundled import names
+from ragsmith.datasets.dataset import make_dataset
+from ragsmith.datasets.groups import by_document
+from ragsmith.datasets.splits import split, split_apart
+from ragsmith.errors import UsageError
+from ragsmith.evaluation.baselines import BASELINES
+from ragsmith.techniques.families import FAMILIES
+from ragsmith.types import Dataset, Example
+
+NEUTRAL, NAIVE = (tuple(BASELINES[name].get(family.name, "none") for family in FAMILIES) for name in ("bm25", "naive"))
+MARGIN = 0.002
+RANDOM_DRAWS = 20
+BOOTSTRAP = 4_000
+RIVALS = ("BM25", "random", "recommended")
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """A data set with the scores of its pipelines: those that failed on no question, a column for each question."""
+
+    name: str
+    dataset: Dataset
+    pipelines: list[Labels]
+    scores: Floats
+    calls: Floats
+    questions: tuple[str, ...]
+    known: NDArray[np.bool_]
+    """Which questions others may learn from."""
+
+    @classmethod
+    def read(cls, path: Path, data: Path) -> "Target":
+        """Read a landscape, and the data set that it was made of.
+
+        Raises:
+            UsageError: that has changed since.
+        """
+        landscape = Landscape.load(path)
+        name = landscape.about["dataset"]
+        place = name if name in names("datasets") else str(data / name.replace(" ", "_"))
+        dataset, _ = read(place)
+        if dataset.digest != landscape.about["digest"]:
+            raise UsageError(f"{path} is of another state of {name!r} than {place} has: make it again")
+        families = [[str(gene) for gene in genes] for genes in landscape.space.options]
+        whole = ~np.isnan(landscape.F).any(axis=1)
+        genomes = landscape.genomes[whole].tolist()
+        pipelines = [tuple(options[i] for options, i in zip(families, genome, strict=True)) for genome in genomes]
+        scores = landscape.F[whole].astype(np.float64)
+        calls = landscape.calls[whole].mean(axis=1)
+        return cls(name, dataset, pipelines, scores, calls, landscape.questions, landscape.search)
+
+    @cached_property
+    def row(self) -> dict[Labels, int]:
+        """The row of each pipeline."""
+        return {labels: row for row, labels in enumerate(self.pipelines)}
+
+    @cached_property
+    def told(self) -> list[int]:
+        """BM25, and naive RAG where it is there."""
+        return [self.row[labels] for labels in (NEUTRAL, NAIVE) if labels in self.row]
+
+    @cached_property
+    def examples(self) -> tuple[Example, ...]:
+        """The questions that may be divided: of a bundled data set those of the search alone."""
+        bundled = self.name in names("datasets")
+        allowed = {q for q, known in zip(self.questions, self.known, strict=True) if known or not bundled}
+        return tuple(replace(e, split=None) for e in self.dataset.examples if e.id in allowed)
+
+    def divisions(self, wanted: int) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+        """Different search and test sides, as columns; fewer than ``wanted`` where no more are found."""
+        restricted = make_dataset({"name": self.name}, self.dataset.documents, self.examples)
+        largest = max(len(group.examples) for group in by_document(self.examples))
+        found: set[tuple[str, ...]] = set()
+        for seed in range(10 * wanted):
+            drawn = split_apart(restricted, seed=seed, draws=1) if 2 * largest > len(self.examples) else None
+            drawn = drawn or split(restricted, seed=seed, draws=1)
+            test = tuple(example.id for example in drawn.test)
+            if test and test not in found:
+                found.add(test)
+                search = {example.id for example in drawn.search}
+                yield np.isin(self.questions, sorted(search)), np.isin(self.questions, test)
+            if len(found) == wanted:
+                return
+
+    @cached_property
+    def clusters(self) -> NDArray[np.int64]:
+        """A number for the group of each question."""
+        groups = by_document(self.examples)
+        of = {example.id: str(number) for number, group in enumerate(groups) for example in group.examples}
+        if max(Counter(of.values()).values()) > len(of) / 2:
+            of = {example.id: _main_document(example) for example in self.examples}
+        return np.unique([of.get(question, "") for question in self.questions], return_inverse=True)[1].ravel()
+
+
+def _main_document(example: Example) -> str:
+    gold: Counter[str] = Counter()
+    for span in example.evidence:
+        gold[span.doc] += span.end - span.start
+    return max(sorted(gold), key=lambda document: gold[document])
+
+
+@dataclass
+class Sums:
+    """What a rule scored on each question of a target when that was tested, and how often it was."""
+
+    score: Floats
+    rivals: dict[str, Floats]
+    times: Floats
+    calls: list[float] = field(default_factory=list)
+
+
+class Study:
+    """One target: each rule's gains, question by question."""
+
+    def __init__(self, target: Target, others: Sequence[Target], coding: Coding, budgets: Sequence[int]) -> None:
+        self.target = target
+        self.budgets = budgets
+        self.coding = coding
+        self.features = coding.features(target.pipelines)
+        known = [(coding.features(other.pipelines), other.scores[:, other.known].mean(axis=1)) for other in others]
+        self.prior = learned(coding, known)
+        self.expected = self.features @ self.prior.means
+        self.recommended = self._best(np.ones(len(target.pipelines), dtype=bool))
+        one_call = target.calls <= 1 + 1e-9
+        self.cheap = self._best(one_call)
+        width = len(target.questions)
+        self.sums: defaultdict[tuple[str, int], Sums] = defaultdict(
+            lambda: Sums(np.zeros(width), {rival: np.zeros(width) for rival in RIVALS}, np.zeros(width))
+        )
+
+    def _best(self, allowed: NDArray[np.bool_]) -> int:
+        return int(np.argmax(np.where(allowed, self.expected, -np.inf)))
+
+    def divide(self, search: NDArray[np.bool_], test: NDArray[np.bool_], seed: int) -> None:
+        """Let every rule choose on the search side, and add what it scores on the test side."""
+        target = self.target
+        scores = target.scores[:, search]
+        draw = np.random.default_rng(seed)
+        most = max(self.budgets)
+        orders = {
+            "flat": self._searched(scores, most, draw.permutation(len(scores))[: max(1, most // 8)].tolist(), None),
+            "prior": self._searched(scores, most, [self.recommended], self.prior),
+        }
+        drawn = [draw.permutation(len(scores)) for _ in range(RANDOM_DRAWS)]
+        for budget in self.budgets:
+            best_drawn = [self._raw([*target.told, *order[:budget].tolist()], scores) for order in drawn]
+            at_random = target.scores[best_drawn].mean(axis=0)
+            chosen = {
+                "recommended": self.recommended,
+                "recommended, one call": self.cheap,
+                "oracle": int(np.argmax(target.scores[:, test].mean(axis=1))),
+                **self._chosen(scores, {name: order[: len(target.told) + budget] for name, order in orders.items()}),
+            }
+            for rule, row in chosen.items():
+                self._add(rule, budget, target.scores[row], float(target.calls[row]), at_random, test)
+            self._add("random", budget, at_random, float(target.calls[best_drawn].mean()), at_random, test)
+
+    def _searched(self, scores: Floats, most: int, first: list[int], prior: Prior | None) -> list[int]:
+        estimate = Estimate(self.features, self.coding, prior)
+        return searched(estimate, scores, self.target.told, most, first)
+
+    def _chosen(self, scores: Floats, seen: dict[str, list[int]]) -> dict[str, int]:
+        """What each rule that looks at scores makes of what its search evaluated."""
+        target = self.target
+        blind = Estimate(self.features, self.coding, None).of_all(seen["flat"], scores[seen["flat"]])[0]
+        informed = Estimate(self.features, self.coding, self.prior).of_all(seen["prior"], scores[seen["prior"]])[0]
+        with_prior = max([*seen["prior"], self.recommended], key=lambda row: informed[row])
+        simple = simplified(with_prior, informed, target.pipelines, target.row, NEUTRAL, MARGIN)
+        return {
+            "raw": self._raw(seen["flat"], scores),
+            "raw, prior": self._raw(seen["prior"], scores),
+            "estimate": max(seen["flat"], key=lambda row: blind[row]),
+            "with prior": with_prior,
+            "simplified": simple,
+        }
+
+    def _raw(self, rows: Sequence[int], scores: Floats) -> int:
+        return max(rows, key=lambda row: scores[row].mean())
+
+    def _add(
+        self, rule: str, budget: int, score: Floats, calls: float, at_random: Floats, test: NDArray[np.bool_]
+    ) -> None:
+        target = self.target
+        sums = self.sums[rule, budget]
+        rivals = (target.scores[target.row[NEUTRAL]], at_random, target.scores[self.recommended])
+        sums.score[test] += score[test]
+        sums.times[test] += 1
+        sums.calls.append(calls)
+        for rival, its in zip(RIVALS, rivals, strict=True):
+            sums.rivals[rival][test] += its[test]
+
+    def gain(self, rule: str, budget: int, rival: str) -> tuple[Floats, Floats]:
+        """By group of questions: the sum over questions of the mean gain of a question, and how many there are."""
+        sums = self.sums[rule, budget]
+        tested = sums.times > 0
+        gains = (sums.score - sums.rivals[rival])[tested] / sums.times[tested]
+        groups = np.unique(self.target.clusters[tested], return_inverse=True)[1].ravel()
+        return np.bincount(groups, weights=gains), np.bincount(groups).astype(float)
+
+
+def pooled(gains: Sequence[tuple[Floats, Floats]], seed: int = 0) -> tuple[float, float, float]:
+    """The mean over data sets of the mean gain of a question, and its interval: data sets and groups drawn anew."""
+    draw = np.random.default_rng(seed)
+    again = []
+    for sums, counts in gains:
+        times = draw.multinomial(len(sums), np.full(len(sums), 1 / len(sums)), size=BOOTSTRAP)
+        again.append(times @ sums / (times @ counts))
+    sets = draw.integers(len(gains), size=(BOOTSTRAP, len(gains)))
+    within = draw.integers(BOOTSTRAP, size=(BOOTSTRAP, len(gains)))
+    means = np.array(again)[sets, within].mean(axis=1)
+    low, high = np.quantile(means, (0.025, 0.975))
+    return float(np.mean([sums.sum() / counts.sum() for sums, counts in gains])), float(low), float(high)
+
+
+RULES = ("recommended", "recommended, one call", "random", "raw", "raw, prior", "estimate", "with prior", "simplified")
+
+
+def say(studies: Sequence[Study], budgets: Sequence[int]) -> None:
+    """Print what is pooled, then the gains over BM25 of each data set."""
+    columns = [f"over {rival}" for rival in RIVALS]
+    print(f"{'rule':<24}{'N':>4}  {columns[0]:<28}{columns[1]:<28}{columns[2]:<28}calls")
+    for rule in (*RULES, "oracle"):
+        for budget in budgets if rule not in ("recommended", "recommended, one call", "oracle") else budgets[-1:]:
+            cells = [
+                "{:+.4f} [{:+.4f}, {:+.4f}]".format(*pooled([study.gain(rule, budget, rival) for study in studies]))
+                for rival in RIVALS
+            ]
+            calls = np.mean([np.mean(study.sums[rule, budget].calls) for study in studies])
+            print(f"{rule:<24}{budget:>4}  {cells[0]:<28}{cells[1]:<28}{cells[2]:<28}{calls:.1f}")
+    most = budgets[-1]
+    print(f"\ngain over BM25 at N = {most}\n{'':<24}" + "".join(f"{rule[:15]:>17}" for rule in (*RULES, "oracle")))
+    for study in studies:
+        means = [pooled([study.gain(rule, most, "BM25")])[0] for rule in (*RULES, "oracle")]
+        print(f"{study.target.name:<24}" + "".join(f"{mean:>+17.4f}" for mean in means))
+
+
+def described(study: Study, divisions: Sequence[tuple[NDArray[np.bool_], NDArray[np.bool_]]]) -> str:
+    """What was measured on a target, in a line."""
+    target = study.target
+    sizes = np.mean([(search.sum(), test.sum()) for search, test in divisions], axis=0)
+    _, tested = study.gain("random", study.budgets[0], "BM25")
+    options = [label for label in target.pipelines[study.recommended] if label != "none"]
+    return (
+        f"{target.name}: {len(target.pipelines):,} pipelines; {len(target.examples)} questions divided in "
+        f"{len(divisions)} ways, {sizes[0]:.0f} to search and {sizes[1]:.0f} to test on average; {tested.sum():.0f} of "
+        f"them tested, in {len(tested)} groups; recommended: {' + '.join(options)}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("landscapes", type=Path)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="where published data sets lie")
+    parser.add_argument("--resamples", type=int, default=20)
+    parser.add_argument("--budgets", type=int, nargs="+", default=[0, 25, 50, 100])
+    given = parser.parse_args()
+    targets = [Target.read(path, given.data) for path in sorted(given.landscapes.glob("*.npz"))]
+    if len(targets) < 3:
+        raise UsageError(f"{given.landscapes} has {len(targets)} landscapes: at least 3 are needed, one to leave out")
+    coding = Coding.of(NEUTRAL, [target.pipelines for target in targets])
+    studies = []
+    for target in targets:
+        study = Study(target, [other for other in targets if other is not target], coding, given.budgets)
+        divisions = list(target.divisions(given.resamples))
+        for seed, (search, test) in enumerate(divisions):
+            study.divide(search, test, seed)
+        print(described(study, divisions), flush=True)
+        studies.append(study)
+    print()
+    say(studies, given.budgets)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except UsageError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,189 @@
+"""Simple versions of what chooses a pipeline, for `bench_holds.py`: a prior of other data sets, a search, an estimate.
+
+They are small enough to be read at once, and what the package does is held against them. All work on numbers that
+others scored: a pipeline is a row of features, and of its scores only those on the questions of a search are handed in.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Labels = tuple[str, ...]
+"""The options of a pipeline, by family."""
+
+SPREADS = tuple(product((0.01, 0.03, 0.06), (0.003, 0.01), (0.003, 0.01)))
+"""Standard deviations of effects of options, of pairs and of the rest, of which the data choose where no prior does."""
+
+LEVEL = 1.0
+"""Of the level that all pipelines of a data set share: nothing is known of it."""
+
+BATCH = 5
+
+UNKNOWN = 0.03
+"""Standard deviation of an effect between data sets, where only one tells of effects."""
+
+
+@dataclass(frozen=True)
+class Coding:
+    """Numbers for options and for pairs of them, beside a pipeline whose options have none."""
+
+    neutral: Labels
+    terms: dict[tuple[tuple[int, str], ...], int]
+
+    @classmethod
+    def of(cls, neutral: Labels, pipelines: Sequence[Sequence[Labels]]) -> "Coding":
+        """A coding of all options, and of all pairs, that pipelines of any data set have."""
+        terms: dict[tuple[tuple[int, str], ...], int] = {}
+        every = dict.fromkeys(labels for its in pipelines for labels in its)
+        for size in (1, 2):
+            for labels in every:
+                for term in combinations(_set(labels, neutral), size):
+                    terms.setdefault(term, len(terms))
+        return cls(neutral, terms)
+
+    def features(self, pipelines: Sequence[Labels]) -> NDArray[np.float32]:
+        """A row of zeros and ones for each pipeline."""
+        found = np.zeros((len(pipelines), len(self.terms)), dtype=np.float32)
+        for row, labels in enumerate(pipelines):
+            here = _set(labels, self.neutral)
+            for size in (1, 2):
+                found[row, [self.terms[term] for term in combinations(here, size)]] = 1
+        return found
+
+    @property
+    def pairs(self) -> NDArray[np.bool_]:
+        """Which terms are pairs."""
+        return np.array([len(term) == 2 for term in self.terms])
+
+
+def _set(labels: Labels, neutral: Labels) -> list[tuple[int, str]]:
+    return [(place, label) for place, label in enumerate(labels) if label != neutral[place]]
+
+
+@dataclass(frozen=True)
+class Prior:
+    """What is expected of the effects: their means, their standard deviations, and that of what they leave open."""
+
+    means: Floats
+    spreads: Floats
+    rest: float
+
+
+def learned(coding: Coding, others: Sequence[tuple[NDArray[np.float32], Floats]]) -> Prior:
+    """Learn from other data sets: the features and the mean scores of their pipelines.
+
+    A ridge regression for each; then, for options and for pairs, how far effects differ between data sets, and by how
+    much their means are to be shrunk for it.
+    """
+    pairs = coding.pairs
+    penalty = np.where(pairs, 1.0, 0.1)
+    fitted, rests, has = [], [], []
+    for features, scores in others:
+        x, y = features - features.mean(axis=0), scores - scores.mean()
+        effects = np.linalg.solve(x.T @ x + np.diag(penalty), x.T @ y)
+        fitted.append(effects)
+        rests.append(np.std(y - x @ effects))
+        has.append(features.any(axis=0))
+    table, known = np.array(fitted), np.array(has)
+    count = np.maximum(known.sum(axis=0), 1)
+    means = (table * known).sum(axis=0) / count
+    apart = ((table - means) ** 2 * known).sum(axis=0) / np.maximum(count - 1, 1)
+    variance = np.zeros(len(means))
+    signal = np.zeros(len(means))
+    for group in (pairs, ~pairs):
+        often = group & (count > 1)
+        variance[group] = apart[often].mean() if often.any() else UNKNOWN**2
+        signal[group] = max(0.0, np.mean(means[often] ** 2 - variance[often] / count[often])) if often.any() else 0.0
+    kept = signal / (signal + variance / count)
+    kept[~known.any(axis=0)] = 0.0
+    return Prior(means * kept, np.sqrt(variance + signal * (1 - kept)), float(np.mean(rests)))
+
+
+def flat(spreads: tuple[float, float, float], coding: Coding) -> Prior:
+    """A prior that knows nothing but how large effects are."""
+    single, pair, rest = spreads
+    return Prior(np.zeros(len(coding.terms)), np.where(coding.pairs, pair, single), rest)
+
+
+class Estimate:
+    """What every pipeline is worth, after some have been evaluated: a Gaussian process on options, pairs and a rest.
+
+    The noise of two means over the same questions goes together as their scores do, question by question.
+    """
+
+    def __init__(self, features: NDArray[np.float32], coding: Coding, prior: Prior | None) -> None:
+        self._features = features
+        self._coding = coding
+        self._prior = prior
+
+    def of_all(self, seen: Sequence[int], scores: Floats) -> tuple[Floats, Floats]:
+        """The expected worth of each pipeline and its standard deviation; ``scores`` are of ``seen``, by question."""
+        means = scores.mean(axis=1)
+        centred = scores - scores.mean(axis=0)
+        noise = np.atleast_2d(np.cov(centred)) / scores.shape[1]
+        noise = 0.8 * noise + np.diag(0.2 * np.diag(noise) + 1e-7)
+        x = self._features[seen].astype(np.float64)
+        prior = self._prior or max(
+            (flat(spreads, self._coding) for spreads in SPREADS), key=lambda one: _likelihood(x, means, noise, one)
+        )
+        root = np.linalg.cholesky(_covariance(x, prior) + noise)
+        expected = self._features @ prior.means
+        weights = np.linalg.solve(root.T, np.linalg.solve(root, means - means.mean() - expected[seen]))
+        across = (self._features @ (x * prior.spreads**2).T) + LEVEL
+        across[seen, np.arange(len(seen))] += prior.rest**2
+        whole = self._features @ prior.spreads**2 + prior.rest**2 + LEVEL
+        explained = np.linalg.solve(root, across.T)
+        return means.mean() + expected + across @ weights, np.sqrt(np.maximum(0, whole - (explained**2).sum(axis=0)))
+
+
+def _covariance(x: Floats, prior: Prior) -> Floats:
+    found: Floats = (x * prior.spreads**2) @ x.T + LEVEL + prior.rest**2 * np.eye(len(x))
+    return found
+
+
+def _likelihood(x: Floats, means: Floats, noise: Floats, prior: Prior) -> float:
+    root = np.linalg.cholesky(_covariance(x, prior) + noise)
+    white = np.linalg.solve(root, means - means.mean())
+    return float(-0.5 * white @ white - np.log(np.diag(root)).sum())
+
+
+def searched(estimate: Estimate, scores: Floats, told: Sequence[int], budget: int, first: Sequence[int]) -> list[int]:
+    """The pipelines that a search evaluates, in order: ``told`` for nothing, ``first``, then the most promising.
+
+    ``scores`` has those on the questions of the search alone. Promising is what may be best: expectation plus one
+    deviation.
+    """
+    seen = list(dict.fromkeys([*told, *first]))[: len(set(told)) + budget]
+    while len(seen) < min(len(set(told)) + budget, len(scores)):
+        expected, deviation = estimate.of_all(seen, scores[seen])
+        promise = expected + deviation
+        promise[seen] = -np.inf
+        wanted = min(BATCH, len(set(told)) + budget - len(seen), len(scores) - len(seen))
+        seen += np.argsort(-promise, kind="stable")[:wanted].tolist()
+    return seen
+
+
+def simplified(
+    chosen: int, expected: Floats, pipelines: Sequence[Labels], rows: dict[Labels, int], neutral: Labels, margin: float
+) -> int:
+    """Leave out, one after the other, what is expected to add no more than ``margin``, the least valuable first.
+
+    Retrieval is kept, as there is none without it, and so are pipelines that nobody scored.
+    """
+    retrieval = 2
+    while True:
+        labels = pipelines[chosen]
+        fewer = [
+            rows[simpler]
+            for place, label in enumerate(labels)
+            if place != retrieval and label != neutral[place]
+            if (simpler := (*labels[:place], neutral[place], *labels[place + 1 :])) in rows
+        ]
+        best = max(fewer, key=lambda row: expected[row], default=None)
+        if best is None or expected[chosen] - expected[best] > margin:
+            return chosen
+        chosen = best
