@@ -29,7 +29,7 @@ from ragsmith.runs.pipeline import Pipeline
 from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
-from ragsmith.strategies.genetic import GeneticSettings
+from ragsmith.strategies.settings import GeneticSettings
 from ragsmith.types import Example
 
 LAW = Path(__file__).resolve().parents[2] / "shared" / "data" / "ragsmith_law_10"

@@ -44,7 +44,7 @@ from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Run, Start, Step
 from ragsmith.runs.winner import run_setup, write_winner
 from ragsmith.store.store import Store, opened
-from ragsmith.strategies.genetic import PRESETS, GeneticSettings, check_choice
+from ragsmith.strategies.settings import PRESETS, GeneticSettings, check_choice
 from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset
 
@@ -77,8 +77,12 @@ class Changes(TypedDict, total=False):
     crossover: str | None
     mutation: str | None
     selection: str | None
+    breeding: str | None
     elitism: int | None
     tournament: int | None
+    unseen: bool | None
+    screening: int | None
+    local_search: float | None
     convergence: int | None
     crossover_rate: float | None
     mutation_rate: float | None

@@ -274,9 +274,11 @@ class RunFlags:
     """How a search goes: the numbers of the genetic algorithm, other strategies, and what they are compared with."""
 
     preset: Annotated[
-        str, typer.Option("--preset", help="Numbers of the genetic algorithm: default, paper or quick.")
+        str, typer.Option("--preset", help="Numbers and parts of the genetic algorithm: default, paper or quick.")
     ] = "default"
-    strategy: Annotated[str, typer.Option("--strategy", help="genetic, random, tpe, greedy or exhaustive.")] = "genetic"
+    strategy: Annotated[str, typer.Option("--strategy", help="genetic, model, tpe, greedy, random or exhaustive.")] = (
+        "genetic"
+    )
     population: Annotated[int | None, typer.Option("--population", help="Candidates in a generation.")] = None
     generations: Annotated[int | None, typer.Option("--generations", help="Generations after the first.")] = None
     crossover: Annotated[
@@ -287,12 +289,29 @@ class RunFlags:
         typer.Option("--mutation", help="random, adaptive, categorical, swap, inversion or composite."),
     ] = None
     selection: Annotated[str | None, typer.Option("--selection", help="tournament, roulette, rank or elite.")] = None
+    breeding: Annotated[
+        str | None,
+        typer.Option(
+            "--breeding", help="Who is a parent: elites, the best of the generation, or of all that is known."
+        ),
+    ] = None
     elitism: Annotated[
         int | None, typer.Option("--elitism", help="Best candidates that survive. [default: in proportion]")
     ] = None
     tournament: Annotated[int | None, typer.Option("--tournament", help="Candidates in a tournament.")] = None
+    unseen: Annotated[
+        bool | None,
+        typer.Option("--unseen/--no-unseen", help="Breed children that are known again, until they are new."),
+    ] = None
+    screening: Annotated[
+        int | None, typer.Option("--screening", help="Children bred for each that a model of what is known picks out.")
+    ] = None
+    local_search: Annotated[
+        float | None,
+        typer.Option("--local-search", help="Share of the budget that goes to changes of single genes, at the end."),
+    ] = None
     convergence: Annotated[
-        int | None, typer.Option("--convergence", help="Stop after so many generations without a better candidate.")
+        int | None, typer.Option("--convergence", help="Stop after so many steps without a better candidate.")
     ] = None
     target: Annotated[float | None, typer.Option("--target", help="Stop at this fitness.")] = None
     crossover_rate: Annotated[
@@ -310,9 +329,9 @@ class RunFlags:
     ] = None
     fitness: FitnessOption = None
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the search.")] = None
-    max_evaluations: Annotated[int | None, typer.Option("--max-evaluations", help="Most candidates to evaluate.")] = (
-        None
-    )
+    max_evaluations: Annotated[
+        int | None, typer.Option("--max-evaluations", help="Candidates to evaluate. [default: the preset's]")
+    ] = None
     may_miss: Annotated[
         float | None,
         typer.Option("--may-miss", help="Share of questions that a candidate may fail on. [default: 0.1]"),

@@ -25,7 +25,7 @@ from ragsmith.models.vector_address import AUTO, written_in
 from ragsmith.pipelines.space import Space
 from ragsmith.store.rows import RunState
 from ragsmith.strategies import PRESETS, STRATEGIES, Generation, GeneticSettings
-from ragsmith.strategies.genetic import check_choice, check_least
+from ragsmith.strategies.settings import check_choice, check_least
 from ragsmith.strategies.strategy import Dropped
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.own import ANYWHERE, Recorded, recorded
@@ -40,7 +40,7 @@ class RunSettings:
     """Everything that decides how a run goes, besides data, models and space."""
 
     strategy: str = "genetic"
-    genetic: GeneticSettings = field(default_factory=GeneticSettings)
+    genetic: GeneticSettings = PRESETS["default"]
     seed: int = 42
     """Of every random choice of the search, whatever the strategy."""
     max_evaluations: int | None = None
@@ -77,8 +77,9 @@ class RunSettings:
     @property
     def steps(self) -> int | None:
         """How many steps the strategy takes at most; None where nobody knows before."""
-        bounded = self.strategy == "genetic" and self.max_evaluations is None
-        return self.genetic.generations + 1 if bounded else None
+        if self.strategy != "genetic" or self.max_evaluations is not None or self.genetic.generations is None:
+            return None
+        return self.genetic.generations + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +275,11 @@ class RunRecord:
         return cls(
             SearchedSpace(**{**space, "options": {name: tuple(all_) for name, all_ in space["options"].items()}}),
             RunSettings(
-                **{**settings, "genetic": GeneticSettings(**settings["genetic"]), "fitness": Fitness.read(given)}
+                **{
+                    **settings,
+                    "genetic": GeneticSettings(**{"breeding": "best", **settings["genetic"]}),  # before it had a name
+                    "fitness": Fitness.read(given),
+                }
             ),
             stored["models"],
             stored["model_names"],

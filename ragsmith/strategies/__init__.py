@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import islice, product
 from types import MappingProxyType
 from typing import TypedDict
 
 from ragsmith.strategies.exhaustive import ExhaustiveSearch
-from ragsmith.strategies.genetic import PRESETS, GeneticSearch, GeneticSettings, check_choice
+from ragsmith.strategies.genetic import GeneticSearch
 from ragsmith.strategies.greedy import GreedySearch
+from ragsmith.strategies.model_search import ModelSearch
 from ragsmith.strategies.random_search import RandomSearch
+from ragsmith.strategies.settings import PRESETS, GeneticSettings, check_choice
 from ragsmith.strategies.strategy import (
     Dropped,
     Feasible,
@@ -34,6 +37,7 @@ __all__ = [
     "GeneticSettings",
     "Genome",
     "GreedySearch",
+    "ModelSearch",
     "Prior",
     "RandomSearch",
     "Sizes",
@@ -51,22 +55,24 @@ class Bounds(TypedDict):
     max_evaluations: int | None
 
 
-Make = Callable[[Sizes, GeneticSettings, int, Bounds], Strategy]
+Make = Callable[[Sizes, GeneticSettings, int, Prior | None, Bounds], Strategy]
 
 STRATEGIES: Mapping[str, Make] = MappingProxyType(
     {
-        "genetic": lambda sizes, settings, seed, bounds: GeneticSearch(sizes, settings, seed=seed, **bounds),
-        "random": lambda sizes, settings, seed, bounds: RandomSearch(
+        "genetic": lambda sizes, settings, seed, prior, bounds: GeneticSearch(
+            sizes, settings, seed=seed, prior=prior, **bounds
+        ),
+        "model": lambda sizes, settings, seed, prior, bounds: ModelSearch(
+            sizes, seed=seed, first=settings.population, prior=prior, **bounds
+        ),
+        "tpe": lambda sizes, settings, seed, prior, bounds: TPESearch(sizes, seed=seed, **bounds),
+        "greedy": lambda sizes, settings, seed, prior, bounds: GreedySearch(sizes, **bounds),
+        "random": lambda sizes, settings, seed, prior, bounds: RandomSearch(
             sizes, seed=seed, batch=settings.population, **bounds
         ),
-        "tpe": lambda sizes, settings, seed, bounds: TPESearch(sizes, seed=seed, **bounds),
-        "greedy": lambda sizes, settings, seed, bounds: GreedySearch(sizes, **bounds),
-        "exhaustive": lambda sizes, settings, seed, bounds: ExhaustiveSearch(sizes, **bounds),
+        "exhaustive": lambda sizes, settings, seed, prior, bounds: ExhaustiveSearch(sizes, **bounds),
     }
 )
-
-ENDLESS = ("random", "tpe")
-"""Strategies that go on until the space is used up, unless they are given a limit."""
 
 
 def make_strategy(
@@ -79,15 +85,19 @@ def make_strategy(
     max_evaluations: int | None = None,
     prior: Prior | None = None,
 ) -> Strategy:
-    """The strategy called ``name`` for a space of these ``sizes``.
+    """The strategy called ``name`` for a space of these ``sizes``; the exhaustive one where the budget suffices for it.
 
-    Those without an end of their own (random, tpe) take their limit from ``settings``: as many genomes as the genetic
-    search could score. ``prior`` is what those that model the space begin with.
+    Unless ``max_evaluations`` says otherwise, the budget is that of ``settings``; an exhaustive search has no limit
+    then. ``prior`` is what those that model the space begin with.
 
     Raises:
         UsageError: the name is not known.
     """
     check_choice("strategy", name, STRATEGIES)
-    if name in ENDLESS and max_evaluations is None:
-        max_evaluations = settings.evaluations
-    return STRATEGIES[name](sizes, settings, seed, {"feasible": feasible, "max_evaluations": max_evaluations})
+    budget = max_evaluations
+    if name != "exhaustive":
+        budget = settings.evaluations if budget is None else budget
+        feasible_ones = filter(feasible, product(*map(range, sizes)))
+        if sum(1 for _ in islice(feasible_ones, budget + 1)) <= budget:
+            name = "exhaustive"
+    return STRATEGIES[name](sizes, settings, seed, prior, {"feasible": feasible, "max_evaluations": budget})

@@ -1,112 +1,30 @@
-"""The genetic algorithm of the RAGSmith paper: elitism, crossover, mutation at an adaptive rate.
+"""The genetic algorithm of the RAGSmith paper: elitism, crossover, mutation at an adaptive rate; and what helps it.
 
 The initial population is generation 0 and is followed by up to ``generations`` more. Each consists of the elites, best
-first and unchanged, and of ``population - elitism`` children, so its size is constant and a run scores at most
-``population + generations * (population - elitism)`` genomes (the paper's numbers: 16 + 20 * 11 = 236).
+first and unchanged, and of ``population - elitism`` children, so its size is constant and the paper's search scores at
+most ``population + generations * (population - elitism)`` genomes (its numbers: 16 + 20 * 11 = 236).
+
+What the settings can add: parents and elites are the best of all that is known, whoever proposed it; children are bred
+until they are new; a model chooses among more children than are scored; the end of the budget goes to local search.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import islice
 from random import Random
-from types import MappingProxyType
-from typing import Any
 
-from ragsmith.errors import UsageError, WrongOption
-from ragsmith.strategies.breeding import towards
+from ragsmith.strategies.breeding import BREEDINGS, Cradle
 from ragsmith.strategies.crossover import CROSSOVERS
+from ragsmith.strategies.local_search import unknown_neighbours
+from ragsmith.strategies.model_search import most_promising
 from ragsmith.strategies.mutation import MUTATIONS, adaptive_rate
-from ragsmith.strategies.random_search import drawn
+from ragsmith.strategies.random_search import drawn, shuffled_space
 from ragsmith.strategies.selection import SELECTIONS, Individual, elite, tournament
-from ragsmith.strategies.strategy import Feasible, Genome, Population, Sizes, SteppedSearch, anything
-from ragsmith.text.suggest import did_you_mean
-
-
-@dataclass(frozen=True, slots=True)
-class GeneticSettings:
-    """The knobs of the genetic algorithm; the defaults are the paper's.
-
-    ``crossover_rate`` is the chance that a pair of parents is crossed, ``mutation_rate`` that a gene mutates: the base
-    of the adaptive rate, which stays within ``mutation_min`` and ``mutation_max``, and a constant otherwise.
-    ``elitism`` is how many of the best survive. ``convergence`` ends a run after so many generations without
-    improvement, ``target`` when the best score reaches it; None means never. ``tournament`` is that selection's size.
-    """
-
-    population: int = 16
-    generations: int = 20
-    crossover: str = "uniform"
-    crossover_rate: float = 0.6
-    mutation: str = "adaptive"
-    mutation_rate: float = 0.08
-    mutation_min: float = 0.01
-    mutation_max: float = 0.2
-    selection: str = "elite"
-    elitism: int = 5
-    convergence: int | None = 100
-    target: float | None = 1.0
-    tournament: int = 3
-
-    def __post_init__(self) -> None:
-        check_choice("crossover", self.crossover, CROSSOVERS)
-        check_choice("mutation", self.mutation, MUTATIONS)
-        check_choice("selection", self.selection, SELECTIONS)
-        check_least("population", self.population, 2)
-        check_least("generations", self.generations, 1)
-        check_least("tournament", self.tournament, 1)
-        if self.convergence is not None:
-            check_least("convergence", self.convergence, 1)
-        if self.target is not None and math.isnan(self.target):
-            raise WrongOption("target", "is nan: give the fitness to stop at")
-        for name in ("crossover_rate", "mutation_rate", "mutation_min", "mutation_max"):
-            if not 0.0 <= (rate := getattr(self, name)) <= 1.0:
-                raise WrongOption(name, f"is {rate}: give a probability between 0 and 1")
-        if not 0 <= self.elitism < self.population:
-            most = self.population - 1
-            raise WrongOption("elitism", f"is {self.elitism}: give 0 to {most}, fewer than the population")
-        if self.mutation == "adaptive" and not self.mutation_min <= self.mutation_rate <= self.mutation_max:
-            bounds = f"mutation_min {self.mutation_min} and mutation_max {self.mutation_max}"
-            problem = f"is {self.mutation_rate}: adaptive mutation needs it between {bounds}"
-            raise WrongOption("mutation_rate", problem)
-
-    def changed(self, **changes: Any) -> GeneticSettings:
-        """These settings with ``changes``. Fewer candidates keep fewer elites, in proportion, unless it says how many.
-
-        Raises:
-            WrongOption: a setting has a value that it cannot have.
-        """
-        population = changes.get("population", self.population)
-        if population < self.population and self.elitism:
-            changes = {"elitism": max(1, self.elitism * population // self.population), **changes}
-        return replace(self, **changes)
-
-    @property
-    def evaluations(self) -> int:
-        """The most genomes a run can score."""
-        return self.population + self.generations * (self.population - self.elitism)
-
-
-def check_choice(name: str, value: str, known: Mapping[str, object]) -> None:
-    """Raise `UsageError` unless ``value`` is a known name."""
-    if value not in known:
-        raise UsageError(f"unknown {name} {value!r}: {did_you_mean(value, known)}")
-
-
-def check_least(name: str, value: int, least: int) -> None:
-    """Raise `UsageError` when ``value`` is too small."""
-    if value < least:
-        raise WrongOption(name, f"is {value}: give at least {least}")
-
-
-PRESETS: Mapping[str, GeneticSettings] = MappingProxyType(
-    {
-        "paper": GeneticSettings(),
-        "default": GeneticSettings(),  # the paper's algorithm; what differs by default is how candidates are evaluated
-        "quick": GeneticSettings(population=8, generations=8, elitism=2, convergence=4),
-    }
-)
+from ragsmith.strategies.settings import PRESETS, GeneticSettings
+from ragsmith.strategies.strategy import Feasible, Genome, Population, Prior, Sizes, SteppedSearch, anything
 
 
 class GeneticSearch(SteppedSearch):
@@ -120,42 +38,77 @@ class GeneticSearch(SteppedSearch):
         settings: GeneticSettings = PRESETS["paper"],
         *,
         seed: int = 42,
+        prior: Prior | None = None,
         feasible: Feasible = anything,
         max_evaluations: int | None = None,
     ) -> None:
         super().__init__(sizes, feasible=feasible, max_evaluations=max_evaluations)
         self.settings = settings
+        self._prior = prior
         self._rng = Random(seed)
+        self._cradle = Cradle(
+            self.sizes,
+            feasible,
+            CROSSOVERS[settings.crossover],
+            settings.crossover_rate,
+            MUTATIONS[settings.mutation],
+            self._rng,
+        )
 
     def steps(self) -> Iterator[Population]:
-        """Generation 0 is drawn uniformly; each next one is the elites of the last and their population's children."""
-        settings = self.settings
-        genomes = tuple(drawn(self.sizes, self.feasible, self._rng) for _ in range(settings.population))
+        """Generation 0 is drawn uniformly; each next one is elites and children; then comes local search, if any."""
+        genomes = self._first()
         yield Population(genomes)
-        for _ in range(settings.generations):
-            if self._converged():
-                return
-            population = [Individual.of(genome, self.score(genome)) for genome in genomes]
-            elites = tuple(member.genome for member in elite(population, settings.elitism))
+        bred = 0
+        while genomes and bred != self.settings.generations and self._left > 0 and not self._converged():
             rate = self._mutation_rate()
-            genomes = elites + self._children(population, rate)
-            yield Population(genomes, rate)
+            if genomes := self._bred(genomes, rate):
+                yield Population(genomes, rate)
+            bred += 1
+        while self.settings.local_search and not self._converged() and (genomes := self._neighbours()):
+            yield Population(genomes, by="local search")
 
-    def _children(self, population: list[Individual], rate: float) -> tuple[Genome, ...]:
-        """As many children as parents: neighbours are paired, and an odd last parent is mutated alone."""
-        settings, rng = self.settings, self._rng
-        by_name = SELECTIONS[settings.selection]
-        select = partial(tournament, size=settings.tournament) if by_name is tournament else by_name
-        parents = select(population, settings.population - settings.elitism, rng)
-        cross, mutate = CROSSOVERS[settings.crossover], MUTATIONS[settings.mutation]
-        genomes = [parent.genome for parent in parents]
-        for i in range(0, len(genomes) - 1, 2):
-            if rng.random() < settings.crossover_rate:
-                children = cross(genomes[i], genomes[i + 1], rng)
-                pairs = zip(genomes[i : i + 2], children, strict=True)
-                genomes[i : i + 2] = [towards(parent, child, self.feasible, rng) for parent, child in pairs]
-        mutants = ((genome, mutate(genome, self.sizes, rate, rng)) for genome in genomes)
-        return tuple(towards(genome, mutant, self.feasible, rng) for genome, mutant in mutants)
+    def _first(self) -> tuple[Genome, ...]:
+        """Uniform over what is feasible; where known genomes are left out, also over what is not known."""
+        n = self.settings.population
+        if not self.settings.unseen:
+            return tuple(drawn(self.sizes, self.feasible, self._rng) for _ in range(n))
+        every = shuffled_space(self.sizes, self.feasible, self._rng)
+        return tuple(islice((genome for genome in every if genome not in self.told), n))
+
+    def _bred(self, last: Sequence[Genome], rate: float) -> tuple[Genome, ...]:
+        """The next generation; nothing if all that could be bred is known."""
+        settings = self.settings
+        from_all = settings.breeding == "known"
+        members = [Individual.of(genome, self.score(genome)) for genome in (self.told if from_all else last)]
+        elites = elite(members, settings.elitism)
+        n = settings.population - settings.elitism
+        select = SELECTIONS[settings.selection]
+        if select is tournament:
+            select = partial(tournament, size=settings.tournament)
+        chosen = BREEDINGS[settings.breeding](members, elites, n, select, self._rng)
+        parents = [parent.genome for parent in chosen]
+        if not settings.unseen:
+            children: Sequence[Genome] = self._cradle.children(parents, rate)
+        else:
+            children = self._cradle.new_children(parents * settings.screening, rate, self.told)
+            if settings.screening > 1:
+                children = most_promising(self.told, children, n, self._prior)
+            children = children[: int(min(n, self._left))]
+        return (*(member.genome for member in elites), *children) if children else ()
+
+    @property
+    def _left(self) -> float:
+        """How many genomes may be bred before local search begins."""
+        if self.remaining is None or self.max_evaluations is None:
+            return math.inf
+        return self.remaining - round(self.settings.local_search * self.max_evaluations)
+
+    def _neighbours(self) -> tuple[Genome, ...]:
+        size = self.settings.population - self.settings.elitism
+        size = size if self.remaining is None else min(size, self.remaining)
+        near = unknown_neighbours(self.told, self.sizes, self.feasible, size)
+        return most_promising(self.told, near, size, self._prior)
 
     def _mutation_rate(self) -> float:
         settings, last = self.settings, self.history[-1]

@@ -61,7 +61,8 @@ class Generation:
     ``best`` and ``best_genome`` are of the whole search so far; ``mean`` is over the scored members of the population,
     each as often as it occurs; the three are None while nothing has a score. ``diversity`` is distinct genomes /
     population. ``mutation_rate`` is the rate the population was bred with: None where nothing was bred.
-    ``evaluations`` counts the genomes this step proposed; ``stagnant`` the steps since ``best`` last rose.
+    ``evaluations`` counts the genomes this step proposed; ``stagnant`` the steps since ``best`` last rose. ``by`` names
+    the strategy that proposed it, or its part.
     """
 
     number: int
@@ -73,6 +74,7 @@ class Generation:
     mutation_rate: float | None
     evaluations: int
     stagnant: int
+    by: str = ""
 
 
 class Strategy(Protocol):
@@ -108,6 +110,7 @@ class Population:
 
     genomes: tuple[Genome, ...]
     mutation_rate: float | None = None
+    by: str = ""
 
 
 class SteppedSearch(ABC):
@@ -228,6 +231,7 @@ class SteppedSearch(ABC):
                 mutation_rate=step.mutation_rate,
                 evaluations=len(self._batch),
                 stagnant=0 if last is None or best != last.best else last.stagnant + 1,
+                by=step.by or self.name,
             )
         )
         self._step, self._batch = None, ()

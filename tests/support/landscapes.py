@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
+from itertools import combinations
 
 from ragsmith.strategies import Genome, Sizes, Strategy
 
@@ -17,6 +19,25 @@ def additive(sizes: Sizes, seed: int) -> Score:
     worth = [[rng.random() for _ in range(size)] for size in sizes]
     optimum = sum(map(max, worth))
     return lambda genome: sum(options[gene] for options, gene in zip(worth, genome, strict=True)) / optimum
+
+
+def rugged(sizes: Sizes, seed: int) -> Score:
+    """Options and pairs of options are worth random amounts, and every genome a little of its own; about 0 to 1."""
+    rng = random.Random(f"rugged {seed}")
+    spread = [rng.uniform(0.3, 1.0) for _ in sizes]
+    single = [[rng.gauss(0, spread[i]) for _ in range(size)] for i, size in enumerate(sizes)]
+    pairs = {
+        (i, j): [[rng.gauss(0, 0.4 * spread[i] * spread[j]) for _ in range(sizes[j])] for _ in range(sizes[i])]
+        for i, j in combinations(range(len(sizes)), 2)
+    }
+
+    def score(genome: Genome) -> float:
+        effects = sum(worth[gene] for worth, gene in zip(single, genome, strict=True))
+        together = sum(worth[genome[i]][genome[j]] for (i, j), worth in pairs.items())
+        own = random.Random(f"{seed} {genome}").gauss(0, 0.1)
+        return 1 / (1 + math.exp(-(effects + together + own) / 2))
+
+    return score
 
 
 def run(strategy: Strategy, score: Score) -> list[Genome]:

@@ -24,7 +24,7 @@ from ragsmith.pipelines.space import Space
 from ragsmith.runs.record import RunRecord, RunSettings
 from ragsmith.runs.run import Outcome, Run
 from ragsmith.store.store import Store
-from ragsmith.strategies.genetic import GeneticSettings
+from ragsmith.strategies.settings import GeneticSettings
 
 PASSING = ("429", "429_ms", "500", "502", "reset", "cut", "cut_stream")
 """Faults that another attempt does not meet."""

@@ -1,0 +1,120 @@
+"""Search by a model: a surrogate of the fitness says which genomes may be better than the best known one.
+
+Efficient global optimisation (Jones, Schonlau and Welch 1998) with a Gaussian process over options and pairs of them.
+Batches are chosen one by one, as if what was chosen before had come out as expected (the kriging believer of
+Ginsbourger, Le Riche and Carraro 2010).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice
+from random import Random
+
+import numpy as np
+
+from ragsmith.strategies.local_search import best_known, neighbours
+from ragsmith.strategies.random_search import shuffled_space
+from ragsmith.strategies.strategy import (
+    Dropped,
+    Feasible,
+    Genome,
+    Population,
+    Prior,
+    Sizes,
+    SteppedSearch,
+    Told,
+    anything,
+)
+from ragsmith.strategies.surrogate import Surrogate, expected_improvement, fit
+
+BATCH = 5
+"""Genomes chosen at once."""
+
+POOL = 50_000
+"""Genomes that are looked at in a space with more than that: random ones, and the neighbours of the best known."""
+
+SHORTLIST = 300
+"""Genomes among which a batch is chosen one by one."""
+
+NEIGHBOURED = 5
+"""Known genomes whose neighbours are looked at."""
+
+VARIANCE_OF_A_QUESTION = 0.04
+"""Of the estimate for a genome that was dropped: this, divided by the questions that it was asked."""
+
+
+class ModelSearch(SteppedSearch):
+    """Proposes what may improve most on the best known genome, by a model of all that was told (a `Strategy`).
+
+    It begins with ``first`` genomes drawn at random, less what it was told; with a prior, with none.
+    """
+
+    name = "model"
+
+    def __init__(
+        self,
+        sizes: Sizes,
+        *,
+        seed: int = 42,
+        first: int = 16,
+        prior: Prior | None = None,
+        feasible: Feasible = anything,
+        max_evaluations: int | None = None,
+    ) -> None:
+        super().__init__(sizes, feasible=feasible, max_evaluations=max_evaluations)
+        self._first = 0 if prior else first
+        self._prior = lru_cache(maxsize=None)(prior) if prior else None
+        self._rng = Random(seed)
+
+    def steps(self) -> Iterator[Population]:
+        """Random genomes until something can be learned, then batches by expected improvement."""
+        drawn = shuffled_space(self.sizes, self.feasible, self._rng)
+        yield from islice(self.in_batches(drawn, max(self._first - len(self.told), 1)), 1)
+        pool = list(islice(drawn, POOL))  # all others, or as many random ones as are looked at
+        while candidates := self._candidates(pool):
+            size = BATCH if self.remaining is None else min(BATCH, self.remaining)
+            yield Population(most_promising(self.told, candidates, size, self._prior))
+
+    def _candidates(self, pool: Sequence[Genome]) -> list[Genome]:
+        best = islice(best_known(self.told), NEIGHBOURED)
+        near = (other for genome in best for other in neighbours(genome, self.sizes, self.feasible))
+        return [genome for genome in dict.fromkeys((*near, *pool)) if genome not in self.told]
+
+
+def learned(told: Mapping[Genome, Told], prior: Prior | None = None) -> Surrogate | None:
+    """What can be believed of all genomes after what was told; None where neither that nor ``prior`` says anything."""
+    seen: dict[Genome, tuple[float, float]] = {}
+    for genome, one in told.items():
+        if isinstance(one, Dropped):
+            seen[genome] = one.estimate, VARIANCE_OF_A_QUESTION / one.questions
+        elif one is not None:
+            seen[genome] = one, 0.0
+    if not seen:
+        return None
+    return fit(list(seen), [mean for mean, _ in seen.values()], [noise for _, noise in seen.values()], prior)
+
+
+def most_promising(
+    told: Mapping[Genome, Told], candidates: Sequence[Genome], n: int, prior: Prior | None = None
+) -> tuple[Genome, ...]:
+    """The ``n`` of ``candidates`` that may improve most on the best known genome, the most promising first."""
+    surrogate = learned(told, prior)
+    if surrogate is None or not candidates:
+        return tuple(candidates[:n])
+    best = max(best_known(told).values(), default=float(surrogate.posterior(list(told))[0].max()))
+    mean, sd = surrogate.posterior(candidates)
+    gain = np.round(expected_improvement(mean, sd, best), 12)  # so that the last bits of sums decide nothing
+    shortlist = np.argsort(-gain, kind="stable")[:SHORTLIST]
+    mean, covariance = surrogate.joint([candidates[i] for i in shortlist])
+    chosen: list[int] = []
+    for _ in range(min(n, len(shortlist))):
+        variance = np.maximum(covariance.diagonal(), 0.0)
+        gain = np.round(expected_improvement(mean, np.sqrt(variance), best), 12)
+        gain[chosen] = -1.0
+        i = int(gain.argmax())
+        chosen.append(i)
+        best = max(best, float(mean[i]))
+        covariance = covariance - np.outer(covariance[i], covariance[i]) / max(float(covariance[i, i]), 1e-12)
+    return tuple(candidates[int(shortlist[i])] for i in chosen)

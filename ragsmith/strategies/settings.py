@@ -1,0 +1,119 @@
+"""What a genetic search is asked to do: its numbers and parts, and the presets of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from ragsmith.errors import UsageError, WrongOption
+from ragsmith.strategies.breeding import BREEDINGS
+from ragsmith.strategies.crossover import CROSSOVERS
+from ragsmith.strategies.mutation import MUTATIONS
+from ragsmith.strategies.selection import SELECTIONS
+from ragsmith.text.suggest import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class GeneticSettings:
+    """The knobs of the genetic algorithm; the defaults are the paper's.
+
+    ``crossover_rate`` is the chance that a pair of parents is crossed, ``mutation_rate`` that a gene mutates: the base
+    of the adaptive rate, which stays within ``mutation_min`` and ``mutation_max``, and a constant otherwise.
+    ``elitism`` is how many of the best survive. ``convergence`` ends a run after so many steps without improvement,
+    ``target`` when the best score reaches it; None means never. ``tournament`` is that selection's size.
+
+    ``breeding`` says who may be a parent: the ``elites`` of the last population, as in the paper's Algorithm 1, the
+    ``best`` of it, as in the paper's code, or of all that is ``known``. ``unseen`` breeds children that are known again
+    until they are new. ``screening`` breeds so many new children for each that is evaluated: a model of what is known
+    takes those that promise most. ``local_search`` is the share of the budget that is kept for the end, when single
+    genes of the best are changed. ``budget`` is how many genomes are evaluated, unless a run says otherwise; then
+    ``generations`` may be None: as many as that takes.
+    """
+
+    population: int = 16
+    generations: int | None = 20
+    crossover: str = "uniform"
+    crossover_rate: float = 0.6
+    mutation: str = "adaptive"
+    mutation_rate: float = 0.08
+    mutation_min: float = 0.01
+    mutation_max: float = 0.2
+    selection: str = "elite"
+    elitism: int = 5
+    convergence: int | None = 100
+    target: float | None = 1.0
+    tournament: int = 3
+    breeding: str = "elites"
+    unseen: bool = False
+    screening: int = 1
+    local_search: float = 0.0
+    budget: int | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("crossover", self.crossover, CROSSOVERS)
+        check_choice("mutation", self.mutation, MUTATIONS)
+        check_choice("selection", self.selection, SELECTIONS)
+        check_choice("breeding", self.breeding, BREEDINGS)
+        check_least("population", self.population, 2)
+        for name in ("generations", "tournament", "convergence", "screening", "budget"):
+            if (number := getattr(self, name)) is not None:
+                check_least(name, number, 1)
+        if self.generations is None and self.budget is None:
+            raise WrongOption("generations", "and budget are both None: say how long to search with one of them")
+        if self.target is not None and math.isnan(self.target):
+            raise WrongOption("target", "is nan: give the fitness to stop at")
+        for name in ("crossover_rate", "mutation_rate", "mutation_min", "mutation_max", "local_search"):
+            if not 0.0 <= (rate := getattr(self, name)) <= 1.0:
+                raise WrongOption(name, f"is {rate}: give a number between 0 and 1")
+        if not 0 <= self.elitism < self.population:
+            most = self.population - 1
+            raise WrongOption("elitism", f"is {self.elitism}: give 0 to {most}, fewer than the population")
+        if self.breeding == "elites" and self.elitism == 0:
+            raise WrongOption("elitism", "is 0: parents are elites, so give at least 1, or another breeding")
+        if self.mutation == "adaptive" and not self.mutation_min <= self.mutation_rate <= self.mutation_max:
+            bounds = f"mutation_min {self.mutation_min} and mutation_max {self.mutation_max}"
+            problem = f"is {self.mutation_rate}: adaptive mutation needs it between {bounds}"
+            raise WrongOption("mutation_rate", problem)
+
+    def changed(self, **changes: Any) -> GeneticSettings:
+        """These settings with ``changes``. Fewer candidates keep fewer elites, in proportion, unless it says how many.
+
+        Raises:
+            WrongOption: a setting has a value that it cannot have.
+        """
+        population = changes.get("population", self.population)
+        if population < self.population and self.elitism:
+            changes = {"elitism": max(1, self.elitism * population // self.population), **changes}
+        return replace(self, **changes)
+
+    @property
+    def evaluations(self) -> int:
+        """The most genomes a run scores, unless it is given another limit."""
+        bred = None if self.generations is None else self.generations * (self.population - self.elitism)
+        return min(limit for limit in (self.budget, None if bred is None else self.population + bred) if limit)
+
+
+def check_choice(name: str, value: str, known: Mapping[str, object]) -> None:
+    """Raise `UsageError` unless ``value`` is a known name."""
+    if value not in known:
+        raise UsageError(f"unknown {name} {value!r}: {did_you_mean(value, known)}")
+
+
+def check_least(name: str, value: int, least: int) -> None:
+    """Raise `UsageError` when ``value`` is too small."""
+    if value < least:
+        raise WrongOption(name, f"is {value}: give at least {least}")
+
+
+DEFAULT = GeneticSettings(generations=None, breeding="known", unseen=True, local_search=0.4, convergence=5, budget=100)
+
+PRESETS: Mapping[str, GeneticSettings] = MappingProxyType(
+    {
+        "paper": GeneticSettings(),
+        "default": DEFAULT,
+        "quick": replace(DEFAULT, population=8, elitism=2, budget=50),
+    }
+)
