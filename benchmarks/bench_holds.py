@@ -1,6 +1,6 @@
 """What holds: which way to choose a pipeline gains on questions that nobody saw, over all data sets at hand.
 
-    python benchmarks/bench_holds.py LANDSCAPES [--data ../shared/data] [--resamples 20] [--budgets 0 25 50 100]
+    python benchmarks/bench_holds.py LANDSCAPES [--prior package|simple] [--resamples 20]
 
 LANDSCAPES is a folder of files by `landscape.py`, one for each data set, of one space and one embedder: nothing is
 evaluated here, searches are replayed on what is stored. A sample of a space will do, but where it lacks a pipeline
@@ -13,6 +13,10 @@ target all questions are. They are divided `--resamples` times into a search sid
 separated, sections with 900 characters between the sides; every division is one random draw. Nothing of the test side
 is used to learn, to search, to estimate or to choose. The two sides are smaller than in a real search (that of `law`
 has about 40 questions, not 65), so what rests on evidence looks a little worse than it is.
+
+Both the prior and what is recommended by it alone come from `ragsmith.effects`, learned from 150 pipelines of each
+other data set; or, with `--prior simple`, from all, by the ridge regression of `simple_rules.py`. Searches and
+estimates are those of `simple_rules.py`.
 
 The rules. With N evaluations, besides BM25 and naive RAG, which every search is told:
 
@@ -44,14 +48,22 @@ import numpy as np
 from landscapes import Landscape
 from numpy.typing import NDArray
 from published import read
-from simple_rules import Coding, Estimate, Floats, Labels, Prior, learned, searched, simplified
+from simple_rules import SPREADS, Coding, Estimate, Floats, Labels, Prior, flat, learned, searched, simplified
 
 from ragsmith.datasets.bundled import names
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.datasets.groups import by_document
 from ragsmith.datasets.splits import split, split_apart
+from ragsmith.effects import ModelClasses, corpus_of, recommended
+from ragsmith.effects.beliefs import PartOfFitness
+from ragsmith.effects.knowledge import Knowledge, Observed, design_of, documents_digest
+from ragsmith.effects.learning import deviations, groups_of
+from ragsmith.effects.mixed_model import sampling_noise
+from ragsmith.effects.terms import GROUPS, labels_of, terms_of
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import BASELINES
+from ragsmith.evaluation.fitness import Weights
+from ragsmith.pipelines.space import Space
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.types import Dataset, Example
 
@@ -59,6 +71,11 @@ NEUTRAL, NAIVE = (tuple(BASELINES[name].get(family.name, "none") for family in F
 MARGIN = 0.002
 RANDOM_DRAWS = 20
 BOOTSTRAP = 4_000
+LEARNED_FROM = 150
+"""Pipelines of another data set that the package's effects are learned from."""
+BEGIN = 12
+"""Pipelines drawn at random that a search without a prior begins with."""
+TOLERANCE = 1e-9
 RIVALS = ("BM25", "random", "recommended")
 
 
@@ -70,10 +87,13 @@ class Target:
     dataset: Dataset
     pipelines: list[Labels]
     scores: Floats
+    parts: dict[str, Floats]
     calls: Floats
     questions: tuple[str, ...]
     known: NDArray[np.bool_]
     """Which questions others may learn from."""
+    space: Space
+    models: ModelClasses
 
     @classmethod
     def read(cls, path: Path, data: Path) -> "Target":
@@ -92,9 +112,62 @@ class Target:
         whole = ~np.isnan(landscape.F).any(axis=1)
         genomes = landscape.genomes[whole].tolist()
         pipelines = [tuple(options[i] for options, i in zip(families, genome, strict=True)) for genome in genomes]
-        scores = landscape.F[whole].astype(np.float64)
-        calls = landscape.calls[whole].mean(axis=1)
-        return cls(name, dataset, pipelines, scores, calls, landscape.questions, landscape.search)
+        parts = (
+            {"retrieval": landscape.R, "generation": landscape.G}
+            if landscape.about["answers"]
+            else {"retrieval": landscape.R}
+        )
+        static = landscape.about["models"]["embedder"].startswith("wordllama")
+        return cls(
+            name,
+            dataset,
+            pipelines,
+            landscape.F[whole].astype(np.float64),
+            {part: scores[whole].astype(np.float64) for part, scores in parts.items()},
+            landscape.calls[whole].mean(axis=1),
+            landscape.questions,
+            landscape.search,
+            landscape.space,
+            ModelClasses(embedder="static" if static else "transformer"),
+        )
+
+    @property
+    def answers(self) -> bool:
+        """Whether generation is scored, too."""
+        return len(self.parts) > 1
+
+    @cached_property
+    def observed(self) -> Observed:
+        """What is known of it where another is the target: some pipelines on the search questions."""
+        draw = np.random.default_rng(0)
+        alone = [row for row, labels in enumerate(self.pipelines) if _options(labels) < 2]
+        rows = list(dict.fromkeys([*alone, *draw.permutation(len(self.pipelines)).tolist()]))[:LEARNED_FROM]
+        labels = tuple(self.pipelines[row] for row in rows)
+        asked = [example for example in self.dataset.examples if example.id in self._known]
+        together = groups_of(self.dataset, asked)
+        means, noise = {}, {}
+        for part, scores in self.parts.items():
+            its = scores[rows][:, self.known]
+            means[part] = tuple(its.mean(axis=1).tolist())
+            design, columns = design_of(labels, part, self.models)
+            noise[part] = tuple(sampling_noise(design, columns, len(GROUPS), deviations(its, together)).tolist())
+        return Observed(
+            self.name,
+            self.dataset.digest,
+            documents_digest(self.dataset.documents),
+            corpus_of(self.dataset.documents, asked),
+            self.models,
+            len(asked),
+            len(together),
+            labels,
+            means,
+            noise,
+            tuple(self.calls[rows].tolist()),
+        )
+
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(question for question, known in zip(self.questions, self.known, strict=True) if known)
 
     @cached_property
     def row(self) -> dict[Labels, int]:
@@ -139,11 +212,72 @@ class Target:
         return np.unique([of.get(question, "") for question in self.questions], return_inverse=True)[1].ravel()
 
 
+def _options(labels: Labels) -> int:
+    """How many options a pipeline has besides naive RAG."""
+    return sum(label != plain for label, plain in zip(labels, NAIVE, strict=True))
+
+
 def _main_document(example: Example) -> str:
     gold: Counter[str] = Counter()
     for span in example.evidence:
         gold[span.doc] += span.end - span.start
     return max(sorted(gold), key=lambda document: gold[document])
+
+
+@dataclass(frozen=True, eq=False)
+class Believed:
+    """What other data sets tell of a target: the prior, and the pipelines that are recommended by it alone."""
+
+    prior: Prior
+    recommended: int
+    cheap: int
+    replaced: int = 0
+    """How many of the two were not scored, so that the best expected of those that were stands for them."""
+
+
+def simply_believed(target: Target, others: Sequence[Target], coding: Coding) -> Believed:
+    """By `simple_rules`: what is recommended is expected most of, among all and among those of one call a question."""
+    known = [(coding.features(other.pipelines), other.scores[:, other.known].mean(axis=1)) for other in others]
+    prior = learned(coding, known, coding.features(target.pipelines))
+    cheap = np.where(target.calls <= 1 + TOLERANCE, prior.expected, -np.inf)
+    return Believed(prior, int(prior.expected.argmax()), int(cheap.argmax()))
+
+
+def believed_by_package(target: Target, others: Sequence[Target]) -> Believed:
+    """By `ragsmith.effects`: what it recommends, or where that was not scored the one it expects most of."""
+    knowledge = Knowledge.of([other.observed for other in others])
+    corpus = corpus_of(target.dataset.documents)
+    weights = Weights() if target.answers else Weights(1, 0)
+    beliefs = knowledge.beliefs(corpus, target.models, weights)
+    expected = np.zeros(len(target.pipelines))
+    loadings, rest = [], 0.0
+    for part in beliefs.parts:
+        if part.share:
+            design = _design(part, target.pipelines)
+            values, vectors = np.linalg.eigh(part.known.covariance)
+            expected += part.share * (design @ part.known.mean)
+            loadings.append((part.share * design @ (vectors * np.sqrt(np.maximum(values, 0)))).astype(np.float32))
+            rest += part.share**2 * knowledge.variances[part.name].rest
+    named = []
+    replaced = 0
+    for most in (None, 1):
+        allowed = target.calls <= (most or np.inf) + TOLERANCE
+        found = recommended(target.space, knowledge, corpus, target.models, most_calls=most, weights=weights)
+        best = int(np.where(allowed, expected, -np.inf).argmax())
+        labels = labels_of(found.candidate)
+        named.append(target.row.get(labels, best))
+        replaced += labels not in target.row
+    return Believed(Prior(expected, np.hstack(loadings), float(np.sqrt(rest))), *named, replaced)
+
+
+def _design(part: PartOfFitness, pipelines: Sequence[Labels]) -> Floats:
+    """The terms of pipelines that something is known of, by weight."""
+    design = np.zeros((len(pipelines), len(part.places)))
+    for row, labels in zip(design, pipelines, strict=True):
+        for term in terms_of(labels, part.name, part.models):
+            if (place := part.places.get(term.name)) is not None:
+                row[place] += term.weight
+    return design
 
 
 @dataclass
@@ -159,24 +293,17 @@ class Sums:
 class Study:
     """One target: each rule's gains, question by question."""
 
-    def __init__(self, target: Target, others: Sequence[Target], coding: Coding, budgets: Sequence[int]) -> None:
+    def __init__(self, target: Target, coding: Coding, believed: "Believed", budgets: Sequence[int]) -> None:
         self.target = target
         self.budgets = budgets
-        self.coding = coding
-        self.features = coding.features(target.pipelines)
-        known = [(coding.features(other.pipelines), other.scores[:, other.known].mean(axis=1)) for other in others]
-        self.prior = learned(coding, known)
-        self.expected = self.features @ self.prior.means
-        self.recommended = self._best(np.ones(len(target.pipelines), dtype=bool))
-        one_call = target.calls <= 1 + 1e-9
-        self.cheap = self._best(one_call)
+        self.recommended, self.cheap, self.replaced = believed.recommended, believed.cheap, believed.replaced
+        features = coding.features(target.pipelines)
+        self.informed = Estimate([believed.prior])
+        self.blind = Estimate([flat(features, coding.pairs, spreads) for spreads in SPREADS])
         width = len(target.questions)
         self.sums: defaultdict[tuple[str, int], Sums] = defaultdict(
             lambda: Sums(np.zeros(width), {rival: np.zeros(width) for rival in RIVALS}, np.zeros(width))
         )
-
-    def _best(self, allowed: NDArray[np.bool_]) -> int:
-        return int(np.argmax(np.where(allowed, self.expected, -np.inf)))
 
     def divide(self, search: NDArray[np.bool_], test: NDArray[np.bool_], seed: int) -> None:
         """Let every rule choose on the search side, and add what it scores on the test side."""
@@ -185,8 +312,8 @@ class Study:
         draw = np.random.default_rng(seed)
         most = max(self.budgets)
         orders = {
-            "flat": self._searched(scores, most, draw.permutation(len(scores))[: max(1, most // 8)].tolist(), None),
-            "prior": self._searched(scores, most, [self.recommended], self.prior),
+            "flat": searched(self.blind, scores, target.told, most, draw.permutation(len(scores))[:BEGIN].tolist()),
+            "prior": searched(self.informed, scores, target.told, most, [self.recommended]),
         }
         drawn = [draw.permutation(len(scores)) for _ in range(RANDOM_DRAWS)]
         for budget in self.budgets:
@@ -202,15 +329,11 @@ class Study:
                 self._add(rule, budget, target.scores[row], float(target.calls[row]), at_random, test)
             self._add("random", budget, at_random, float(target.calls[best_drawn].mean()), at_random, test)
 
-    def _searched(self, scores: Floats, most: int, first: list[int], prior: Prior | None) -> list[int]:
-        estimate = Estimate(self.features, self.coding, prior)
-        return searched(estimate, scores, self.target.told, most, first)
-
     def _chosen(self, scores: Floats, seen: dict[str, list[int]]) -> dict[str, int]:
         """What each rule that looks at scores makes of what its search evaluated."""
         target = self.target
-        blind = Estimate(self.features, self.coding, None).of_all(seen["flat"], scores[seen["flat"]])[0]
-        informed = Estimate(self.features, self.coding, self.prior).of_all(seen["prior"], scores[seen["prior"]])[0]
+        blind = self.blind.of_all(seen["flat"], scores[seen["flat"]])[0]
+        informed = self.informed.of_all(seen["prior"], scores[seen["prior"]])[0]
         with_prior = max([*seen["prior"], self.recommended], key=lambda row: informed[row])
         simple = simplified(with_prior, informed, target.pipelines, target.row, NEUTRAL, MARGIN)
         return {
@@ -291,6 +414,7 @@ def described(study: Study, divisions: Sequence[tuple[NDArray[np.bool_], NDArray
         f"{target.name}: {len(target.pipelines):,} pipelines; {len(target.examples)} questions divided in "
         f"{len(divisions)} ways, {sizes[0]:.0f} to search and {sizes[1]:.0f} to test on average; {tested.sum():.0f} of "
         f"them tested, in {len(tested)} groups; recommended: {' + '.join(options)}"
+        f"{f' ({study.replaced} of 2 recommended were not scored)' if study.replaced else ''}"
     )
 
 
@@ -298,6 +422,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("landscapes", type=Path)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="where published data sets lie")
+    parser.add_argument("--prior", choices=["package", "simple"], default="package", help="who learns from the others")
     parser.add_argument("--resamples", type=int, default=20)
     parser.add_argument("--budgets", type=int, nargs="+", default=[0, 25, 50, 100])
     given = parser.parse_args()
@@ -307,7 +432,10 @@ def main() -> None:
     coding = Coding.of(NEUTRAL, [target.pipelines for target in targets])
     studies = []
     for target in targets:
-        study = Study(target, [other for other in targets if other is not target], coding, given.budgets)
+        others = [other for other in targets if other is not target]
+        simple = given.prior == "simple"
+        believed = simply_believed(target, others, coding) if simple else believed_by_package(target, others)
+        study = Study(target, coding, believed, given.budgets)
         divisions = list(target.divisions(given.resamples))
         for seed, (search, test) in enumerate(divisions):
             study.divide(search, test, seed)

@@ -66,15 +66,21 @@ def _set(labels: Labels, neutral: Labels) -> list[tuple[int, str]]:
 
 @dataclass(frozen=True)
 class Prior:
-    """What is expected of the effects: their means, their standard deviations, and that of what they leave open."""
+    """What is expected of each pipeline, but for a level that all share, before any of it is evaluated.
 
-    means: Floats
-    spreads: Floats
+    ``loadings`` times itself is the covariance of what is open in it, besides ``rest``, a standard deviation that
+    pipelines have of their own.
+    """
+
+    expected: Floats
+    loadings: NDArray[np.float32]
     rest: float
 
 
-def learned(coding: Coding, others: Sequence[tuple[NDArray[np.float32], Floats]]) -> Prior:
-    """Learn from other data sets: the features and the mean scores of their pipelines.
+def learned(
+    coding: Coding, others: Sequence[tuple[NDArray[np.float32], Floats]], features: NDArray[np.float32]
+) -> Prior:
+    """Learn from other data sets, from the features and the mean scores of their pipelines, what to expect of some.
 
     A ridge regression for each; then, for options and for pairs, how far effects differ between data sets, and by how
     much their means are to be shrunk for it.
@@ -82,12 +88,12 @@ def learned(coding: Coding, others: Sequence[tuple[NDArray[np.float32], Floats]]
     pairs = coding.pairs
     penalty = np.where(pairs, 1.0, 0.1)
     fitted, rests, has = [], [], []
-    for features, scores in others:
-        x, y = features - features.mean(axis=0), scores - scores.mean()
+    for its, scores in others:
+        x, y = its - its.mean(axis=0), scores - scores.mean()
         effects = np.linalg.solve(x.T @ x + np.diag(penalty), x.T @ y)
         fitted.append(effects)
         rests.append(np.std(y - x @ effects))
-        has.append(features.any(axis=0))
+        has.append(its.any(axis=0))
     table, known = np.array(fitted), np.array(has)
     count = np.maximum(known.sum(axis=0), 1)
     means = (table * known).sum(axis=0) / count
@@ -100,55 +106,53 @@ def learned(coding: Coding, others: Sequence[tuple[NDArray[np.float32], Floats]]
         signal[group] = max(0.0, np.mean(means[often] ** 2 - variance[often] / count[often])) if often.any() else 0.0
     kept = signal / (signal + variance / count)
     kept[~known.any(axis=0)] = 0.0
-    return Prior(means * kept, np.sqrt(variance + signal * (1 - kept)), float(np.mean(rests)))
+    spreads = np.sqrt(variance + signal * (1 - kept))
+    return Prior(features @ (means * kept), features * spreads.astype(np.float32), float(np.mean(rests)))
 
 
-def flat(spreads: tuple[float, float, float], coding: Coding) -> Prior:
+def flat(features: NDArray[np.float32], pairs: NDArray[np.bool_], spreads: tuple[float, float, float]) -> Prior:
     """A prior that knows nothing but how large effects are."""
     single, pair, rest = spreads
-    return Prior(np.zeros(len(coding.terms)), np.where(coding.pairs, pair, single), rest)
+    return Prior(np.zeros(len(features)), features * np.where(pairs, pair, single).astype(np.float32), rest)
 
 
 class Estimate:
     """What every pipeline is worth, after some have been evaluated: a Gaussian process on options, pairs and a rest.
 
-    The noise of two means over the same questions goes together as their scores do, question by question.
+    ``priors`` are tried, and that under which the scores are likeliest is taken. The noise of two means over the same
+    questions goes together as their scores do, question by question.
     """
 
-    def __init__(self, features: NDArray[np.float32], coding: Coding, prior: Prior | None) -> None:
-        self._features = features
-        self._coding = coding
-        self._prior = prior
+    def __init__(self, priors: Sequence[Prior]) -> None:
+        self._priors = priors
 
     def of_all(self, seen: Sequence[int], scores: Floats) -> tuple[Floats, Floats]:
         """The expected worth of each pipeline and its standard deviation; ``scores`` are of ``seen``, by question."""
         means = scores.mean(axis=1)
-        centred = scores - scores.mean(axis=0)
-        noise = np.atleast_2d(np.cov(centred)) / scores.shape[1]
+        noise = np.atleast_2d(np.cov(scores - scores.mean(axis=0))) / scores.shape[1]
         noise = 0.8 * noise + np.diag(0.2 * np.diag(noise) + 1e-7)
-        x = self._features[seen].astype(np.float64)
-        prior = self._prior or max(
-            (flat(spreads, self._coding) for spreads in SPREADS), key=lambda one: _likelihood(x, means, noise, one)
+        prior, root, surprise = max(
+            (_weighed(prior, seen, means, noise) for prior in self._priors), key=lambda found: _likelihood(*found[1:])
         )
-        root = np.linalg.cholesky(_covariance(x, prior) + noise)
-        expected = self._features @ prior.means
-        weights = np.linalg.solve(root.T, np.linalg.solve(root, means - means.mean() - expected[seen]))
-        across = (self._features @ (x * prior.spreads**2).T) + LEVEL
+        across = (prior.loadings @ prior.loadings[seen].T).astype(np.float64) + LEVEL
         across[seen, np.arange(len(seen))] += prior.rest**2
-        whole = self._features @ prior.spreads**2 + prior.rest**2 + LEVEL
+        whole = (prior.loadings**2).sum(axis=1) + prior.rest**2 + LEVEL
         explained = np.linalg.solve(root, across.T)
-        return means.mean() + expected + across @ weights, np.sqrt(np.maximum(0, whole - (explained**2).sum(axis=0)))
+        level = (means - prior.expected[seen]).mean()
+        expected = level + prior.expected + explained.T @ surprise
+        return expected, np.sqrt(np.maximum(0, whole - (explained**2).sum(axis=0)))
 
 
-def _covariance(x: Floats, prior: Prior) -> Floats:
-    found: Floats = (x * prior.spreads**2) @ x.T + LEVEL + prior.rest**2 * np.eye(len(x))
-    return found
+def _weighed(prior: Prior, seen: Sequence[int], means: Floats, noise: Floats) -> tuple[Prior, Floats, Floats]:
+    """A prior, the root of the covariance that means have under it, and what they are off it in units of that."""
+    here = prior.loadings[seen].astype(np.float64)
+    root = np.linalg.cholesky(here @ here.T + LEVEL + prior.rest**2 * np.eye(len(here)) + noise)
+    off = means - prior.expected[seen]
+    return prior, root, np.linalg.solve(root, off - off.mean())
 
 
-def _likelihood(x: Floats, means: Floats, noise: Floats, prior: Prior) -> float:
-    root = np.linalg.cholesky(_covariance(x, prior) + noise)
-    white = np.linalg.solve(root, means - means.mean())
-    return float(-0.5 * white @ white - np.log(np.diag(root)).sum())
+def _likelihood(root: Floats, surprise: Floats) -> float:
+    return float(-0.5 * surprise @ surprise - np.log(np.diag(root)).sum())
 
 
 def searched(estimate: Estimate, scores: Floats, told: Sequence[int], budget: int, first: Sequence[int]) -> list[int]:
