@@ -1,6 +1,6 @@
 """What holds: which way to choose a pipeline gains on questions that nobody saw, over all data sets at hand.
 
-    python benchmarks/bench_holds.py LANDSCAPES [--prior package|simple] [--resamples 20]
+    python benchmarks/bench_holds.py LANDSCAPES [--strategy genetic] [--prior package|simple]
 
 LANDSCAPES is a folder of files by `landscape.py`, one for each data set, of one space and one embedder: nothing is
 evaluated here, searches are replayed on what is stored. A sample of a space will do, but where it lacks a pipeline
@@ -15,8 +15,9 @@ is used to learn, to search, to estimate or to choose. The two sides are smaller
 has about 40 questions, not 65), so what rests on evidence looks a little worse than it is.
 
 Both the prior and what is recommended by it alone come from `ragsmith.effects`, learned from 150 pipelines of each
-other data set; or, with `--prior simple`, from all, by the ridge regression of `simple_rules.py`. Searches and
-estimates are those of `simple_rules.py`.
+other data set; or, with `--prior simple`, from all, by the ridge regression of `simple_rules.py`. Searches are by the
+package's strategy, at its defaults but for the budget and the prior; in a sample of a space, in which it cannot move
+about, by that of `simple_rules.py`, where estimates are, too.
 
 The rules. With N evaluations, besides BM25 and naive RAG, which every search is told:
 
@@ -39,7 +40,7 @@ With few data sets such an interval is too short rather than too long.
 import argparse
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -63,7 +64,8 @@ from ragsmith.effects.terms import GROUPS, labels_of, terms_of
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import BASELINES
 from ragsmith.evaluation.fitness import Weights
-from ragsmith.pipelines.space import Space
+from ragsmith.pipelines.space import Genome, Space
+from ragsmith.strategies import make_strategy
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.types import Dataset, Example
 
@@ -76,6 +78,7 @@ LEARNED_FROM = 150
 BEGIN = 12
 """Pipelines drawn at random that a search without a prior begins with."""
 TOLERANCE = 1e-9
+Expected = tuple[float, float]
 RIVALS = ("BM25", "random", "recommended")
 
 
@@ -86,6 +89,7 @@ class Target:
     name: str
     dataset: Dataset
     pipelines: list[Labels]
+    genomes: list[Genome]
     scores: Floats
     parts: dict[str, Floats]
     calls: Floats
@@ -122,6 +126,7 @@ class Target:
             name,
             dataset,
             pipelines,
+            [tuple(genome) for genome in genomes],
             landscape.F[whole].astype(np.float64),
             {part: scores[whole].astype(np.float64) for part, scores in parts.items()},
             landscape.calls[whole].mean(axis=1),
@@ -130,6 +135,11 @@ class Target:
             landscape.space,
             ModelClasses(embedder="static" if static else "transformer"),
         )
+
+    @cached_property
+    def whole(self) -> bool:
+        """Whether nearly all of the space was scored, so that a strategy can move about in it."""
+        return len(self.pipelines) > 0.9 * self.space.feasible_size
 
     @property
     def answers(self) -> bool:
@@ -280,6 +290,30 @@ def _design(part: PartOfFitness, pipelines: Sequence[Labels]) -> Floats:
     return design
 
 
+def proposed(
+    target: Target, name: str, means: Floats, told: Sequence[int], budget: int, seed: int, prior: Prior | None
+) -> list[int]:
+    """The pipelines that a strategy of the package evaluates after ``told``, whose means on the search side it sees."""
+    rows = {genome: row for row, genome in enumerate(target.genomes)}
+    expects = _expects(target, prior, rows, float(means[told[0]])) if prior else None
+    search = make_strategy(
+        name, target.space.sizes, seed=seed, feasible=rows.__contains__, max_evaluations=max(1, budget), prior=expects
+    )
+    found = list(dict.fromkeys(told))
+    search.tell({target.genomes[row]: float(means[row]) for row in found})
+    while batch := search.propose():
+        found += [rows[genome] for genome in batch]
+        search.tell({genome: float(means[rows[genome]]) for genome in batch})
+    return list(dict.fromkeys(found))[: len(set(told)) + budget]
+
+
+def _expects(target: Target, prior: Prior, rows: dict[Genome, int], level: float) -> Callable[[Genome], Expected]:
+    """A prior as strategies ask for it: the fitness of a genome, where BM25 has ``level``, and its deviation."""
+    means = prior.expected - prior.expected[target.row[NEUTRAL]] + level
+    spreads = np.sqrt((prior.loadings.astype(np.float64) ** 2).sum(axis=1) + prior.rest**2)
+    return lambda genome: (float(means[rows[genome]]), float(spreads[rows[genome]]))
+
+
 @dataclass
 class Sums:
     """What a rule scored on each question of a target when that was tested, and how often it was."""
@@ -293,8 +327,12 @@ class Sums:
 class Study:
     """One target: each rule's gains, question by question."""
 
-    def __init__(self, target: Target, coding: Coding, believed: "Believed", budgets: Sequence[int]) -> None:
+    def __init__(
+        self, target: Target, coding: Coding, believed: Believed, budgets: Sequence[int], strategy: str | None
+    ) -> None:
         self.target = target
+        self.strategy = strategy
+        self.prior = believed.prior
         self.budgets = budgets
         self.recommended, self.cheap, self.replaced = believed.recommended, believed.cheap, believed.replaced
         features = coding.features(target.pipelines)
@@ -310,11 +348,6 @@ class Study:
         target = self.target
         scores = target.scores[:, search]
         draw = np.random.default_rng(seed)
-        most = max(self.budgets)
-        orders = {
-            "flat": searched(self.blind, scores, target.told, most, draw.permutation(len(scores))[:BEGIN].tolist()),
-            "prior": searched(self.informed, scores, target.told, most, [self.recommended]),
-        }
         drawn = [draw.permutation(len(scores)) for _ in range(RANDOM_DRAWS)]
         for budget in self.budgets:
             best_drawn = [self._raw([*target.told, *order[:budget].tolist()], scores) for order in drawn]
@@ -323,11 +356,28 @@ class Study:
                 "recommended": self.recommended,
                 "recommended, one call": self.cheap,
                 "oracle": int(np.argmax(target.scores[:, test].mean(axis=1))),
-                **self._chosen(scores, {name: order[: len(target.told) + budget] for name, order in orders.items()}),
+                **self._chosen(scores, self._seen(scores, budget, seed)),
             }
             for rule, row in chosen.items():
                 self._add(rule, budget, target.scores[row], float(target.calls[row]), at_random, test)
             self._add("random", budget, at_random, float(target.calls[best_drawn].mean()), at_random, test)
+
+    def _seen(self, scores: Floats, budget: int, seed: int) -> dict[str, list[int]]:
+        """The pipelines that a search of ``budget`` evaluations meets, without a prior and with one, the told first."""
+        target = self.target
+        begin = np.random.default_rng(seed).permutation(len(scores))[: min(BEGIN, budget)].tolist()
+        begin_informed = [self.recommended][:budget]
+        if self.strategy and target.whole and budget:
+            means = scores.mean(axis=1)
+            told = [*target.told, *begin_informed]
+            return {
+                "flat": proposed(target, self.strategy, means, target.told, budget, seed, None),
+                "prior": proposed(target, self.strategy, means, told, budget - 1, seed, self.prior),
+            }
+        return {
+            "flat": searched(self.blind, scores, target.told, budget, begin),
+            "prior": searched(self.informed, scores, target.told, budget, begin_informed),
+        }
 
     def _chosen(self, scores: Floats, seen: dict[str, list[int]]) -> dict[str, int]:
         """What each rule that looks at scores makes of what its search evaluated."""
@@ -423,6 +473,7 @@ def main() -> None:
     parser.add_argument("landscapes", type=Path)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="where published data sets lie")
     parser.add_argument("--prior", choices=["package", "simple"], default="package", help="who learns from the others")
+    parser.add_argument("--strategy", default="genetic", help="one of the package, or pool: that of simple_rules.py")
     parser.add_argument("--resamples", type=int, default=20)
     parser.add_argument("--budgets", type=int, nargs="+", default=[0, 25, 50, 100])
     given = parser.parse_args()
@@ -435,7 +486,7 @@ def main() -> None:
         others = [other for other in targets if other is not target]
         simple = given.prior == "simple"
         believed = simply_believed(target, others, coding) if simple else believed_by_package(target, others)
-        study = Study(target, coding, believed, given.budgets)
+        study = Study(target, coding, believed, given.budgets, None if given.strategy == "pool" else given.strategy)
         divisions = list(target.divisions(given.resamples))
         for seed, (search, test) in enumerate(divisions):
             study.divide(search, test, seed)
