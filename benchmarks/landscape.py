@@ -256,11 +256,16 @@ def identity(task: Task, setup: Setup, genomes: Sequence[Genome]) -> str:
     return digest("landscape", options, learning, list(genomes), setup.model_ids, fingerprint(Path(__file__).stem))[:16]
 
 
-def compute(task: Task, folder: Path, questions: Sequence[str], processes: int) -> dict[str, Path]:
-    """See to it that every question has its file."""
-    paths = {question: folder / f"{number:05}.npz" for number, question in enumerate(questions)}
+def chosen(questions: Sequence[str], wanted: int | None) -> set[str]:
+    """All questions, or so many: always the same ones, by the hashes of their ids."""
+    return set(sorted(questions, key=lambda question: digest("question", question))[:wanted])
+
+
+def compute(task: Task, folder: Path, places: Mapping[str, int], processes: int) -> dict[str, Path]:
+    """See to it that every question has its file, which is named by its place among all."""
+    paths = {question: folder / f"{number:05}.npz" for question, number in places.items()}
     missing = {question: path for question, path in paths.items() if not path.exists()}
-    print(f"{len(questions) - len(missing)} of {len(questions)} questions are there already", flush=True)
+    print(f"{len(paths) - len(missing)} of {len(paths)} questions are there already", flush=True)
     if not missing:
         return paths
     if processes == 1:
@@ -353,6 +358,7 @@ def main() -> None:
     parser.add_argument("--space", default=str(SPACE), help="a space by name or file")
     parser.add_argument("--sample", type=int, help="so many random pipelines, the baselines, and each option alone")
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
+    parser.add_argument("--questions", type=int, help="so many questions, always the same ones; all if not given")
     parser.add_argument("--embedder", default="", help=f"for example {MINILM}")
     parser.add_argument("--processes", type=int, default=1)
     given = parser.parse_args()
@@ -364,7 +370,9 @@ def main() -> None:
     print(f"{setup.dataset.name}: {len(genomes):,} pipelines of {task.searched.name!r}", flush=True)
     _begin(task, folder)
     assert _scorer is not None
-    paths = compute(task, folder, sorted(setup.examples), given.processes)
+    wanted = chosen(sorted(setup.examples), given.questions)
+    places = {question: n for n, question in enumerate(sorted(setup.examples)) if question in wanted}
+    paths = compute(task, folder, places, given.processes)
     landscape, seconds = put_together(task, _scorer, genomes, paths)
     landscape.save(given.output)
     _say(task, landscape, seconds, _scorer)
