@@ -70,6 +70,7 @@ class Changes(TypedDict, total=False):
     race: bool | None
     probes: bool | None
     control: str | None
+    simplify: bool | None
     may_miss: float | None
     fitness: GivenFitness
     population: int | None

@@ -343,6 +343,9 @@ class RunFlags:
     probes: Annotated[
         bool | None, typer.Option("--probes/--no-probes", help="First try every option alone in naive RAG.")
     ] = None
+    simplify: Annotated[
+        bool | None, typer.Option("--simplify/--no-simplify", help="Leave out of the winner what does not pay.")
+    ] = None
     control: Annotated[
         str | None, typer.Option("--control", help="random: compare with as many random candidates. [default: none]")
     ] = None

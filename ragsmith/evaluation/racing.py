@@ -120,16 +120,27 @@ class Track:
         if answered >= self._questions or len(field) <= self._racing.front:
             return []
         reference = self._reference(field, answered)
-        usual = self._variance(reference)
-        return [number for number, found in runners.items() if self._is_behind(found, reference, answered, usual)]
+        return [number for number, found in runners.items() if self._is_behind(found, reference, answered)]
 
-    def estimate(self, standing: Standing, answered: int) -> float:
-        """What somebody may be worth on all questions: the rest as far as known, and what it is easier or harder by."""
-        harder = [_mean(found.sampled) - _mean(found.sampled[:answered]) for found in self._finished]
-        return standing.value(answered) + (math.fsum(harder) / len(harder) if harder else 0.0)
+    def dropped(self, standing: Standing, answered: int) -> Dropped:
+        """What somebody may be worth on all questions who leaves after so many answers.
+
+        That is what is known, and what those to come are easier by; if there are none, what answers have been worth.
+        """
+        sampled = [found.sampled for found in self._finished]
+        easier = [_mean(values) - _mean(values[:answered]) for values in sampled]
+        estimate = standing.value(answered) + (math.fsum(easier) / len(easier) if easier else 0.0)
+        if not answered:
+            means = [_mean(values) for values in sampled]
+            return Dropped(0, estimate, float(np.std(means, ddof=1)) if len(means) > 1 else 0.0)
+        if not self._finished:
+            return Dropped(answered, estimate, 0.0)
+        reference = self._reference(self._finished, self._questions)
+        return Dropped(answered, estimate, self._difference(standing, reference, answered)[1])
 
     def _reference(self, field: Sequence[Standing], answered: int) -> Standing:
-        return sorted(field, key=lambda standing: -standing.value(answered))[self._racing.front - 1]
+        ranked = sorted(field, key=lambda standing: -standing.value(answered))
+        return ranked[min(self._racing.front, len(ranked)) - 1]
 
     def _variance(self, reference: Standing) -> float:
         """The variance of answers against the reference that those who finished have had; 0 where nobody has."""
@@ -138,18 +149,26 @@ class Track:
         usual = [float(values.var(ddof=1)) for values in known if len(values) > 1]
         return math.fsum(usual) / len(usual) if usual else 0.0
 
-    def _is_behind(self, standing: Standing, reference: Standing, answered: int, usual: float) -> bool:
-        """Whether somebody is behind, by a t test whose variance is moderated with the ``usual`` one (Smyth 2004)."""
+    def _is_behind(self, standing: Standing, reference: Standing, answered: int) -> bool:
+        """Whether somebody is behind, by a t test with moderated variance (Smyth 2004)."""
+        ahead, error, degrees = self._difference(standing, reference, answered)
+        return degrees > 0 and ahead < -student_quantile(1 - self._level, degrees) * error
+
+    def _difference(self, standing: Standing, reference: Standing, answered: int) -> tuple[float, float, int]:
+        """The mean difference, its standard error, and the degrees of freedom of that; 0 of them where none is known.
+
+        Of what is still to be answered only so much is left that the error is nothing at the end.
+        """
         differences = standing.sampled[:answered] - reference.sampled[:answered]
         differences = differences[~np.isnan(differences)]
         n = len(differences)
+        ahead = _mean(standing.exact - reference.exact) + _mean(differences)
         if n < 2:
-            return False
-        ahead = _mean(standing.exact - reference.exact) + float(differences.mean())
+            return ahead, 0.0, 0
         degrees = n - 1 + USUAL
-        variance = ((n - 1) * float(differences.var(ddof=1)) + USUAL * usual) / degrees
+        variance = ((n - 1) * float(differences.var(ddof=1)) + USUAL * self._variance(reference)) / degrees
         left = 1 - answered / self._questions
-        return ahead < -student_quantile(1 - self._level, degrees) * math.sqrt(variance * left / n)
+        return ahead, math.sqrt(variance * left / n), degrees
 
 
 def _mean(values: Vector) -> float:
@@ -259,8 +278,7 @@ class Races:
         for number in leaving:
             evaluation = running.pop(number)
             behaviour = evaluation.phenotype if evaluation.records else f"ranked {ranked[number].phenotype}"
-            dropped = Dropped(answered, self._track.estimate(standings[number], answered))
-            ended[number] = Raced(evaluation, behaviour, dropped)
+            ended[number] = Raced(evaluation, behaviour, self._track.dropped(standings[number], answered))
 
     def _finish(self, evaluation: Evaluation, terms: Terms) -> None:
         self._finished.append(evaluation)

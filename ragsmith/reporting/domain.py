@@ -37,7 +37,8 @@ def domain_of(about: About, material: Material) -> Domain:
     record, fitness = about.record, material.fitness
     proposals = material.proposals
     terms = material.terms
-    searched = dict.fromkeys([*(proposal.evaluation for proposal in proposals), *record.told])
+    reduced = (removal.key for removal in record.removals)
+    searched = dict.fromkeys([*(proposal.evaluation for proposal in proposals), *record.told, *reduced])
     proposed = material.finishers(list(searched))
     drawn = material.finishers(record.random)
     best_drawn = best(drawn, terms)
@@ -56,7 +57,7 @@ def domain_of(about: About, material: Material) -> Domain:
         search_curve=best_so_far([proposal.fitness for proposal in proposals]),
         random_curve=best_so_far(_scores(material, record.random)),
         finalists=_finalists(material, tested),
-        comparisons=compare(tested, material.terms_of_test, len(record.random)),
+        comparisons=compare(_rivals(tested), material.terms_of_test, len(record.random)),
         options=options(material),
         types=by_group(pipelines, types, fitness),
         modalities=by_group(pipelines, modalities, fitness) if modalities else (),
@@ -75,6 +76,11 @@ def _scores(material: Material, keys: Sequence[str]) -> list[float | None]:
     """What each is ranked by; None for those that were dropped."""
     found = {evaluation.key: material.terms.score(evaluation) for evaluation in material.finishers(keys)}
     return [found.get(key) for key in keys]
+
+
+def _rivals(tested: Mapping[str, Evaluation]) -> dict[str, Evaluation]:
+    """The winner and what it has to beat: what it was made of is none of that."""
+    return {name: evaluation for name, evaluation in tested.items() if name != "leader"}
 
 
 def _winner_first(found: tuple[Row, ...], winner: str | None) -> tuple[Row, ...]:

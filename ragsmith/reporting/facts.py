@@ -114,7 +114,8 @@ def notes(material: Material, ranking: Sequence[Row]) -> tuple[str, ...]:
             f"The test questions have been used by {material.tests:,} runs in this cache. Whoever reports the best of "
             "several verdicts reports luck: decide which search counts before it runs."
         )
-    if ranking and material.record.winner not in (None, ranking[0].key):
+    best = material.record.leader or material.record.winner
+    if ranking and best not in (None, ranking[0].key):
         found.append(
             "Pipelines were completed after this run chose its winner; the winner shown first is the run's own."
         )

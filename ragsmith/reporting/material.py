@@ -178,6 +178,7 @@ def _keys(record: RunRecord, proposals: Sequence[ProposalRow]) -> tuple[str, ...
         *(probe.key for probe in record.probes),
         *(probe.reference for probe in record.probes),
         *record.test.values(),
+        *(removal.key for removal in record.removals),
         *record.unfinished,
     ]
     return tuple(dict.fromkeys(named))

@@ -82,9 +82,13 @@ def test(domain: Domain) -> Iterable[Block]:
 
 
 @section("The winner", "Winner")
-def winner(domain: Domain) -> Iterable[Block]:
-    """The options of the best pipeline."""
-    return (tables.winner(domain),) if domain.winner else ()
+def winner(domain: Domain) -> Iterator[Block]:
+    """The options of the best pipeline, and what each is worth."""
+    if domain.winner:
+        yield tables.winner(domain)
+    if domain.winner and domain.about.record.removals:
+        yield wording.SIMPLIFIED
+        yield tables.removals(domain)
 
 
 @section("Ranking", "Ranking")

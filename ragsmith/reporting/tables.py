@@ -67,6 +67,20 @@ def ranking(domain: Domain) -> Table:
     return Table("Search questions: mean and 95 % interval", shown, tuple(rows), tuple(marks))
 
 
+def removals(domain: Domain) -> Table:
+    """What was left out of the pipeline with the highest mean, and what would have been lost without the rest."""
+    rows, marks = [], []
+    for removal in domain.about.record.removals:
+        loss = f"{numbers.signed(-removal.loss)} ± {numbers.plain(removal.error)}"
+        became = "left out" if removal.left_out else "stays"
+        rows.append((removal.family, removal.option, became, loss, numbers.signed(-removal.calls, 1)))
+        marks.append("inert" if removal.left_out else "")
+    shown = columns(
+        ["Family", "Option left out", "What became of it"], ["F, with standard error", "Calls per question"]
+    )
+    return Table("Without one option, against the highest mean", shown, tuple(rows), tuple(marks))
+
+
 def measured(domain: Domain) -> Table:
     """Every measure of the same pipelines; those that are not registered any more go by their names."""
     listed = [(f"{place}", row) for place, row in enumerate(domain.ranking[:SHOWN], 1)] + _references(domain)

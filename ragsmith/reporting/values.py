@@ -297,6 +297,7 @@ SHOWN = 10
 
 TITLES: Mapping[str, str] = {
     "winner": "winner",
+    "leader": "highest mean",
     "naive": "naive RAG",
     "bm25": "BM25",
     "single": "best single option",

@@ -32,6 +32,12 @@ SWITCHED_ON = (
     "intervals that are not adjusted for the number of options: among many, some look good by chance."
 )
 
+SIMPLIFIED = (
+    "Each option of the pipeline with the highest mean was left out in turn, on the search questions. What came within "
+    "one standard error of it and asks models less was left out for good, and so was what asks nothing of them and "
+    "gains nothing: the rest is the winner. Losses are always those against the pipeline with the highest mean."
+)
+
 LISTED = 5
 """Pipelines that are listed on the terminal."""
 
@@ -131,6 +137,7 @@ def summary_lines(domain: Domain) -> list[str]:
     if any(row.ranked_by is not None for row in listed):
         lowest = numbers.plain(domain.lowest)
         lines.append(f"  (n: questions that it finished; it is ranked as if each of its failures had scored {lowest})")
+    lines += _simplified(domain)
     lines += ["", f"verdict: {headline(domain)}"]
     lines += [f"  {sentence(comparison)}" for comparison in domain.comparisons]
     if domain.comparisons:
@@ -139,6 +146,21 @@ def summary_lines(domain: Domain) -> list[str]:
             lines.append("  (p also has to hold with the failures of whoever is ahead as the lowest score)")
     lines += _failed(domain)
     return [_CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", line) for line in lines]
+
+
+def _simplified(domain: Domain) -> list[str]:
+    """What was left out of the pipeline with the highest mean, if anything."""
+    gone = [removal for removal in domain.about.record.removals if removal.left_out]
+    if not gone or not domain.winner:
+        return []
+    last = gone[-1]
+    saved = sum(removal.calls for removal in gone)
+    named = _listed([f"{removal.family} {removal.option}" for removal in gone], "and")
+    return [
+        "",
+        f"the winner is the highest mean without {named}: {numbers.plain(last.loss)} ± {numbers.plain(last.error)} "
+        f"behind it, {saved:.1f} calls a question saved",
+    ]
 
 
 def _failed(domain: Domain) -> list[str]:

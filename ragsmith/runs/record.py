@@ -51,6 +51,8 @@ class RunSettings:
     """How candidates are raced on the search questions; None lets each meet all of them."""
     probes: bool = True
     """Whether to try, first, every option alone in naive RAG."""
+    simplify: bool = True
+    """Whether to leave out of the leader what does not pay."""
     control: str = "none"
     """``random`` for as many random candidates to compare with, raced alike; ``none`` for no such control."""
     may_miss: float = MAY_MISS
@@ -71,7 +73,7 @@ class RunSettings:
     def preset(cls, name: str) -> RunSettings:
         """The settings of a preset: the paper's search is neither raced nor begun with single options."""
         if name == "paper":
-            return cls(genetic=PRESETS[name], racing=None, probes=False)
+            return cls(genetic=PRESETS[name], racing=None, probes=False, simplify=False)
         return cls(genetic=PRESETS[name])
 
     @property
@@ -154,6 +156,27 @@ class SetAside:
 
 
 @dataclass(frozen=True, slots=True)
+class Removal:
+    """The leader of a search without one of its genes, or one of what was left of it: the key of that evaluation.
+
+    ``loss`` is what it is behind the leader, the mean over questions, and ``error`` the standard error of that;
+    ``calls`` is what it saves a question. ``kept`` says whether the gene was left out for good.
+    """
+
+    family: str
+    option: str
+    key: str
+    loss: float
+    error: float
+    calls: float
+    left_out: bool = False
+
+    def taken(self, left_out: bool) -> Removal:
+        """The same, with what became of it."""
+        return replace(self, left_out=left_out)
+
+
+@dataclass(frozen=True, slots=True)
 class Account:
     """What the last command of a run did; ``computed`` and ``reused`` count answers (pipelines × questions).
 
@@ -184,7 +207,9 @@ class RunRecord:
     ``vector_store`` is where vectors lay. ``no_winner`` says why there is none; ``aside`` has the failure of each
     question that failed for every pipeline, ``failed`` counts the answers that failed, and ``unfinished`` are the
     evaluations that an error cut off. ``dropped`` says where candidates left a race, and
-    ``told`` are those that the strategy was told of before it began: they may win, too.
+    ``told`` are those that the strategy was told of before it began: they may win, too. ``leader`` has the highest
+    mean of all, and ``removals`` are the genes that were left out of it to see what they are worth: what is left of it
+    is the winner.
     """
 
     space: SearchedSpace
@@ -209,6 +234,8 @@ class RunRecord:
     unfinished: tuple[str, ...] = ()
     dropped: Mapping[str, Dropped] = field(default_factory=dict)
     told: tuple[str, ...] = ()
+    leader: str | None = None
+    removals: tuple[Removal, ...] = ()
 
     @classmethod
     def begun(cls, setup: Setup, space: Space, settings: RunSettings, split: Split) -> RunRecord:
@@ -269,8 +296,8 @@ class RunRecord:
         settings = {name: value for name, value in given.items() if name not in ("weights", "compare")}
         settings.setdefault("may_miss", 0.0)  # before it could be chosen, nothing might be missed
         if "compare" in given:  # before there were races, random candidates and single options were one setting
-            compared = {"racing": None, "probes": given["compare"], "control": "random" if given["compare"] else "none"}
-            settings |= compared
+            control = "random" if given["compare"] else "none"
+            settings |= {"racing": None, "probes": given["compare"], "simplify": False, "control": control}
         settings["racing"] = settings["racing"] and Racing(**settings["racing"])
         return cls(
             SearchedSpace(**{**space, "options": {name: tuple(all_) for name, all_ in space["options"].items()}}),
@@ -307,6 +334,8 @@ class RunRecord:
             tuple(stored.get("unfinished", ())),
             {key: Dropped(**dropped) for key, dropped in stored.get("dropped", {}).items()},
             tuple(stored.get("told", ())),
+            stored.get("leader"),
+            tuple(Removal(**removal) for removal in stored.get("removals", ())),
         )
 
 

@@ -22,23 +22,23 @@ from ragsmith.datasets.splits import Split, split
 from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import BudgetExhausted, SpaceError
 from ragsmith.evaluation.baselines import BASELINES, baseline, probes_of
-from ragsmith.evaluation.evaluator import Evaluation, Evaluations, Evaluator, Record
+from ragsmith.evaluation.evaluator import Evaluation, Evaluations, Evaluator
 from ragsmith.evaluation.racing import Raced, Races
-from ragsmith.evaluation.ranking import Terms, best, common, ranked, shown_better
+from ragsmith.evaluation.ranking import Terms, best
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Work
 from ragsmith.gateway.budget import NOTHING_SPENT, Budget, Limits, Prices, Spent
 from ragsmith.gateway.owners import this_process
 from ragsmith.models.served.provider import Activity
 from ragsmith.pipelines.differences import difference
-from ragsmith.pipelines.genes import Candidate, label
+from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space import Space
+from ragsmith.runs.choice import chosen, simplified, single
 from ragsmith.runs.record import Account, DatasetRecord, ProbeRecord, RunRecord, RunSettings, SetAside
 from ragsmith.runs.requirements import refuse_missing_models
 from ragsmith.store.store import ProposalRow, RunRow, RunState, Store
 from ragsmith.strategies import make_strategy
 from ragsmith.strategies.strategy import Dropped, Genome, Strategy, Told
-from ragsmith.techniques.families import FAMILIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +98,7 @@ DECIDES = (
     ("ragsmith.evaluation.ranking", "ranked"),
     ("ragsmith.evaluation.ranking", "shown_better"),
     ("ragsmith.evaluation.baselines", "probes_of"),
+    ("ragsmith.runs.choice", "simplified"),
     ("ragsmith.datasets.splits", "split"),
     ("ragsmith.datasets.splits", "stratified"),
 )
@@ -251,9 +252,25 @@ class Run:
         self._record = replace(self._record, winner=winner.key if winner else None, no_winner=why_none)
         if winner and not self._stopped:
             try:
-                self._test(winner, best(_single(able), terms), best(_finishers(drawn), terms))
+                leader, winner = winner, self._simplified(winner)
+                self._test(winner, leader, best(single(able), terms), best(_finishers(drawn), terms))
             except BudgetExhausted as stop:
                 self._stopped, self.why = True, str(stop)
+        return winner
+
+    def _simplified(self, leader: Evaluation) -> Evaluation:
+        """The leader without what does not pay."""
+        if not self._settings.simplify:
+            return leader
+
+        def evaluate(candidates: Sequence[Candidate]) -> list[Evaluation]:
+            found = self._evaluator.evaluate(candidates, self._split.search)
+            self._meet([Raced.through(evaluation) for evaluation in found])
+            return found
+
+        winner, removals = simplified(leader, self._space, evaluate, lambda: self._terms(self._met))
+        self._record = replace(self._record, leader=leader.key, winner=winner.key, removals=removals)
+        self._on_step(Step("each option left out", 0, len(removals), None, None))
         return winner
 
     def _strategy(self, name: str, most: int | None) -> Strategy:
@@ -385,13 +402,16 @@ class Run:
         if self._incremental:
             self._store.put_proposals(self.key, rows)
 
-    def _test(self, winner: Evaluation, single: Evaluation | None, drawn: Evaluation | None) -> None:
+    def _test(self, winner: Evaluation, leader: Evaluation, alone: Evaluation | None, drawn: Evaluation | None) -> None:
         """Evaluate the winner, and what it has to beat, on the test questions."""
         if not self._split.test:
             return
-        finalists = {"winner": winner.candidate, **{name: baseline(name) for name in BASELINES}}
-        if single and single.key not in (winner.key, *self._record.baselines.values()):
-            finalists["single"] = single.candidate
+        finalists = {"winner": winner.candidate}
+        if leader.key != winner.key:
+            finalists["leader"] = leader.candidate
+        finalists |= {name: baseline(name) for name in BASELINES}
+        if alone and alone.key not in (winner.key, *self._record.baselines.values()):
+            finalists["single"] = alone.candidate
         if drawn:
             finalists["random"] = drawn.candidate
         evaluations = self._evaluator.evaluate(list(finalists.values()), self._split.test)
@@ -414,61 +434,6 @@ def _repeats(batch: Iterable[tuple[Genome, Raced]], behaviours: set[str]) -> lis
 def _finishers(raced: Iterable[Raced]) -> list[Evaluation]:
     """The evaluations of those that met all questions."""
     return [one.evaluation for one in raced if not one.dropped]
-
-
-def _single(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
-    """Those that have one option which naive RAG has not."""
-    plain = [gene.technique.name for gene in baseline("naive")]
-
-    def changed(evaluation: Evaluation) -> int:
-        return sum(gene.technique.name != name for gene, name in zip(evaluation.candidate, plain, strict=True))
-
-    return [evaluation for evaluation in evaluations if changed(evaluation) == 1]
-
-
-def chosen(proposed: Sequence[Evaluation], terms: Terms) -> tuple[Evaluation | None, str]:
-    """The winner; or None, and why there is none."""
-    if not proposed:
-        return None, "no candidate was evaluated: raise --max-evaluations or --time-limit"
-    if not terms.decide:
-        asked = len(terms.aside) + len(terms.counted)
-        return None, (
-            f"{len(terms.aside)} of {asked} search questions failed for every pipeline, and what is left is too little "
-            f"to choose by; the first is {next(iter(terms.aside))}; {_mostly(terms.aside.values())}"
-        )
-    ranking = ranked(proposed, terms)
-    counted = len(terms.counted)
-    if not ranking:
-        fewest = min(proposed, key=terms.missed)
-        allow = "allow more failures with --may-miss"
-        failures = [why for one in proposed for q, why in one.failures.items() if q not in terms.aside]
-        return None, (
-            f"each of the {len(proposed)} candidates failed on more than {100 * terms.may_miss:g} % of {counted} "
-            f"questions, the one that failed least on {terms.missed(fewest)}; {_mostly(failures, allow)}"
-        )
-    leader = ranking[0]
-    above = shown_better(leader, proposed, terms.fitness)
-    if above is None:
-        return leader, ""
-    return None, (
-        f"{label(leader.candidate)} leads, but {label(above.candidate)}, which failed on {terms.missed(above)} of "
-        f"{counted} questions, is better on the {len(common([leader, above]))} that both finished: which of them "
-        f"is the best cannot be told before more of its questions are answered; {_mostly(above.failures.values())}"
-    )
-
-
-def _mostly(failures: Iterable[Record], *more: str) -> str:
-    """What most failures are, by class and stage, with the words of the first, and what can be done about them."""
-    groups: dict[tuple[str, str], list[SetAside]] = {}
-    for why in map(SetAside.of, failures):
-        groups.setdefault((why.kind, why.stage), []).append(why)
-    most = max(groups.values(), key=len)
-    stage = most[0].stage
-    of_a_technique = stage.partition(".")[0] in {family.name for family in FAMILIES}  # not of the answer, or its scores
-    without = [f"leave it out with --without {stage}"] if of_a_technique else []
-    ways = ["take another model", *without, "ask again with --retry-failed", *more]
-    count = f"{len(most)} of {sum(map(len, groups.values()))} failures are like this one"
-    return f"{count}: {most[0]}; {', '.join(ways[:-1])} or {ways[-1]}"
 
 
 def _stamp(seconds: float) -> str:

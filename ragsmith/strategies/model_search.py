@@ -41,9 +41,6 @@ SHORTLIST = 300
 NEIGHBOURED = 5
 """Known genomes whose neighbours are looked at."""
 
-VARIANCE_OF_A_QUESTION = 0.04
-"""Of the estimate for a genome that was dropped: this, divided by the questions that it was asked."""
-
 
 class ModelSearch(SteppedSearch):
     """Proposes what may improve most on the best known genome, by a model of all that was told (a `Strategy`).
@@ -88,7 +85,7 @@ def learned(told: Mapping[Genome, Told], prior: Prior | None = None) -> Surrogat
     seen: dict[Genome, tuple[float, float]] = {}
     for genome, one in told.items():
         if isinstance(one, Dropped):
-            seen[genome] = one.estimate, VARIANCE_OF_A_QUESTION / one.questions
+            seen[genome] = one.estimate, one.error**2
         elif one is not None:
             seen[genome] = one, 0.0
     if not seen:

@@ -36,13 +36,15 @@ Prior = Callable[[Genome], tuple[float, float]]
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """What is told of a candidate that a race dropped after so many questions.
+    """What is told of a candidate that a race dropped after so many answers.
 
-    ``estimate`` is a rough fitness and never a score: the candidate can neither win nor be an elite.
+    ``estimate`` is a rough fitness, with its standard ``error``, and never a score: the candidate can neither win nor
+    be an elite.
     """
 
     questions: int
     estimate: float
+    error: float
 
 
 Told = float | Dropped | None

@@ -387,7 +387,7 @@ def test_when_all_is_known_the_search_ends() -> None:
 def test_what_was_dropped_is_no_elite() -> None:
     score = additive(PAPER_SIZES, 1)
     search = GeneticSearch(PAPER_SIZES, replace(DEFAULT, target=None), max_evaluations=60)
-    run(search, lambda genome: Dropped(7, 0.99) if genome[1] % 2 else score(genome))
+    run(search, lambda genome: Dropped(7, 0.99, 0.076) if genome[1] % 2 else score(genome))
     for step in search.history[1:]:
         if step.by == "genetic":
             assert all(genome[1] % 2 == 0 for genome in step.population[:5])

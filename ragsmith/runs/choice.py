@@ -1,0 +1,162 @@
+"""Which pipeline a run hands over: the best of what it evaluated, without the parts that do not pay.
+
+The highest of many noisy means belongs to a pipeline that was lucky, and part of the luck is in parts that do nothing.
+So each gene of the leader is switched off in turn. Of all that come within one standard error of the leader, in paired
+differences over questions, the one is taken that asks models least (the one-standard-error rule of Breiman et al. 1984,
+*Classification and Regression Trees*, section 3.4.3). The distance is always to the leader, so that small losses
+do not add up unseen. A gene that asks nothing of a model is left out where the mean does not fall.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ragsmith.evaluation.baselines import baseline
+from ragsmith.evaluation.evaluator import Evaluation, Record
+from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.ranking import Terms, common, ranked, shown_better
+from ragsmith.pipelines.genes import Candidate, label
+from ragsmith.pipelines.space import Space
+from ragsmith.runs.record import Removal, SetAside
+from ragsmith.techniques.families import FAMILIES
+
+KEPT = ("retrieval",)
+"""Families of which every pipeline has something; in the others naive RAG has what does nothing."""
+
+
+def chosen(proposed: Sequence[Evaluation], terms: Terms) -> tuple[Evaluation | None, str]:
+    """The winner; or None, and why there is none."""
+    if not proposed:
+        return None, "no candidate was evaluated: raise --max-evaluations or --time-limit"
+    if not terms.decide:
+        asked = len(terms.aside) + len(terms.counted)
+        return None, (
+            f"{len(terms.aside)} of {asked} search questions failed for every pipeline, and what is left is too little "
+            f"to choose by; the first is {next(iter(terms.aside))}; {_mostly(terms.aside.values())}"
+        )
+    ranking = ranked(proposed, terms)
+    counted = len(terms.counted)
+    if not ranking:
+        fewest = min(proposed, key=terms.missed)
+        allow = "allow more failures with --may-miss"
+        failures = [why for one in proposed for q, why in one.failures.items() if q not in terms.aside]
+        return None, (
+            f"each of the {len(proposed)} candidates failed on more than {100 * terms.may_miss:g} % of {counted} "
+            f"questions, the one that failed least on {terms.missed(fewest)}; {_mostly(failures, allow)}"
+        )
+    leader = ranking[0]
+    above = shown_better(leader, proposed, terms.fitness)
+    if above is None:
+        return leader, ""
+    return None, (
+        f"{label(leader.candidate)} leads, but {label(above.candidate)}, which failed on {terms.missed(above)} of "
+        f"{counted} questions, is better on the {len(common([leader, above]))} that both finished: which of them "
+        f"is the best cannot be told before more of its questions are answered; {_mostly(above.failures.values())}"
+    )
+
+
+def _mostly(failures: Iterable[Record], *more: str) -> str:
+    """What most failures are, by class and stage, with the words of the first, and what can be done about them."""
+    groups: dict[tuple[str, str], list[SetAside]] = {}
+    for why in map(SetAside.of, failures):
+        groups.setdefault((why.kind, why.stage), []).append(why)
+    most = max(groups.values(), key=len)
+    stage = most[0].stage
+    of_a_technique = stage.partition(".")[0] in {family.name for family in FAMILIES}  # not of the answer, or its scores
+    without = [f"leave it out with --without {stage}"] if of_a_technique else []
+    ways = ["take another model", *without, "ask again with --retry-failed", *more]
+    count = f"{len(most)} of {sum(map(len, groups.values()))} failures are like this one"
+    return f"{count}: {most[0]}; {', '.join(ways[:-1])} or {ways[-1]}"
+
+
+def single(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
+    """Those that have one option which naive RAG has not."""
+    plain = [gene.technique.name for gene in baseline("naive")]
+
+    def changed(evaluation: Evaluation) -> int:
+        return sum(gene.technique.name != name for gene, name in zip(evaluation.candidate, plain, strict=True))
+
+    return [evaluation for evaluation in evaluations if changed(evaluation) == 1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """A pipeline with one gene less, what it is behind the leader, and how sure that is."""
+
+    removal: Removal
+    evaluation: Evaluation
+    paying: bool
+
+    @property
+    def merit(self) -> tuple[float, float]:
+        """What it saves, then how little it loses."""
+        return self.removal.calls, -self.removal.loss
+
+
+def simplified(
+    leader: Evaluation,
+    space: Space,
+    evaluate: Callable[[Sequence[Candidate]], Sequence[Evaluation]],
+    terms: Callable[[], Terms],
+) -> tuple[Evaluation, tuple[Removal, ...]]:
+    """``leader`` without the genes that do not pay, and everything that was tried on the way.
+
+    ``evaluate`` evaluates candidates on the search questions, and ``terms`` are those of everything evaluated so far.
+    """
+    current, tried = leader, []
+    while candidates := list(_without_one(current.candidate, space)):
+        evaluations = evaluate([candidate for _, candidate in candidates])
+        rules = terms()
+        trials = [
+            trial
+            for (place, _), evaluation in zip(candidates, evaluations, strict=True)
+            if (trial := _trial(place, evaluation, current, leader, rules)) is not None
+        ]
+        going = max((trial for trial in trials if not trial.paying), key=lambda trial: trial.merit, default=None)
+        tried += [trial.removal.taken(trial is going) for trial in trials]
+        if going is None:
+            break
+        current = going.evaluation
+    return current, tuple(tried)
+
+
+def _without_one(candidate: Candidate, space: Space) -> Iterator[tuple[int, Candidate]]:
+    """``candidate`` without each of its genes in turn, where the space has that pipeline."""
+    plain = baseline("naive")
+    unfitted = tuple(replace(gene, fit=None) for gene in candidate)  # what learns does so anew behind other genes
+    for place, (family, gene, options) in enumerate(zip(FAMILIES, unfitted, space.options, strict=True)):
+        name = plain[place].technique.name
+        off = next((option for option in options if option.technique.name == name), None)
+        if family.name in KEPT or off is None or gene.technique.name == name:
+            continue
+        simpler = (*unfitted[:place], off, *unfitted[place + 1 :])
+        if space.allows(simpler):
+            yield place, simpler
+
+
+def _trial(place: int, simpler: Evaluation, current: Evaluation, leader: Evaluation, terms: Terms) -> _Trial | None:
+    """What leaving a gene out comes to; None where failures forbid to say."""
+    both = common([simpler, current, leader])
+    if not terms.admit(simpler) or not both:
+        return None
+    loss, error = _behind(leader, simpler, both, terms.fitness)
+    step, _ = _behind(current, simpler, both, terms.fitness)
+    calls = math.fsum(current.on(both).values("calls")) - math.fsum(simpler.on(both).values("calls"))
+    saved = calls / len(both)
+    paying = loss > error or (saved <= 0 and step > 0)
+    removal = Removal(FAMILIES[place].name, str(current.candidate[place]), simpler.key, loss, error, saved)
+    return _Trial(removal, simpler, paying)
+
+
+def _behind(first: Evaluation, second: Evaluation, questions: Sequence[str], fitness: Fitness) -> tuple[float, float]:
+    """By how much ``second`` is behind ``first`` in the mean over questions, and the standard error of that."""
+    ours, theirs = first.by_question(fitness), second.by_question(fitness)
+    differences = [ours[question] - theirs[question] for question in questions]
+    n = len(differences)
+    mean = math.fsum(differences) / n
+    if n < 2:
+        return mean, 0.0
+    variance = math.fsum((difference - mean) ** 2 for difference in differences) / (n - 1)
+    return mean, math.sqrt(variance / n)

@@ -1,0 +1,119 @@
+"""Which pipeline is handed over: what does not pay is left out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.fitness import Fitness, Weights
+from ragsmith.evaluation.ranking import Terms
+from ragsmith.pipelines.genes import Candidate, label, make_gene
+from ragsmith.pipelines.space import Space
+from ragsmith.runs.choice import simplified, single
+from ragsmith.runs.record import Removal
+from ragsmith.techniques.families import FAMILIES
+from ragsmith.techniques.registry import load_techniques
+
+QUESTIONS = tuple(f"q{n:02}" for n in range(40))
+FITNESS = Fitness(Weights(1, 0))
+
+OPTIONS = {
+    "query_expansion": ("none", "hyde"),
+    "retrieval": ("vector", "bm25"),
+    "reranking": ("none", "cross_encoder"),
+    "passage_filter": ("top_k",),
+    "passage_augment": ("none", "prev_next"),
+    "prompt_maker": ("listing", "long_context_reorder"),
+    "post_generation": ("none", "reflection_revising"),
+}
+load_techniques()
+SPACE = Space("small", "", tuple(tuple(make_gene(f.name, o) for o in OPTIONS.get(f.name, ("none",))) for f in FAMILIES))
+
+
+def pipeline(**changed: str) -> Candidate:
+    plain = {"retrieval": "vector", "passage_filter": "top_k", "prompt_maker": "listing"}
+    return tuple(make_gene(f.name, changed.get(f.name, plain.get(f.name, "none"))) for f in FAMILIES)
+
+
+class World:
+    """What options are worth and cost; every question adds the same, and ``noise`` moves single questions."""
+
+    def __init__(self, worth: dict[str, float], calls: dict[str, float], noise: float = 0.0) -> None:
+        self.worth, self.calls, self.noise = worth, calls, noise
+        self.evaluated: list[str] = []
+
+    def evaluate(self, candidates: Sequence[Candidate]) -> list[Evaluation]:
+        self.evaluated += map(label, candidates)
+        return [self.evaluation(candidate) for candidate in candidates]
+
+    def evaluation(self, candidate: Candidate) -> Evaluation:
+        names = [gene.technique.name for gene in candidate]
+        worth = 0.5 + sum(self.worth.get(name, 0.0) for name in names)
+        calls = 1 + sum(self.calls.get(name, 0.0) for name in names)
+        records = {}
+        for place, question in enumerate(QUESTIONS):
+            moved = sum(self.noise * (-1) ** (place + i) for i, name in enumerate(names) if name in self.worth)
+            measures = dict.fromkeys(("recall", "map", "ndcg", "mrr"), worth + moved)
+            measures |= {"judge": 0.0, "similarity": 0.0}
+            usage = {"calls": calls}
+            records[question] = {"measures": measures, "usage": usage, "answer": label(candidate), "retrieved": []}
+        return Evaluation(label(candidate), candidate, QUESTIONS, records, {})
+
+
+def left(world: World, leader: Candidate) -> tuple[str, tuple[Removal, ...]]:
+    whole = world.evaluation(leader)
+    found, removals = simplified(whole, SPACE, world.evaluate, lambda: Terms.of([whole], FITNESS))
+    return label(found.candidate), removals
+
+
+FULL = pipeline(query_expansion="hyde", reranking="cross_encoder", post_generation="reflection_revising")
+
+
+def test_what_asks_a_model_and_gains_nothing_goes_and_what_gains_stays() -> None:
+    world = World(
+        {"hyde": 0.1, "cross_encoder": 0.1, "reflection_revising": 0.0}, {"hyde": 1, "reflection_revising": 2}
+    )
+    found, removals = left(world, FULL)
+    assert found == "hyde + vector + cross_encoder"
+    gone = [removal for removal in removals if removal.left_out]
+    assert [(removal.family, removal.calls) for removal in gone] == [("post_generation", pytest.approx(2.0))]
+    assert gone[0].loss == pytest.approx(0.0)
+
+
+def test_a_loss_within_one_standard_error_is_a_price_worth_paying_for_calls() -> None:
+    """Differences of 0.01 in the mean, moved by ± 0.1 a question: the standard error is 0.0162."""
+    for worth, expected in ((0.01, "vector"), (0.02, "hyde + vector")):
+        world = World({"hyde": worth}, {"hyde": 1}, noise=0.1)
+        assert left(world, pipeline(query_expansion="hyde"))[0] == expected
+
+
+def test_what_asks_no_model_stays_if_it_gains_anything() -> None:
+    for worth, expected in ((0.001, "vector + prev_next"), (0.0, "vector"), (-0.001, "vector")):
+        assert left(World({"prev_next": worth}, {}, noise=0.1), pipeline(passage_augment="prev_next"))[0] == expected
+
+
+def test_the_costliest_goes_first_and_losses_do_not_add_up() -> None:
+    """Each alone is within one standard error of the leader, both together are not."""
+    worth = {"hyde": 0.015, "reflection_revising": 0.015}
+    world = World(worth, {"hyde": 1, "reflection_revising": 3}, noise=0.1)
+    found, removals = left(world, pipeline(query_expansion="hyde", post_generation="reflection_revising"))
+    assert found == "hyde + vector"
+    assert [(one.family, one.left_out) for one in removals] == [
+        ("query_expansion", False),
+        ("post_generation", True),
+        ("query_expansion", False),
+    ]
+
+
+def test_retrieval_stays_and_what_the_space_does_not_allow_is_not_tried() -> None:
+    world = World({}, {})
+    assert left(world, pipeline(retrieval="bm25")) == ("bm25", ())
+    assert world.evaluated == []
+
+
+def test_a_single_option_is_one_that_naive_rag_has_not() -> None:
+    world = World({}, {})
+    found = world.evaluate([pipeline(), pipeline(query_expansion="hyde"), FULL])
+    assert [label(one.candidate) for one in single(found)] == ["hyde + vector"]
