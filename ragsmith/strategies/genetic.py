@@ -56,7 +56,7 @@ class GeneticSearch(SteppedSearch):
         )
 
     def steps(self) -> Iterator[Population]:
-        """Generation 0 is drawn uniformly; each next one is elites and children; then comes local search, if any."""
+        """Generation 0 is drawn; each next one is elites and children; then comes local search, if any."""
         genomes = self._first()
         yield Population(genomes)
         bred = 0
@@ -69,12 +69,19 @@ class GeneticSearch(SteppedSearch):
             yield Population(genomes, by="local search")
 
     def _first(self) -> tuple[Genome, ...]:
-        """Uniform over what is feasible; where known genomes are left out, also over what is not known."""
-        n = self.settings.population
-        if not self.settings.unseen:
-            return tuple(drawn(self.sizes, self.feasible, self._rng) for _ in range(n))
+        """Uniform over what is feasible; where known ones are left out, what was told counts towards the population.
+
+        A prior, where children are screened, chooses among many such draws instead.
+        """
+        settings = self.settings
+        if not settings.unseen:
+            return tuple(drawn(self.sizes, self.feasible, self._rng) for _ in range(settings.population))
         every = shuffled_space(self.sizes, self.feasible, self._rng)
-        return tuple(islice((genome for genome in every if genome not in self.told), n))
+        unknown = (genome for genome in every if genome not in self.told)
+        n = max(settings.population - len(self.told), settings.population - settings.elitism)
+        if self._prior and settings.screening > 1:
+            return most_promising(self.told, list(islice(unknown, n * settings.screening)), n, self._prior)
+        return tuple(islice(unknown, n))
 
     def _bred(self, last: Sequence[Genome], rate: float) -> tuple[Genome, ...]:
         """The next generation; nothing if all that could be bred is known."""

@@ -108,12 +108,22 @@ def check_least(name: str, value: int, least: int) -> None:
         raise WrongOption(name, f"is {value}: give at least {least}")
 
 
-DEFAULT = GeneticSettings(generations=None, breeding="known", unseen=True, local_search=0.4, convergence=5, budget=100)
+DEFAULT = GeneticSettings(
+    population=10,
+    generations=None,
+    breeding="known",
+    unseen=True,
+    screening=20,
+    local_search=0.3,
+    convergence=8,
+    budget=100,
+)
+"""Chosen on the landscapes of two data sets, their search questions alone: see ``benchmarks/bench_strategies.py``."""
 
 PRESETS: Mapping[str, GeneticSettings] = MappingProxyType(
     {
         "paper": GeneticSettings(),
         "default": DEFAULT,
-        "quick": replace(DEFAULT, population=8, elitism=2, budget=50),
+        "quick": replace(DEFAULT, population=8, elitism=4, budget=50),
     }
 )
