@@ -53,7 +53,7 @@ class Result:
 
     >>> found = ragsmith.search("law", space="quick", seed=1, max_evaluations=8, probes=False)
     >>> print(f"{found.front[-1].usage['calls']:.0f} call a question: {found.front[-1].label}")
-    1 call a question: contextual_chunk_headers + retrieval hybrid + cross_encoder
+    1 call a question: contextual_chunk_headers + retrieval hybrid
     >>> found.to_pandas()["fitness"].is_monotonic_decreasing
     True
     >>> len(found.records("naive")) == len(found.to_pandas("records"))
