@@ -236,10 +236,11 @@ def plan(
 ) -> Plan:
     """Say what a search with the same arguments would ask of models: requests, tokens, money, seconds; nothing is sent.
 
-    It is worked out on up to ``sample`` of the search questions: unless given, on 15, and on more where there are few
-    pipelines. What requests take is measured on replies in ``cache`` or, as the notes of the plan say, assumed:
-    `check_models` with that cache gets a reply to each task. A request takes ``latency`` seconds, and ``in_flight``
-    are answered at once: unless given, as measured, or 1 s, and as many as the provider is sent.
+    It is worked out on up to ``sample`` of the search questions: unless given, on 100 where candidates are raced, else
+    on 15, and on more where there are few pipelines. What requests take is measured on replies in ``cache`` or, as
+    the notes of the plan say, assumed: `check_models` with that cache gets a reply to each task. A request takes
+    ``latency`` seconds, and ``in_flight`` are answered at once: unless given, as measured, or 1 s, and as many as
+    the provider is sent.
 
     Raises:
         UsageError: as for `search`, or a number is not above 0.

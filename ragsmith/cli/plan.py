@@ -47,7 +47,7 @@ def plan(
     ] = None,
     sample: Annotated[
         int | None,
-        typer.Option(help="Search questions to work the plan out on. [default: 15, more for few pipelines]"),
+        typer.Option(help="Search questions to work the plan out on. [default: 100, or without races 15 and more]"),
     ] = None,
     cache: CacheOption = str(CACHE),
     as_json: JsonOption = False,

@@ -56,7 +56,7 @@ class Racing:
 
     block: int = 10
     error: float = 0.05
-    front: int = 5
+    front: int = 3
 
     def __post_init__(self) -> None:
         for name, value in (("race_block", self.block), ("race_front", self.front)):

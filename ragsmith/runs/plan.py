@@ -51,6 +51,9 @@ FEWEST_SAMPLED = 15
 REHEARSALS, FEWEST = 5, 3
 """They are dealt out to so many rehearsals, if each has at least so many search questions."""
 
+RACED = 100
+"""A race is rehearsed once, on so many search questions: on fewer it would drop candidates later, or not at all."""
+
 REPLIES = 5_000
 """Replies of each model in the cache that are looked at: more would make the means no better."""
 
@@ -151,7 +154,7 @@ def plan(
 ) -> Plan:
     """Rehearse a search on up to ``sample`` of its questions and say what all of them would take.
 
-    Unless ``sample`` is given, the fewer pipelines there are, the more questions.
+    Unless ``sample`` is given, that is 100 where candidates are raced; else the fewer pipelines, the more questions.
 
     ``latency`` is the seconds that a request takes, and ``in_flight`` how many are answered at once: unless given, as
     measured on replies in ``store``, and as the provider is asked.
@@ -165,7 +168,11 @@ def plan(
     for model in filter(completes, setup.loaded_models.all()):
         Gateway(store).language_model(model, Meter())  # tells it what was learnt of it
         stored[model.id] = store.some_calls(model.id, REPLIES)
-    samples = _sampled(setup, sample or max(FEWEST_SAMPLED, ANSWERS // _most_pipelines(space, settings)))
+    if settings.racing:
+        samples = _sampled(setup, sample or RACED, 1)
+    else:
+        enough = max(FEWEST_SAMPLED, ANSWERS // _most_pipelines(space, settings))
+        samples = _sampled(setup, sample or enough, REHEARSALS)
     sampled = sum(map(len, samples))
     genomes, alone, beside = _rehearsed(setup, space, store, settings, stored, samples)
     whole = added(*alone, *beside)
@@ -204,8 +211,8 @@ def _most_pipelines(space: Space, settings: RunSettings) -> int:
     return len(BASELINES) + probed + (2 if settings.control == "random" else 1) * proposed
 
 
-def _sampled(setup: Setup, sample: int) -> list[list[Example]]:
-    """Questions for each rehearsal: search and test questions in the proportion that they have in the data set.
+def _sampled(setup: Setup, sample: int, rehearsals: int) -> list[list[Example]]:
+    """Questions for each of so many rehearsals, or of fewer: search and test questions in their proportion.
 
     As few as four fifths of ``sample`` search questions in all, if the proportion is kept better: what is asked for
     the questions of either part is multiplied alike.
@@ -218,7 +225,7 @@ def _sampled(setup: Setup, sample: int) -> list[list[Example]]:
         return round(size * tested / searched)
 
     size = min(range(most, math.ceil(0.8 * most) - 1, -1), key=lambda n: abs(n * tested - beside(n) * searched))
-    number = max(1, min(REHEARSALS, size // FEWEST))
+    number = max(1, min(rehearsals, size // FEWEST))
     dealt: list[list[Example]] = [[] for _ in range(number)]
     for name, examples, wanted in (("search", parts.search, size), ("test", parts.test, beside(size))):
         for i, example in enumerate(Random(0).sample(ordered(examples), wanted)):
