@@ -358,17 +358,22 @@ def export(
     cache: Store | str | Path = CACHE,
     output: str | Path = "winner.yaml",
     run: str | None = None,
+    pick: str | int = "best",
     imports: Sequence[str | Path] = (),
 ) -> Path:
     """Write the winner of a search on ``dataset`` as YAML: the latest search, or the one whose key ``run`` begins.
 
+    ``pick`` names another pipeline that the search evaluated: ``knee``, where quality against model calls bends;
+    ``cheapest``, shown not to be behind the winner by 0.02 of fitness; ``single``, the best with one option more than
+    naive RAG; a place in the ranking; or ``"calls<=2"``, the best with so few calls a question.
+
     Raises:
-        UsageError: there is no such cache or search.
+        UsageError: there is no such cache, search or pipeline.
     """
     import_files(imports)
     with opened(cache, read_only=True) as store:
         key, setup = run_setup(store, dataset, run)
-        return write_winner(store, key, setup, Path(output))
+        return write_winner(store, key, setup, Path(output), str(pick))
 
 
 def ask(

@@ -54,13 +54,16 @@ def export(
     cache: CacheOption = str(CACHE),
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("winner.yaml"),
     run: Annotated[str | None, typer.Option(help="A run's key (see `ragsmith runs`). [default: the latest]")] = None,
+    pick: Annotated[
+        str, typer.Option("--pick", help="best, knee, cheapest, single, a place in the ranking, or calls<=N.")
+    ] = "best",
     imports: ImportsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write the winner of a search as YAML."""
+    """Write the winner of a search as YAML, or another of its pipelines."""
     import ragsmith
 
-    winner = str(ragsmith.export(dataset, cache=cache, output=output, run=run))
+    winner = str(ragsmith.export(dataset, cache=cache, output=output, run=run, pick=pick))
     if as_json:
         say_json({"winner": winner})
     else:

@@ -12,6 +12,7 @@ from ragsmith.evaluation.evaluator import stored_evaluation
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_address import AUTO, read_from
+from ragsmith.runs.front import picked
 from ragsmith.runs.pipeline import dataset_location, export_yaml
 from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import Store
@@ -51,11 +52,11 @@ def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None =
     return row.key, Setup(data, names, record.chunk_size)
 
 
-def winner_yaml(store: Store, run_key: str, setup: Setup, folder: Path) -> str:
-    """The YAML of a run's winner, for a file in ``folder``.
+def winner_yaml(store: Store, run_key: str, setup: Setup, folder: Path, pick: str = "best") -> str:
+    """The YAML of a run's winner, or of another of its pipelines (see `PICKS`), for a file in ``folder``.
 
     Raises:
-        UsageError: the run is unknown, or has no winner yet.
+        UsageError: the run is unknown, has no winner yet, or nothing that ``pick`` names.
     """
     run = store.run(run_key)
     record = RunRecord.read(run.value) if run else None
@@ -63,14 +64,15 @@ def winner_yaml(store: Store, run_key: str, setup: Setup, folder: Path) -> str:
         why = f": {record.no_winner}" if record and record.no_winner else " yet: let the search finish first"
         raise UsageError(f"this run has no winner{why}")
     split, settings = record.split, record.settings
-    winner = stored_evaluation(store, record.winner, split.search)
-    test = stored_evaluation(store, record.winner, split.test) if split.test else None
+    winner = picked(store, run_key, record, pick)
+    test = stored_evaluation(store, winner.key, split.test) if split.test else None
     about = {
         "key": run_key,
         "space": record.space.name,
         "strategy": settings.strategy,
         "seed": settings.seed,
         "evaluations": len(store.proposals(run_key)),
+        **({} if pick == "best" else {"pick": pick}),
     }
     if record.failed:
         aside = {question: str(why) for question, why in record.aside.items()}
@@ -87,11 +89,11 @@ def winner_yaml(store: Store, run_key: str, setup: Setup, folder: Path) -> str:
     )
 
 
-def write_winner(store: Store, run_key: str, setup: Setup, path: Path) -> Path:
-    """Write a run's winner to ``path``, whole or not at all."""
+def write_winner(store: Store, run_key: str, setup: Setup, path: Path, pick: str = "best") -> Path:
+    """Write a run's winner, or what ``pick`` names, to ``path``, whole or not at all."""
     if path.is_dir():
         raise UsageError(f"{path} is a folder: name a file in it")
-    text = winner_yaml(store, run_key, setup, path.parent)
+    text = winner_yaml(store, run_key, setup, path.parent, pick)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{uuid4().hex}")
     try:

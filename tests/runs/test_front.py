@@ -1,0 +1,94 @@
+"""Quality against calls: the front of what a run evaluated, its knee, and what is cheap and not shown worse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsmith.errors import UsageError
+from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.fitness import Fitness, Weights
+from ragsmith.evaluation.ranking import Terms
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.pipelines.space import Space
+from ragsmith.runs.front import MARGIN, Point, cheapest, front, knee, points
+from ragsmith.runs.pipeline import Pipeline
+from ragsmith.runs.record import RunRecord, RunSettings
+from ragsmith.runs.run import Run
+from ragsmith.runs.winner import write_winner
+from ragsmith.store.store import Store
+from ragsmith.strategies import GeneticSettings
+
+QUESTIONS = tuple(f"q{n:02}" for n in range(30))
+FITNESS = Fitness(Weights(1, 0))
+
+
+def evaluation(key: str, values: Sequence[float], calls: float = 1.0) -> Evaluation:
+    records = {}
+    for question, value in zip(QUESTIONS, values, strict=True):
+        measures = {**dict.fromkeys(("recall", "map", "ndcg", "mrr"), value), "judge": 0.0, "similarity": 0.0}
+        records[question] = {"measures": measures, "usage": {"calls": calls}, "answer": key, "retrieved": []}
+    return Evaluation(key, (), QUESTIONS, records, {})
+
+
+def flat(key: str, value: float, calls: float) -> Evaluation:
+    return evaluation(key, [value] * len(QUESTIONS), calls)
+
+
+def found(*evaluations: Evaluation) -> list[Point]:
+    return points(evaluations, Terms.of(evaluations, FITNESS))
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=12))
+def test_the_front_is_what_nobody_beats_with_as_few_calls(drawn: list[tuple[int, int]]) -> None:
+    everyone = [flat(f"{n}", fitness / 10, calls) for n, (fitness, calls) in enumerate(drawn)]
+    along = front(found(*everyone))
+    reached = {(point.fitness, point.calls) for point in along}
+    for fitness, calls in drawn:
+        beaten = any(f / 10 >= fitness / 10 and c <= calls and (f, c) != (fitness, calls) for f, c in drawn)
+        assert ((pytest.approx(fitness / 10), calls) in list(reached)) is not beaten
+    assert all(a.fitness > b.fitness and a.calls > b.calls for a, b in pairwise(along))
+
+
+def test_the_knee_is_where_more_calls_begin_to_gain_little() -> None:
+    along = front(found(flat("a", 0.50, 1), flat("b", 0.58, 2), flat("c", 0.60, 5), flat("d", 0.61, 9)))
+    assert knee(along).evaluation.key == "b"
+    assert knee(along[:1]).evaluation.key == "d"
+
+
+def test_the_cheapest_is_shown_to_be_within_the_margin() -> None:
+    winner = evaluation("winner", [0.6] * 30, 5)
+    near = evaluation("near", [0.6 - MARGIN / 2 + (-1) ** n * 0.01 for n in range(30)], 2)
+    unsure = evaluation("unsure", [0.6 - MARGIN / 2 + (-1) ** n * 0.2 for n in range(30)], 1)
+    far = evaluation("far", [0.6 - 2 * MARGIN + (-1) ** n * 0.001 for n in range(30)], 1)
+    everyone = (winner, near, unsure, far)
+    assert cheapest(found(*everyone), winner, Terms.of(everyone, FITNESS)).evaluation.key == "near"
+
+
+def test_what_is_picked_is_written_and_reproduced(
+    store: Store, tiny_setup: Setup, space: Space, tmp_path: Path
+) -> None:
+    settings = RunSettings(genetic=GeneticSettings(population=6, generations=2, elitism=2), seed=7)
+    key = Run(tiny_setup, space, store, settings).go().key
+    run = store.run(key)
+    assert run is not None
+    record = RunRecord.read(run.value)
+    for pick in ("best", "knee", "cheapest", "single", "2", "calls<=1", "calls <= 1.5"):
+        path = write_winner(store, key, tiny_setup, tmp_path / "picked.yaml", pick)
+        written = yaml.safe_load(path.read_text())
+        assert written["run"].get("pick", "best") == pick
+        assert written["expected"]["search"]["questions"] == len(record.split.search)
+        assert Pipeline.load(path, dataset=tiny_setup.dataset).verify() == []
+    for pick, said in (
+        ("best of all", "names no pipeline: give best, knee,"),
+        ("0", "the ranking has the places 1 to"),
+        ("calls<=0", "the cheapest pipeline of this search asks 1.0 calls a question"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            write_winner(store, key, tiny_setup, tmp_path / "picked.yaml", pick)
