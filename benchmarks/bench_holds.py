@@ -32,11 +32,11 @@ The rules. With N evaluations, besides BM25 and naive RAG, which every search is
     expected     what the prior expects most of, whatever it costs
     oracle       the best on the test side itself: a ceiling that no rule can reach
 
-The gains, on the test side: over BM25, over `random` and `raw` with as many evaluations, and over `recommended`. For a
-question of a target they are averaged over the divisions that tested it, then over questions, then over data sets,
-which count alike. Intervals hold 95 % of 4,000 bootstrap draws on two levels: data sets, and groups of questions in
-them (those that share gold documents; where more than half hang together, those with the same document of most gold).
-With few data sets such an interval is too short rather than too long.
+Gains are those on the test side, over BM25, over `random` and `raw` with as many evaluations, and over `recommended`.
+For each question of a target they are averaged over the divisions that tested it, then over questions, then over data
+sets, which count alike. Intervals hold 95 % of 4,000 bootstrap draws on two levels: data sets, and groups of questions
+in them (those that share gold documents; where more than half hang together, those with the same document of most
+gold). With few data sets such an interval is too short rather than too long.
 """
 
 import argparse
