@@ -26,7 +26,7 @@ The rules. With N evaluations, besides BM25 and naive RAG, which every search is
     raw, prior   the same of a search that begins with what is known
     estimate     of those of `raw`, the best by an estimate that knows nothing of other data sets
     with prior   of those of `raw, prior`, and of what is recommended, the best by an estimate with the prior
-    simplified   `with prior`, and every option left out that is expected to add less than 0.002
+    simplified   `raw` or `with prior` without what does not pay, by the rule of `ragsmith.runs.choice`
     recommended  what is named by the prior alone, for any number of model calls and for one a question; nothing is
                  evaluated
     expected     what the prior expects most of, whatever it costs
@@ -72,7 +72,6 @@ from ragsmith.techniques.families import FAMILIES
 from ragsmith.types import Dataset, Example
 
 NEUTRAL, NAIVE = (tuple(BASELINES[name].get(family.name, "none") for family in FAMILIES) for name in ("bm25", "naive"))
-MARGIN = 0.002
 RANDOM_DRAWS = 20
 BOOTSTRAP = 4_000
 LEARNED_FROM = 150
@@ -394,13 +393,18 @@ class Study:
         blind = self.blind.of_all(seen["flat"], scores[seen["flat"]])[0]
         informed = self.informed.of_all(seen["prior"], scores[seen["prior"]])[0]
         with_prior = max([*seen["prior"], self.recommended], key=lambda row: informed[row])
-        simple = simplified(with_prior, informed, target.pipelines, target.row, NEUTRAL, MARGIN)
+        raw = self._raw(seen["flat"], scores)
+
+        def simple(leader: int) -> int:
+            return simplified(leader, scores, target.calls, target.pipelines, target.row, NAIVE)
+
         return {
-            "raw": self._raw(seen["flat"], scores),
+            "raw": raw,
+            "raw, simplified": simple(raw),
             "raw, prior": self._raw(seen["prior"], scores),
             "estimate": max(seen["flat"], key=lambda row: blind[row]),
             "with prior": with_prior,
-            "simplified": simple,
+            "with prior, simplified": simple(with_prior),
         }
 
     def _raw(self, rows: Sequence[int], scores: Floats) -> int:
@@ -446,7 +450,8 @@ def pooled(gains: Sequence[tuple[Floats, Floats]], seed: int = 0) -> tuple[float
 
 
 FIXED = ("recommended", "recommended, one call", "expected", "oracle")
-RULES = (*FIXED[:3], "random", "raw", "raw, prior", "estimate", "with prior", "simplified", "oracle")
+SEARCHED = ("random", "raw", "raw, simplified", "raw, prior", "estimate", "with prior", "with prior, simplified")
+RULES = (*FIXED[:3], *SEARCHED, "oracle")
 
 
 def say(studies: Sequence[Study], budgets: Sequence[int]) -> None:
@@ -461,7 +466,7 @@ def say(studies: Sequence[Study], budgets: Sequence[int]) -> None:
             calls = np.mean([np.mean(study.sums[rule, budget].calls) for study in studies])
             print(f"{rule:<24}{budget:>4}  " + "".join(f"{cell:<28}" for cell in cells) + f"{calls:.1f}")
     most = budgets[-1]
-    print(f"\ngain over BM25 at N = {most}\n{'':<24}" + "".join(f"{rule[:15]:>17}" for rule in RULES))
+    print(f"\ngain over BM25 at N = {most}\n{'':<24}" + "".join(f"{rule[-15:]:>17}" for rule in RULES))
     for study in studies:
         means = [pooled([study.gain(rule, most, "BM25")])[0] for rule in RULES]
         print(f"{study.target.name:<24}" + "".join(f"{mean:>+17.4f}" for mean in means))

@@ -172,22 +172,28 @@ def searched(estimate: Estimate, scores: Floats, told: Sequence[int], budget: in
 
 
 def simplified(
-    chosen: int, expected: Floats, pipelines: Sequence[Labels], rows: dict[Labels, int], neutral: Labels, margin: float
+    leader: int, scores: Floats, calls: Floats, pipelines: Sequence[Labels], rows: dict[Labels, int], plain: Labels
 ) -> int:
-    """Leave out, one after the other, what is expected to add no more than ``margin``, the least valuable first.
+    """Leave out of a pipeline what does not pay, one option after the other, as `ragsmith.runs.choice` does.
 
-    Retrieval is kept, as there is none without it, and so are pipelines that nobody scored.
+    Whatever stays within one standard error of ``leader`` may go, what saves most calls first; what saves none, only
+    where the mean does not fall. Retrieval is kept, and so is what would leave a pipeline that nobody scored.
     """
     retrieval = 2
+    current = leader
     while True:
-        labels = pipelines[chosen]
-        fewer = [
-            rows[simpler]
-            for place, label in enumerate(labels)
-            if place != retrieval and label != neutral[place]
-            if (simpler := (*labels[:place], neutral[place], *labels[place + 1 :])) in rows
-        ]
-        best = max(fewer, key=lambda row: expected[row], default=None)
-        if best is None or expected[chosen] - expected[best] > margin:
-            return chosen
-        chosen = best
+        labels = pipelines[current]
+        may_go = []
+        for place, label in enumerate(labels):
+            row = rows.get((*labels[:place], plain[place], *labels[place + 1 :]))
+            if place == retrieval or label == plain[place] or row is None:
+                continue
+            behind = scores[leader] - scores[row]
+            error = behind.std(ddof=1) / np.sqrt(len(behind))
+            saved = calls[current] - calls[row]
+            falls = scores[current].mean() > scores[row].mean()
+            if behind.mean() <= error and (saved > 0 or not falls):
+                may_go.append((saved, -behind.mean(), row))
+        if not may_go:
+            return current
+        current = max(may_go)[2]
