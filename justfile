@@ -24,6 +24,10 @@ docs:
 catalogue:
     python tools/documentation.py
 
+# learn the effects that ship again; FOLDER has the published data sets (see tools/effects.py)
+effects folder:
+    python tools/effects.py {{folder}}
+
 # search `law` once, and write what README shows of it again
 examples:
     python tools/examples.py

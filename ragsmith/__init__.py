@@ -13,7 +13,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragsmith.api import ask, audit, check_models, evaluate, export, plan, report, search, verify
+    from ragsmith.api import (
+        ask,
+        audit,
+        check_models,
+        evaluate,
+        export,
+        learn_effects,
+        plan,
+        recommend,
+        report,
+        search,
+        verify,
+    )
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.evaluation.fitness import Fitness, Weights
     from ragsmith.gateway.budget import Limits, Prices
@@ -42,9 +54,11 @@ __all__ = [
     "check_models",
     "evaluate",
     "export",
+    "learn_effects",
     "load_dataset",
     "load_space",
     "plan",
+    "recommend",
     "report",
     "search",
     "verify",
@@ -70,6 +84,8 @@ _HOME = {
     "export": "ragsmith.api",
     "verify": "ragsmith.api",
     "plan": "ragsmith.api",
+    "recommend": "ragsmith.api",
+    "learn_effects": "ragsmith.api",
     "report": "ragsmith.api",
     "search": "ragsmith.api",
 }

@@ -5,6 +5,8 @@ from ragsmith.cli import (  # noqa: F401  # isort: skip  each adds its commands 
     techniques,
     dataset,
     models,
+    recommend,
+    effects,
     plan,
     results,
     search,

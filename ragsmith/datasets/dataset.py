@@ -11,12 +11,13 @@ Nothing is computed on a data set with mistakes: all of them are listed at once.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ragsmith.datasets.bundled import bundled_path
-from ragsmith.datasets.documents import read_documents
+from ragsmith.datasets.documents import FOLDER, documents_in, read_documents
 from ragsmith.datasets.manifest import KEYS, read_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.datasets.questions import read_questions
@@ -26,7 +27,9 @@ from ragsmith.digest import digest
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.types import Dataset, Document, Example, Modality, Span
 
-__all__ = ["describe", "load_dataset", "make_dataset", "validate_dataset", "write_dataset"]
+__all__ = ["describe", "load_dataset", "load_documents", "make_dataset", "validate_dataset", "write_dataset"]
+
+_UNNAMEABLE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def load_dataset(name_or_path: str | Path) -> Dataset:
@@ -43,6 +46,20 @@ def load_dataset(name_or_path: str | Path) -> Dataset:
         raise DatasetError(mistakes)
     made = make_dataset(manifest.about, [document for document in documents.values() if document], examples)
     return replace(made, source=str(folder.resolve() if Path(name_or_path).is_dir() else name_or_path))
+
+
+def load_documents(folder: str | Path) -> Dataset:
+    """Read the documents in a folder, or those of a data set or of the bundled one of that name, without questions.
+
+    Raises ``DatasetError`` with every mistake in the folder, ``UsageError`` when there is no such folder or name.
+    """
+    found = bundled_path("datasets", folder)
+    inner = found / FOLDER
+    documents, wrong = documents_in(inner if inner.is_dir() else found, "")
+    if wrong:
+        raise DatasetError(wrong)
+    name = _UNNAMEABLE.sub("_", found.resolve().name).strip("._-")[:64] or "documents"
+    return make_dataset({"name": name}, [document for document in documents.values() if document], [])
 
 
 def validate_dataset(path: str | Path) -> tuple[str, ...]:

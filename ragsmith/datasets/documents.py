@@ -26,9 +26,13 @@ def read_documents(dataset: Path, titles: Mapping[str, str] | None = None) -> tu
 
     ``titles`` go before the titles that the files give themselves.
     """
-    folder = dataset / FOLDER
+    return documents_in(dataset / FOLDER, f"{FOLDER}/", titles)
+
+
+def documents_in(folder: Path, called: str, titles: Mapping[str, str] | None = None) -> tuple[Documents, list[str]]:
+    """Return the documents that lie in ``folder`` itself; mistakes name it as ``called``, which ends with a slash."""
     if problem := _folder_problem(folder):
-        return {}, [f"{FOLDER}/: {problem}"]
+        return {}, [f"{called}: {problem}"]
     documents: dict[str, Document | None] = {}
     files: dict[str, str] = {}
     mistakes: list[str] = []
@@ -41,7 +45,7 @@ def read_documents(dataset: Path, titles: Mapping[str, str] | None = None) -> tu
             problem = f"has the same identifier {id_!r} as {files[id_]}; rename one of them"
         if kind is None or problem:
             name = ascii(path.name) if FORBIDDEN.search(path.name) else path.name
-            mistakes.append(f"{FOLDER}/{name}: {problem}")
+            mistakes.append(f"{called}{name}: {problem}")
             if kind:
                 documents.setdefault(id_, None)
             continue
@@ -50,9 +54,9 @@ def read_documents(dataset: Path, titles: Mapping[str, str] | None = None) -> tu
         try:
             documents[id_] = _read(path, kind, id_, (titles or {}).get(id_))
         except TextError as error:
-            mistakes.append(error.at(f"{FOLDER}/{path.name}"))
+            mistakes.append(error.at(f"{called}{path.name}"))
     if not documents and not mistakes:
-        mistakes.append(f"{FOLDER}/: has no documents; put {kinds_in_words()} files there")
+        mistakes.append(f"{called}: has no documents; put {kinds_in_words()} files there")
     return dict(sorted(documents.items())), mistakes
 
 
@@ -114,7 +118,7 @@ def _name_problem(path: Path, kind: DocumentKind | None) -> str | None:
     if FORBIDDEN.search(path.name):
         return "the file's name has characters that cannot be printed; rename it"
     if not path.is_symlink() and path.is_dir():
-        return "is a folder; move its files up into documents/"
+        return "is a folder; move its files up"
     if kind is None:
         return f"is of no kind that can be read: {kinds_in_words()}; convert it or move it away"
     return None

@@ -1,14 +1,15 @@
 """What options of a pipeline are worth, learned on data sets whose answers are known, for documents without questions.
 
-`learn` evaluates a sample of pipelines on the search questions of data sets, `read` reads what was learned (that which
-ships with ragsmith, unless a file is named), `recommended` names a pipeline for documents, and `prior_for` says for a
+`learn` evaluates a sample of pipelines on the search questions of data sets, and `read` reads what was learned: what
+ships with ragsmith, unless a file is named. `recommendations` names pipelines for documents, and `prior_for` says for a
 search what to expect of each of its candidates.
 """
 
 from ragsmith.effects.corpus import Corpus, corpus_of
 from ragsmith.effects.knowledge import Knowledge, read
 from ragsmith.effects.learning import learn
-from ragsmith.effects.recommending import Reason, Recommendation, prior_for, recommended
+from ragsmith.effects.recommending import Reason, Recommendation, prior_for, recommendations, recommended
+from ragsmith.effects.showing import effects_of, pooled
 from ragsmith.effects.terms import ModelClasses
 
 __all__ = [
@@ -18,8 +19,11 @@ __all__ = [
     "Reason",
     "Recommendation",
     "corpus_of",
+    "effects_of",
     "learn",
+    "pooled",
     "prior_for",
     "read",
+    "recommendations",
     "recommended",
 ]

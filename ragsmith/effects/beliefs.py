@@ -17,8 +17,8 @@ from ragsmith.effects.terms import INTERACTING, PLAIN, Labels, ModelClasses, Ter
 class PartOfFitness:
     """What is believed of R, or of G: ``known`` effects at the ``places`` of their terms.
 
-    An option that nothing was learned of is expected to do what the plain one of its family does. ``before`` has by
-    group of terms the variance of an effect of which nothing is known.
+    An option that nothing was learned of is expected to do what the plain one of its family does. By group of terms,
+    ``before`` has the variance of an effect of which nothing is known, and ``own`` that from one data set to another.
     """
 
     name: str
@@ -26,6 +26,7 @@ class PartOfFitness:
     places: Mapping[str, int]
     known: Effects
     before: tuple[float, ...]
+    own: tuple[float, ...]
     models: ModelClasses
 
     def difference(self, pipeline: Labels, rival: Labels) -> tuple[float, float]:
@@ -44,6 +45,14 @@ class PartOfFitness:
         variance = float(by @ self.known.covariance[np.ix_(at, at)] @ by) if len(at) else 0.0
         variance += sum(weight**2 * self.before[term.group] for term, weight in strange.items())
         return float(by @ self.known.mean[at]), max(0.0, variance)
+
+    def between(self, pipeline: Labels, rival: Labels) -> float:
+        """The variance of the difference from one data set to another."""
+        weights: dict[Term, float] = {}
+        for labels, sign in ((pipeline, 1.0), (rival, -1.0)):
+            for term in terms_of(labels, self.name, self.models):
+                weights[term] = weights.get(term, 0.0) + sign * term.weight
+        return sum(weight**2 * self.own[term.group] for term, weight in weights.items())
 
     def option(self, place: int, label: str) -> float:
         """What an option of the family at ``place`` is expected to add by itself."""
@@ -88,6 +97,10 @@ class Beliefs:
             mean += part.share * found
             deviation += part.share * sqrt(variance)
         return mean, deviation
+
+    def between(self, pipeline: Labels, rival: Labels) -> float:
+        """The standard deviation of a gain from one data set to another, which no learning takes away."""
+        return sum(part.share * sqrt(part.between(pipeline, rival)) for part in self.parts)
 
     def tables(self, options: Sequence[Sequence[str]]) -> tuple[list[Array], dict[tuple[int, ...], Array]]:
         """What each of ``options``, by family, is expected to add; and each pair, by the places of two families.

@@ -21,10 +21,11 @@ from ragsmith.digest import digest
 from ragsmith.effects.beliefs import Beliefs, PartOfFitness
 from ragsmith.effects.corpus import Corpus
 from ragsmith.effects.mixed_model import STEPS, Array, Block, Effects, Variances, effects, fit
-from ragsmith.effects.terms import GROUPS, PARTS, Labels, ModelClasses, Term, technique_of, terms_of
+from ragsmith.effects.terms import GROUPS, PARTS, PLAIN, Labels, ModelClasses, Term, technique_of, terms_of
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.fitness import Weights
 from ragsmith.techniques.families import FAMILIES
+from ragsmith.techniques.registry import load_techniques
 from ragsmith.types import Dataset, Document
 
 FORMAT = 1
@@ -41,7 +42,8 @@ class Observed:
     """What pipelines scored on the search questions of a data set, on average.
 
     ``documents`` identifies the documents alone. ``means`` and ``noise`` (see `Block`) are by part, of which a data set
-    without answers lacks G. ``calls`` is calls of a language model a question; ``groups`` counts the groups of
+    without answers lacks G. ``calls`` is calls of a language model a question, and
+    empty without answers; ``groups`` counts the groups of
     questions that share documents.
     """
 
@@ -134,8 +136,10 @@ class Knowledge:
             blocks, places, groups = _blocks(self.observed, part)
             its = self.variances[part]
             found = effects(blocks, groups, its, corpus.kind, stretch) if blocks else Effects(np.empty(0), np.empty(0))
-            before = tuple((its.general + its.kind + stretch * its.own).tolist())
-            parts.append(PartOfFitness(part, share / total, places, found, before, models))
+            before, own = its.general + its.kind + stretch * its.own, stretch * its.own
+            parts.append(
+                PartOfFitness(part, share / total, places, found, tuple(before.tolist()), tuple(own.tolist()), models)
+            )
         return Beliefs(tuple(parts))
 
     def calls(self, pipeline: Labels) -> float:
@@ -169,8 +173,10 @@ class Knowledge:
     @cached_property
     def _costs(self) -> dict[str, float]:
         """Calls that each option adds to naive RAG: least squares over all pipelines, the cheap ones counting most."""
-        rows = [_options(labels) for one in self.observed for labels in one.pipelines]
+        rows = [_options(labels) for one in self.observed if one.calls for labels in one.pipelines]
         asking = [option for option in sorted({option for row in rows for option in row}) if _asks(option)]
+        if not asking:
+            return {}
         design = np.array([[option in row for option in asking] for row in rows], dtype=float)
         taken = np.array([calls for one in self.observed for calls in one.calls])
         found = np.linalg.lstsq(design / taken[:, None], (taken - 1.0) / taken, rcond=None)[0]
@@ -178,7 +184,8 @@ class Knowledge:
 
     def write(self, path: Path) -> None:
         """Write a file that `read` reads: a line for each data set, and the same bytes for the same knowledge."""
-        options = sorted({option for one in self.observed for labels in one.pipelines for option in _options(labels)})
+        pipelines = [*(one.pipeline for one in self.checked), *(p for one in self.observed for p in one.pipelines)]
+        options = sorted({option for labels in pipelines for option in _options(labels)})
         at = {option: place for place, option in enumerate(options)}
         plain = {
             "format": FORMAT,
@@ -198,6 +205,7 @@ def read(path: str | Path | None = None) -> Knowledge:
     Raises:
         UsageError: the file is not there, or not one that `Knowledge.write` wrote.
     """
+    load_techniques()  # they say which models an option asks, and whether its code has changed
     file = SHIPPED if path is None else Path(path)
     try:
         plain = json.loads(file.read_text(encoding="utf-8"))
@@ -228,6 +236,17 @@ def documents_digest(documents: Sequence[Document]) -> str:
 def digests_of(dataset: Dataset) -> tuple[str, str]:
     """By what a data set, or its documents alone, is recognised in what was learned."""
     return dataset.digest, documents_digest(dataset.documents)
+
+
+def in_words(pipeline: Labels) -> str:
+    """What a pipeline has besides naive RAG; an option that several families have is said with its family."""
+    names = [set(family.techniques) for family in FAMILIES]
+    parts = (
+        f"{family.name} {label}" if sum(technique_of(label) in its for its in names) > 1 else label
+        for family, label, plain in zip(FAMILIES, pipeline, PLAIN, strict=True)
+        if label != plain
+    )
+    return " + ".join(parts) or "naive RAG"
 
 
 def _observed(plain: Mapping[str, Any], options: Sequence[str]) -> Observed:

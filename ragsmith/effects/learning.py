@@ -13,7 +13,8 @@ from ragsmith.datasets.splits import split
 from ragsmith.effects.corpus import corpus_of
 from ragsmith.effects.knowledge import FEWEST, Checked, Knowledge, Observed, design_of, digests_of, documents_digest
 from ragsmith.effects.mixed_model import Array, sampling_noise, student_95
-from ragsmith.effects.recommending import COST_CLASSES, recommended
+from ragsmith.effects.recommending import COST_CLASSES, recommendations
+from ragsmith.effects.showing import USUAL
 from ragsmith.effects.terms import GROUPS, PARTS, PLAIN, ModelClasses, labels_of
 from ragsmith.evaluation.baselines import baseline, probes_of
 from ragsmith.evaluation.evaluator import Evaluation, Evaluator
@@ -32,11 +33,8 @@ PIPELINES = 120
 BATCH = 10
 """Pipelines that are evaluated together: what they share is computed once, and between batches one may look."""
 
-CHECK_STEPS = 10
+CHECK_STEPS = 6
 """Steps to the variances without one data set, from those with it: they are near."""
-
-USUAL = {"retrieval": "hybrid", "reranking": "cross_encoder"}
-"""What most people would build. Gains shrink where much is gained already, so options are tried in it, too."""
 
 FEWEST_GROUPS = 5
 """Groups of questions that can tell how much depends on which questions are asked."""
@@ -74,11 +72,20 @@ def learn(
         with Evaluator(setup, store, workers) as evaluator:
             for start in range(0, len(sample), BATCH):
                 told(setup.dataset.name, start, len(sample))
-                evaluations += evaluator.evaluate(sample[start : start + BATCH], split(setup.dataset).search)
-        observed.append(observed_of(setup, evaluations))
+                evaluations += _evaluated(evaluator, setup, sample[start : start + BATCH])
+        observed.append(observed_of(setup, sample, evaluations))
     knowledge = Knowledge.of(observed)
     checks = [check for setup in setups for check in _checks(knowledge, setup, space, store, workers, told)]
     return replace(knowledge, checked=tuple(checks))
+
+
+def _evaluated(evaluator: Evaluator, setup: Setup, candidates: Sequence[Candidate]) -> list[Evaluation]:
+    """Evaluations on the search questions: of the ranking alone where these have no answers."""
+    return (evaluator.evaluate if _answered(setup) else evaluator.rank)(candidates, split(setup.dataset).search)
+
+
+def _answered(setup: Setup) -> bool:
+    return any(question.answer for question in split(setup.dataset).search)
 
 
 def sample_of(space: Space, size: int, seed: str) -> list[Candidate]:
@@ -103,20 +110,22 @@ def sample_of(space: Space, size: int, seed: str) -> list[Candidate]:
     return list(found)[: max(wanted, 2)]
 
 
-def observed_of(setup: Setup, evaluations: Sequence[Evaluation]) -> Observed:
-    """What ``evaluations`` on the search questions of a data set show; those that lack an answer are left out."""
-    complete = [evaluation for evaluation in evaluations if evaluation.complete]
+def observed_of(setup: Setup, sample: Sequence[Candidate], evaluations: Sequence[Evaluation]) -> Observed:
+    """What ``evaluations`` of a sample on the search questions show; those that lack an answer are left out."""
+    pairs = [(labels_of(candidate), one) for candidate, one in zip(sample, evaluations, strict=True) if one.complete]
+    labels = tuple(label for label, _ in pairs)
+    complete = [evaluation for _, evaluation in pairs]
     questions = split(setup.dataset).search
     together = groups_of(setup.dataset, questions)
-    labels = tuple(labels_of(evaluation.candidate) for evaluation in complete)
     models = ModelClasses.of(setup.models)
-    answered = any(question.answer for question in questions)
+    answered = _answered(setup)
     means, noise = {}, {}
     for part in PARTS if answered else PARTS[:1]:
         scores = np.array([evaluation.values(part) for evaluation in complete])
         means[part] = tuple(scores.mean(axis=1).tolist())
         design, columns = design_of(labels, part, models)
         noise[part] = tuple(sampling_noise(design, columns, len(GROUPS), deviations(scores, together)).tolist())
+    calls = tuple(float(np.mean(evaluation.values("calls"))) for evaluation in complete) if answered else ()
     return Observed(
         setup.dataset.name,
         setup.dataset.digest,
@@ -128,7 +137,7 @@ def observed_of(setup: Setup, evaluations: Sequence[Evaluation]) -> Observed:
         labels,
         means,
         noise,
-        tuple(float(np.mean(evaluation.values("calls"))) for evaluation in complete),
+        calls,
     )
 
 
@@ -161,16 +170,13 @@ def _checks(
         return
     told(f"{data.name}, left out", 0, len(COST_CLASSES))
     apart = Knowledge.of(others.observed, steps=CHECK_STEPS, start=knowledge)
-    answered = any(question.answer for question in questions)
+    answered = _answered(setup)
     weights = Weights() if answered else Weights(1, 0)
     models = ModelClasses.of(setup.models)
-    named = [
-        recommended(space, apart, corpus_of(data.documents), models, most_calls=most, weights=weights)
-        for most in COST_CLASSES
-    ]
+    named = recommendations(space, apart, corpus_of(data.documents), models, weights=weights)
     with Evaluator(setup, store, workers) as evaluator:
         candidates = [baseline("bm25"), *(one.candidate for one in named)]
-        rival, *found = evaluator.evaluate(candidates, questions)
+        rival, *found = _evaluated(evaluator, setup, candidates)
     name = "fitness" if answered else "retrieval"
     for one, evaluation in zip(named, found, strict=True):
         if not (rival.complete and evaluation.complete):
@@ -178,7 +184,8 @@ def _checks(
         gains = np.array([evaluation.values(name)]) - np.array([rival.values(name)])
         moved = deviations(gains, groups_of(data, questions))
         reach = student_95(len(moved) - 1) * float(np.sqrt((moved**2).sum() * len(moved) / (len(moved) - 1)))
-        gain, calls = float(gains.mean()), float(np.mean(evaluation.values("calls")))
+        gain = float(gains.mean())
+        calls = float(np.mean(evaluation.values("calls"))) if answered else one.calls
         labels = labels_of(one.candidate)
         yield Checked(
             data.name, name, one.most_calls, labels, one.gain, one.sd, gain, gain - reach, gain + reach, calls

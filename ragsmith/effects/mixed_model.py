@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-STEPS = 30
+STEPS = 20
 """Steps to the likeliest variances: more change no effect by a thousandth."""
 LEVEL = 1.0
 """Variance of the level of a data set: scores lie between 0 and 1, so this is nearly free."""
@@ -65,15 +65,17 @@ class Effects:
 def fit(blocks: Sequence[Block], groups: NDArray[np.int_], start: Variances, steps: int = STEPS) -> Variances:
     """The variances under which ``blocks`` are likeliest; ``groups`` has the group of each column of the designs."""
     stacked = _Stacked(blocks, groups)
-    shared: tuple[Array, ...] = (np.ones_like(stacked.same_set), stacked.same_kind, stacked.same_set)
     found = start
     for _ in range(steps):
         inverse = np.asarray(np.linalg.inv(stacked.covariance(found)), dtype=np.float64)
         explained = inverse @ stacked.scores
+        wanted = [stacked.by_sets(np.outer(explained, explained) * kernel) for kernel in stacked.kernels]
+        given = [stacked.by_sets(inverse * kernel) for kernel in stacked.kernels]
         general, kind, own = (
-            np.array([_step(explained, inverse, kernel * within) for kernel in stacked.kernels]) for within in shared
+            np.array([_step((w * alike).sum(), (g * alike).sum()) for w, g in zip(wanted, given, strict=True)])
+            for alike in (np.ones_like(stacked.same_kind), stacked.same_kind, np.eye(len(blocks)))
         )
-        rest = float(np.sqrt(explained @ explained / np.trace(inverse)))
+        rest = _step(explained @ explained, np.trace(inverse))
         found = Variances(found.general * general, found.kind * kind, found.own * own, found.rest * rest)
     return found
 
@@ -118,36 +120,40 @@ def student_95(freedom: float) -> float:
 
 
 class _Stacked:
-    """All data sets below each other, and which rows have what in common."""
+    """All data sets below each other. What data sets have in common is a matrix with a row and a column for each."""
 
     def __init__(self, blocks: Sequence[Block], groups: NDArray[np.int_]) -> None:
         self.design = np.vstack([block.design for block in blocks])
         self.scores = np.concatenate([block.scores - block.scores.mean() for block in blocks])
-        sets = np.repeat(np.arange(len(blocks)), [len(block.scores) for block in blocks])
-        kinds = np.repeat([block.kind for block in blocks], [len(block.scores) for block in blocks])
-        self.same_set = (sets[:, None] == sets).astype(float)
+        lengths = [len(block.scores) for block in blocks]
+        self._sets = np.repeat(np.arange(len(blocks)), lengths)
+        self._starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        kinds = np.array([block.kind for block in blocks])
         self.same_kind = (kinds[:, None] == kinds).astype(float)
-        number = len(blocks[0].noise) - 1
+        self._noise = np.array([block.noise for block in blocks])
+        number = self._noise.shape[1] - 1
         self.kernels = [self.design[:, groups == group] @ self.design[:, groups == group].T for group in range(number)]
-        noise = np.array([block.noise for block in blocks])[sets]
-        self.known = LEVEL * self.same_set + np.diag(noise[:, -1] + LEAST)
-        for group, kernel in enumerate(self.kernels):
-            self.known += kernel * self.same_set * noise[:, group]
 
     def covariance(self, variances: Variances) -> Array:
-        """The covariance of the scores under ``variances``."""
-        found: Array = self.known + variances.rest * np.eye(len(self.scores))
-        for kernel, general, kind, own in zip(
-            self.kernels, variances.general, variances.kind, variances.own, strict=True
-        ):
-            found += kernel * (general + kind * self.same_kind + own * self.same_set)
+        """The covariance of the scores under ``variances``, with what questions add and the levels of data sets."""
+        own = np.eye(len(self.same_kind))
+        found: Array = np.diag(variances.rest + LEAST + self._noise[self._sets, -1]) + LEVEL * self._spread(own)
+        for group, kernel in enumerate(self.kernels):
+            common = variances.general[group] + variances.kind[group] * self.same_kind
+            found += kernel * self._spread(common + own * (variances.own[group] + self._noise[:, group]))
         return found
 
+    def by_sets(self, matrix: Array) -> Array:
+        """The sums of a matrix of scores by scores over each pair of data sets."""
+        return np.asarray(np.add.reduceat(np.add.reduceat(matrix, self._starts, axis=0), self._starts, axis=1))
 
-def _step(explained: Array, inverse: Array, kernel: Array) -> float:
-    """By what to multiply a variance whose terms give the scores the covariance ``kernel``."""
-    trace, found = float((inverse * kernel).sum()), float(explained @ kernel @ explained)
-    return float(np.sqrt(max(0.0, found) / trace)) if trace > 0 else 0.0
+    def _spread(self, common: Array) -> Array:
+        return np.asarray(common[np.ix_(self._sets, self._sets)])
+
+
+def _step(wanted: float, given: float) -> float:
+    """By what to multiply a variance under which the scores vary as ``given``, where they vary as ``wanted``."""
+    return float(np.sqrt(max(0.0, wanted) / given)) if given > 0 else 0.0
 
 
 def _not_negative(matrix: Array, right: Array) -> Array:

@@ -35,7 +35,6 @@ WITHIN_NOISE = 1.0
 NEGLIGIBLE = 0.001
 """Fitness: an option that is expected to add less is left out, even where it costs nothing."""
 
-
 FEWEST_FREEDOM = 1.0
 """Degrees of freedom of the interval of a gain, at least: data sets that were learned from, less one."""
 
@@ -83,33 +82,59 @@ def recommended(
     most_calls: int | None,
     weights: Weights | None = None,
 ) -> Recommendation:
-    """The pipeline of ``space`` to begin with on ``corpus``, at ``most_calls`` a question.
+    """The pipeline of ``space`` to begin with on ``corpus``, at ``most_calls`` a question; see `recommendations`.
+
+    Raises:
+        SpaceError: the space has no pipeline of so few calls that needs no fitting.
+    """
+    for found in recommendations(space, knowledge, corpus, models, classes=(most_calls,), weights=weights):
+        return found
+    calls = "" if most_calls is None else f" of at most {most_calls} calls a question"
+    raise SpaceError(f"space {space.name!r} has no pipeline{calls} that needs no fitting: take another space")
+
+
+def recommendations(
+    space: Space,
+    knowledge: Knowledge,
+    corpus: Corpus,
+    models: ModelClasses,
+    *,
+    classes: Sequence[int | None] = COST_CLASSES,
+    weights: Weights | None = None,
+) -> tuple[Recommendation, ...]:
+    """The pipelines of ``space`` to begin with on ``corpus``, one for each class of costs that any pipeline is in.
 
     It is the one whose expected gain is largest; of the pipelines whose loss against it is within noise, the one with
     the fewest calls; and no option that adds next to nothing. What has to be fitted needs questions, and is left out.
-
-    Raises:
-        SpaceError: no pipeline of the space is left.
     """
-    fitted = space.without(lambda gene: gene.technique.fitting is not None)
+    ready = space.without(lambda gene: gene.technique.fitting is not None)
     beliefs = knowledge.beliefs(corpus, models, weights)
-    choice = _Choice(fitted, knowledge, beliefs)
-    candidate = choice.cheapest_within_noise(inf if most_calls is None else most_calls)
-    labels = labels_of(candidate)
-    gain, sd = beliefs.gain(labels, labels_of(baseline("bm25")))
-    reach = student_95(max(FEWEST_FREEDOM, len(knowledge.observed) - 1)) * sd
-    return Recommendation(
-        candidate,
-        most_calls,
-        knowledge.calls(labels),
-        gain,
-        sd,
-        gain - reach,
-        gain + reach,
-        tuple(choice.reasons(candidate)),
-        len(knowledge.observed),
-        corpus.unlike([one.corpus for one in knowledge.observed]),
-    )
+    choice = _Choice(ready, knowledge, beliefs)
+    unlike = corpus.unlike([one.corpus for one in knowledge.observed])
+    found = []
+    for most_calls in classes:
+        candidate = choice.cheapest_within_noise(inf if most_calls is None else most_calls)
+        if candidate is None:
+            continue
+        labels = labels_of(candidate)
+        gain, sd = beliefs.gain(labels, labels_of(baseline("bm25")))
+        reach = student_95(max(FEWEST_FREEDOM, len(knowledge.observed) - 1)) * sd
+        calls, reasons = knowledge.calls(labels), tuple(choice.reasons(candidate))
+        found.append(
+            Recommendation(
+                candidate,
+                most_calls,
+                calls,
+                gain,
+                sd,
+                gain - reach,
+                gain + reach,
+                reasons,
+                len(knowledge.observed),
+                unlike,
+            )
+        )
+    return tuple(found)
 
 
 def prior_for(
@@ -160,8 +185,8 @@ class _Choice:
             for genome in product(*map(range, space.sizes[INTERACTING:]))
         ]
 
-    def best(self, most: float) -> Candidate:
-        """The pipeline of which most is expected, of those that take at most so many calls."""
+    def best(self, most: float) -> Candidate | None:
+        """The pipeline of which most is expected, of those that take at most so many calls; None if there is none."""
         found: list[tuple[float, Candidate]] = []
         for genome, worth, calls in self._reading:
             within = np.where(self._calls <= most + ROUNDING - calls, self._worth, -inf)
@@ -169,19 +194,18 @@ class _Choice:
             candidate = self._space.candidate((*map(int, first), *genome))
             if within[first] > -inf and self._space.allows(candidate):
                 found.append((worth + float(within[first]), candidate))
-        if not found:
-            raise SpaceError(f"space {self._space.name!r} has no pipeline of at most {most:g} calls a question")
-        return max(found, key=lambda pair: pair[0])[1]
+        return max(found, key=lambda pair: pair[0])[1] if found else None
 
-    def cheapest_within_noise(self, most: float) -> Candidate:
-        """The best pipeline of the fewest calls that is within noise of the best of all."""
+    def cheapest_within_noise(self, most: float) -> Candidate | None:
+        """The best pipeline of the fewest calls that is within noise of the best of all; None if there is none."""
         best = self.best(most)
         for fewer in (calls for calls in STEPS_OF_COST if calls < most):
-            cheap = self.best(fewer)
+            if best is None or (cheap := self.best(fewer)) is None:
+                continue
             loss, sd = self._beliefs.gain(labels_of(best), labels_of(cheap))
             if loss <= WITHIN_NOISE * sd:
                 return self._simplified(cheap)
-        return self._simplified(best)
+        return None if best is None else self._simplified(best)
 
     def reasons(self, candidate: Candidate) -> list[Reason]:
         """What each option that is not plain is worth in the pipeline, the best first."""

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ragsmith.datasets.splits import split
+from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluator import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.reporting.rows import score
@@ -63,6 +64,8 @@ def evaluate(pipeline: Pipeline, store: Store, *, at_home: bool, workers: int = 
     not, and the two are told apart. With ``latency``, every question is also timed, and paid models are asked again.
     """
     data = pipeline.setup.dataset
+    if not data.examples:
+        raise UsageError(f"{data.name!r} has no questions to score by: name a data set that has with --dataset")
     parts = {"all": data.examples}
     if at_home and split(data).test:
         parts = {"search": split(data).search, "test": split(data).test}

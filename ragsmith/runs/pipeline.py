@@ -298,7 +298,8 @@ def export_yaml(
         "run": dict(run),
         "expected": expected_scores(evaluation, test, fitness),
     }
-    head = f'# A pipeline found by ragsmith {version("ragsmith")}.  Ask it:  ragsmith ask THIS_FILE "your question"\n'
+    how = "found" if evaluation.records else "recommended"
+    head = f'# A pipeline {how} by ragsmith {version("ragsmith")}.  Ask it:  ragsmith ask THIS_FILE "your question"\n'
     return head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
 
 

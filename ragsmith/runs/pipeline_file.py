@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ragsmith.datasets.bundled import bundled
-from ragsmith.datasets.dataset import load_dataset
+from ragsmith.datasets.dataset import load_dataset, load_documents
 from ragsmith.errors import SpaceError, UsageError
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import CHUNK_SIZE
@@ -128,16 +128,24 @@ class ExportedFile:
         if other is not None:
             return other if isinstance(other, Dataset) else load_dataset(other)
         section = self._tree.mapping(("dataset",))
-        if not {"path", "bundled"} & set(section):
+        named = {"path", "bundled", "documents"} & set(section)
+        if not named:
             raise self._tree.error(
                 ("dataset",),
                 f"the data set {section.get('name')!r} was an object in Python and is in no file: hand it over with "
                 "dataset=..., or write it to a folder (write_dataset) and name that with --dataset",
             )
-        location = section.get("path", section.get("bundled"))
-        if not isinstance(location, str) or len({"path", "bundled"} & set(section)) != 1:
-            raise self._tree.error(("dataset",), "'dataset' must have a 'path', or the name of a 'bundled' one")
-        data = load_dataset(self._path.parent / location if "path" in section else bundled("datasets", location))
+        form = "'dataset' must have a 'path', the name of a 'bundled' one, or a folder of 'documents'"
+        if len(named) != 1 or not isinstance(section[kind := named.pop()], str):
+            raise self._tree.error(("dataset",), form)
+        location = section[kind]
+        match kind:
+            case "path":
+                data = load_dataset(self._path.parent / location)
+            case "bundled":
+                data = load_dataset(bundled("datasets", location))
+            case _:
+                data = load_documents(self._path.parent / location)
         if data.digest != section.get("digest", data.digest):
             raise self._tree.error(
                 ("dataset", "digest"),

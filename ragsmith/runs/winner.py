@@ -91,9 +91,17 @@ def winner_yaml(store: Store, run_key: str, setup: Setup, folder: Path, pick: st
 
 def write_winner(store: Store, run_key: str, setup: Setup, path: Path, pick: str = "best") -> Path:
     """Write a run's winner, or what ``pick`` names, to ``path``, whole or not at all."""
+    return write_file(winner_yaml(store, run_key, setup, path.parent, pick), path)
+
+
+def write_file(text: str, path: Path) -> Path:
+    """Write a file whole or not at all.
+
+    Raises:
+        UsageError: ``path`` is a folder.
+    """
     if path.is_dir():
         raise UsageError(f"{path} is a folder: name a file in it")
-    text = winner_yaml(store, run_key, setup, path.parent, pick)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{uuid4().hex}")
     try:

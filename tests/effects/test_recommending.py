@@ -9,7 +9,7 @@ import pytest
 
 from ragsmith.effects.corpus import Corpus
 from ragsmith.effects.knowledge import Knowledge, read
-from ragsmith.effects.recommending import Recommendation, prior_for, recommended
+from ragsmith.effects.recommending import Recommendation, prior_for, recommendations, recommended
 from ragsmith.effects.terms import ModelClasses, labels_of
 from ragsmith.errors import SpaceError, UsageError
 from ragsmith.evaluation.baselines import baseline
@@ -133,6 +133,15 @@ def test_a_space_that_only_dear_pipelines_are_in_is_refused(space: Space, knowle
     dear = space.without(lambda gene: gene.technique.family == "query_expansion" and gene.technique.name != "srr")
     with pytest.raises(SpaceError, match="has no pipeline of at most 1 calls a question"):
         recommended(dear, knowledge, prose, ModelClasses(), most_calls=1)
+    assert [one.most_calls for one in recommendations(dear, knowledge, prose, ModelClasses())] == [None]
+
+
+def test_with_nothing_learned_nothing_is_known(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
+    nothing = replace(knowledge, observed=())
+    found = recommended(space, nothing, prose, ModelClasses(), most_calls=None)
+    assert (found.gain, found.reasons, found.calls) == (0, (), 1)
+    assert found.unlike == ("nothing was learned from any documents",)
+    assert found.sd > recommended(space, knowledge, prose, ModelClasses(), most_calls=1).sd
 
 
 def test_a_search_is_told_what_to_expect(space: Space, knowledge: Knowledge, prose: Corpus) -> None:

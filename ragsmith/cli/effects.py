@@ -1,0 +1,142 @@
+"""``ragsmith effects show | learn``: what options are worth, as learned on data sets."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ragsmith.cli.app import app
+from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, merged
+from ragsmith.cli.output import note, say, say_json, table
+from ragsmith.cli.recommend import EffectsOption
+
+if TYPE_CHECKING:
+    from ragsmith.effects import Knowledge
+
+commands = typer.Typer(
+    help="What options of pipelines are worth, learned on data sets.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(commands, name="effects")
+
+
+@commands.command()
+def show(
+    effects: EffectsOption = None,
+    validate: Annotated[
+        bool, typer.Option("--validate", help="Only what the pipelines gain that the other data sets name for each.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what each option gains, how it differs between data sets, and how what was learned did on data left out."""
+    from ragsmith.effects import effects_of, read
+
+    known = read(effects)
+    found = [] if validate else effects_of(known)
+    if as_json:
+        effects_plain = {} if validate else {"effects": [asdict(one) for one in found]}
+        say_json({**effects_plain, "checked": _plain(known), "stale": list(known.stale)})
+        return
+    if not validate:
+        for one in known.observed:
+            parts = "R and G" if "generation" in one.means else "R"
+            counts = f"{len(one.pipelines)} pipelines on {one.questions} search questions in {one.groups} groups"
+            say(f"{one.name}: {one.corpus.kind}, {counts}, {parts}")
+        say()
+        head = ["option", "alone", "se", "in hybrid + cross_encoder", "se", "between sets", "calls", "data sets"]
+        rows = [
+            [
+                one.option + " (stale)" * one.stale,
+                f"{one.alone:+.4f}",
+                f"{one.alone_se:.4f}",
+                f"{one.usual:+.4f}",
+                f"{one.usual_se:.4f}",
+                f"{one.between:.4f}",
+                f"{one.calls:+.1f}",
+                str(one.datasets),
+            ]
+            for one in found
+        ]
+        table(rows, head, frozenset(range(1, len(head))))
+        if known.stale:
+            say()
+            say(f"stale, as the code has changed since: {', '.join(known.stale)}: learn again")
+        say()
+    _say_checked(known)
+
+
+def _plain(known: Knowledge) -> list[dict[str, Any]]:
+    from ragsmith.effects.knowledge import in_words
+
+    return [{**asdict(one), "pipeline": in_words(one.pipeline)} for one in known.checked]
+
+
+def _say_checked(known: Knowledge) -> None:
+    from ragsmith.effects import pooled
+    from ragsmith.effects.knowledge import in_words
+
+    if not known.checked:
+        say("nothing was checked: at least three data sets with answers are needed to leave one out")
+        return
+    say("what the other data sets name for each, and what it gains over BM25 on the search questions there:")
+    head = ["data set", "most calls", "expected", "sd", "gain", "95 % interval", "calls", "pipeline"]
+    rows = [
+        [
+            one.dataset,
+            str(one.most_calls or "any"),
+            f"{one.expected:+.4f}",
+            f"{one.sd:.4f}",
+            f"{one.gain:+.4f}" + " (R)" * (one.measure == "retrieval"),
+            f"{one.low:+.4f} .. {one.high:+.4f}",
+            f"{one.calls:.1f}",
+            in_words(one.pipeline),
+        ]
+        for one in known.checked
+    ]
+    table(rows, head, frozenset({2, 3, 4, 6}))
+    say()
+    for most, its in pooled(known.checked).items():
+        bound = f"at most {most} calls" if most else "any number of calls"
+        say(
+            f"{bound}: {its.mean:+.4f} ({its.low:+.4f} .. {its.high:+.4f}), above BM25 on {its.above} of {its.datasets}"
+        )
+
+
+@commands.command()
+@merged
+def learn(
+    *,
+    datasets: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[DATASET]...", help="Bundled names or folders. [default: all bundled]"),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("effects.json"),
+    pipelines: Annotated[int, typer.Option(help="Pipelines to evaluate on each data set.")] = 120,
+    space: Annotated[str, typer.Option(help="A bundled search space by name, or a YAML file.")] = "default",
+    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
+    models: ModelFlags,
+    workers: WorkersOption = None,
+    cache: CacheOption = str(CACHE),
+    as_json: JsonOption = False,
+) -> None:
+    """Learn what options are worth on the search questions of data sets; what the cache has is not computed again."""
+    import ragsmith
+
+    learned = ragsmith.learn_effects(
+        datasets or None,
+        output=output,
+        pipelines=pipelines,
+        space=space,
+        seed=seed,
+        **models.given(),
+        workers=workers,
+        cache=cache,
+        on_progress=lambda name, done, total: note(f"{name}: {done} of {total} pipelines"),
+    )
+    if as_json:
+        say_json({"effects": str(output), "checked": _plain(learned)})
+        return
+    _say_checked(learned)
+    say(str(output))

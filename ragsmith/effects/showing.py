@@ -1,0 +1,106 @@
+"""What was learned, as tables: what each option gains in two pipelines, and what recommendations gained together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ragsmith.effects.knowledge import Checked, Knowledge
+from ragsmith.effects.mixed_model import student_95
+from ragsmith.effects.terms import PLAIN, Labels, technique_of
+from ragsmith.techniques.families import FAMILIES
+
+USUAL = {"retrieval": "hybrid", "reranking": "cross_encoder"}
+"""What most people would build. Gains shrink where much is gained already, so options are tried in it, too."""
+
+
+@dataclass(frozen=True)
+class OptionEffect:
+    """What an option gains in fitness over the plain one of its family: ``alone``, in naive RAG, and in the ``usual``.
+
+    That is hybrid search with a cross-encoder. Standard errors are of the mean over data sets; ``between`` is the
+    standard deviation of the effect alone from one data set to another. ``calls`` are added a question.
+    """
+
+    option: str
+    alone: float
+    alone_se: float
+    usual: float
+    usual_se: float
+    between: float
+    calls: float
+    datasets: int
+    stale: bool
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """What recommendations gained on several data sets: the mean, its 95 % interval, and how many are ``above`` 0."""
+
+    mean: float
+    low: float
+    high: float
+    above: int
+    datasets: int
+
+
+def effects_of(knowledge: Knowledge) -> list[OptionEffect]:
+    """The effects of all options that were learned, by family, on corpora of the kind that most was learned from."""
+    kinds = Counter(one.corpus.kind for one in knowledge.observed)
+    typical = max(knowledge.observed, key=lambda one: kinds[one.corpus.kind])
+    beliefs = knowledge.beliefs(typical.corpus, typical.models)
+    usual = tuple(USUAL.get(family.name, plain) for family, plain in zip(FAMILIES, PLAIN, strict=True))
+    found = []
+    for place, family in enumerate(FAMILIES):
+        options = {labels[place] for one in knowledge.observed for labels in one.pipelines} - {PLAIN[place]}
+        for option in sorted(options):
+            name = f"{family.name}.{technique_of(option)}"
+            values = []
+            for base in (PLAIN, usual):
+                without = _fit_for(place, option, (*base[:place], PLAIN[place], *base[place + 1 :]))
+                with_it = (*without[:place], option, *without[place + 1 :])
+                gain, sd = beliefs.gain(with_it, without)
+                between = beliefs.between(with_it, without)
+                values += [gain, float(np.sqrt(max(0.0, sd**2 - between**2))), between]
+            alone, alone_se, between, in_usual, usual_se, _ = values
+            sets, calls = knowledge.datasets_with(family.name, option), knowledge.cost(place, option)
+            shown = f"{family.name}.{option}"
+            found.append(
+                OptionEffect(shown, alone, alone_se, in_usual, usual_se, between, calls, sets, name in knowledge.stale)
+            )
+    return found
+
+
+def pooled(checked: Sequence[Checked]) -> dict[int | None, Pooled]:
+    """By class of costs, the mean gain in fitness over data sets, each an equal draw of what there could be.
+
+    Random effects by DerSimonian and Laird (1986), with the interval of Knapp and Hartung (2003). What was measured in
+    retrieval alone is left out.
+    """
+    found = {}
+    for most in dict.fromkeys(one.most_calls for one in checked):
+        its = [one for one in checked if one.most_calls == most and one.measure == "fitness"]
+        if len(its) < 2:
+            continue
+        gains = np.array([one.gain for one in its])
+        errors = np.maximum([(one.high - one.low) / (2 * 1.96) for one in its], 1e-6)
+        by = errors**-2.0
+        spread = float((by * (gains - np.average(gains, weights=by)) ** 2).sum()) - (len(its) - 1)
+        between = max(0.0, spread / float(by.sum() - (by**2).sum() / by.sum()))
+        by = 1 / (errors**2 + between)
+        mean = float(np.average(gains, weights=by))
+        error = float(np.sqrt((by * (gains - mean) ** 2).sum() / ((len(its) - 1) * by.sum())))
+        reach = student_95(len(its) - 1) * error
+        found[most] = Pooled(mean, mean - reach, mean + reach, int((gains > 0).sum()), len(its))
+    return found
+
+
+def _fit_for(place: int, option: str, base: Labels) -> Labels:
+    """``base`` with what an option has to come after."""
+    technique = FAMILIES[place].techniques.get(technique_of(option))
+    after = technique.after if technique else {}
+    wanted = {family: names[0] for family, names in after.items()}
+    return tuple(wanted.get(family.name, label) for family, label in zip(FAMILIES, base, strict=True))

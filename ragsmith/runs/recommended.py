@@ -1,0 +1,115 @@
+"""A pipeline for documents that nobody has asked anything about: chosen by what was learned on other data sets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragsmith.effects import Corpus, Knowledge, ModelClasses, Recommendation, corpus_of, recommendations, recommended
+from ragsmith.effects.knowledge import digests_of
+from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.fitness import Fitness, Weights
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.models.names import NONE
+from ragsmith.pipelines.genes import label
+from ragsmith.pipelines.space import Space
+from ragsmith.runs.pipeline import dataset_location, export_yaml
+
+
+@dataclass(frozen=True)
+class Recommended:
+    """What is recommended for the documents of ``setup`` in each class of costs; ``chosen`` is the one asked for.
+
+    ``learned_on`` names the data sets that it was learned on, and ``left_out`` those that are these very documents.
+    """
+
+    setup: Setup
+    corpus: Corpus
+    classes: tuple[Recommendation, ...]
+    chosen: Recommendation
+    learned_on: tuple[str, ...]
+    left_out: tuple[str, ...]
+    stale: tuple[str, ...]
+    fitness: Fitness
+
+    def yaml(self, folder: Path, documents: Path | None) -> str:
+        """The chosen pipeline as a file in ``folder``, which names the folder ``documents``, or else its data set.
+
+        It has no expected scores, as there is nothing to score by: it can be asked, and evaluated elsewhere.
+        """
+        found = self.chosen
+        nothing = Evaluation("", found.candidate, (), {}, {})
+        about: dict[str, Any] = {
+            "recommended": {
+                "gain": round(found.gain, 4),
+                "sd": round(found.sd, 4),
+                "calls": round(found.calls, 2),
+                "learned_on": list(self.learned_on),
+                **({"unlike": list(found.unlike)} if found.unlike else {}),
+            }
+        }
+        location: Mapping[str, str] = dataset_location(self.setup.dataset, folder)
+        if documents is not None:
+            location = {"documents": Path(os.path.relpath(documents.resolve(), folder.resolve())).as_posix()}
+        return export_yaml(nothing, None, self.setup, about, location=location, folder=folder, fitness=self.fitness)
+
+    def plain(self) -> dict[str, Any]:
+        """For programs: what the documents are like, and each class of costs."""
+        return {
+            "kind": self.corpus.kind,
+            "language": self.corpus.language,
+            "documents": self.corpus.documents,
+            "learned_on": list(self.learned_on),
+            "left_out": list(self.left_out),
+            "unlike": list(self.chosen.unlike),
+            "classes": [_plain(one) for one in self.classes],
+            "chosen": _plain(self.chosen),
+        }
+
+
+def recommend(
+    setup: Setup, space: Space, knowledge: Knowledge, *, most_calls: int | None, fitness: Fitness | None = None
+) -> Recommended:
+    """Recommend pipelines of ``space`` for the documents of ``setup``: of at most 1, 2 and any number of calls.
+
+    ``most_calls`` a question are those of the one that is chosen. No model is called, and no question looked at. What
+    was learned on the very same documents is left out. A fitness of one's own is expected to go with the default one.
+
+    Raises:
+        SpaceError: the space has no pipeline of so few calls that needs no fitting.
+    """
+    data = setup.dataset
+    own = digests_of(data)
+    others = knowledge.without(*own)
+    corpus = corpus_of(data.documents)
+    reranker = setup.models.of("cross_encoder").name != NONE
+    able = space.without(lambda gene: not reranker and "cross_encoder" in gene.technique.tools.values())
+    weights = fitness.weights if fitness else Weights()
+    models = ModelClasses.of(setup.models)
+    chosen = recommended(able, others, corpus, models, most_calls=most_calls, weights=weights)
+    return Recommended(
+        setup,
+        corpus,
+        recommendations(able, others, corpus, models, weights=weights),
+        chosen,
+        tuple(one.name for one in others.observed),
+        tuple(one.name for one in knowledge.observed if one.is_of(own)),
+        knowledge.stale,
+        fitness or Fitness(),
+    )
+
+
+def _plain(one: Recommendation) -> dict[str, Any]:
+    return {
+        "most_calls": one.most_calls,
+        "pipeline": label(one.candidate),
+        "calls": one.calls,
+        "gain": one.gain,
+        "sd": one.sd,
+        "low": one.low,
+        "high": one.high,
+        "reasons": [{"option": r.option, "gain": r.gain, "sd": r.sd, "datasets": r.datasets} for r in one.reasons],
+    }

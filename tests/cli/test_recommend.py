@@ -1,0 +1,87 @@
+"""``ragsmith recommend`` and ``ragsmith effects``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Command = Callable[..., Any]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    documents = tmp_path / "talks"
+    documents.mkdir()
+    (documents / "talk.txt").write_text("Ann: Where is the key?\nBob: It is in the shed.\n" * 9)
+    return documents
+
+
+def test_three_classes_of_costs_are_told_and_the_file_is_asked(ragsmith: Command, folder: Path, tmp_path: Path) -> None:
+    file = tmp_path / "winner.yaml"
+    ended = ragsmith("recommend", folder, "-o", file, "--calls", 1)
+    assert ended.code == 0
+    classes = [line for line in ended.out.splitlines() if " a question: " in line]
+    assert [line.partition(" a question")[0] for line in classes] == [
+        *("at most 1 call", "at most 2 calls", "any number of calls"),
+    ]
+    assert "take care: these documents are of the kind conversation" in ended.out
+    assert ended.out.splitlines()[-1] == f"{file}: the pipeline of at most 1 calls"
+    assert "shed" in ragsmith("ask", file, "Where is the key?").out
+    assert ragsmith("verify", file).code == 2
+
+
+def test_for_programs(ragsmith: Command, folder: Path, tmp_path: Path) -> None:
+    found = json.loads(ragsmith("recommend", folder, "-o", tmp_path / "w.yaml", "--json").out)
+    assert [one["most_calls"] for one in found["classes"]] == [1, 2, None]
+    assert found["kind"] == "conversation"
+    assert found["winner"] == str(tmp_path / "w.yaml")
+
+
+@pytest.mark.parametrize("calls", ["0", "few", "-1"])
+def test_calls_are_a_number(ragsmith: Command, folder: Path, calls: str) -> None:
+    ended = ragsmith("recommend", folder, "--calls", calls)
+    assert (ended.code, "--calls is" in ended.err) == (2, True)
+
+
+def test_what_is_no_folder_is_refused(ragsmith: Command, tmp_path: Path) -> None:
+    ended = ragsmith("recommend", tmp_path / "nothing")
+    assert ended.code == 2
+    assert "neither a folder nor the name of a data set" in ended.err
+
+
+def test_what_ships_is_shown_with_what_was_checked(ragsmith: Command) -> None:
+    shown = ragsmith("effects", "show")
+    assert shown.code == 0
+    assert "retrieval.bm25" in shown.out
+    assert "what the other data sets name for each" in shown.out
+    checked = json.loads(ragsmith("effects", "show", "--validate", "--json").out)["checked"]
+    assert {one["dataset"] for one in checked} >= {"law", "workshop"}
+    assert ragsmith("effects", "show", "--validate").out in shown.out
+
+
+def test_a_file_is_learned_and_used(ragsmith: Command, tiny_folder: Path, tiny_space: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    for file in tiny_folder.iterdir():
+        if file.is_file():
+            (other / file.name).write_text(file.read_text())
+    (other / "documents").mkdir()
+    for file in (tiny_folder / "documents").iterdir():
+        (other / "documents" / file.name).write_text(file.read_text() + "\nNothing more is known of it.\n")
+    made = tmp_path / "effects.json"
+    learning = ("effects", "learn", tiny_folder, other, "--space", tiny_space, "--pipelines", 6)
+    ended = ragsmith(*learning, "-o", made, "--cache", tmp_path / "c.sqlite", "--workers", 1)
+    assert ended.code == 0, ended.err
+    assert "6 pipelines" in ended.err
+    named = ragsmith("recommend", "law", "--effects", made, "--space", tiny_space, "-o", tmp_path / "w.yaml")
+    assert named.code == 0, named.err
+
+
+def test_one_data_set_is_refused(ragsmith: Command, tiny_folder: Path, tiny_space: Path, tmp_path: Path) -> None:
+    learning = ("effects", "learn", tiny_folder, "--space", tiny_space, "--pipelines", 2)
+    ended = ragsmith(*learning, "--cache", tmp_path / "c.sqlite", "--workers", 1)
+    assert (ended.code, "2 data sets or more" in ended.err) == (2, True)

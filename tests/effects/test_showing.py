@@ -1,0 +1,49 @@
+"""What was learned as tables, on a world that was made up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ragsmith.effects.knowledge import Checked, Knowledge, in_words
+from ragsmith.effects.showing import effects_of, pooled
+from ragsmith.effects.terms import PLAIN
+
+
+def check(gain: float, reach: float = 0.02, measure: str = "fitness", most: int | None = 1) -> Checked:
+    return Checked("d", measure, most, PLAIN, 0.01, 0.02, gain, gain - reach, gain + reach, 1.0)
+
+
+def test_each_option_has_its_effect_and_its_cost(knowledge: Knowledge) -> None:
+    found = {one.option: one for one in effects_of(knowledge)}
+    assert found["reranking.cross_encoder"].alone == pytest.approx(0.04, abs=0.012)
+    assert found["reranking.cross_encoder"].usual == pytest.approx(0.04, abs=0.012)
+    assert found["passage_filter.nr"].alone == pytest.approx(-0.05, abs=0.015)
+    assert found["query_expansion.srr"].calls == pytest.approx(2, abs=0.05)
+    assert found["query_expansion.srr"].alone == pytest.approx(0, abs=0.012)
+    assert {one.datasets for one in found.values()} == {4}
+    assert all(one.alone_se > 0 and one.between >= 0 and not one.stale for one in found.values())
+    assert "reranking.none" not in found
+
+
+def test_gains_are_pooled_with_what_data_sets_differ_by() -> None:
+    gains = [0.01, 0.03, 0.05]
+    found = pooled([*(check(gain, 1e-9) for gain in gains), check(9.0, measure="retrieval")])[1]
+    error = np.std(gains, ddof=1) / np.sqrt(3)
+    assert (found.mean, found.above, found.datasets) == (pytest.approx(0.03), 3, 3)
+    assert found.high - found.mean == pytest.approx(4.303 * error, rel=0.05)
+
+
+def test_equal_gains_are_weighted_by_their_precision() -> None:
+    found = pooled([check(0.02, 0.001), check(0.021, 0.1), check(0.019, 0.1)])[1]
+    assert found.mean == pytest.approx(0.02, abs=1e-4)
+
+
+def test_one_data_set_is_not_pooled() -> None:
+    assert pooled([check(0.01)]) == {}
+
+
+def test_pipelines_in_words() -> None:
+    labels = ("none", "none", "hybrid", "hybrid", "top_k", "prev_next", "none", "listing", "none")
+    assert in_words(labels) == "retrieval hybrid + reranking hybrid + prev_next"
+    assert in_words(PLAIN) == "naive RAG"

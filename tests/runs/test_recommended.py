@@ -1,0 +1,119 @@
+"""A pipeline for documents without questions: from a folder to a file that can be asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import ragsmith
+from ragsmith.effects.knowledge import digests_of, read
+from ragsmith.errors import DatasetError, SpaceError, UsageError
+
+PROSE = (
+    "# {0}\n\nThe {0} is kept in the shed and not in the house. It was made by a smith in the village for the mill.\n"
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    documents = tmp_path / "our notes"
+    documents.mkdir()
+    for thing in ("hammer", "anvil", "bellows"):
+        (documents / f"{thing}.md").write_text(PROSE.format(thing))
+    return documents
+
+
+@pytest.mark.parametrize("inner", ["", "documents"])
+def test_a_folder_of_documents_gets_a_pipeline_that_answers(folder: Path, tmp_path: Path, inner: str) -> None:
+    if inner:
+        (folder / inner).mkdir()
+        for file in folder.glob("*.md"):
+            file.rename(folder / inner / file.name)
+    file = tmp_path / "files" / "winner.yaml"
+    found = ragsmith.recommend(folder, calls=1, output=file)
+    assert found.chosen.calls == 1
+    assert found.corpus.kind == "prose"
+    assert "documents: ../our notes" in file.read_text()
+    reply = ragsmith.ask(file, "Where is the anvil kept?")
+    assert reply.sources[0].doc == "anvil"
+    assert ragsmith.Pipeline.load(file).candidate == found.chosen.candidate
+
+
+def test_there_is_nothing_to_verify_or_to_score_by(folder: Path, tmp_path: Path) -> None:
+    ragsmith.recommend(folder, output=tmp_path / "winner.yaml")
+    with pytest.raises(UsageError, match="there is nothing to verify: the file has no expected scores"):
+        ragsmith.verify(tmp_path / "winner.yaml")
+    with pytest.raises(UsageError, match="has no questions to score by: name a data set that has with --dataset"):
+        ragsmith.evaluate(tmp_path / "winner.yaml", cache=tmp_path / "cache.sqlite")
+
+
+def test_it_is_scored_on_a_data_set_that_has_questions(folder: Path, tiny_folder: Path, tmp_path: Path) -> None:
+    ragsmith.recommend(folder, calls=1, output=tmp_path / "winner.yaml")
+    scores = ragsmith.evaluate(tmp_path / "winner.yaml", dataset=tiny_folder, cache=tmp_path / "cache.sqlite")
+    assert scores.parts["all"].scored == 24
+
+
+def test_other_documents_are_noticed(folder: Path, tmp_path: Path) -> None:
+    ragsmith.recommend(folder, output=tmp_path / "winner.yaml")
+    (folder / "tongs.md").write_text(PROSE.format("tongs"))
+    with pytest.raises(SpaceError, match="its documents or questions changed"):
+        ragsmith.ask(tmp_path / "winner.yaml", "Where is the anvil kept?")
+
+
+def test_a_bundled_data_set_is_named_and_what_was_learned_on_it_is_left_out(tmp_path: Path) -> None:
+    found = ragsmith.recommend("law", output=tmp_path / "winner.yaml")
+    assert found.left_out == ("law",)
+    assert "law" not in found.learned_on
+    assert "bundled: law" in (tmp_path / "winner.yaml").read_text()
+
+
+def test_the_documents_of_a_data_set_are_recognised_without_its_questions(tmp_path: Path) -> None:
+    data = ragsmith.load_dataset("law")
+    for document in data.documents:
+        (tmp_path / f"{document.id}.md").write_text(document.text)
+    assert ragsmith.recommend(tmp_path).left_out == ("law",)
+
+
+def test_what_cannot_be_read_is_listed(folder: Path) -> None:
+    (folder / "page.html").write_text("<p>Hello</p>")
+    (folder / "more").mkdir()
+    with pytest.raises(DatasetError) as caught:
+        ragsmith.recommend(folder)
+    more, page = caught.value.mistakes
+    assert more == "more: is a folder; move its files up"
+    assert page.startswith("page.html: is of no kind that can be read: text (.md, .txt)")
+
+
+def test_tables_and_code_are_seen_as_what_they_are(tmp_path: Path) -> None:
+    for name, text in {
+        "parts.csv": "part,price\nbolt,0.12\nnut,0.08\n",
+        "run.py": "def run(x):\n    return x + 1\n",
+    }.items():
+        folder = tmp_path / name.partition(".")[0]
+        folder.mkdir()
+        (folder / name).write_text(text)
+    assert ragsmith.recommend(tmp_path / "parts").corpus.kind == "tables"
+    code = ragsmith.recommend(tmp_path / "run")
+    assert code.corpus.kind == "code"
+    assert any("of the kind code" in reason for reason in code.chosen.unlike)
+
+
+def test_without_a_reranker_none_is_named(folder: Path) -> None:
+    found = ragsmith.recommend(folder, models={"cross_encoder": "none"})
+    assert all("cross_encoder" not in gene.technique.tools.values() for one in found.classes for gene in one.candidate)
+
+
+def test_at_least_the_answer_is_a_call(folder: Path) -> None:
+    with pytest.raises(UsageError, match="give at least 1"):
+        ragsmith.recommend(folder, calls=0)
+
+
+def test_what_ships_was_learned_on_the_bundled_data_sets_as_they_are() -> None:
+    known = read()
+    assert len(known.observed) >= 4
+    for name in ("law", "workshop"):
+        data = ragsmith.load_dataset(name)
+        assert any(one.is_of(digests_of(data)[:1]) for one in known.observed), (
+            f"{name} has changed: learn effects again"
+        )
