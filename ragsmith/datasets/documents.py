@@ -40,7 +40,7 @@ def documents_in(folder: Path, called: str, titles: Mapping[str, str] | None = N
         if path.name.startswith(".") or path.name == "__pycache__":  # .DS_Store and its like; compiled .py documents
             continue
         id_, kind = document_id(path), kind_of(path.name)
-        problem = _name_problem(path, kind)
+        problem = _name_problem(path, kind, called)
         if not problem and id_ in files:
             problem = f"has the same identifier {id_!r} as {files[id_]}; rename one of them"
         if kind is None or problem:
@@ -114,11 +114,11 @@ def _folder_problem(folder: Path) -> str | None:
     return None if os.access(folder, os.R_OK | os.X_OK) else "cannot be listed; check its permissions"
 
 
-def _name_problem(path: Path, kind: DocumentKind | None) -> str | None:
+def _name_problem(path: Path, kind: DocumentKind | None, called: str) -> str | None:
     if FORBIDDEN.search(path.name):
         return "the file's name has characters that cannot be printed; rename it"
     if not path.is_symlink() and path.is_dir():
-        return "is a folder; move its files up"
+        return f"is a folder; move its files up{called and f' into {called}'}"
     if kind is None:
         return f"is of no kind that can be read: {kinds_in_words()}; convert it or move it away"
     return None

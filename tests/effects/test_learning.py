@@ -73,7 +73,8 @@ def test_data_sets_are_recognised_and_their_test_questions_left_alone(
     for one, setup in zip(knowledge.observed, setups, strict=True):
         assert (one.digest, one.documents) == (setup.dataset.digest, documents_digest(setup.dataset.documents))
         assert one.questions == len(split(setup.dataset).search)
-        assert len(one.pipelines) == len(one.calls) == 16
+        assert len(one.pipelines) == 16
+        assert len(one.calls) == (16 if "generation" in one.means else 0)  # what answers cost, of those that there are
     tested = {example.id for setup in setups for example in split(setup.dataset).test}
     with Store.open(cache, read_only=True) as store:
         for setup in setups:
