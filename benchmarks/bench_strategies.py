@@ -1,43 +1,200 @@
-"""Strategies at the same budget, over seeds: the best fitness each finds on every fifth question of `law`."""
+"""Strategies replayed on landscapes (`landscape.py`): how far the best they find is below the best there is.
 
+    python benchmarks/bench_strategies.py law.npz workshop.npz --seeds 50
+
+Regret is in % of the best pipeline's fitness, on the search questions; test questions are never read. As in a run, a
+strategy is told the baselines and single options first (the paper's preset is not), and what behaves as something known
+costs no evaluation. ``raced`` rows go on estimates of what a race drops, and say how many answers were asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
 import statistics
-import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
 
-from ragsmith.datasets.dataset import load_dataset
-from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.testbed import Setup
-from ragsmith.evaluation.threads import evaluate_job
-from ragsmith.pipelines.space_file import load_space
-from ragsmith.strategies import PRESETS, make_strategy
+import numpy as np
+from landscapes import Landscape
 
-BUDGET = 146
-SEEDS = range(1, 9)
+from ragsmith.errors import SpaceError
+from ragsmith.evaluation.baselines import BASELINES, baseline, probes_of
+from ragsmith.evaluation.racing import Racing, Standing, Track
+from ragsmith.evaluation.statistics import holm, paired
+from ragsmith.strategies import PRESETS, Genome, Strategy, Told, make_strategy
 
-space = load_space(sys.argv[1] if len(sys.argv) > 1 else "paper")
-setup = Setup(load_dataset("law"))
-engine = setup.engine()
-questions = sorted(setup.examples)[::5]
-known: dict[tuple[int, ...], float] = {}
-
-
-def value(genome: tuple[int, ...]) -> float:
-    if genome not in known:
-        candidate = space.candidate(genome)
-        records = [evaluate_job(engine, setup, candidate, (0, question)).value for question in questions]
-        known[genome] = statistics.fmean(Fitness()(record["measures"]) for record in records)
-    return known[genome]
+MARKS = (25, 50, 100, 200)
+BUDGET = 100
 
 
-print(f"space {space.name!r}, {BUDGET} candidates, {len(SEEDS)} seeds, {len(questions)} questions")
-for name in ("genetic", "random", "tpe", "greedy"):
-    best = []
-    for seed in SEEDS if name != "greedy" else [1]:
-        strategy = make_strategy(
-            name, space.sizes, PRESETS["paper"], seed=seed, feasible=space.is_feasible, max_evaluations=BUDGET
-        )
-        while batch := strategy.propose():
-            strategy.tell({genome: value(genome) for genome in batch})
-        found = strategy.best()
-        assert found is not None
-        best.append(found[1])
-    print(f"{name:<8} mean {statistics.fmean(best):.4f}  worst {min(best):.4f}  best {max(best):.4f}", flush=True)
+@dataclass(frozen=True)
+class Entrant:
+    """A row of the table: a strategy that ends after so many evaluations."""
+
+    name: str
+    strategy: str
+    preset: str = "default"
+    raced: bool = False
+    ends: int = MARKS[-1]
+
+
+ENTRANTS = (
+    Entrant("random", "random"),
+    Entrant("genetic, the paper's", "genetic", "paper"),
+    Entrant("greedy", "greedy"),
+    Entrant("TPE", "tpe"),
+    Entrant("default", "genetic", ends=BUDGET),
+    Entrant("default, raced", "genetic", raced=True, ends=BUDGET),
+    Entrant("model", "model", ends=BUDGET),
+    Entrant("model, raced", "model", raced=True, ends=BUDGET),
+)
+
+
+class World:
+    """A landscape as a run sees it."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.stem
+        self._landscape = landscape = Landscape.load(path)
+        self.scores = {genome: landscape.evaluate(genome) for genome in landscape.row}
+        self.best = max(self.scores.values())
+        self.behaviour = {genome: int(landscape.phenotypes[row]) for genome, row in landscape.row.items()}
+
+    @cached_property
+    def first(self) -> list[Genome]:
+        """The baselines and single options that are in the space, as a run evaluates them."""
+        space = self._landscape.space
+        probes = (candidate for probe in probes_of(space) for candidate in (probe.candidate, probe.reference))
+        found: dict[Genome, None] = {}
+        for candidate in (*map(baseline, BASELINES), *probes):
+            try:
+                found[space.genome(candidate)] = None
+            except SpaceError:
+                continue
+        return [genome for genome in found if genome in self.scores]
+
+    @cached_property
+    def shares(self) -> tuple[np.ndarray, np.ndarray]:
+        """What R and G add to the fitness, by pipeline and search question, in a random order of the questions."""
+        columns = np.random.default_rng(0).permutation(np.flatnonzero(self._landscape.search))
+        return self._landscape.R[:, columns].astype(float) / 2, self._landscape.G[:, columns].astype(float) / 2
+
+    def strategy(self, entrant: Entrant, seed: int) -> Strategy:
+        """The strategy of a row of the table."""
+        preset = PRESETS[entrant.preset]
+        sizes = self._landscape.space.sizes
+        known = self.scores.__contains__
+        return make_strategy(entrant.strategy, sizes, preset, seed=seed, feasible=known, max_evaluations=entrant.ends)
+
+    def replay(self, entrant: Entrant, seed: int) -> tuple[list[float], int]:
+        """The regret after each evaluation, and the answers that were asked for."""
+        strategy, race = self.strategy(entrant, seed), Race(self) if entrant.raced else None
+        told, answers, regrets, behaviours = self.first if entrant.preset != "paper" else [], 0, [], set[int]()
+        batch: Sequence[Genome] = told
+        while batch or (batch := strategy.propose()):
+            results, asked = race.run(batch) if race else ({genome: self.scores[genome] for genome in batch}, 0)
+            repeats = [genome for genome in batch if self.behaviour[genome] in behaviours]
+            behaviours.update(self.behaviour[genome] for genome in batch)
+            answers += asked
+            before = strategy.best()
+            strategy.tell(results, repeats)
+            if batch is not told:
+                regrets += self._regrets(before, batch, results, repeats)
+            batch = ()
+        return regrets, answers
+
+    def _regrets(
+        self,
+        before: tuple[Genome, float] | None,
+        batch: Sequence[Genome],
+        results: Mapping[Genome, Told],
+        repeats: Sequence[Genome],
+    ) -> list[float]:
+        scores = [score if isinstance(score := results[genome], float) else 0.0 for genome in batch]
+        best = list(accumulate(scores, max, initial=before[1] if before else 0.0))[1:]
+        return [
+            100 * (self.best - found) / self.best
+            for genome, found in zip(batch, best, strict=True)
+            if genome not in repeats
+        ]
+
+
+class Race:
+    """Races as in a run, whose answers are looked up."""
+
+    def __init__(self, world: World) -> None:
+        self._world, self._racing = world, Racing()
+        self._questions = world.shares[0].shape[1]
+        self._track = Track(self._questions, self._racing)
+        self._rows = {genome: row for row, genome in enumerate(world.scores)}
+
+    def run(self, batch: Sequence[Genome]) -> tuple[dict[Genome, Told], int]:
+        """What each came to, and how many answers that took."""
+        told: dict[Genome, Told] = {}
+        asked = 0
+        running = {number: self._standing(genome, 0) for number, genome in enumerate(batch)}
+        for number in self._track.hopeless(running):
+            told[batch[number]] = self._track.dropped(running.pop(number), 0)
+        for answered in self._racing.looks(self._questions):
+            running = {number: self._standing(batch[number], answered) for number in running}
+            for number in self._track.behind(answered, running):
+                told[batch[number]] = self._track.dropped(running.pop(number), answered)
+                asked += answered
+        for number, standing in running.items():
+            self._track.finish(standing)
+            told[batch[number]] = standing.value()
+            asked += self._questions
+        return told, asked
+
+    def _standing(self, genome: Genome, answered: int) -> Standing:
+        exact, sampled = (share[self._rows[genome]] for share in self._world.shares)
+        return Standing(exact, np.where(np.arange(self._questions) < answered, sampled, np.nan))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("landscapes", nargs="+", type=Path)
+    parser.add_argument("--seeds", type=int, default=50)
+    asked = parser.parse_args()
+    for path in asked.landscapes:
+        compare(World(path), asked.seeds)
+
+
+def compare(world: World, seeds: int) -> None:
+    """Print the table of one landscape, and the tests at the default's budget."""
+    pipelines, behaviours = len(world.scores), len(set(world.behaviour.values()))
+    print(
+        f"\n{world.name}: {pipelines:,} pipelines, {behaviours:,} that differ; {seeds} seeds; told {len(world.first)}"
+    )
+    print(f"median (mean) regret in % after {', '.join(map(str, MARKS))} evaluations; evaluations; answers; CPU s")
+    final: dict[str, list[float]] = {}
+    for entrant in ENTRANTS:
+        start = time.process_time()
+        runs = [world.replay(entrant, seed) for seed in range(seeds)]
+        seconds = (time.process_time() - start) / seeds
+        cells = []
+        for mark in MARKS:
+            at_mark = [regrets[min(mark, len(regrets)) - 1] for regrets, _ in runs]
+            shown = f"{statistics.median(at_mark):.2f} ({statistics.fmean(at_mark):.2f})"
+            cells.append(shown if mark <= entrant.ends else "-")
+            if mark == BUDGET:
+                final[entrant.name] = at_mark
+        used = statistics.median(len(regrets) for regrets, _ in runs)
+        answers = statistics.fmean(answers for _, answers in runs)
+        row = " ".join(f"{cell:>12}" for cell in cells)
+        asked = f"{answers:,.0f}" if entrant.raced else "-"
+        print(f"{entrant.name:<22}{row} {used:6.0f} {asked:>7} {seconds:6.2f}", flush=True)
+    rivals = [name for name in final if not name.startswith("default")]
+    comparisons = [paired(final[rival], final["default"]) for rival in rivals]
+    adjusted = holm([comparison.p for comparison in comparisons])
+    print(f"regret above the default's after {BUDGET}, 95 % interval, p by Holm")
+    for rival, found, p in zip(rivals, comparisons, adjusted, strict=True):
+        print(f"{rival:<22}{found.mean_difference:+.2f} [{found.low:+.2f}, {found.high:+.2f}]  p {p:.4f}")
+
+
+if __name__ == "__main__":
+    main()
