@@ -46,11 +46,10 @@ ENTRANTS = (
     Entrant("random", "random"),
     Entrant("genetic, the paper's", "genetic", "paper"),
     Entrant("greedy", "greedy"),
-    Entrant("TPE", "tpe"),
+    Entrant("TPE", "tpe", ends=BUDGET),
     Entrant("default", "genetic", ends=BUDGET),
     Entrant("default, raced", "genetic", raced=True, ends=BUDGET),
     Entrant("model", "model", ends=BUDGET),
-    Entrant("model, raced", "model", raced=True, ends=BUDGET),
 )
 
 

@@ -32,7 +32,7 @@ LONGEST_NAME = 30
 
 def convergence(domain: Domain) -> Figure:
     """Best fitness against pipelines evaluated, with the baselines as lines."""
-    traces = [_curve(f"search ({domain.about.record.settings.strategy})", domain.search_curve, "winner", 3)]
+    traces = [_curve(f"search ({domain.about.record.strategy})", domain.search_curve, "winner", 3)]
     if domain.random_curve:
         traces.append(_curve("random search, same budget", domain.random_curve, "random", 2))
     last = max(len(domain.search_curve), len(domain.random_curve), 2)

@@ -13,6 +13,7 @@ def history(domain: Domain) -> Table:
     """The steps of the strategy."""
     rows = tuple(
         (
+            step.by,
             f"{step.number}",
             f"{step.evaluations}",
             numbers.plain(step.best),
@@ -24,7 +25,7 @@ def history(domain: Domain) -> Table:
         for step in domain.about.record.history
     )
     figures = ["Step", "New pipelines", "Best F", "Mean F", "Distinct", "Mutation rate", "Steps without gain"]
-    return Table("Steps of the search", columns([], figures), rows)
+    return Table("Steps of the search", columns(["By"], figures), rows)
 
 
 def failures(domain: Domain) -> Table:

@@ -124,7 +124,7 @@ def summary_lines(domain: Domain) -> list[str]:
     record = domain.about.record
     lines = [
         f"{domain.about.dataset}: {domain.proposed:,} of {record.space.feasible:,} pipelines searched "
-        f"({record.settings.strategy}), {len(record.split.search)} search and {len(record.split.test)} test questions",
+        f"({record.strategy}), {len(record.split.search)} search and {len(record.split.test)} test questions",
         *(f"! {note}" for note in domain.notes),
     ]
     if domain.ranking:

@@ -260,6 +260,12 @@ class RunRecord:
             vector_store=written_in(ANYWHERE, setup.models.vectors_at),
         )
 
+    @property
+    def strategy(self) -> str:
+        """The strategy that searched: the one asked for, or the exhaustive one where the budget sufficed for that."""
+        exhaustive = bool(self.history) and self.history[0].by == "exhaustive"
+        return "exhaustive" if exhaustive else self.settings.strategy
+
     def plain(self) -> dict[str, Any]:
         """The record as the store keeps it."""
         kept = asdict(self)

@@ -57,7 +57,8 @@ class GeneticSearch(SteppedSearch):
 
     def steps(self) -> Iterator[Population]:
         """Generation 0 is drawn; each next one is elites and children; then comes local search, if any."""
-        genomes = self._first()
+        if not (genomes := self._first()):
+            return
         yield Population(genomes)
         bred = 0
         while genomes and bred != self.settings.generations and self._left > 0 and not self._converged():

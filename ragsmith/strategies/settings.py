@@ -73,6 +73,10 @@ class GeneticSettings:
             raise WrongOption("elitism", f"is {self.elitism}: give 0 to {most}, fewer than the population")
         if self.breeding == "elites" and self.elitism == 0:
             raise WrongOption("elitism", "is 0: parents are elites, so give at least 1, or another breeding")
+        if self.screening > 1 and not self.unseen:
+            raise WrongOption(
+                "screening", f"is {self.screening}: it chooses among new children, so give unseen too, or 1"
+            )
         if self.mutation == "adaptive" and not self.mutation_min <= self.mutation_rate <= self.mutation_max:
             bounds = f"mutation_min {self.mutation_min} and mutation_max {self.mutation_max}"
             problem = f"is {self.mutation_rate}: adaptive mutation needs it between {bounds}"

@@ -35,7 +35,7 @@ PAIRS, OWN = 0.4, 0.02
 """What b and r are expected to be, where all w together are expected to be 1."""
 WIDTHS = 1.5, 1.0, 1.0
 """How far, in logarithms, the w, b and r are expected to be from that: standard deviations."""
-ASCENT = 40
+ASCENT = 25
 """Steps to the highest density; the last ones are far below what would show."""
 ROWS = 4096
 """Genomes for which the posterior is worked out at once."""

@@ -212,6 +212,7 @@ def test_a_cut_generation_ends_the_search() -> None:
         ({"elitism": 0}, "elitism is 0: parents are elites, so give at least 1, or another breeding"),
         ({"breeding": "all"}, "unknown breeding 'all': known: best, elites, known"),
         ({"screening": 0}, "screening is 0: give at least 1"),
+        ({"screening": 5}, "screening is 5: it chooses among new children, so give unseen too, or 1"),
         ({"budget": 0}, "budget is 0: give at least 1"),
         ({"generations": None}, "generations and budget are both None: say how long to search"),
         ({"local_search": 2.0}, "local_search is 2.0: give a number between 0 and 1"),

@@ -114,6 +114,13 @@ def test_a_dropped_genome_never_wins_and_counts_as_evaluated(name: str) -> None:
 
 
 @every
+def test_when_everything_was_told_nothing_is_proposed(name: str) -> None:
+    strategy = make_strategy(name, SIZES, max_evaluations=20)
+    strategy.tell(dict.fromkeys(product(*map(range, SIZES)), 0.5))
+    assert strategy.propose() == ()
+
+
+@every
 def test_repeats_are_refunded(name: str) -> None:
     strategy = make_strategy(name, (4, 4, 4), max_evaluations=8)
     proposed: list[Genome] = []
