@@ -1,6 +1,6 @@
 """A search with all-MiniLM-L6-v2 on the published law data, against its own naive baseline; embeddings on repetition.
 
-The 30 test questions are few, so every question is also held out once: five searches, each on four fifths of the
+The test questions are few, so every question is also held out once: five searches, each on four fifths of the
 questions, and each winner against naive RAG on the fifth that its search never saw.
 
 The space of this script was fixed after the test results of two other spaces had been seen, and the intervals treat
