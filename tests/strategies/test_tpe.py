@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from itertools import product
+from random import Random
 from statistics import fmean
 
 import optuna
 import pytest
-from landscapes import PAPER_SIZES, additive, even, run
+from landscapes import CHAIN_SIZES, PAPER_SIZES, additive, chained, even, run
 
-from ragsmith.strategies import Genome, RandomSearch, TPESearch
+from ragsmith.strategies import Dropped, Genome, RandomSearch, TPESearch
 
 
 def test_it_beats_random_search_with_the_same_number_of_evaluations() -> None:
@@ -52,3 +53,21 @@ def test_optuna_is_silent_and_its_verbosity_is_restored(capfd: pytest.CaptureFix
     run(TPESearch((3, 3), max_evaluations=5), additive((3, 3), 1))
     assert optuna.logging.get_verbosity() == optuna.logging.INFO
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+def test_it_learns_from_what_it_was_told_dropped_or_not(dropped: bool) -> None:
+    search = TPESearch((4, 5, 5, 5), max_evaluations=20)
+    rng = Random(0)
+    for _ in range(30):
+        genome = tuple(rng.randrange(size) for size in (4, 5, 5, 5))
+        score = 1.0 if genome[0] == 2 else 0.0
+        search.tell({genome: Dropped(7, score, 0.1) if dropped else score})
+    proposed = run(search, lambda genome: 1.0 if genome[0] == 2 else 0.0)
+    assert sum(genome[0] == 2 for genome in proposed) > 12  # 5 would be chance
+
+
+def test_infeasible_suggestions_are_passed_over() -> None:
+    assert all(
+        map(chained, run(TPESearch(CHAIN_SIZES, feasible=chained, max_evaluations=60), additive(CHAIN_SIZES, 1)))
+    )
