@@ -75,6 +75,7 @@ class Changes(TypedDict, total=False):
     max_evaluations: int | None
     time_limit: float | None
     race: bool | None
+    begin_with_known: bool | None
     probes: bool | None
     control: str | None
     simplify: bool | None

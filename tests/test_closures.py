@@ -34,6 +34,7 @@ CLOSURES = {
     },
     "pipelines.genes:facing": set(),
     "evaluation.scoring:scored": SCORED,
+    "evaluation.scoring:scored_ranking": SCORED,
     "gateway.asking:prompted": ASKED | {"models.usage"},
     "gateway.asking:readable": ASKED | {"models.calls", "models.usage"},
     "gateway.asking:parsed": ASKED,
@@ -74,7 +75,17 @@ def test_everything_in_the_key_is_listed() -> None:
 def test_a_run_is_identified_by_what_decides_where_it_goes_and_by_nothing_that_only_carries_it_out() -> None:
     """A finished run that gets another key is run again, and looks at its test questions once more."""
     rooms = {name.split(".")[1] for part in DECIDES for name in closure(*part)}
-    assert rooms <= {"strategies", "evaluation", "runs", "datasets", "pipelines", "techniques", "index", "text"} | {
+    assert rooms <= {
+        "strategies",
+        "evaluation",
+        "effects",
+        "runs",
+        "datasets",
+        "pipelines",
+        "techniques",
+        "index",
+        "text",
+    } | {
         "models",  # the protocols, by annotations
         "types",
     }

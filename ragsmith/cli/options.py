@@ -340,6 +340,13 @@ class RunFlags:
         bool | None,
         typer.Option("--race/--no-race", help="Drop candidates that are shown to be behind after some questions."),
     ] = None
+    begin_with_known: Annotated[
+        bool | None,
+        typer.Option(
+            "--begin-with-known/--begin-with-nothing",
+            help="Try, and have to beat, the pipeline that `ragsmith recommend` names.",
+        ),
+    ] = None
     probes: Annotated[
         bool | None, typer.Option("--probes/--no-probes", help="First try every option alone in naive RAG.")
     ] = None

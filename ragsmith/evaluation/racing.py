@@ -26,17 +26,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ragsmith.errors import WrongOption
-from ragsmith.evaluation.evaluator import Evaluation, Evaluator
 from ragsmith.evaluation.fitness import Fitness, composite
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.statistics import Vector, student_quantile
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.strategies.strategy import Dropped
 from ragsmith.types import Example
+
+if TYPE_CHECKING:  # how evaluations are come by is no part of what is decided, nor of its fingerprint
+    from ragsmith.evaluation.evaluator import Evaluation, Evaluator
 
 USUAL = 4
 """So many degrees of freedom the usual variance of differences has beside that of a candidate's own.

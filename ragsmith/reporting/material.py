@@ -179,6 +179,7 @@ def _keys(record: RunRecord, proposals: Sequence[ProposalRow]) -> tuple[str, ...
         *(probe.reference for probe in record.probes),
         *record.test.values(),
         *(removal.key for removal in record.removals),
+        *([record.recommended] if record.recommended else []),
         *record.unfinished,
     ]
     return tuple(dict.fromkeys(named))

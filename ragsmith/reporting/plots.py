@@ -20,11 +20,20 @@ COLOURS: Mapping[str, str] = {
     "leader": "#7f7f7f",
     "naive": "#e69f00",
     "bm25": "#009e73",
+    "recommended": "#d55e00",
     "single": "#56b4e9",
     "random": "#cc79a7",
 }
 DASHES: Mapping[str, str] = {"winner": "solid", "naive": "dash", "bm25": "dot", "random": "solid"}
-PATTERNS: Mapping[str, str] = {"winner": "", "leader": "-", "naive": "/", "bm25": "x", "single": "\\", "random": "."}
+PATTERNS: Mapping[str, str] = {
+    "winner": "",
+    "leader": "-",
+    "naive": "/",
+    "bm25": "x",
+    "recommended": "+",
+    "single": "\\",
+    "random": ".",
+}
 GREY = "#8a8f98"
 
 LONGEST_NAME = 30

@@ -300,6 +300,7 @@ TITLES: Mapping[str, str] = {
     "leader": "highest mean",
     "naive": "naive RAG",
     "bm25": "BM25",
+    "recommended": "recommended pipeline",
     "single": "best single option",
     "random": "best random pipeline",
 }

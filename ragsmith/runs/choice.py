@@ -12,15 +12,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from ragsmith.evaluation.baselines import baseline
-from ragsmith.evaluation.evaluator import Evaluation, Record
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms, common, ranked, shown_better
 from ragsmith.pipelines.genes import Candidate, label
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.record import Removal, SetAside
 from ragsmith.techniques.families import FAMILIES
+
+if TYPE_CHECKING:  # how evaluations are come by is no part of what is chosen, nor of its fingerprint
+    from ragsmith.evaluation.evaluator import Evaluation, Record
 
 KEPT = ("retrieval",)
 """Families of which every pipeline has something; in the others naive RAG has what does nothing."""

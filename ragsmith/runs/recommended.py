@@ -5,16 +5,28 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ragsmith.effects import Corpus, Knowledge, ModelClasses, Recommendation, corpus_of, recommendations, recommended
-from ragsmith.effects.knowledge import digests_of
+from ragsmith.digest import digest
+from ragsmith.effects import (
+    Corpus,
+    Knowledge,
+    ModelClasses,
+    Recommendation,
+    corpus_of,
+    read,
+    recommendations,
+    recommended,
+)
+from ragsmith.effects.knowledge import FEWEST, SHIPPED, digests_of
+from ragsmith.errors import SpaceError
 from ragsmith.evaluation.evaluator import Evaluation
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import NONE
-from ragsmith.pipelines.genes import label
+from ragsmith.pipelines.genes import Candidate, label
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.pipeline import dataset_location, export_yaml
 
@@ -85,8 +97,7 @@ def recommend(
     own = digests_of(data)
     others = knowledge.without(*own)
     corpus = corpus_of(data.documents)
-    reranker = setup.models.of("cross_encoder").name != NONE
-    able = space.without(lambda gene: not reranker and "cross_encoder" in gene.technique.tools.values())
+    able = _able(space, setup)
     weights = fitness.weights if fitness else Weights()
     models = ModelClasses.of(setup.models)
     chosen = recommended(able, others, corpus, models, most_calls=most_calls, weights=weights)
@@ -100,6 +111,34 @@ def recommend(
         knowledge.stale,
         fitness or Fitness(),
     )
+
+
+def recommended_for(setup: Setup, space: Space, fitness: Fitness) -> Candidate | None:
+    """The pipeline that a search on the data set of ``setup`` begins with; None where there is none to name.
+
+    It is the same that `recommend` names for any number of calls, learned on all data sets but this very one.
+    """
+    knowledge = read().without(*digests_of(setup.dataset))
+    if len(knowledge.observed) < FEWEST:
+        return None
+    models, corpus = ModelClasses.of(setup.models), corpus_of(setup.dataset.documents)
+    try:
+        found = recommended(_able(space, setup), knowledge, corpus, models, most_calls=None, weights=fitness.weights)
+    except SpaceError:
+        return None
+    return found.candidate
+
+
+@cache
+def what_is_known() -> str:
+    """Identifies what was learned on other data sets, and ships with ragsmith."""
+    return digest("known", SHIPPED.read_text(encoding="utf-8"))
+
+
+def _able(space: Space, setup: Setup) -> Space:
+    """The space without what needs a model that the run has not."""
+    reranker = setup.models.of("cross_encoder").name != NONE
+    return space.without(lambda gene: not reranker and "cross_encoder" in gene.technique.tools.values())
 
 
 def _plain(one: Recommendation) -> dict[str, Any]:

@@ -49,6 +49,8 @@ class RunSettings:
     fitness: Fitness = field(default_factory=Fitness)
     racing: Racing | None = field(default_factory=Racing)
     """How candidates are raced on the search questions; None lets each meet all of them."""
+    begin_with_known: bool = True
+    """Whether what other data sets taught names a pipeline to begin with, and to beat."""
     probes: bool = True
     """Whether to try, first, every option alone in naive RAG."""
     simplify: bool = True
@@ -73,7 +75,7 @@ class RunSettings:
     def preset(cls, name: str) -> RunSettings:
         """The settings of a preset: the paper's search is neither raced nor begun with single options."""
         if name == "paper":
-            return cls(genetic=PRESETS[name], racing=None, probes=False, simplify=False)
+            return cls(genetic=PRESETS[name], racing=None, begin_with_known=False, probes=False, simplify=False)
         return cls(genetic=PRESETS[name])
 
     @property
@@ -209,7 +211,7 @@ class RunRecord:
     evaluations that an error cut off. ``dropped`` says where candidates left a race, and
     ``told`` are those that the strategy was told of before it began: they may win, too. ``leader`` has the highest
     mean of all, and ``removals`` are the genes that were left out of it to see what they are worth: what is left of it
-    is the winner.
+    is the winner. ``recommended`` was named by what other data sets taught, before anything was evaluated.
     """
 
     space: SearchedSpace
@@ -236,6 +238,7 @@ class RunRecord:
     told: tuple[str, ...] = ()
     leader: str | None = None
     removals: tuple[Removal, ...] = ()
+    recommended: str | None = None
 
     @classmethod
     def begun(cls, setup: Setup, space: Space, settings: RunSettings, split: Split) -> RunRecord:
@@ -304,6 +307,7 @@ class RunRecord:
         if "compare" in given:  # before there were races, random candidates and single options were one setting
             control = "random" if given["compare"] else "none"
             settings |= {"racing": None, "probes": given["compare"], "simplify": False, "control": control}
+            settings["begin_with_known"] = False
         settings["racing"] = settings["racing"] and Racing(**settings["racing"])
         return cls(
             SearchedSpace(**{**space, "options": {name: tuple(all_) for name, all_ in space["options"].items()}}),
@@ -342,6 +346,7 @@ class RunRecord:
             tuple(stored.get("told", ())),
             stored.get("leader"),
             tuple(Removal(**removal) for removal in stored.get("removals", ())),
+            stored.get("recommended"),
         )
 
 

@@ -31,9 +31,10 @@ from ragsmith.gateway.budget import NOTHING_SPENT, Budget, Limits, Prices, Spent
 from ragsmith.gateway.owners import this_process
 from ragsmith.models.served.provider import Activity
 from ragsmith.pipelines.differences import difference
-from ragsmith.pipelines.genes import Candidate
+from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.choice import chosen, simplified, single
+from ragsmith.runs.recommended import recommended_for, what_is_known
 from ragsmith.runs.record import Account, DatasetRecord, ProbeRecord, RunRecord, RunSettings, SetAside
 from ragsmith.runs.requirements import refuse_missing_models
 from ragsmith.store.store import ProposalRow, RunRow, RunState, Store
@@ -99,6 +100,8 @@ DECIDES = (
     ("ragsmith.evaluation.ranking", "shown_better"),
     ("ragsmith.evaluation.baselines", "probes_of"),
     ("ragsmith.runs.choice", "simplified"),
+    ("ragsmith.effects.recommending", "recommended"),
+    ("ragsmith.effects.corpus", "corpus_of"),
     ("ragsmith.datasets.splits", "split"),
     ("ragsmith.datasets.splits", "stratified"),
 )
@@ -110,8 +113,9 @@ def run_key(setup: Setup, space: Space, settings: RunSettings) -> str:
     # the time limit decides when a run pauses, not where it goes
     plain = {**asdict(replace(settings, time_limit=None)), "fitness": settings.fitness.identity}
     code = [*(fingerprint(*part) for part in DECIDES), version("optuna") if settings.strategy == "tpe" else ""]
+    known = what_is_known() if settings.begin_with_known else ""
     asked = setup.chunk_size, setup.loaded_models.ids(), [measure.identity for measure in setup.measures]
-    return digest("run", setup.dataset.digest, *asked, space.digest, plain, code)
+    return digest("run", setup.dataset.digest, *asked, space.digest, plain, code, known)
 
 
 class Run:
@@ -291,7 +295,10 @@ class Run:
 
         What of these is in the space is returned: a strategy is told of it, and it may win.
         """
-        plain = self._evaluator.evaluate([baseline(name) for name in BASELINES], self._split.search)
+        known = {name: baseline(name) for name in BASELINES}
+        if (candidate := self._recommended()) is not None:
+            known["recommended"] = candidate
+        plain = self._evaluator.evaluate(list(known.values()), self._split.search)
         races = self._races()
         races.enter(plain)
         probes = probes_of(self._space) if self._settings.probes else []
@@ -305,7 +312,8 @@ class Run:
 
         self._record = replace(
             self._record,
-            baselines={name: evaluation.key for name, evaluation in zip(BASELINES, plain, strict=True)},
+            baselines={name: evaluation.key for name, evaluation in zip(BASELINES, plain, strict=False)},
+            recommended=plain[-1].key if "recommended" in known else None,
             probes=tuple(
                 ProbeRecord(
                     probe.gene.technique.family,
@@ -317,10 +325,20 @@ class Run:
                 for probe in probes
             ),
         )
-        self._on_step(Step("baselines, each option alone", 0, len(plain) + len(raced), None, None))
-        named = {baseline(name): Raced.through(one) for name, one in zip(BASELINES, plain, strict=True)}
+        met = {evaluation.key for evaluation in plain} | {one.evaluation.key for one in raced.values()}
+        self._on_step(Step("what is known, each option alone", 0, len(met), None, None))
+        named = {candidate: Raced.through(one) for candidate, one in zip(known.values(), plain, strict=True)}
         named |= dict(zip(distinct.values(), raced.values(), strict=True))
         return {genome: one for candidate, one in named.items() if (genome := self._genome(candidate)) is not None}
+
+    def _recommended(self) -> Candidate | None:
+        """The pipeline that other data sets name for these documents; None where they name none of this space."""
+        if not self._settings.begin_with_known:
+            return None
+        before = self._store.run(self.key)
+        if before and (key := RunRecord.read(before.value).recommended) and (stored := self._store.evaluation(key)):
+            return read_configuration(stored.configuration["pipeline"])  # working it out takes seconds
+        return recommended_for(self._setup, self._space, self._settings.fitness)
 
     def _genome(self, candidate: Candidate) -> Genome | None:
         """The genome of ``candidate``; None where the space lacks one of its options, or forbids it."""
@@ -410,8 +428,10 @@ class Run:
         if leader.key != winner.key:
             finalists["leader"] = leader.candidate
         finalists |= {name: baseline(name) for name in BASELINES}
-        if alone and alone.key not in (winner.key, *self._record.baselines.values()):
+        if alone and alone.key not in (winner.key, self._record.recommended, *self._record.baselines.values()):
             finalists["single"] = alone.candidate
+        if (key := self._record.recommended) and key != winner.key:
+            finalists["recommended"] = next(one.candidate for one in self._met if one.key == key)
         if drawn:
             finalists["random"] = drawn.candidate
         evaluations = self._evaluator.evaluate(list(finalists.values()), self._split.test)
