@@ -11,7 +11,7 @@ import typer
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, merged
 from ragsmith.cli.output import note, say, say_json, table
-from ragsmith.cli.recommend import EffectsOption
+from ragsmith.cli.recommend import EffectsOption, in_calls
 
 if TYPE_CHECKING:
     from ragsmith.effects import Knowledge
@@ -98,10 +98,8 @@ def _say_checked(known: Knowledge) -> None:
     table(rows, head, frozenset({2, 3, 4, 6}))
     say()
     for most, its in pooled(known.checked).items():
-        bound = f"at most {most} calls" if most else "any number of calls"
-        say(
-            f"{bound}: {its.mean:+.4f} ({its.low:+.4f} .. {its.high:+.4f}), above BM25 on {its.above} of {its.datasets}"
-        )
+        gains = f"{its.mean:+.4f} ({its.low:+.4f} .. {its.high:+.4f})"
+        say(f"{in_calls(most)}: {gains}, above BM25 on {its.above} of {its.datasets} data sets")
 
 
 @commands.command()

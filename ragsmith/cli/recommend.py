@@ -57,16 +57,18 @@ def recommend(
         say()
         _say(one)
     say()
-    say(f"{output}: the pipeline of {'any number of calls' if most is None else f'at most {most} calls'}")
+    say(f"{output}: the pipeline of {in_calls(most)}")
+
+
+def in_calls(most: int | None) -> str:
+    """A class of costs in words."""
+    return "any number of calls" if most is None else f"at most {most} call{'s' if most > 1 else ''}"
 
 
 def _say(one: Recommendation) -> None:
     from ragsmith.pipelines.genes import label
 
-    bound = (
-        "any number of calls" if one.most_calls is None else f"at most {one.most_calls} call{'s'[: one.most_calls > 1]}"
-    )
-    say(f"{bound} a question: {label(one.candidate) or 'naive RAG'}")
+    say(f"{in_calls(one.most_calls)} a question: {label(one.candidate) or 'naive RAG'}")
     say(
         f"  {one.calls:.1f} calls; expected over BM25 {one.gain:+.3f} ± {one.sd:.3f} fitness "
         f"(95 %: {one.low:+.3f} .. {one.high:+.3f})"

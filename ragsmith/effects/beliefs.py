@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from math import sqrt
 
 import numpy as np
 
-from ragsmith.effects.mixed_model import Array, Effects
-from ragsmith.effects.terms import INTERACTING, PLAIN, Labels, ModelClasses, Term, option_terms, pair_term, terms_of
+from ragsmith.effects.mixed_model import Effects
+from ragsmith.effects.terms import PLAIN, Labels, ModelClasses, Term, option_terms, terms_of
 
 
 @dataclass(frozen=True)
@@ -54,17 +53,6 @@ class PartOfFitness:
                 weights[term] = weights.get(term, 0.0) + sign * term.weight
         return sum(weight**2 * self.own[term.group] for term, weight in weights.items())
 
-    def option(self, place: int, label: str) -> float:
-        """What an option of the family at ``place`` is expected to add by itself."""
-        return self._worth(option_terms(place, self._known(place, label), self.name, self.models))
-
-    def pair(self, i: int, first: str, j: int, second: str) -> float:
-        """What two options, of the families at ``i`` and ``j``, are expected to add together, besides each alone."""
-        return self._worth([pair_term(i, self._known(i, first), j, self._known(j, second), self.name, self.models)])
-
-    def _worth(self, terms: Sequence[Term]) -> float:
-        return sum(t.weight * float(self.known.mean[self.places[t.name]]) for t in terms if t.name in self.places)
-
     def _known(self, place: int, label: str) -> str:
         technique, _ = option_terms(place, label, self.name, self.models)
         return label if technique.name in self.places else PLAIN[place]
@@ -101,23 +89,3 @@ class Beliefs:
     def between(self, pipeline: Labels, rival: Labels) -> float:
         """The standard deviation of a gain from one data set to another, which no learning takes away."""
         return sum(part.share * sqrt(part.between(pipeline, rival)) for part in self.parts)
-
-    def tables(self, options: Sequence[Sequence[str]]) -> tuple[list[Array], dict[tuple[int, ...], Array]]:
-        """What each of ``options``, by family, is expected to add; and each pair, by the places of two families.
-
-        The expected fitness of a pipeline, but for a level that all share, is the sum of its cells.
-        """
-        single = [
-            np.array([sum(part.share * part.option(i, a) for part in self.parts) for a in labels])
-            for i, labels in enumerate(options)
-        ]
-        pairs: dict[tuple[int, ...], Array] = {
-            (i, j): np.array(
-                [
-                    [sum(part.share * part.pair(i, a, j, b) for part in self.parts) for b in options[j]]
-                    for a in options[i]
-                ]
-            )
-            for i, j in combinations(range(INTERACTING), 2)
-        }
-        return single, pairs

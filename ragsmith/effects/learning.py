@@ -14,16 +14,14 @@ from ragsmith.effects.corpus import corpus_of
 from ragsmith.effects.knowledge import FEWEST, Checked, Knowledge, Observed, design_of, digests_of, documents_digest
 from ragsmith.effects.mixed_model import Array, sampling_noise, student_95
 from ragsmith.effects.recommending import COST_CLASSES, recommendations
-from ragsmith.effects.showing import USUAL
-from ragsmith.effects.terms import GROUPS, PARTS, PLAIN, ModelClasses, labels_of
+from ragsmith.effects.terms import GROUPS, PARTS, ModelClasses, labels_of, usual
 from ragsmith.evaluation.baselines import baseline, probes_of
 from ragsmith.evaluation.evaluator import Evaluation, Evaluator
 from ragsmith.evaluation.fitness import Weights
 from ragsmith.evaluation.testbed import Setup, ordered
-from ragsmith.pipelines.genes import Candidate, make_gene
+from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space import Space
 from ragsmith.store.store import Store
-from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.types import Dataset, Example
 
@@ -94,12 +92,10 @@ def sample_of(space: Space, size: int, seed: str) -> list[Candidate]:
     First naive RAG, BM25 and every option alone, then every option in what most people would build, then random
     feasible pipelines: what options do alone is known best, and what they do together everywhere a little.
     """
-    usual = tuple(
-        make_gene(family.name, USUAL.get(family.name, plain)) for family, plain in zip(FAMILIES, PLAIN, strict=True)
-    )
     found = dict.fromkeys([baseline("naive"), baseline("bm25"), *(probe.candidate for probe in probes_of(space))])
-    if all(gene in options for gene, options in zip(usual, space.options, strict=True)):
-        varied = ((*usual[:i], gene, *usual[i + 1 :]) for i, options in enumerate(space.options) for gene in options)
+    known = usual()
+    if all(gene in options for gene, options in zip(known, space.options, strict=True)):
+        varied = ((*known[:i], gene, *known[i + 1 :]) for i, options in enumerate(space.options) for gene in options)
         found |= dict.fromkeys(candidate for candidate in varied if space.allows(candidate))
     draw = Random(f"effects:{seed}")
     wanted = min(size, space.feasible_size)

@@ -10,11 +10,8 @@ import numpy as np
 
 from ragsmith.effects.knowledge import Checked, Knowledge
 from ragsmith.effects.mixed_model import student_95
-from ragsmith.effects.terms import PLAIN, Labels, technique_of
+from ragsmith.effects.terms import PLAIN, Labels, labels_of, technique_of, usual
 from ragsmith.techniques.families import FAMILIES
-
-USUAL = {"retrieval": "hybrid", "reranking": "cross_encoder"}
-"""What most people would build. Gains shrink where much is gained already, so options are tried in it, too."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +49,13 @@ def effects_of(knowledge: Knowledge) -> list[OptionEffect]:
     kinds = Counter(one.corpus.kind for one in knowledge.observed)
     typical = max(knowledge.observed, key=lambda one: kinds[one.corpus.kind])
     beliefs = knowledge.beliefs(typical.corpus, typical.models)
-    usual = tuple(USUAL.get(family.name, plain) for family, plain in zip(FAMILIES, PLAIN, strict=True))
     found = []
     for place, family in enumerate(FAMILIES):
         options = {labels[place] for one in knowledge.observed for labels in one.pipelines} - {PLAIN[place]}
         for option in sorted(options):
             name = f"{family.name}.{technique_of(option)}"
             values = []
-            for base in (PLAIN, usual):
+            for base in (PLAIN, labels_of(usual())):
                 without = _fit_for(place, option, (*base[:place], PLAIN[place], *base[place + 1 :]))
                 with_it = (*without[:place], option, *without[place + 1 :])
                 gain, sd = beliefs.gain(with_it, without)

@@ -16,7 +16,7 @@ from math import sqrt
 
 from ragsmith.models.names import EXTRACTIVE, ModelNames
 from ragsmith.models.registry import providers
-from ragsmith.pipelines.genes import Candidate
+from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.techniques.families import FAMILIES
 
 Labels = tuple[str, ...]
@@ -33,6 +33,9 @@ PLAIN: Labels = tuple(
     for family in FAMILIES
 )
 """Naive RAG: the option of each family against which the effects of the others are told."""
+
+USUAL = {"retrieval": "hybrid", "reranking": "cross_encoder"}
+"""What most people would build. Gains shrink where much is gained already, so options are tried in it, too."""
 
 READING = "what is read"
 WITH_RETRIEVAL, OTHER_PAIRS = "pairs with retrieval", "other pairs"
@@ -83,6 +86,12 @@ class ModelClasses:
             other("embedder", "static", "transformer"),
             other("cross_encoder", "late_interaction", "cross_encoder"),
         )
+
+
+def usual() -> Candidate:
+    """What most people would build: hybrid search with a cross-encoder."""
+    names = (USUAL.get(family.name, plain) for family, plain in zip(FAMILIES, PLAIN, strict=True))
+    return tuple(make_gene(family.name, name) for family, name in zip(FAMILIES, names, strict=True))
 
 
 def labels_of(candidate: Candidate) -> Labels:

@@ -29,7 +29,7 @@ def test_three_classes_of_costs_are_told_and_the_file_is_asked(ragsmith: Command
         *("at most 1 call", "at most 2 calls", "any number of calls"),
     ]
     assert "take care: these documents are of the kind conversation" in ended.out
-    assert ended.out.splitlines()[-1] == f"{file}: the pipeline of at most 1 calls"
+    assert ended.out.splitlines()[-1] == f"{file}: the pipeline of at most 1 call"
     assert "shed" in ragsmith("ask", file, "Where is the key?").out
     assert ragsmith("verify", file).code == 2
 
