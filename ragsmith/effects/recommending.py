@@ -168,10 +168,10 @@ class _Walk:
         starts = [one for one in self._starts() if self._calls(one) <= most + ROUNDING]
         if not starts:
             return None
-        bm25 = labels_of(baseline("bm25"))
-        here = max(starts, key=lambda one: self._beliefs.gain(labels_of(one), bm25)[0])
-        while True:
-            near = [one for one in self._neighbours(here) if self._calls(one) <= most + ROUNDING]
+        here = starts[0]
+        while True:  # each step gains, so none comes back
+            around = [*starts, *self._neighbours(here)]
+            near = [one for one in around if self._calls(one) <= most + ROUNDING]
             evidence, there = max(((self._evidence(one, here), one) for one in near), key=lambda step: step[0])
             if evidence <= 0:
                 return here
