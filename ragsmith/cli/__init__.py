@@ -24,6 +24,9 @@ def main() -> None:
     interrupts = Interrupts()
     # tens of thousands of records without a cycle among them set the collector off for a third of a repeated search
     gc.set_threshold(100_000, 20, 1_000)
+    # threads that wait for each other cost far more than they save on matrices as small as these: a repeated search
+    # took twice the CPU time; whoever has larger ones sets the variable. It is read when numpy is imported
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         try:
             code = run(sys.argv[1:])
