@@ -1,8 +1,9 @@
 """Searches as Optuna studies, in the same database, where ``optuna-dashboard sqlite:///cache.sqlite`` shows them.
 
 A study is a copy for looking at: nothing here is ever read back into a search. A trial is a proposal, its parameters
-the options of the families, its value the fitness on the search questions; one without a fitness is a failed trial.
-Optuna's tables lie beside ours, under its own names, and are written in short transactions that wait for their turn.
+the options of the families, its value the fitness on the search questions; one that a race dropped is pruned, and one
+without a fitness has failed. Optuna's tables lie beside ours, under its own names, and are written in short
+transactions that wait for their turn.
 """
 
 from __future__ import annotations
@@ -119,7 +120,8 @@ def _study(storage: RDBStorage, store: Store, run: RunRow) -> optuna.Study:
 def _about(run: RunRow, proposals: Sequence[ProposalRow]) -> dict[str, Any]:
     """What the study says of its run."""
     record = RunRecord.read(run.value)
-    winner = [row.position for row in proposals if row.evaluation == record.winner]
+    best = record.winner, record.leader  # the winner may be what is left of the leader, which nothing proposed
+    winner = [row.position for key in best for row in proposals if row.evaluation == key]
     return {
         "state": run.state,
         "space": record.space.name,
@@ -131,6 +133,12 @@ def _about(run: RunRow, proposals: Sequence[ProposalRow]) -> dict[str, Any]:
         "chunk size": record.chunk_size,
         "winner": winner[0] if winner else None,
     }
+
+
+def _state(row: ProposalRow) -> TrialState:
+    if row.dropped is not None:
+        return TrialState.PRUNED
+    return TrialState.FAIL if row.fitness is None else TrialState.COMPLETE
 
 
 def _trials(
@@ -146,7 +154,7 @@ def _trials(
         fitness = row.fitness
         trial = FrozenTrial(
             number=row.position,
-            state=TrialState.FAIL if fitness is None else TrialState.COMPLETE,
+            state=_state(row),
             value=fitness,
             datetime_start=began,  # when the run began: a proposal has no times of its own
             datetime_complete=began,

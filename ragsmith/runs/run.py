@@ -92,6 +92,9 @@ class Outcome:
         return sum(counts.made for counts in self.work.calls.values()) if self.work else 0
 
 
+FEWEST_TO_TELL = 10
+"""Search questions below which two pipelines that do the same may well differ on others, and both count."""
+
 DECIDES = (
     ("ragsmith.strategies", "make_strategy"),
     ("ragsmith.evaluation.racing", "Races"),
@@ -369,7 +372,8 @@ class Run:
             if not control:
                 self._keep(len(proposed), step, batch, raced, list(told.values()))
             proposed += raced
-            strategy.tell(told, _repeats(zip(batch, raced, strict=True), behaviours))
+            enough = len(self._split.search) >= FEWEST_TO_TELL
+            strategy.tell(told, _repeats(zip(batch, raced, strict=True), behaviours) if enough else ())
             self._say(strategy, step, len(proposed), control=control)
             limit = self._settings.time_limit
             # replaying what is stored does not count: a limit shorter than the replay would never let a run end

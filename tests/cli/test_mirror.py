@@ -20,7 +20,9 @@ from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 
 Command = Callable[..., Any]
-SETTINGS = RunSettings(genetic=GeneticSettings(population=4, generations=1, elitism=1), max_evaluations=4, probes=False)
+SETTINGS = RunSettings(
+    genetic=GeneticSettings(population=4, generations=1, elitism=1), max_evaluations=4, racing=None, probes=False
+)
 
 
 def test_runs_are_mirrored_and_the_dashboard_is_named(
@@ -29,17 +31,18 @@ def test_runs_are_mirrored_and_the_dashboard_is_named(
     monkeypatch.chdir(tmp_path)
     with Store.open("my cache.sqlite") as store:
         key = Run(tiny_setup, space, store, SETTINGS).go().key
+        proposed = len(store.proposals(key))
     plain = ragsmith("runs", "--cache", "my cache.sqlite")
     shown = ragsmith("runs", "--mirror", "--cache", "my cache.sqlite")
     assert (shown.code, shown.err) == (0, "")
     assert shown.out.startswith(plain.out)
-    assert "mirrored as 1 Optuna studies of 4 trials, 4 of them new" in shown.out
+    assert f"mirrored as 1 Optuna studies of {proposed} trials, {proposed} of them new" in shown.out
     assert "  optuna-dashboard 'sqlite:///my cache.sqlite'\n" in shown.out
     assert "0 of them new" in ragsmith("runs", "--mirror", "--cache", "my cache.sqlite").out
     [run] = json.loads(ragsmith("runs", "--mirror", "--json", "--cache", "my cache.sqlite").out)
     assert (run["key"], run["study"]) == (key, f"ragsmith island {key[:12]}")
     storage = optuna.storages.RDBStorage("sqlite:///my cache.sqlite")
-    assert len(optuna.load_study(study_name=run["study"], storage=storage).trials) == 4
+    assert len(optuna.load_study(study_name=run["study"], storage=storage).trials) == proposed
     storage.remove_session()
     storage.engine.dispose()
 
@@ -50,8 +53,8 @@ def test_a_password_is_used_and_not_said(
 ) -> None:
     url = postgres_server.database().replace("@", ":Dw3-data-Gv65xKa19@")
     with Store.open(url) as store:
-        Run(tiny_setup, space, store, SETTINGS).go()
-        assert mirror_run(store).written == 4
+        key = Run(tiny_setup, space, store, SETTINGS).go().key
+        assert mirror_run(store).written == len(store.proposals(key)) > 0
     shown = ragsmith("runs", "--mirror", "--cache", url)
     assert (shown.code, shown.err) == (0, "")
     assert "ragsmith:***@127.0.0.1" in shown.out

@@ -25,7 +25,7 @@ def field(rng: np.random.Generator, size: int, level: float = 0.3) -> list[Stand
 
 
 def begun(finished: list[Standing], racing: Racing | None = None) -> Track:
-    track = Track(QUESTIONS, racing or Racing())
+    track = Track(QUESTIONS, racing or Racing(front=5))
     for one in finished:
         track.finish(one)
     return track
@@ -78,7 +78,7 @@ def test_the_bar_of_rankings_is_a_prediction_interval() -> None:
     finished = field(rng, 9)
     track = begun(finished)
     means = [float(one.sampled.mean()) for one in finished]
-    level = Racing().level(QUESTIONS)
+    level = Racing(front=5).level(QUESTIONS)
     highest = np.mean(means) + stats.t.ppf(1 - level, 8) * np.std(means, ddof=1) * np.sqrt(1 + 1 / 9)
     bar = sorted((float((one.exact + one.sampled).mean()) for one in finished), reverse=True)[4]
     nothing = np.full(QUESTIONS, np.nan)
@@ -90,7 +90,7 @@ def test_the_bar_of_rankings_is_a_prediction_interval() -> None:
 def test_a_candidate_as_good_as_the_others_is_seldom_dropped() -> None:
     """Of candidates that are in truth like all the others, and end above the front, at most the stated share leaves."""
     rng = np.random.default_rng(5)
-    racing = Racing(error=0.05)
+    racing = Racing(error=0.05, front=5)
     able = wrong = 0
     for _ in range(400):
         finished = field(rng, 10)

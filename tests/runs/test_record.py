@@ -163,7 +163,8 @@ def test_the_search_computes_its_evaluations_once_more(old: Path, ragsmith: Call
 
 
 def test_a_search_finds_the_replies_that_were_paid_for(old: Path) -> None:
-    settings = RunSettings(genetic=GENETIC, max_evaluations=4, probes=False)
+    plain = {"racing": None, "probes": False, "simplify": False, "begin_with_known": False}
+    settings = RunSettings(genetic=GENETIC, max_evaluations=4, **plain)
     there = {"space": "tiny.yaml", "settings": settings, "chunk_size": 100, "cache": "cache.sqlite"}
     outcome = package.search("island", **there, models={"language_model": Chat()})
     assert outcome.state == "finished"

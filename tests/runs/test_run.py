@@ -242,7 +242,8 @@ def test_another_run_on_one_cache_pays_only_for_what_is_new(
 
 @pytest.mark.parametrize("strategy", ["genetic", "random", "tpe", "greedy", "exhaustive"])
 def test_a_limit_of_evaluations_is_kept(tiny_setup: Setup, space: Space, store: Store, strategy: str) -> None:
-    settings = replace(SETTINGS, strategy=strategy, max_evaluations=5, racing=None, probes=False)
+    known = {"probes": False, "begin_with_known": False}
+    settings = replace(SETTINGS, strategy=strategy, max_evaluations=5, racing=None, **known)
     outcome = Run(tiny_setup, space, store, settings).go()
     assert outcome.state == "finished"
     keys = {proposal[3] for proposal in proposals(store, outcome)}

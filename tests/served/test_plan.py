@@ -25,7 +25,7 @@ from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 
-SETTINGS = RunSettings(max_evaluations=4, probes=False)
+SETTINGS = RunSettings(max_evaluations=4, racing=None, probes=False, simplify=False, begin_with_known=False)
 
 DEAR = """
 families:
@@ -184,25 +184,25 @@ def test_what_a_model_may_think_is_part_of_every_reply(tiny_setup: Setup, space:
 
 def test_each_choice_says_what_it_costs_and_how_it_is_left_out(tiny_setup: Setup, tmp_path: Path, store: Store) -> None:
     (tmp_path / "dear.yaml").write_text(DEAR)
-    dear, settings = load_space(tmp_path / "dear.yaml"), RunSettings(max_evaluations=6)
+    dear, settings = load_space(tmp_path / "dear.yaml"), replace(SETTINGS, max_evaluations=6, control="random")
     with FaultServer() as server:
         setup = asked(server, tiny_setup)
         whole = plan(setup, dear, store, settings, sample=6)
-        alone = plan(setup, dear, store, replace(settings, probes=False), sample=6)
+        alone = plan(setup, dear, store, replace(settings, control="none"), sample=6)
         short = plan(setup, dear.leaving_out(["passage_compress"]), store, settings, sample=6)
     choices = {choice.flag: choice for choice in whole.choices}
     assert set(choices) == {
-        "--no-probes",
+        "--control none",
         "--without query_expansion",
         "--without passage_compress",
         "--without post_generation",
         "--judge extractive",
     }
-    assert choices["--no-probes"].calls == pytest.approx(whole.totals["calls"] - alone.totals["calls"], rel=0.01)
+    assert choices["--control none"].calls == pytest.approx(whole.totals["calls"] - alone.totals["calls"], rel=0.01)
     assert choices["--judge extractive"].calls == calls_of(whole, "judge")
     assert choices["--without passage_compress"].calls == calls_of(whole, "refine_summary")
     assert calls_of(short, "refine_summary") == 0
-    assert "--no-probes" not in {choice.flag for choice in alone.choices}
+    assert "--control none" not in {choice.flag for choice in alone.choices}
 
 
 def test_verdicts_are_given_as_often_as_the_model_was_seen_to_give_them(
