@@ -48,6 +48,8 @@ def compare(tested: Mapping[str, Evaluation], terms: Terms, budget: int) -> tupl
 
 def against(name: str, budget: int) -> str:
     """What a finalist is called in a sentence."""
+    if name in ("recommended", "single"):
+        return f"the {TITLES[name]}"
     return f"the best of {budget:,} random pipelines" if name == "random" else TITLES.get(name, name)
 
 
