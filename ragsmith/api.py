@@ -132,7 +132,7 @@ def search(
     >>> found.state, len(found.ranking)
     ('finished', 6)
     >>> print(found.verdict.words)
-    No difference from naive RAG, BM25, recommended pipeline or best single option shown.
+    No difference from naive RAG, BM25, the recommended pipeline or the best single option shown.
     >>> found.winner.ask("When does the limitation period start?").sources[0].title
     'Obligations Code of Ostrevane (Excerpt)'
 
