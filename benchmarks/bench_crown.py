@@ -24,7 +24,7 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import LEVEL, Terms, common, ranked
 from ragsmith.evaluation.statistics import sign_flip
 from ragsmith.reporting.material import Material, choose_run
-from ragsmith.runs.run import chosen
+from ragsmith.runs.choice import chosen
 from ragsmith.store.store import opened
 from ragsmith.techniques.asked import tasks
 from ragsmith.techniques.families import FAMILIES

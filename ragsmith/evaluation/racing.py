@@ -220,6 +220,11 @@ class Races:
         self._track = Track(len(examples), racing or Racing())
         self._finished: list[Evaluation] = []
 
+    @property
+    def questions(self) -> int:
+        """How many a candidate meets that is not dropped."""
+        return len(self._examples)
+
     def enter(self, evaluations: Sequence[Evaluation]) -> None:
         """Take in those who answered all questions outside of a race."""
         terms = self._terms(evaluations)

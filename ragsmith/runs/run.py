@@ -10,7 +10,7 @@ it has to beat: naive RAG, BM25, the best single option and, on demand, the best
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -20,26 +20,27 @@ from typing import Any
 
 from ragsmith.datasets.splits import Split, split
 from ragsmith.digest import digest, fingerprint
-from ragsmith.errors import BudgetExhausted, SpaceError
-from ragsmith.evaluation.baselines import BASELINES, baseline, probes_of
+from ragsmith.errors import BudgetExhausted
 from ragsmith.evaluation.evaluator import Evaluation, Evaluations, Evaluator
 from ragsmith.evaluation.racing import Raced, Races
-from ragsmith.evaluation.ranking import Terms, best
+from ragsmith.evaluation.ranking import best
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Work
 from ragsmith.gateway.budget import NOTHING_SPENT, Budget, Limits, Prices, Spent
 from ragsmith.gateway.owners import this_process
 from ragsmith.models.served.provider import Activity
-from ragsmith.pipelines.differences import difference
 from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.pipelines.space import Space
+from ragsmith.runs.arm import Batch, Met, batches, finishers
 from ragsmith.runs.choice import chosen, simplified, single
+from ragsmith.runs.finals import Finals
+from ragsmith.runs.prelude import prelude
 from ragsmith.runs.recommended import recommended_for, what_is_known
-from ragsmith.runs.record import Account, DatasetRecord, ProbeRecord, RunRecord, RunSettings, SetAside
+from ragsmith.runs.record import Account, DatasetRecord, RunRecord, RunSettings, SetAside
 from ragsmith.runs.requirements import refuse_missing_models
 from ragsmith.store.store import ProposalRow, RunRow, RunState, Store
 from ragsmith.strategies import make_strategy
-from ragsmith.strategies.strategy import Dropped, Genome, Strategy, Told
+from ragsmith.strategies.strategy import Dropped, Genome, Strategy
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,6 @@ class Outcome:
         """Calls of all models that were really made."""
         return sum(counts.made for counts in self.work.calls.values()) if self.work else 0
 
-
-FEWEST_TO_TELL = 10
-"""Search questions below which two pipelines that do the same may well differ on others, and both count."""
 
 DECIDES = (
     ("ragsmith.strategies", "make_strategy"),
@@ -169,9 +167,8 @@ class Run:
         self.why = "the time limit is reached: the same command goes on"
         self._incremental = True
         self._proposals: list[ProposalRow] = []
-        self._met: list[Evaluation] = []  # on the search questions, and on the test questions
-        self._tested: list[Evaluation] = []
-        self._completed: set[str] = set()
+        self._met = Met(self._settings.fitness, self._settings.may_miss)
+        self._tested: list[Evaluation] = []  # on the test questions
 
     @property
     def has_results(self) -> bool:
@@ -232,7 +229,7 @@ class Run:
 
     def _account(self, work: Work | None) -> None:
         """Put down what was done, and what failed."""
-        aside = self._terms(self._met).aside | self._terms(self._tested).aside
+        aside = self._met.terms.aside | self._met.terms_of(self._tested).aside
         self._record = replace(
             self._record,
             account=Account.of(self._evaluator, work, self._budget.spent),
@@ -241,28 +238,28 @@ class Run:
             unfinished=self._evaluator.unfinished,
         )
 
-    def _terms(self, evaluations: Sequence[Evaluation]) -> Terms:
-        return Terms.of(evaluations, self._settings.fitness, self._settings.may_miss)
-
     def _search(self) -> Evaluation | None:
-        known = self._prelude()
-        self._record = replace(self._record, told=tuple(one.evaluation.key for one in known.values()))
+        known = self._known()
         proposed = self._arm(self._strategy(self._settings.strategy, self._settings.max_evaluations), known)
         drawn = self._control(len({one.behaviour for one in proposed}))
-        terms = self._terms(self._met)
+        terms = self._met.terms
         self._proposals = [  # the strategy was told on the terms of each step: what is reported is on those of the end
             replace(row, value={**row.value, "fitness": None if raced.dropped else terms.score(raced.evaluation)})
             for row, raced in zip(self._proposals, proposed, strict=True)
         ]
-        able = [*(one.evaluation for one in known.values() if not one.dropped), *_finishers(proposed)]
-        winner, why_none = chosen(able, terms)
-        self._record = replace(self._record, winner=winner.key if winner else None, no_winner=why_none)
-        if winner and not self._stopped:
-            try:
-                leader, winner = winner, self._simplified(winner)
-                self._test(winner, leader, best(single(able), terms), best(_finishers(drawn), terms))
-            except BudgetExhausted as stop:
-                self._stopped, self.why = True, str(stop)
+        able = finishers([*known.values(), *proposed])
+        leader, why_none = chosen(able, terms)
+        self._record = replace(self._record, winner=leader.key if leader else None, no_winner=why_none)
+        if leader is None or self._stopped:
+            return leader
+        winner = leader
+        try:
+            winner = self._simplified(leader)
+            recommended = next((one for one in self._met.evaluations if one.key == self._record.recommended), None)
+            alone, lucky = best(single(able), terms), best(finishers(drawn), terms)
+            self._test(Finals(winner, leader, recommended, alone, lucky, self._record.baselines))
+        except BudgetExhausted as stop:
+            self._stopped, self.why = True, str(stop)
         return winner
 
     def _simplified(self, leader: Evaluation) -> Evaluation:
@@ -275,7 +272,7 @@ class Run:
             self._meet([Raced.through(evaluation) for evaluation in found])
             return found
 
-        winner, removals = simplified(leader, self._space, evaluate, lambda: self._terms(self._met))
+        winner, removals = simplified(leader, self._space, evaluate, lambda: self._met.terms)
         self._record = replace(self._record, leader=leader.key, winner=winner.key, removals=removals)
         self._on_step(Step("each option left out", 0, len(removals), None, None))
         return winner
@@ -293,46 +290,24 @@ class Run:
         order = [by_id[question] for question in self._setup.order if question in searched]
         return Races(self._evaluator, order, settings.racing, settings.fitness, settings.may_miss)
 
-    def _prelude(self) -> dict[Genome, Raced]:
-        """Evaluate the baselines and, unless it is not wanted, race every option of the space alone in naive RAG.
-
-        What of these is in the space is returned: a strategy is told of it, and it may win.
-        """
-        known = {name: baseline(name) for name in BASELINES}
-        if (candidate := self._recommended()) is not None:
-            known["recommended"] = candidate
-        plain = self._evaluator.evaluate(list(known.values()), self._split.search)
-        races = self._races()
-        races.enter(plain)
-        probes = probes_of(self._space) if self._settings.probes else []
-        pairs = [candidate for probe in probes for candidate in (probe.candidate, probe.reference)]
-        distinct = {tuple(gene.identity for gene in candidate): candidate for candidate in pairs}
-        raced = dict(zip(distinct, races.run(list(distinct.values()), answering=True), strict=True))
-        self._meet([*map(Raced.through, plain), *raced.values()])
-
-        def key_of(candidate: Candidate) -> str:
-            return raced[tuple(gene.identity for gene in candidate)].evaluation.key
-
+    def _known(self) -> dict[Genome, Raced]:
+        """Evaluate what is known before the search; a strategy is told of what is in the space, and it may win."""
+        settings, space = self._settings, self._space
+        found = prelude(
+            self._evaluator, self._races(), self._split.search, space, self._recommended(), probes=settings.probes
+        )
+        self._meet([raced for _, raced in found.raced])
+        known = found.within(space)
         self._record = replace(
             self._record,
-            baselines={name: evaluation.key for name, evaluation in zip(BASELINES, plain, strict=False)},
-            recommended=plain[-1].key if "recommended" in known else None,
-            probes=tuple(
-                ProbeRecord(
-                    probe.gene.technique.family,
-                    str(probe.gene),
-                    key_of(probe.candidate),
-                    key_of(probe.reference),
-                    difference(probe.candidate, probe.reference),
-                )
-                for probe in probes
-            ),
+            baselines=found.baselines,
+            recommended=found.recommended,
+            probes=found.probes,
+            told=tuple(one.evaluation.key for one in known.values()),
         )
-        met = {evaluation.key for evaluation in plain} | {one.evaluation.key for one in raced.values()}
+        met = {raced.evaluation.key for _, raced in found.raced}
         self._on_step(Step("what is known, each option alone", 0, len(met), None, None))
-        named = {candidate: Raced.through(one) for candidate, one in zip(known.values(), plain, strict=True)}
-        named |= dict(zip(distinct.values(), raced.values(), strict=True))
-        return {genome: one for candidate, one in named.items() if (genome := self._genome(candidate)) is not None}
+        return known
 
     def _recommended(self) -> Candidate | None:
         """The pipeline that other data sets name for these documents; None where they name none of this space."""
@@ -343,45 +318,34 @@ class Run:
             return read_configuration(stored.configuration["pipeline"])  # working it out takes seconds
         return recommended_for(self._setup, self._space, self._settings.fitness)
 
-    def _genome(self, candidate: Candidate) -> Genome | None:
-        """The genome of ``candidate``; None where the space lacks one of its options, or forbids it."""
-        try:
-            genome = self._space.genome(candidate)
-        except SpaceError:
-            return None
-        return genome if self._space.is_feasible(genome) else None
-
     def _arm(self, strategy: Strategy, known: Mapping[Genome, Raced], *, control: bool = False) -> list[Raced]:
         """Race what ``strategy`` proposes until it is done, or at a limit."""
         proposed: list[Raced] = []
-        races = self._races()
-        races.enter([one.evaluation for one in known.values() if not one.dropped])
-        strategy.tell(self._told(known))
-        behaviours = {one.behaviour for one in known.values()}
-        while not self._stopped and (batch := strategy.propose()):
-            step = len(strategy.history)
-            try:
-                raced = races.run([self._space.candidate(genome) for genome in batch])
-            except BudgetExhausted as stop:
-                if not proposed and not control:
-                    raise
-                self._stopped, self.why = True, str(stop)
-                break
-            self._meet(raced)
-            told = self._told(dict(zip(batch, raced, strict=True)))
-            if not control:
-                self._keep(len(proposed), step, batch, raced, list(told.values()))
-            proposed += raced
-            enough = len(self._split.search) >= FEWEST_TO_TELL
-            strategy.tell(told, _repeats(zip(batch, raced, strict=True), behaviours) if enough else ())
-            self._say(strategy, step, len(proposed), control=control)
-            limit = self._settings.time_limit
-            # replaying what is stored does not count: a limit shorter than the replay would never let a run end
-            late = limit is not None and self._now() - self._started >= limit
-            self._stopped = late and self._evaluator.computed > 0
+        try:
+            for batch in batches(strategy, self._races(), self._space.candidate, known, self._met):
+                if not control:
+                    self._keep(len(proposed), batch)
+                proposed += batch.raced
+                self._say(strategy, batch.step, len(proposed), control=control)
+                if self._late():
+                    self._stopped = True
+                    break
+        except BudgetExhausted as stop:
+            if not proposed and not control:
+                raise
+            self._stopped, self.why = True, str(stop)
+        self._record = replace(self._record, dropped=self._met.dropped)
         if not control:
             self._record = replace(self._record, history=tuple(strategy.history))
         return proposed
+
+    def _late(self) -> bool:
+        """Whether the time limit is reached.
+
+        Replaying what is stored does not count: a limit shorter than the replay would never let a run end.
+        """
+        limit = self._settings.time_limit
+        return limit is not None and self._now() - self._started >= limit and self._evaluator.computed > 0
 
     def _control(self, budget: int) -> list[Raced]:
         """If asked for: as many random candidates that do different things as the search found, raced alike."""
@@ -392,18 +356,10 @@ class Run:
         self._record = replace(self._record, random=tuple(raced.evaluation.key for raced in drawn))
         return drawn
 
-    def _told(self, raced: Mapping[Genome, Raced]) -> dict[Genome, Told]:
-        """What a strategy is told of candidates, on the terms of everything met so far."""
-        terms = self._terms(self._met)
-        return {genome: one.dropped or terms.score(one.evaluation) for genome, one in raced.items()}
-
     def _meet(self, raced: Sequence[Raced]) -> None:
-        """Note evaluations, and who was dropped; one whom another arm of the run let finish was not."""
-        self._met += [one.evaluation for one in raced]
-        dropped = {one.evaluation.key: one.dropped for one in raced if one.dropped}
-        self._completed |= {one.evaluation.key for one in raced if not one.dropped}
-        dropped = {key: one for key, one in {**self._record.dropped, **dropped}.items() if key not in self._completed}
-        self._record = replace(self._record, dropped=dropped)
+        """Note what came of candidates."""
+        self._met.add(raced)
+        self._record = replace(self._record, dropped=self._met.dropped)
 
     def _say(self, strategy: Strategy, step: int, evaluated: int, *, control: bool) -> None:
         score, candidate = None, None
@@ -411,53 +367,27 @@ class Run:
             score, candidate = best[1], self._space.candidate(best[0])
         self._on_step(Step("random control" if control else "search", step, evaluated, score, candidate))
 
-    def _keep(
-        self, position: int, step: int, batch: Sequence[Genome], raced: Sequence[Raced], told: Sequence[Told]
-    ) -> None:
+    def _keep(self, position: int, batch: Batch) -> None:
+        """Store what was proposed, from ``position`` on, as the rows of the run."""
         rows = []
-        for i, (genome, one, score) in enumerate(zip(batch, raced, told, strict=True)):
+        for i, (genome, one, score) in enumerate(zip(batch.genomes, batch.raced, batch.told, strict=True)):
             value: dict[str, Any] = {"fitness": score, "dropped": None}
             if isinstance(score, Dropped):
                 value = {"fitness": None, "dropped": score.questions}
-            rows.append(ProposalRow(position + i, step, list(genome), one.evaluation.key, value))
+            rows.append(ProposalRow(position + i, batch.step, list(genome), one.evaluation.key, value))
         self._proposals += rows
         if self._incremental:
             self._store.put_proposals(self.key, rows)
 
-    def _test(self, winner: Evaluation, leader: Evaluation, alone: Evaluation | None, drawn: Evaluation | None) -> None:
+    def _test(self, finals: Finals) -> None:
         """Evaluate the winner, and what it has to beat, on the test questions."""
         if not self._split.test:
             return
-        finalists = {"winner": winner.candidate}
-        if leader.key != winner.key:
-            finalists["leader"] = leader.candidate
-        finalists |= {name: baseline(name) for name in BASELINES}
-        if alone and alone.key not in (winner.key, self._record.recommended, *self._record.baselines.values()):
-            finalists["single"] = alone.candidate
-        if (key := self._record.recommended) and key != winner.key:
-            finalists["recommended"] = next(one.candidate for one in self._met if one.key == key)
-        if drawn:
-            finalists["random"] = drawn.candidate
-        evaluations = self._evaluator.evaluate(list(finalists.values()), self._split.test)
-        self._tested = evaluations
-        tested = {name: e.key for name, e in zip(finalists, evaluations, strict=True)}
+        entrants = finals.entrants()
+        self._tested = self._evaluator.evaluate(list(entrants.values()), self._split.test)
+        tested = {name: one.key for name, one in zip(entrants, self._tested, strict=True)}
         self._record = replace(self._record, test=tested)
-        self._on_step(Step("test questions", 0, len(finalists), None, None))
-
-
-def _repeats(batch: Iterable[tuple[Genome, Raced]], behaviours: set[str]) -> list[Genome]:
-    """Those of ``batch`` that did what one of ``behaviours`` is; the others are added to them."""
-    repeats = []
-    for genome, one in batch:
-        if one.behaviour in behaviours and (one.dropped or one.evaluation.complete):
-            repeats.append(genome)
-        behaviours.add(one.behaviour)
-    return repeats
-
-
-def _finishers(raced: Iterable[Raced]) -> list[Evaluation]:
-    """The evaluations of those that met all questions."""
-    return [one.evaluation for one in raced if not one.dropped]
+        self._on_step(Step("test questions", 0, len(entrants), None, None))
 
 
 def _stamp(seconds: float) -> str:

@@ -1,0 +1,40 @@
+"""The finals: who meets the test questions, once, at the end of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ragsmith.evaluation.baselines import BASELINES, baseline
+from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.pipelines.genes import Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class Finals:
+    """The winner of a search and what it has to beat: ``single`` is the best single option, ``random`` the best drawn.
+
+    ``baselines`` are the keys of naive RAG and BM25 on the search questions.
+    """
+
+    winner: Evaluation
+    leader: Evaluation
+    recommended: Evaluation | None
+    single: Evaluation | None
+    random: Evaluation | None
+    baselines: Mapping[str, str]
+
+    def entrants(self) -> dict[str, Candidate]:
+        """By role; the winner does not meet itself, and an option alone does not come a second time."""
+        found = {"winner": self.winner.candidate}
+        if self.leader.key != self.winner.key:
+            found["leader"] = self.leader.candidate
+        found |= {name: baseline(name) for name in BASELINES}
+        others = [self.winner, *([self.recommended] if self.recommended else [])]
+        if self.single and self.single.key not in {*self.baselines.values(), *(one.key for one in others)}:
+            found["single"] = self.single.candidate
+        if self.recommended and self.recommended.key != self.winner.key:
+            found["recommended"] = self.recommended.candidate
+        if self.random:
+            found["random"] = self.random.candidate
+        return found
