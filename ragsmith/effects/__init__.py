@@ -8,6 +8,7 @@ search what to expect of each of its candidates.
 from ragsmith.effects.corpus import Corpus, corpus_of
 from ragsmith.effects.knowledge import Knowledge, read
 from ragsmith.effects.learning import learn
+from ragsmith.effects.prior import Prior
 from ragsmith.effects.recommending import Reason, Recommendation, prior_for, recommendations, recommended
 from ragsmith.effects.showing import effects_of, pooled
 from ragsmith.effects.terms import ModelClasses
@@ -16,6 +17,7 @@ __all__ = [
     "Corpus",
     "Knowledge",
     "ModelClasses",
+    "Prior",
     "Reason",
     "Recommendation",
     "corpus_of",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 
 from ragsmith.effects.mixed_model import Effects
-from ragsmith.effects.terms import PLAIN, Labels, ModelClasses, Term, option_terms, terms_of
+from ragsmith.effects.terms import PAIRS, PLAIN, Labels, ModelClasses, Term, option_terms, pair_term, terms_of
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,8 @@ class PartOfFitness:
     """What is believed of R, or of G: ``known`` effects at the ``places`` of their terms.
 
     An option that nothing was learned of is expected to do what the plain one of its family does. By group of terms,
-    ``before`` has the variance of an effect of which nothing is known, and ``own`` that from one data set to another.
+    ``before`` has the variance of an effect of which nothing is known, and ``own`` that from one data set to another;
+    ``rest`` is the variance of what terms do not explain of a pipeline.
     """
 
     name: str
@@ -26,20 +27,34 @@ class PartOfFitness:
     known: Effects
     before: tuple[float, ...]
     own: tuple[float, ...]
+    rest: float
     models: ModelClasses
+
+    def of_option(self, place: int, label: str) -> list[Term]:
+        """The terms that an option of the family at ``place`` is taken to have.
+
+        One that nothing was learned of has those of the plain option of its family, and its own besides.
+        """
+        taken = option_terms(place, self._known(place, label), self.name, self.models)
+        own = option_terms(place, label, self.name, self.models)
+        return [*taken, *(term for term in own if term not in taken)]
+
+    def of_pair(self, i: int, first: str, j: int, second: str) -> list[Term]:
+        """The terms that two options, of the families at ``i`` and ``j``, are taken to have together."""
+        taken = pair_term(i, self._known(i, first), j, self._known(j, second), self.name, self.models)
+        own = pair_term(i, first, j, second, self.name, self.models)
+        return [taken] if own == taken else [taken, own]
 
     def difference(self, pipeline: Labels, rival: Labels) -> tuple[float, float]:
         """What a pipeline is expected to score over a rival, and the variance of that."""
         known: dict[int, float] = {}
         strange: dict[Term, float] = {}
         for labels, sign in ((pipeline, 1.0), (rival, -1.0)):
-            for term in terms_of(self._as_known(labels), self.name, self.models):
+            for term in self._terms(labels):
                 if (place := self.places.get(term.name)) is not None:
                     known[place] = known.get(place, 0.0) + sign * term.weight
                 else:
                     strange[term] = strange.get(term, 0.0) + sign * term.weight
-            for term in self._unknown_terms(labels):
-                strange[term] = strange.get(term, 0.0) + sign * term.weight
         at, by = np.fromiter(known, dtype=int), np.fromiter(known.values(), dtype=float)
         variance = float(by @ self.known.covariance[np.ix_(at, at)] @ by) if len(at) else 0.0
         variance += sum(weight**2 * self.before[term.group] for term, weight in strange.items())
@@ -53,19 +68,15 @@ class PartOfFitness:
                 weights[term] = weights.get(term, 0.0) + sign * term.weight
         return sum(weight**2 * self.own[term.group] for term, weight in weights.items())
 
+    def _terms(self, labels: Labels) -> Iterator[Term]:
+        for place, label in enumerate(labels):
+            yield from self.of_option(place, label)
+        for i, j in PAIRS:
+            yield from self.of_pair(i, labels[i], j, labels[j])
+
     def _known(self, place: int, label: str) -> str:
         technique, _ = option_terms(place, label, self.name, self.models)
         return label if technique.name in self.places else PLAIN[place]
-
-    def _as_known(self, labels: Labels) -> Labels:
-        return tuple(self._known(place, label) for place, label in enumerate(labels))
-
-    def _unknown_terms(self, labels: Labels) -> Sequence[Term]:
-        """The terms of what is plain in `_as_known`, and is not in truth."""
-        if labels == (known := self._as_known(labels)):
-            return ()
-        theirs = set(terms_of(known, self.name, self.models))
-        return [term for term in terms_of(labels, self.name, self.models) if term not in theirs]
 
 
 @dataclass(frozen=True)

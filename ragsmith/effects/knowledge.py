@@ -136,10 +136,10 @@ class Knowledge:
             blocks, places, groups = _blocks(self.observed, part)
             its = self.variances[part]
             found = effects(blocks, groups, its, corpus.kind, stretch) if blocks else Effects(np.empty(0), np.empty(0))
-            before, own = its.general + its.kind + stretch * its.own, stretch * its.own
-            parts.append(
-                PartOfFitness(part, share / total, places, found, tuple(before.tolist()), tuple(own.tolist()), models)
-            )
+            own = stretch * its.own
+            before = its.general + its.kind + own
+            spread = tuple(before.tolist()), tuple(own.tolist()), its.rest
+            parts.append(PartOfFitness(part, share / total, places, found, *spread, models))
         return Beliefs(tuple(parts))
 
     def calls(self, pipeline: Labels) -> float:
@@ -153,17 +153,6 @@ class Knowledge:
         """
         option = f"{FAMILIES[place].name}.{label}"
         return self._costs.get(option, float(_asks(option)))
-
-    def level(self, pipeline: Labels, weights: Weights | None = None) -> float:
-        """The mean fitness of a pipeline over the data sets that have it, with all parts."""
-        shares = weights or Weights()
-        found = [
-            (shares.retrieval * one.means["retrieval"][at] + shares.generation * one.means["generation"][at])
-            for one in self.observed
-            if len(one.means) == len(PARTS) and pipeline in one.pipelines
-            for at in [one.pipelines.index(pipeline)]
-        ]
-        return sum(found) / len(found) / (shares.retrieval + shares.generation) if found else 0.0
 
     def datasets_with(self, family: str, option: str) -> int:
         """How many data sets have pipelines with an option."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import inf, sqrt
@@ -11,12 +11,13 @@ from ragsmith.effects.beliefs import Beliefs
 from ragsmith.effects.corpus import Corpus
 from ragsmith.effects.knowledge import Knowledge
 from ragsmith.effects.mixed_model import student_95
+from ragsmith.effects.prior import Prior
 from ragsmith.effects.terms import ModelClasses, labels_of, usual
 from ragsmith.errors import SpaceError
-from ragsmith.evaluation.baselines import baseline
+from ragsmith.evaluation.baselines import BASELINES, baseline
 from ragsmith.evaluation.fitness import Weights
 from ragsmith.pipelines.genes import Candidate
-from ragsmith.pipelines.space import Genome, Space
+from ragsmith.pipelines.space import Space
 
 COST_CLASSES: tuple[int | None, ...] = (1, 2, None)
 """Most calls of a language model a question, the answer's own among them; None is any number."""
@@ -138,21 +139,17 @@ def recommendations(
 
 def prior_for(
     space: Space, knowledge: Knowledge, corpus: Corpus, models: ModelClasses, weights: Weights | None = None
-) -> Callable[[Genome], tuple[float, float]]:
-    """For a search of ``space``: the fitness to expect of a genome, and its standard deviation.
+) -> Prior:
+    """For a search of ``space``: what each pipeline is expected to gain over BM25.
 
-    The mean is that of BM25 where effects were learned, and the gain over it. How hard the questions are nobody knows
-    before, and all genomes share it: the deviation is that of the gain alone.
+    It knows the genomes of ``space``, and the baselines where the space lacks them.
     """
+    options = [dict.fromkeys(map(str, genes)) for genes in space.options]
+    for pipeline in map(baseline, BASELINES):
+        for its, gene in zip(options, pipeline, strict=True):
+            its.setdefault(str(gene))
     beliefs = knowledge.beliefs(corpus, models, weights)
-    rival = labels_of(baseline("bm25"))
-    level = knowledge.level(rival, weights)
-
-    def prior(genome: Genome) -> tuple[float, float]:
-        gain, sd = beliefs.gain(labels_of(space.candidate(genome)), rival)
-        return level + gain, sd
-
-    return prior
+    return Prior.of_beliefs(beliefs, [tuple(its) for its in options], labels_of(baseline("bm25")))
 
 
 class _Walk:

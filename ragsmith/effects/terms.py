@@ -28,6 +28,9 @@ PARTS = ("retrieval", "generation")
 INTERACTING = 5
 """So many families, the first ones, decide what is found, and change each other's effects; the others read it."""
 
+PAIRS = tuple(combinations(range(INTERACTING), 2))
+"""Places of families that interact."""
+
 PLAIN: Labels = tuple(
     {"retrieval": "vector", "passage_filter": "top_k", "prompt_maker": "listing"}.get(family.name, "none")
     for family in FAMILIES
@@ -108,8 +111,7 @@ def technique_of(label: str) -> str:
 def terms_of(labels: Labels, part: str, models: ModelClasses) -> tuple[Term, ...]:
     """The terms of a part of a pipeline's fitness, those of its options before those of pairs."""
     single = [term for place, label in enumerate(labels) for term in option_terms(place, label, part, models)]
-    pairs = combinations(range(INTERACTING), 2)
-    return (*single, *(pair_term(i, labels[i], j, labels[j], part, models) for i, j in pairs))
+    return (*single, *(pair_term(i, labels[i], j, labels[j], part, models) for i, j in PAIRS))
 
 
 @lru_cache(maxsize=1 << 12)

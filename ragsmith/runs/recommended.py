@@ -9,13 +9,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ragsmith.datasets.splits import split
 from ragsmith.digest import digest
 from ragsmith.effects import (
     Corpus,
     Knowledge,
     ModelClasses,
+    Prior,
     Recommendation,
     corpus_of,
+    prior_for,
     read,
     recommendations,
     recommended,
@@ -118,8 +121,8 @@ def recommended_for(setup: Setup, space: Space, fitness: Fitness) -> Candidate |
 
     It is the same that `recommend` names for any number of calls, learned on all data sets but this very one.
     """
-    knowledge = read().without(*digests_of(setup.dataset))
-    if len(knowledge.observed) < FEWEST:
+    knowledge = _known_of_others(setup)
+    if knowledge is None:
         return None
     models, corpus = ModelClasses.of(setup.models), corpus_of(setup.dataset.documents)
     try:
@@ -127,6 +130,24 @@ def recommended_for(setup: Setup, space: Space, fitness: Fitness) -> Candidate |
     except SpaceError:
         return None
     return found.candidate
+
+
+def prior_of(setup: Setup, space: Space, fitness: Fitness) -> Prior | None:
+    """What a search of ``space`` on the data set of ``setup`` may expect of pipelines; None where too little is known.
+
+    It was learned on all data sets but this very one. What its search questions are like is looked at.
+    """
+    knowledge = _known_of_others(setup)
+    if knowledge is None:
+        return None
+    corpus = corpus_of(setup.dataset.documents, split(setup.dataset).search)
+    return prior_for(space, knowledge, corpus, ModelClasses.of(setup.models), fitness.weights)
+
+
+def _known_of_others(setup: Setup) -> Knowledge | None:
+    """What was learned on all data sets but that of ``setup``, if these are enough."""
+    others = read().without(*digests_of(setup.dataset))
+    return others if len(others.observed) >= FEWEST else None
 
 
 @cache

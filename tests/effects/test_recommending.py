@@ -9,10 +9,9 @@ import pytest
 
 from ragsmith.effects.corpus import Corpus
 from ragsmith.effects.knowledge import Knowledge, read
-from ragsmith.effects.recommending import Recommendation, prior_for, recommendations, recommended
-from ragsmith.effects.terms import ModelClasses, labels_of
+from ragsmith.effects.recommending import Recommendation, recommendations, recommended
+from ragsmith.effects.terms import ModelClasses
 from ragsmith.errors import SpaceError, UsageError
-from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.fitness import Weights
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.space import Space
@@ -144,16 +143,6 @@ def test_with_nothing_learned_nothing_is_known(space: Space, knowledge: Knowledg
     assert names(found) == {"hybrid", "cross_encoder"}  # there is no evidence to move away from what most would build
     assert found.unlike == ("nothing was learned from any documents",)
     assert found.sd > recommended(space, knowledge, prose, ModelClasses(), most_calls=1).sd
-
-
-def test_a_search_is_told_what_to_expect(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
-    prior = prior_for(space, knowledge, prose, ModelClasses())
-    bm25, _ = prior(space.genome(baseline("bm25")))
-    named = recommended(space, knowledge, prose, ModelClasses(), most_calls=None)
-    mean, sd = prior(space.genome(named.candidate))
-    assert mean - bm25 == pytest.approx(named.gain)
-    assert sd == pytest.approx(named.sd)
-    assert bm25 == pytest.approx(knowledge.level(labels_of(baseline("bm25"))))
 
 
 def test_what_was_learned_is_written_and_read(knowledge: Knowledge, tmp_path: Path) -> None:

@@ -7,8 +7,14 @@ from pathlib import Path
 import pytest
 
 import ragsmith
+from ragsmith.datasets.splits import split
+from ragsmith.effects import ModelClasses, corpus_of, prior_for
 from ragsmith.effects.knowledge import digests_of, read
 from ragsmith.errors import DatasetError, SpaceError, UsageError
+from ragsmith.evaluation.baselines import baseline
+from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.runs.recommended import prior_of
 
 PROSE = (
     "# {0}\n\nThe {0} is kept in the shed and not in the house. It was made by a smith in the village for the mill.\n"
@@ -117,3 +123,15 @@ def test_what_ships_was_learned_on_the_bundled_data_sets_as_they_are() -> None:
         assert any(one.is_of(digests_of(data)[:1]) for one in known.observed), (
             f"{name} has changed: learn effects again"
         )
+
+
+def test_a_search_expects_of_pipelines_what_other_data_sets_taught() -> None:
+    space, law = ragsmith.load_space("default"), Setup(ragsmith.load_dataset("law"))
+    prior = prior_of(law, space, Fitness())
+    assert prior is not None
+    (naive, bm25), (unsure, sure) = prior.of([baseline("naive"), baseline("bm25")])
+    assert naive < bm25 == 0.0 == sure < unsure
+    others = read().without(law.dataset.digest)
+    assert len(others.observed) == len(read().observed) - 1
+    corpus = corpus_of(law.dataset.documents, split(law.dataset).search)
+    assert prior_for(space, others, corpus, ModelClasses()).of([baseline("naive")])[0] == pytest.approx([naive])
