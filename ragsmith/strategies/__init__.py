@@ -11,6 +11,7 @@ from ragsmith.strategies.exhaustive import ExhaustiveSearch
 from ragsmith.strategies.genetic import GeneticSearch
 from ragsmith.strategies.greedy import GreedySearch
 from ragsmith.strategies.model_search import ModelSearch
+from ragsmith.strategies.nsga2 import NSGA2Search
 from ragsmith.strategies.random_search import RandomSearch
 from ragsmith.strategies.settings import PRESETS, GeneticSettings, check_choice
 from ragsmith.strategies.strategy import (
@@ -38,6 +39,7 @@ __all__ = [
     "Genome",
     "GreedySearch",
     "ModelSearch",
+    "NSGA2Search",
     "Prior",
     "RandomSearch",
     "Sizes",
@@ -62,6 +64,7 @@ STRATEGIES: Mapping[str, Make] = MappingProxyType(
         "genetic": lambda sizes, settings, seed, prior, bounds: GeneticSearch(
             sizes, settings, seed=seed, prior=prior, **bounds
         ),
+        "nsga2": lambda sizes, settings, seed, prior, bounds: NSGA2Search(sizes, settings, seed=seed, **bounds),
         "model": lambda sizes, settings, seed, prior, bounds: ModelSearch(
             sizes, seed=seed, first=settings.population, prior=prior, **bounds
         ),

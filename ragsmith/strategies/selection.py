@@ -17,10 +17,12 @@ from deap import base, tools
 from ragsmith.strategies.strategy import Genome
 
 
-class Maximised(base.Fitness):  # type: ignore[misc]  # DEAP is untyped
-    """One objective, to be maximised. A class of our own: ``deap.creator`` would register it globally."""
+class Worth(base.Fitness):  # type: ignore[misc]  # DEAP is untyped
+    """A score, to be maximised, and costs, to be minimised. A class of our own: ``deap.creator`` registers globally."""
 
-    weights = (1.0,)
+    def __init__(self, score: float | None, costs: Sequence[float] = ()) -> None:
+        self.weights = (1.0, *(-1.0 for _ in costs))
+        super().__init__(() if score is None else (score, *costs))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,12 +30,12 @@ class Individual:
     """A member of a population: a genome and what it is worth."""
 
     genome: Genome
-    fitness: Maximised
+    fitness: Worth
 
     @classmethod
-    def of(cls, genome: Genome, score: float | None) -> Individual:
-        """``genome`` with its score; None leaves the fitness empty."""
-        return cls(genome, Maximised(() if score is None else (score,)))
+    def of(cls, genome: Genome, score: float | None, costs: Sequence[float] = ()) -> Individual:
+        """``genome`` with its score and costs; None leaves the fitness empty."""
+        return cls(genome, Worth(score, costs))
 
     @property
     def score(self) -> float | None:

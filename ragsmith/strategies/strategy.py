@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
+from types import MappingProxyType
 from typing import Protocol
 
 from ragsmith.errors import UsageError
@@ -49,6 +50,12 @@ class Dropped:
 
 Told = float | Dropped | None
 """What an evaluation came to: a score (higher is better), or that it was dropped; None if it failed."""
+
+
+Costs = tuple[float, ...]
+"""What a genome costs, lower is better: a number for each objective beside the score."""
+
+NO_COSTS: Mapping[Genome, Costs] = MappingProxyType({})
 
 
 def anything(genome: Genome) -> bool:
@@ -92,12 +99,18 @@ class Strategy(Protocol):
         """
         ...
 
-    def tell(self, scores: Mapping[Genome, Told], repeats: Collection[Genome] = ()) -> None:
+    def tell(
+        self,
+        scores: Mapping[Genome, Told],
+        repeats: Collection[Genome] = (),
+        costs: Mapping[Genome, Costs] = NO_COSTS,
+    ) -> None:
         """Report what evaluations came to. What failed or was dropped is kept, and never a winner.
 
         A genome that was not proposed may be told too: it is then known, may win, and will not be proposed.
         ``repeats`` are proposed genomes that turned out to behave exactly as a known one: they are told like others
-        and do not count against the limit on evaluations.
+        and do not count against the limit on evaluations. ``costs`` has those of every genome with a score, where
+        there are several objectives; most strategies go by the score alone.
         """
         ...
 
@@ -135,6 +148,7 @@ class SteppedSearch(ABC):
         self.max_evaluations = max_evaluations
         self.history = []
         self.told: dict[Genome, Told] = {}
+        self.costs: dict[Genome, Costs] = {}
         self._found: dict[Genome, int] = {}  # genome -> its place in the order of discovery, which breaks ties
         self._best: tuple[Genome, float] | None = None
         self._proposed: set[Genome] = set()
@@ -159,7 +173,12 @@ class SteppedSearch(ABC):
             self._open(step)
         return waiting
 
-    def tell(self, scores: Mapping[Genome, Told], repeats: Collection[Genome] = ()) -> None:
+    def tell(
+        self,
+        scores: Mapping[Genome, Told],
+        repeats: Collection[Genome] = (),
+        costs: Mapping[Genome, Costs] = NO_COSTS,
+    ) -> None:
         """See `Strategy.tell`; what is told of a genome that is not feasible is passed over.
 
         Raises:
@@ -168,6 +187,7 @@ class SteppedSearch(ABC):
         for genome, told in scores.items():
             self._check(genome)
             self._check_told(genome, told)
+        self.costs.update(costs)
         self._repeats.update(genome for genome in repeats if genome in self._proposed)
         for genome in sorted(scores):  # not in the mapping's order: with several workers that is a matter of chance
             if self.feasible(genome):

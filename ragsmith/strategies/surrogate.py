@@ -142,8 +142,8 @@ def fit(genomes: Sequence[Genome], means: ArrayLike, noise: ArrayLike = 0.0, pri
     return Surrogate(variances, scale, prior, level, rows, sds, weights, whitener)
 
 
-def expected_improvement(mean: Array, sd: Array, best: float) -> Array:
-    """By how much a genome is expected to be above ``best``, where one below counts 0 (Jones et al. 1998)."""
+def expected_improvement(mean: Array, sd: Array, best: float | Array) -> Array:
+    """By how much genomes are expected to be above ``best``, where one below counts 0 (Jones et al. 1998)."""
     sure = np.maximum(sd, 1e-12)
     z = (mean - best) / sure
     density = np.exp(-(z**2) / 2.0) / math.sqrt(2.0 * math.pi)

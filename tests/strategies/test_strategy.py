@@ -163,7 +163,7 @@ def test_same_seed_same_run_whatever_the_global_generator_and_the_order_of_answe
     assert second.best() == first.best()
 
 
-@pytest.mark.parametrize("name", ["genetic", "model", "random", "tpe"])
+@pytest.mark.parametrize("name", ["genetic", "model", "nsga2", "random", "tpe"])
 def test_another_seed_is_another_run(name: str) -> None:
     sizes = (4, 4, 4, 4)
     runs = [run(make_strategy(name, sizes, seed=seed, max_evaluations=20), additive(sizes, 1)) for seed in (1, 2)]
@@ -174,7 +174,7 @@ def test_another_seed_is_another_run(name: str) -> None:
 def test_runs_do_not_depend_on_the_hash_seed() -> None:
     program = (
         "from ragsmith.strategies import *\n"
-        "for name in ('genetic', 'model', 'random', 'greedy', 'tpe'):\n"
+        "for name in ('genetic', 'model', 'nsga2', 'random', 'greedy', 'tpe'):\n"
         "    s = make_strategy(name, (4, 3, 3, 2), GeneticSettings(mutation='composite', selection='rank'),"
         " max_evaluations=30)\n"
         "    while b := s.propose(): s.tell({g: (7 * g[0] + 5 * g[1] * g[2]) % 11 / 11 for g in b})\n"
@@ -268,7 +268,7 @@ def test_a_limit_below_one_is_refused() -> None:
 
 def test_an_unknown_strategy_is_answered_with_the_known_ones() -> None:
     with pytest.raises(
-        UsageError, match=r"unknown strategy 'annealing': known: exhaustive, genetic, greedy, model, random"
+        UsageError, match=r"unknown strategy 'annealing': known: exhaustive, genetic, greedy, model, nsga2, random"
     ):
         make_strategy("annealing", (2, 2))
 
@@ -296,7 +296,7 @@ def test_strategies_without_an_end_get_the_genetic_searchs_allowance(name: str) 
     assert len(run(strategy, additive((5, 5, 5), 1))) == 5 + 3 * 4
 
 
-@pytest.mark.parametrize("name", ["genetic", "model", "random", "tpe"])
+@pytest.mark.parametrize("name", ["genetic", "model", "nsga2", "random", "tpe"])
 @pytest.mark.parametrize("budget", [1, 7, 33, 58])
 def test_the_budget_is_used_to_the_last_evaluation(name: str, budget: int) -> None:
     knobs = replace(PRESETS["default"], convergence=None, target=None)

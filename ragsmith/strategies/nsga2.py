@@ -1,0 +1,136 @@
+"""NSGA-II (Deb et al. 2002): a genetic algorithm that looks for the best trade of a score for what it costs.
+
+DEAP's ``selNSGA2`` makes the population of each generation from all that is known: front by front of what nothing else
+beats in everything, and within the last front those that stand most alone. Its ``selTournamentDCD`` draws from the
+global ``random``, so a tournament by the same rule is here.
+
+As in the genetic search, more children may be bred than are scored (``screening``): models of the score and of each
+cost then take those that may improve most on the best known genome that costs no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from random import Random
+
+import numpy as np
+from deap import tools
+
+from ragsmith.strategies.breeding import Cradle
+from ragsmith.strategies.crossover import CROSSOVERS
+from ragsmith.strategies.mutation import MUTATIONS, adaptive_rate
+from ragsmith.strategies.random_search import shuffled_space
+from ragsmith.strategies.selection import Individual
+from ragsmith.strategies.settings import PRESETS, GeneticSettings
+from ragsmith.strategies.strategy import Feasible, Genome, Population, Sizes, SteppedSearch, anything
+from ragsmith.strategies.surrogate import expected_improvement, fit
+
+EQUAL = 1e-3
+"""Costs that differ by less than this share of their range are the same: those of a model are never quite exact."""
+
+
+class NSGA2Search(SteppedSearch):
+    """Breeds from whoever is on, or near, the front of score against costs (a `Strategy`)."""
+
+    name = "nsga2"
+
+    def __init__(
+        self,
+        sizes: Sizes,
+        settings: GeneticSettings = PRESETS["default"],
+        *,
+        seed: int = 42,
+        feasible: Feasible = anything,
+        max_evaluations: int | None = None,
+    ) -> None:
+        super().__init__(sizes, feasible=feasible, max_evaluations=max_evaluations)
+        self.settings = settings
+        self._rng = Random(seed)
+        self._cradle = Cradle(
+            self.sizes,
+            feasible,
+            CROSSOVERS[settings.crossover],
+            settings.crossover_rate,
+            MUTATIONS[settings.mutation],
+            self._rng,
+        )
+
+    def steps(self) -> Iterator[Population]:
+        """A population drawn uniformly, and more where none of it has a score; then children that are not known."""
+        drawn = shuffled_space(self.sizes, self.feasible, self._rng)
+        settings = self.settings
+        made, stagnant, best = 0, 0, frozenset[tuple[float, ...]]()
+        while settings.generations is None or made <= settings.generations:
+            members, rate = self._members(), None
+            if not made or not members:
+                unknown = (genome for genome in drawn if genome not in self.told)
+                genomes = tuple(islice(unknown, settings.population))
+            else:
+                front = frozenset(one.fitness.values for one in tools.sortNondominated(members, 1, True)[0])
+                stagnant, best = stagnant + 1 if front == best else 0, front
+                rate = self._mutation_rate(stagnant)
+                genomes = self._children(members, rate)
+            if not genomes:
+                return
+            yield Population(genomes, rate)
+            made += 1
+
+    def _members(self) -> list[Individual]:
+        """All that have a score; of those that are equal in everything the first found."""
+        found: dict[tuple[float, ...], Individual] = {}
+        for genome in self.told:
+            if (score := self.score(genome)) is not None:
+                costs = self.costs.get(genome, ())
+                found.setdefault((score, *costs), Individual.of(genome, score, costs))
+        return list(found.values())
+
+    def _children(self, members: Sequence[Individual], rate: float) -> tuple[Genome, ...]:
+        settings = self.settings
+        population = tools.selNSGA2(members, settings.population)
+        parents = [tournament(population, self._rng).genome for _ in range(settings.population)]
+        children = self._cradle.new_children(parents * settings.screening, rate, self.told)
+        return self._screened(children) if settings.screening > 1 else tuple(children)
+
+    def _screened(self, children: Sequence[Genome]) -> tuple[Genome, ...]:
+        """A population of ``children``: each in turn may improve most on the best known one that costs no more.
+
+        Those that were taken count as known, with what is expected of them.
+        """
+        known = [genome for genome in self.told if self.score(genome) is not None]
+        scores = np.array([self.score(genome) for genome in known])
+        costs = np.array([self.costs.get(genome, ()) for genome in known])
+        if not children:
+            return ()
+        mean, sd = fit(known, scores).posterior(children)
+        expected = np.array([fit(known, column).posterior(children)[0] for column in costs.T])
+        expected = expected.T.reshape(len(children), costs.shape[1])
+        slack = EQUAL * np.ptp(costs, axis=0)
+        taken: list[int] = []
+        for _ in range(min(self.settings.population, len(children))):
+            dearer = ((costs > one + slack).any(axis=1) for one in expected)
+            best = np.array([scores.max(where=~more, initial=scores.min()) for more in dearer])
+            gain = np.round(expected_improvement(mean, sd, best), 12)  # so that the last bits of sums decide nothing
+            gain[taken] = -1.0
+            i = int(gain.argmax())
+            taken.append(i)
+            scores, costs = np.append(scores, mean[i]), np.vstack([costs, expected[i]])
+        return tuple(children[i] for i in taken)
+
+    def _mutation_rate(self, stagnant: int) -> float:
+        settings = self.settings
+        if settings.mutation != "adaptive":
+            return settings.mutation_rate
+        return adaptive_rate(settings.mutation_rate, settings.mutation_min, settings.mutation_max, 1.0, stagnant)
+
+
+def tournament(population: Sequence[Individual], rng: Random) -> Individual:
+    """The better of two: whoever beats the other in everything; or else stands more alone; or else either."""
+    one, other = rng.sample(population, 2) if len(population) > 1 else [*population, *population]
+    if one.fitness.dominates(other.fitness):
+        return one
+    if other.fitness.dominates(one.fitness):
+        return other
+    if one.fitness.crowding_dist == other.fitness.crowding_dist:
+        return rng.choice((one, other))
+    return max(one, other, key=lambda member: float(member.fitness.crowding_dist))
