@@ -2,7 +2,7 @@
 
 default: lint types test docs
 
-test *args:
+test *args='-n 2 --dist worksteal':
     python -m pytest {{args}}
 
 # without the tests that start, kill and wait for processes: a minute on two cores
