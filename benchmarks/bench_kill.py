@@ -1,8 +1,13 @@
-"""Kill a search with SIGKILL at random moments, resume it, and compare with a search that was left alone.
+"""Kill a raced search with SIGKILL at random moments, resume it, and compare with one that was left alone.
 
-python benchmarks/bench_kill.py [KILLS [GENERATIONS [SPACE]]]
+python benchmarks/bench_kill.py [--kills N] [ARGUMENTS OF SEARCH ...]
+
+What is compared: winner file, ranking, front, everything that the run records (who was dropped where, what was told and
+left out), and every row of fits, results, rankings among them, evaluations and proposals. With one worker and with four
+all of it must be equal, too.
 """
 
+import argparse
 import os
 import random
 import signal
@@ -11,48 +16,80 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
-from commands import ragsmith, search_of
+from commands import Ran, ragsmith
 
-KILLS = int(sys.argv[1]) if len(sys.argv) > 1 else 20
-SPACE = sys.argv[3] if len(sys.argv) > 3 else None
-ARGUMENTS = (*search_of(SPACE), "--generations", sys.argv[2] if len(sys.argv) > 2 else "20")
+from ragsmith.errors import UsageError
+from ragsmith.runs.front import picked
+from ragsmith.runs.record import RunRecord
+from ragsmith.store.store import Store
+
+SEARCH = ("search", "--dataset", "law", "--space", "quick", "--max-evaluations", "20")
 ROWS = {
     "fit": "select key, dataset, value from fit order by 1",
     "result": "select evaluation, question, state, value from result order by 1, 2",
     "evaluation": "select key, dataset, configuration from evaluation order by 1",
     "proposal": "select run, position, step, genome, evaluation, value from proposal order by 1, 2",
+    "dataset": "select digest, name, value from dataset order by 1",
 }
+OF_THE_PROCESS = ("account", "process")
+"""What a run records of how it went, not of where."""
+PICKS = ("best", "knee", "cheapest", "single", *(f"calls<={most}" for most in range(1, 13)))
+"""The front, step by step, and what else is picked from it."""
+
+Left = dict[str, Any]
 
 
-def rows(folder: Path) -> dict[str, list[tuple[object, ...]]]:
-    connection = sqlite3.connect(folder / "cache.sqlite")
+def left(folder: Path) -> Left:
+    """Everything that must be equal, by name."""
+    cache = folder / "cache.sqlite"
+    with closing(sqlite3.connect(cache)) as connection:
+        found: Left = {table: connection.execute(query).fetchall() for table, query in ROWS.items()}
+    with Store.open(cache) as store:
+        [run] = store.runs()
+        record = RunRecord.read(run.value)
+        found |= {f"record: {name}": value for name, value in record.plain().items() if name not in OF_THE_PROCESS}
+        found["state"] = run.state
+        found["front"] = [pick_of(store, run.key, record, pick) for pick in PICKS]
+    for path in sorted((folder / "reports").rglob("*")):
+        if path.name in ("winner.yaml", "ranking.csv"):
+            found[path.name] = path.read_bytes()
+    return found
+
+
+def pick_of(store: Store, key: str, record: RunRecord, pick: str) -> str:
+    """The key of what is picked; empty where there is nothing of that kind."""
     try:
-        return {table: connection.execute(query).fetchall() for table, query in ROWS.items()}
-    finally:
-        connection.close()
+        return picked(store, key, record, pick).key
+    except UsageError:
+        return ""
+
+
+def differing(one: Left, other: Left) -> str:
+    """The names of what is not equal."""
+    names = one.keys() | other.keys()
+    return ", ".join(sorted(name for name in names if one.get(name) != other.get(name))) or "nothing"
 
 
 def stored(folder: Path) -> int:
-    connection = sqlite3.connect(folder / "cache.sqlite")
-    try:
-        return connection.execute("select count(*) from result").fetchone()[0]
-    except sqlite3.OperationalError:  # killed before the tables were there
+    """Results in the cache of a search that was killed."""
+    if not (folder / "cache.sqlite").exists():
         return 0
-    finally:
-        connection.close()
+    with closing(sqlite3.connect(folder / "cache.sqlite")) as connection:
+        try:
+            return int(connection.execute("select count(*) from result").fetchone()[0])
+        except sqlite3.OperationalError:  # killed before the tables were there
+            return 0
 
 
-def outputs(folder: Path) -> tuple[bytes, bytes]:
-    report = folder / "reports/law"
-    return (report / "winner.yaml").read_bytes(), (report / "ranking.csv").read_bytes()
-
-
-def kill_after(folder: Path, seconds: float) -> bool:
+def kill_after(folder: Path, seconds: float, arguments: list[str]) -> bool:
     """Start a search and kill it and nothing else; its workers must end by themselves. False if it was done before."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "ragsmith", *ARGUMENTS, "--quiet"],
+        [sys.executable, "-m", "ragsmith", *arguments, "--quiet"],
         cwd=folder,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -64,7 +101,7 @@ def kill_after(folder: Path, seconds: float) -> bool:
     except subprocess.TimeoutExpired:
         process.send_signal(signal.SIGKILL)
         process.wait()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:
             os.killpg(process.pid, 0)
@@ -74,31 +111,49 @@ def kill_after(folder: Path, seconds: float) -> bool:
     raise SystemExit("workers outlived the search")
 
 
-with tempfile.TemporaryDirectory() as name:
-    alone = Path(name)
-    whole = ragsmith(*ARGUMENTS, folder=alone)
-    assert whole.code == 0, whole.err
-    expected_rows, expected_outputs = rows(alone), outputs(alone)
-total = len(expected_rows["result"])
-print(f"left alone: {whole.wall:.1f} s, {total:,} answers")
+def searched(folder: Path, arguments: list[str]) -> Ran:
+    """Search in ``folder`` to the end."""
+    ran = ragsmith(*arguments, folder=folder)
+    assert ran.code == 0, ran.err
+    return ran
 
-draw = random.Random(7)
-identical = 0
-for number in range(1, KILLS + 1):
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=20)
+    chosen, more = parser.parse_known_args()
+    arguments = more or list(SEARCH)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        moment = draw.uniform(0.3, whole.wall)
-        killed = kill_after(folder, moment)
-        kept = stored(folder) if (folder / "cache.sqlite").exists() else 0
-        resumed = ragsmith(*ARGUMENTS, folder=folder)
-        assert resumed.code == 0, resumed.err
-        same = rows(folder) == expected_rows and outputs(folder) == expected_outputs
-        identical += same
-        again = next(line for line in resumed.out.splitlines() if "answers computed" in line)
-        computed = int(again.split()[0].replace(",", ""))
+        whole = searched(Path(name), arguments)
+        expected = left(Path(name))
+    dropped = Counter(one["questions"] for one in expected["record: dropped"].values())
+    rankings = sum('"part":"ranking"' in value.replace(" ", "") for *_, value in expected["result"])
+    print(
+        f"left alone: {whole.wall:.1f} s, {len(expected['result']):,} results, {rankings:,} of them rankings; "
+        f"dropped after so many questions: {dict(sorted(dropped.items()))}",
+        flush=True,
+    )
+    for workers in ("1", "4"):
+        with tempfile.TemporaryDirectory() as name:
+            searched(Path(name), [*arguments, "--workers", workers])
+            print(f"{workers} workers: differing: {differing(left(Path(name)), expected)}", flush=True)
+    draw = random.Random(7)
+    identical = killed = 0
+    for number in range(1, chosen.kills + 1):
+        with tempfile.TemporaryDirectory() as name:
+            folder, moment = Path(name), draw.uniform(0.3, whole.wall)
+            early = kill_after(folder, moment, arguments)
+            kept = stored(folder)
+            resumed = searched(folder, arguments)
+            differs = differing(left(folder), expected)
+        identical, killed = identical + (differs == "nothing"), killed + early
         print(
-            f"{number:>2}  {'killed' if killed else 'done'} at {moment:5.1f} s, {kept:>6,} answers kept; resumed in "
-            f"{resumed.wall:5.1f} s, {computed:>6,} computed, {kept + computed - total} twice; identical: {same}",
+            f"{number:>2}  {'killed' if early else 'done'} at {moment:5.1f} s, {kept:>6,} results kept; resumed in "
+            f"{resumed.wall:5.1f} s; differing: {differs}",
             flush=True,
         )
-print(f"identical winner, ranking and rows: {identical} of {KILLS}")
+    print(f"killed before the end: {killed} of {chosen.kills}; all equal: {identical} of {chosen.kills}")
+
+
+if __name__ == "__main__":
+    main()
