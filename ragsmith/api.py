@@ -22,7 +22,7 @@ from ragsmith.effects.knowledge import Knowledge
 from ragsmith.effects.knowledge import read as read_effects
 from ragsmith.effects.learning import PIPELINES, learn
 from ragsmith.errors import BudgetExhausted, ModelUnavailable, Notice, UsageError, WrongOption
-from ragsmith.evaluation.fitness import Fitness, Weights
+from ragsmith.evaluation.fitness import OBJECTIVES, Fitness, Weights
 from ragsmith.evaluation.racing import Racing
 from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup, prepare
 from ragsmith.gateway.budget import Limits, Price, Prices, Spent, read_prices, read_spent
@@ -81,6 +81,7 @@ class Changes(TypedDict, total=False):
     simplify: bool | None
     may_miss: float | None
     fitness: GivenFitness
+    objective: str | None
     population: int | None
     generations: int | None
     crossover: str | None
@@ -138,9 +139,10 @@ def search(
 
     ``settings`` says how the search goes, or else ``preset`` does: ``default``, ``paper`` or ``quick``. Single settings
     are changed by name: ``seed=7``, ``strategy="tpe"`` and all others of `RunSettings` and `GeneticSettings`;
-    ``fitness`` may be `Weights`, ``FILE.py:function``, or a function of a file that was imported. ``space`` is the one
-    of the preset unless given; ``without`` lists what to leave out of it, as ``FAMILY`` (all but ``none``) or
-    ``FAMILY.OPTION``.
+    ``fitness`` may be `Weights`, ``FILE.py:function``, or a function of a file that was imported. With
+    ``objective="retrieval"`` retrieval alone is tuned: the fitness is R, nothing is generated, and questions need no
+    answers. ``space`` is the one of the preset unless given; ``without`` lists what to leave out of it, as ``FAMILY``
+    (all but ``none``) or ``FAMILY.OPTION``.
 
     ``models`` are names, or by role a name or an object: a LlamaIndex ``LLM`` or ``BaseEmbedding``, or anything with
     the protocol that its role has in `ragsmith.models`, whose ``id`` says what its results depend on. Objects are asked
@@ -602,6 +604,9 @@ def _settings(settings: RunSettings | None, preset: str | None, changes: Mapping
         given["racing"] = (settings.racing or Racing()) if given.pop("race") else None
     if "fitness" in given:
         given["fitness"] = Fitness.of(given["fitness"])
+    if "objective" in given:
+        check_choice("objective", given["objective"], OBJECTIVES)
+        given["fitness"] = given.get("fitness", settings.fitness).about(given.pop("objective"))
     of_the_run, genetic = (
         {field.name: given.pop(field.name) for field in fields(part) if field.name in given}
         for part in (RunSettings, GeneticSettings)

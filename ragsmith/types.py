@@ -183,7 +183,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A question of a data set with its reference answer and its gold evidence."""
+    """A question of a data set with its reference answer, blank if it has none, and its gold evidence."""
 
     id: str
     question: str

@@ -327,6 +327,12 @@ class RunFlags:
     mutation_max: Annotated[
         float | None, typer.Option("--mutation-max", help="Greatest rate of adaptive mutation.")
     ] = None
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            "--objective", help="What is tuned: quality, or retrieval alone, which needs no answers. [default: quality]"
+        ),
+    ] = None
     fitness: FitnessOption = None
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the search.")] = None
     max_evaluations: Annotated[

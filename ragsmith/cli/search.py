@@ -125,8 +125,9 @@ def _say_found(found: Result, seconds: float, base_url: str | None) -> None:
     for line in found.summary.splitlines():
         say(line)
     say()
+    made = found.domain.about.record.settings.fitness.made
     say(
-        f"{found.computed:,} answers computed, {found.reused:,} from the cache, "
+        f"{found.computed:,} {made} computed, {found.reused:,} from the cache, "
         f"{found.calls_made:,} model calls, {seconds:.1f} s"
     )
     if found.spent.calls:

@@ -136,5 +136,6 @@ def _record(example: Example, texts: Mapping[str, str]) -> dict[str, object]:
         {"doc": span.doc, "start": span.start, "end": span.end, "text": texts[span.doc][span.start : span.end]}
         for span in example.evidence
     ]
-    record = {"id": example.id, "question": example.question, "answer": example.answer, "type": example.type}
+    answer = {"answer": example.answer} if example.answer else {}
+    record = {"id": example.id, "question": example.question, **answer, "type": example.type}
     return {**record, "evidence": evidence, **({"split": example.split} if example.split else {})}

@@ -1,7 +1,7 @@
 """Read ``questions.jsonl`` of a data set, and say everything that is wrong with it, by line and identifier.
 
-One JSON object a line: ``id``, ``question``, ``answer``, ``type``, ``evidence`` (a list of ``doc``, ``start``, ``end``,
-``text``) and, on all lines or on none, ``split``.
+One JSON object a line: ``id``, ``question``, ``type``, ``evidence`` (a list of ``doc``, ``start``, ``end``, ``text``)
+and, each on all lines or on none, ``answer`` and ``split``. Without answers, retrieval alone can be scored.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ MAX_ID = 200
 SPLITS = ("search", "test", "unused")
 
 TEXTS = ("id", "question", "answer", "type")
-REQUIRED = (*TEXTS, "evidence")
+ALL_OR_NONE = ("answer", "split")
+REQUIRED = ("id", "question", "type", "evidence")
 
 Mistake = tuple[int, str]
 """Line number and sentence."""
@@ -57,7 +58,7 @@ def read_questions(dataset: Path, documents: Documents) -> tuple[list[Example], 
         example, problems = _example(line.record, checker)
         mistakes.extend(line.mistake(problem) for problem in problems)
         examples.extend([example] if example else [])
-    mistakes += [*_repeated_ids(lines), *_missing_splits(lines)]
+    mistakes += [*_repeated_ids(lines), *(mistake for key in ALL_OR_NONE for mistake in _missing(key, lines))]
     return examples, [sentence for _, sentence in sorted(mistakes, key=lambda mistake: mistake[0])]
 
 
@@ -73,7 +74,7 @@ def _lines(text: str) -> tuple[list[Line], list[Mistake]]:
 
 
 def _example(record: Record, checker: EvidenceChecker) -> tuple[Example | None, list[str]]:
-    problems = [*key_problems(record, required=REQUIRED, optional=("split",)), *text_problems(record, TEXTS)]
+    problems = [*key_problems(record, required=REQUIRED, optional=ALL_OR_NONE), *text_problems(record, TEXTS)]
     if isinstance(id_ := record.get("id"), str) and id_.strip() and not FORBIDDEN.search(id_) and not _is_id(id_):
         problems.append(f"'id' must be one line of at most {MAX_ID} printable characters without spaces around it")
     split = record.get("split")
@@ -83,7 +84,7 @@ def _example(record: Record, checker: EvidenceChecker) -> tuple[Example | None, 
     problems += wrong
     if problems:
         return None, problems
-    id_, question, answer, type_ = (str(record[key]) for key in TEXTS)
+    id_, question, answer, type_ = (str(record.get(key, "")) for key in TEXTS)
     return Example(id_, question, answer, type_, spans, None if split is None else str(split)), []
 
 
@@ -102,10 +103,11 @@ def _repeated_ids(lines: Sequence[Line]) -> Iterator[Mistake]:
             yield line.mistake(f"the id is used on line {first[id_]} already; give each question its own")
 
 
-def _missing_splits(lines: Sequence[Line]) -> Iterator[Mistake]:
-    without = [line for line in lines if "split" not in line.record]
-    given = next((line for line in lines if "split" in line.record), None)
+def _missing(key: str, lines: Sequence[Line]) -> Iterator[Mistake]:
+    """That ``key`` is on some lines only."""
+    without = [line for line in lines if key not in line.record]
+    given = next((line for line in lines if key in line.record), None)
     if given is None or not without:
         return
     others = f" and on {len(without) - 1} more lines" if len(without) > 1 else ""
-    yield without[0].mistake(f"'split' is missing here{others} but given on line {given.number}; give all or none")
+    yield without[0].mistake(f"{key!r} is missing here{others} but given on line {given.number}; give all or none")

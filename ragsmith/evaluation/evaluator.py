@@ -19,7 +19,7 @@ from typing import Any
 from ragsmith.errors import StoreError
 from ragsmith.evaluation.fitness import COMPOSITES, Fitness, composite
 from ragsmith.evaluation.fitting import Fitter
-from ragsmith.evaluation.keys import evaluation_key, ranking_key
+from ragsmith.evaluation.keys import evaluation_key, ranking_key, retrieval_key
 from ragsmith.evaluation.processes import ProcessRunner
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.evaluation.threads import ANSWER, RANKING, Finished, Job, Runner, ThreadRunner, Work
@@ -76,7 +76,8 @@ class Evaluation:
         if fitness:
             return [fitness(record["measures"]) for record in records]
         if name in COMPOSITES:
-            return [composite(name, record["measures"]) for record in records]
+            able = [record["measures"] for record in records if COMPOSITES[name][0] in record["measures"]]
+            return [composite(name, measures) for measures in able]
         part = "usage" if records and name in records[0]["usage"] else "measures"
         return [float(value) for record in records if (value := record[part][name]) is not None]
 
@@ -162,7 +163,10 @@ Progress = Callable[[int, int], None]
 
 
 class Evaluator:
-    """Evaluates candidates on one data set. Nothing is started, and no model loaded, before something is missing."""
+    """Evaluates candidates on one data set. Nothing is started, and no model loaded, before something is missing.
+
+    With ``ranks`` an evaluation is of the rankings alone: nothing is generated.
+    """
 
     def __init__(
         self,
@@ -173,8 +177,10 @@ class Evaluator:
         budget: Budget | None = None,
         *,
         retry_failed: bool = False,
+        ranks: bool = False,
     ) -> None:
         self._setup = setup
+        self._ranks = ranks
         self._budget = budget
         self._failures = Failures(store, ask_again=retry_failed)
         self._store = store
@@ -220,17 +226,28 @@ class Evaluator:
 
     def evaluate(self, candidates: Sequence[Candidate], examples: Sequence[Example]) -> list[Evaluation]:
         """Evaluations of ``candidates`` on ``examples``, in their order; what learns is fitted first."""
-        return self._evaluated(candidates, tuple(example.id for example in ordered(examples)), ANSWER)
+        questions = tuple(example.id for example in ordered(examples))
+        part, key_of = (RANKING, retrieval_key) if self._ranks else (ANSWER, evaluation_key)
+        return self._evaluated(candidates, questions, part, key_of, counts=True)
 
     def rank(self, candidates: Sequence[Candidate], examples: Sequence[Example]) -> list[Evaluation]:
         """The same of their rankings alone: their records have no answer, and the measures of rankings only.
 
         Candidates whose genes are equal up to the filter share theirs.
         """
-        return self._evaluated(candidates, tuple(example.id for example in ordered(examples)), RANKING)
+        questions = tuple(example.id for example in ordered(examples))
+        return self._evaluated(candidates, questions, RANKING, ranking_key, counts=False)
 
-    def _evaluated(self, candidates: Sequence[Candidate], questions: tuple[str, ...], part: str) -> list[Evaluation]:
-        key_of = evaluation_key if part == ANSWER else ranking_key
+    def _evaluated(
+        self,
+        candidates: Sequence[Candidate],
+        questions: tuple[str, ...],
+        part: str,
+        key_of: Callable[[Setup, Candidate], str],
+        *,
+        counts: bool,
+    ) -> list[Evaluation]:
+        """Evaluations of a ``part`` of candidates, by ``key_of``; one that ``counts`` is an evaluation of the run."""
         fitted = self._fitter.fit(candidates)
         keyed = [(key_of(self._setup, candidate), candidate) for candidate, _ in fitted]
         unfit = {key: failure for (key, _), (_, failure) in zip(keyed, fitted, strict=True) if failure}
@@ -242,7 +259,7 @@ class Evaluator:
             for question in questions
             if not self._is_known(key, question)
         ]
-        if part == ANSWER:
+        if counts:
             self.reused += sum(self._newly_met(key, questions) for key, _ in distinct)
         self._describe_new(distinct)
         for key, failure in unfit.items():
@@ -250,9 +267,9 @@ class Evaluator:
             self._put([ResultRow(key, question, "failed", failure) for question in new])
         able = [job for job in jobs if distinct[job[0]][0] not in unfit]
         if able:
-            self._compute(distinct, able, part)
+            self._compute(distinct, able, part, counts=counts)
         found = {key: self._gathered(key, candidate, questions) for key, candidate in distinct}
-        if part == ANSWER:
+        if counts:
             self._register(found)
         return [found[key] for key, _ in keyed]
 
@@ -300,13 +317,15 @@ class Evaluator:
     def _described(self) -> set[str]:
         return {row.key for row in self._store.evaluations(self._setup.dataset.digest)}
 
-    def _compute(self, distinct: Sequence[tuple[str, Candidate]], jobs: Sequence[Job], part: str) -> None:
+    def _compute(
+        self, distinct: Sequence[tuple[str, Candidate]], jobs: Sequence[Job], part: str, *, counts: bool
+    ) -> None:
         done = 0
         for batch in self._started().run([candidate for _, candidate in distinct], jobs, part):
             rows = [self._row(distinct[finished.job[0]][0], finished) for finished in batch]
             self._put(rows)
             done += len(rows)
-            if part == ANSWER:
+            if counts:
                 self.computed += len(rows)
                 self._progress(done, len(jobs))
 

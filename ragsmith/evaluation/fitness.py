@@ -3,6 +3,7 @@
 By default it is the paper's (Kartal et al., arXiv 2511.01386): F is the weighted mean of R, the mean of four measures
 of the ranking, and G, the mean of two measures of the answer. Anybody's own is a function in a file. Whichever it is,
 it is worked out for each question, and then averaged: the fitness of means is something else unless it is linear.
+Where retrieval alone is tuned it is R, or one's own function of the ranking's measures: then nothing is generated.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import inspect
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -33,12 +34,19 @@ COMPOSITES: Mapping[str, tuple[str, ...]] = {
 }
 """Composite values, each the mean of some measures: R and G of the paper."""
 
+QUALITY, RETRIEVAL = "quality", "retrieval"
+OBJECTIVES: Mapping[str, str] = {
+    QUALITY: "what is found and what is answered",
+    RETRIEVAL: "what is found, and nothing is generated",
+}
+"""What a fitness is about."""
+
 HEADLINE: Mapping[str, str] = {"fitness": "F", "retrieval": "R", "generation": "G"}
 """The values that are shown everywhere, and their symbols."""
 
 
 def composite(name: str, measures: Mapping[str, Any]) -> float:
-    """A composite value of one question."""
+    """A composite value of one question, whose measures are all there."""
     members = COMPOSITES[name]
     total: float = sum(measures[member] for member in members)
     return total / len(members)
@@ -56,9 +64,14 @@ class Weights:
             raise UsageError(f"weights {self.retrieval} and {self.generation}: give numbers from 0 up, not both 0")
 
 
+RETRIEVAL_ALONE = Weights(1.0, 0.0)
+
+
 @dataclass(frozen=True)
 class Fitness:
     """The paper's formula with ``weights``; or, where ``file`` names one, its ``function``.
+
+    ``objective`` is one of `OBJECTIVES`: see `about`.
 
     ``digest`` identifies the contents of the file, which must not change while its results are compared. The function
     is handed a mapping of the measures that the question has a value of, and of R and G as ``retrieval`` and
@@ -69,6 +82,7 @@ class Fitness:
     file: str = ""
     function: str = ""
     digest: str = ""
+    objective: str = QUALITY
 
     @classmethod
     def of(cls, given: Fitness | Weights | str | Callable[[Mapping[str, float]], float] | None) -> Fitness:
@@ -93,8 +107,42 @@ class Fitness:
             raise UsageError(f"the fitness {given!r} is in no file that can be imported: give {form}")
         path = str(Path(file).resolve())
         found = cls(file=path, function=function, digest=fingerprint(_module(path).__name__))
-        found(dict.fromkeys([*measures(), *chain.from_iterable(COMPOSITES.values())], 0.5))
+        found._try()
         return found
+
+    def about(self, objective: str) -> Fitness:
+        """The same with another objective: for retrieval alone it is R, or the function of what a ranking has.
+
+        Raises:
+            UsageError: the function asks for something else.
+        """
+        if objective == self.objective:
+            return self
+        found = replace(self, weights=RETRIEVAL_ALONE if objective == RETRIEVAL else Weights(), objective=objective)
+        if found.file:
+            found._try()
+        return found
+
+    def _try(self) -> None:
+        """Work it out for a question of which each measure is 0.5."""
+        ranked = [known.name for known in measures().values() if known.subject == "ranking"]
+        known = [*COMPOSITES["retrieval"], *ranked] if self.ranks else [*measures(), *chain(*COMPOSITES.values())]
+        self(dict.fromkeys(known, 0.5))
+
+    @property
+    def ranks(self) -> bool:
+        """Whether it is about rankings alone, so that no answer is needed."""
+        return self.objective == RETRIEVAL
+
+    @property
+    def made(self) -> str:
+        """What is made of each question."""
+        return "rankings" if self.ranks else "answers"
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether it is a part that R has and a part that G has."""
+        return not self.file and not self.ranks
 
     @classmethod
     def read(cls, settings: Mapping[str, Any], folder: Path | None = None) -> Fitness:
@@ -107,20 +155,27 @@ class Fitness:
         """
         plain = settings.get("fitness", {"weights": settings.get("weights")})
         try:
+            if plain.get("objective") == RETRIEVAL:
+                rest = {name: value for name, value in plain.items() if name != "objective"}
+                found = cls.read({"fitness": rest}, folder) if rest else cls()
+                return replace(found, weights=RETRIEVAL_ALONE, objective=RETRIEVAL)
             if set(plain) == {"weights"} and set(plain["weights"]) == {"retrieval", "generation"}:
                 return cls(Weights(**plain["weights"]))
             file = str((folder or Path()) / plain["file"])
             return cls(file=file, function=plain["function"], digest=plain["digest"])
-        except (TypeError, KeyError) as error:
-            form = "'weights' of 'retrieval' and 'generation', or 'file', 'function' and 'digest'"
+        except (TypeError, KeyError, AttributeError) as error:
+            form = (
+                "'weights' of 'retrieval' and 'generation', 'objective: retrieval', or 'file', 'function' and 'digest'"
+            )
             raise ValueError(f"fitness must have {form}") from error
 
     def plain(self, folder: Path | None = None) -> dict[str, Any]:
         """What a run or an exported pipeline keeps of it; the path is relative to ``folder`` if one is given."""
+        about = {"objective": self.objective} if self.ranks else {}
         if not self.file:
-            return {"weights": asdict(self.weights)}
+            return about or {"weights": asdict(self.weights)}
         path = os.path.relpath(self.file, folder.resolve()) if folder else self.file
-        return {"file": Path(path).as_posix(), "function": self.function, "digest": self.digest}
+        return {**about, "file": Path(path).as_posix(), "function": self.function, "digest": self.digest}
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -132,6 +187,8 @@ class Fitness:
         """The formula in words."""
         if self.file:
             return f"{Path(self.file).name}:{self.function} (own), worked out for each question"
+        if self.ranks:
+            return "R, as retrieval alone was tuned"
         weights = " and ".join(f"{weight:g} {name}" for name, weight in asdict(self.weights).items())
         return f"mean of R and G, weights {weights}"
 
@@ -142,9 +199,9 @@ class Fitness:
             UsageError: the file of the function is gone or has changed, or the function raises something or does not
                 return a finite number.
         """
-        values = {name: composite(name, measures) for name in COMPOSITES}
+        values = {name: composite(name, measures) for name in COMPOSITES if name == RETRIEVAL or not self.ranks}
         if not self.file:
-            return self.combined(values["retrieval"], values["generation"])
+            return values[RETRIEVAL] if self.ranks else self.combined(*values.values())
         known = {name: value for name, value in measures.items() if value is not None} | values
         function = _function(self.file, self.function, self.digest)
         try:

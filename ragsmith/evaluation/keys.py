@@ -13,13 +13,10 @@ from typing import TYPE_CHECKING
 
 from ragsmith.digest import digest, fingerprint
 from ragsmith.pipelines.genes import Candidate
-from ragsmith.techniques.families import FAMILIES
+from ragsmith.techniques.families import FILTER
 
 if TYPE_CHECKING:
     from ragsmith.evaluation.testbed import Setup
-
-FILTER = next(place for place, family in enumerate(FAMILIES) if family.name == "passage_filter")
-"""The place of the last gene that rankings depend on."""
 
 CODE = (
     ("ragsmith.datasets.chunking.chunking", "chunk_documents"),
@@ -53,6 +50,14 @@ def ranking_key(setup: Setup, candidate: Candidate) -> str:
     models = {role: setup.model_ids[role] for role in sorted(roles)}
     identities = [gene.identity for gene in genes], [known.identity for known in measured]
     return digest("ranking", setup.dataset.digest, setup.chunk_size, *identities, models, code())
+
+
+def retrieval_key(setup: Setup, candidate: Candidate) -> str:
+    """Identifies what every record of ``candidate`` depends on where retrieval alone is evaluated.
+
+    Rankings have a key of their own: what stands in the store as their pipeline is whichever was ranked first.
+    """
+    return digest("retrieval", ranking_key(setup, candidate), [gene.identity for gene in candidate[FILTER + 1 :]])
 
 
 def pipeline_key(setup: Setup, genes: Candidate) -> str:

@@ -15,7 +15,8 @@ Two tests drop a candidate, each at a stated error.
 - After each block: with its R, which is known, and its G so far, a one-sided paired t test over questions. What is
   still to come is a finite number of questions, so the variance of the mean shrinks to nothing towards the end.
 
-A fitness of one's own is no formula of R and G: then nothing is ranked first, and the second test is of the fitness.
+A fitness of one's own is no formula of R and G, and one of retrieval has no G: then nothing is ranked first, and the
+second test is of the fitness, question by question.
 
 Decisions rest on values and on the order of the questions alone, so a race that is run again on stored results goes the
 same way, with any number of workers.
@@ -256,8 +257,8 @@ class Races:
         return [ended[number] for number in range(len(candidates))]
 
     def _ranked(self, candidates: Sequence[Candidate]) -> dict[int, Evaluation]:
-        """The rankings of all questions; nothing where the fitness is no formula of R and G."""
-        if self._fitness.file:
+        """The rankings of all questions; nothing where the fitness does not add up from R and G."""
+        if not self._fitness.adds_up:
             return {}
         return dict(enumerate(self._evaluator.rank(candidates, self._examples)))
 
@@ -311,8 +312,8 @@ class Races:
         return Standing(exact, sampled)
 
     def _share(self, ranked: Evaluation | None, question: str) -> float | None:
-        """What R counts of the fitness of a question; 0 where the fitness is no formula, None where ranking failed."""
-        if self._fitness.file:
+        """What R counts of a question's fitness; 0 where that does not add up, None where ranking failed."""
+        if not self._fitness.adds_up:
             return 0.0
         if ranked is None or question not in ranked.records:
             return None

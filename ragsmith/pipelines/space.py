@@ -25,8 +25,8 @@ from functools import cached_property
 
 from ragsmith.digest import digest
 from ragsmith.errors import SpaceError
-from ragsmith.pipelines.genes import Candidate, Gene, label
-from ragsmith.techniques.families import FAMILIES, family_named
+from ragsmith.pipelines.genes import Candidate, Gene, label, make_gene
+from ragsmith.techniques.families import FAMILIES, FILTER, family_named
 from ragsmith.text.suggest import did_you_mean
 
 Genome = tuple[int, ...]
@@ -144,6 +144,18 @@ class Space:
         if left.feasible_size == 0:
             raise SpaceError(f"--without {name}: the constraints of the space {self.name!r} forbid all that is left")
         return left
+
+    def of_rankings(self) -> Space:
+        """The space of what rankings depend on; in each family behind the filter there is what does least.
+
+        Constraints that name such a family say nothing of rankings, and go.
+        """
+        behind = FAMILIES[FILTER + 1 :]
+        least = (make_gene(family.name, "none" if "none" in family.techniques else "listing") for family in behind)
+        named = {family.name for family in behind}
+        forbidden = tuple(constraint for constraint in self.forbidden if not named & set(constraint))
+        options = (*self.options[: FILTER + 1], *((gene,) for gene in least))
+        return replace(self, options=options, forbidden=forbidden)
 
     def genomes(self) -> Iterator[Genome]:
         """Every feasible genome, in order."""

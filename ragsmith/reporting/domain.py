@@ -161,13 +161,14 @@ def answered(material: Material, pipeline: str, key: str, data: DatasetRecord) -
     for split, evaluation in parts:
         if evaluation is None:
             continue
-        columns = {name: iter(evaluation.values(name, material.fitness)) for name in HEADLINE}
+        found = {name: evaluation.values(name, material.fitness) for name in HEADLINE}
+        columns = {name: iter(values) for name, values in found.items() if values}
         for question in evaluation.questions:
             about = question, data.questions.get(question, ""), data.modalities.get(question, ""), split, pipeline
             if record := evaluation.records.get(question):
                 measures = {name: next(values) for name, values in columns.items()}
                 measures |= {name: value for name, value in record["measures"].items() if value is not None}
                 measures["calls"] = float(record["usage"]["calls"])
-                yield Answered(*about, "ok", measures, record["answer"], tuple(record["retrieved"]))
+                yield Answered(*about, "ok", measures, record.get("answer", ""), tuple(record["retrieved"]))
             elif failure := evaluation.failures.get(question):
                 yield Answered(*about, "failed", {}, error=failure["error"])

@@ -53,7 +53,9 @@ def described(role: str, id_: str) -> str:
 
 
 def judged(material: Material) -> JudgeChecked | None:
-    """How the run's judge did on the bundled cases; None where nobody has checked it."""
+    """How the run's judge did on the bundled cases; None where nobody has checked it, or it judged nothing."""
+    if material.fitness.ranks:
+        return None
     embedded = described("judge", material.record.models.get("judge", "")) == EMBEDDED["judge", "extractive"]
     return _embedded_judged() if embedded else material.judged
 
@@ -102,7 +104,12 @@ def notes(material: Material, ranking: Sequence[Row]) -> tuple[str, ...]:
             f"{cut:,} answers were cut at their limit on tokens and are scored all the same, as --score-cut-answers "
             "asks for."
         )
-    if any(model.startswith("extractive:") for role, model in material.record.models.items() if role == "judge"):
+    if material.fitness.ranks:
+        found.append(
+            "Retrieval alone was tuned: no answer was generated or scored, and the families behind passage_filter were "
+            "not searched. Fitness is about rankings here."
+        )
+    elif any(model.startswith("extractive:") for role, model in material.record.models.items() if role == "judge"):
         found.append(
             "Answers were marked by how far their words, numbers and denials agree with the reference, without an LLM: "
             "generation and fitness compare pipelines here, and are not comparable with scores by an LLM judge."

@@ -33,7 +33,7 @@ def _table(head: str, by: str, domain: Domain, groups: Sequence[GroupScores]) ->
             group.group or "(none)",
             TITLES[group.pipeline],
             f"{group.n}",
-            *(numbers.mean(group.scores[name]) for name in HEADLINE),
+            *(numbers.mean(group.scores.get(name)) for name in HEADLINE),
             *(numbers.plain(_cost(group, names), digits) for names, digits in costs.values()),
         )
         for group in groups

@@ -88,16 +88,17 @@ def options(probed: Sequence[Option]) -> Figure:
 
 
 def types(domain: Domain) -> Figure:
-    """Bars by question type: F, R and G, one below the other."""
+    """Bars by question type: F, R and G, as far as they are known, one below the other."""
     traces = []
+    known = [metric for metric in HEADLINE if any(metric in scores.scores for scores in domain.types)]
     present = list(dict.fromkeys(scores.pipeline for scores in domain.types))
-    for place, metric in enumerate(HEADLINE, 1):
+    for place, metric in enumerate(known, 1):
         for name in present:
             rows = [scores for scores in domain.types if scores.pipeline == name]
             traces.append(_bars(rows, name, metric, place))
     layout = _layout("Question type (number of questions)", "", 720)
-    layout |= {"barmode": "group", "grid": {"rows": len(HEADLINE), "columns": 1, "pattern": "coupled", "ygap": 0.12}}
-    for place, metric in enumerate(HEADLINE, 1):
+    layout |= {"barmode": "group", "grid": {"rows": len(known), "columns": 1, "pattern": "coupled", "ygap": 0.12}}
+    for place, metric in enumerate(known, 1):
         axis = "yaxis" if place == 1 else f"yaxis{place}"
         title = {"text": f"{metric.capitalize()} {HEADLINE[metric]}"}
         layout[axis] = {"title": title, "rangemode": "tozero", "automargin": True}

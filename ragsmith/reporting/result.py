@@ -247,6 +247,7 @@ def _flat(row: Row) -> dict[str, Any]:
 
 
 def _html_row(place: int, row: Row) -> str:
-    scores = [numbers.mean(row.scores["fitness"]), *(numbers.plain(row.scores[name].mean) for name in COMPOSITES)]
+    parts = [row.scores[name].mean if name in row.scores else None for name in COMPOSITES]
+    scores = [numbers.mean(row.scores["fitness"]), *map(numbers.plain, parts)]
     cells = [str(place), row.label, *scores, f"{row.usage['calls']:.1f}"]
     return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"

@@ -115,7 +115,9 @@ def by_group(
     for group in sorted({groups.get(question, "") for question in questions}):
         places = [place for place, question in enumerate(questions) if groups.get(question, "") == group]
         for name, columns in values.items():
-            scores = {metric: score([columns[metric][place] for place in places]) for metric in HEADLINE}
+            scores = {
+                metric: score([columns[metric][place] for place in places]) for metric in HEADLINE if columns[metric]
+            }
             costs = {
                 cost: fsum(columns[cost][place] for place in places) / len(places) for cost in COSTS if cost in columns
             }

@@ -91,8 +91,9 @@ def _division(split: Division) -> str:
 
 def work(domain: Domain) -> str:
     """What the last command computed and found in the cache."""
-    account = domain.about.record.account
-    text = f"This run's last command computed {account.computed:,} answers and took {account.reused:,} from the cache."
+    record = domain.about.record
+    account, made = record.account, record.settings.fitness.made
+    text = f"This run's last command computed {account.computed:,} {made} and took {account.reused:,} from the cache."
     if account.spent.calls:
         text += f" All its commands sent {account.spent.calls:,} requests, of {account.spent.tokens:,} tokens"
         text += f", for {account.spent.cost:.4f} in money." if account.spent.cost else "."

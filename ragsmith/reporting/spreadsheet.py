@@ -92,7 +92,7 @@ def groups_csv(domain: Domain) -> str:
     rows = (
         [
             *(domain.groups_split, by, group.group, group.pipeline, group.n),
-            *(cell for name in HEADLINE for cell in _bounds(group.scores[name])),
+            *(cell for name in HEADLINE for cell in _bounds(group.scores.get(name))),
             *(_number(group.costs.get(name)) for name in costs),
         ]
         for by, group in listed

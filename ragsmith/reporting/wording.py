@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE
+from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, RETRIEVAL
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.measures.registry import measures
 from ragsmith.reporting import numbers
@@ -112,11 +112,13 @@ def _verdicts(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
 def scores_explained(domain: Domain) -> str:
     """What F, R and G are."""
     known = measures()
+    fitness = domain.about.record.settings.fitness
     made_of = "; ".join(
         f"{HEADLINE[name]}, {name}: the mean of {', '.join(known[member].label for member in members)}"
         for name, members in COMPOSITES.items()
+        if name == RETRIEVAL or not fitness.ranks
     )
-    return f"F, fitness: {domain.about.record.settings.fitness.formula}. {made_of}."
+    return f"F, fitness: {fitness.formula}. {made_of}."
 
 
 def summary_lines(domain: Domain) -> list[str]:
@@ -128,7 +130,8 @@ def summary_lines(domain: Domain) -> list[str]:
         *(f"! {note}" for note in domain.notes),
     ]
     if domain.ranking:
-        lines += ["", "search questions: fitness with 95 % interval, retrieval, generation, calls per question"]
+        parts = ", ".join(part for part in COMPOSITES if part in domain.ranking[0].scores)
+        lines += ["", f"search questions: fitness with 95 % interval, {parts}, calls per question"]
         lines += [_ranked(place, row) for place, row in enumerate(domain.ranking[:LISTED], 1)]
     lines += [_ranked(None, row, TITLES[name]) for name, row in domain.baselines.items()]
     if domain.random:
@@ -208,9 +211,9 @@ def _ranked(place: int | None, row: Row, title: str = "") -> str:
     number = f"{place:>2}" if place else "  "
     if not row.scores:
         return f" {number}  not scored: {row.coverage.failed} of {row.coverage.questions} questions failed  {name}"
-    retrieval, generation = (numbers.plain(row.scores[metric].mean) for metric in ("retrieval", "generation"))
+    parts = [f"{HEADLINE[part]} {numbers.plain(row.scores[part].mean)}" for part in COMPOSITES if part in row.scores]
     fitness = numbers.mean(row.scores["fitness"])
-    return f" {number}  {fitness}  R {retrieval}  G {generation}  {row.usage['calls']:5.1f}  {name}"
+    return f" {number}  {fitness}  {'  '.join(parts)}  {row.usage['calls']:5.1f}  {name}"
 
 
 def _listed(names: Sequence[str], last: str) -> str:

@@ -20,7 +20,7 @@ from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.pipelines.differences import difference
 from ragsmith.pipelines.genes import make_gene
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.requirements import refuse_missing_models
+from ragsmith.runs.requirements import refuse_missing_answers, refuse_missing_models
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.types import Example
@@ -91,8 +91,9 @@ def audit(
     Options that read the gold labels, which no space may hold, are tried as well: they bound what a choice could gain.
 
     Raises:
-        UsageError: an option needs a model that this run has not.
+        UsageError: an option needs a model that this run has not, or a question has no answer to compare with.
     """
+    refuse_missing_answers(questions)
     refuse_missing_models((gene for options in space.options for gene in options), setup.models)
     probes = [*probes_of(space), *_analyses(space)]
     pairs = [candidate for probe in probes for candidate in (probe.candidate, probe.reference)]

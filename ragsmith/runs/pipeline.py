@@ -26,13 +26,14 @@ from ragsmith.evaluation.evaluator import Evaluation, Evaluator
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.ranking import common
 from ragsmith.evaluation.testbed import Setup, ordered
-from ragsmith.evaluation.threads import evaluate_job
+from ragsmith.evaluation.threads import ANSWER, RANKING, evaluate_job
 from ragsmith.models.given import apart, refuse_absent
 from ragsmith.models.vector_address import AUTO, written_in
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, configuration, facing
 from ragsmith.pipelines.trace import Trace
 from ragsmith.runs.pipeline_file import FORMAT, ExportedFile
+from ragsmith.runs.requirements import refuse_missing_answers
 from ragsmith.store.store import Store
 from ragsmith.techniques.own import import_files, recorded
 from ragsmith.techniques.registry import load_techniques
@@ -184,8 +185,10 @@ class Pipeline:
 
     def evaluate(self, store: Store, examples: Sequence[Example] | None = None, *, workers: int = 1) -> Evaluation:
         """Scores on the data set's questions, through the store."""
-        with Evaluator(self.setup, store, workers) as evaluator:
-            examples = self.setup.dataset.examples if examples is None else examples
+        examples = self.setup.dataset.examples if examples is None else examples
+        if not self.fitness.ranks:
+            refuse_missing_answers(examples)
+        with Evaluator(self.setup, store, workers, ranks=self.fitness.ranks) as evaluator:
             return evaluator.evaluate([self.candidate], examples)[0]
 
     def latencies(self, examples: Sequence[Example], *, clock: Callable[[], float] = perf_counter) -> dict[str, float]:
@@ -233,8 +236,9 @@ class Pipeline:
 
     def _fresh(self, examples: Sequence[Example]) -> Evaluation:
         records = {}
+        part = RANKING if self.fitness.ranks else ANSWER
         for example in ordered(examples):
-            finished = evaluate_job(self.engine, self.setup, self.candidate, (0, example.id))
+            finished = evaluate_job(self.engine, self.setup, self.candidate, (0, example.id), part)
             if not finished.ok:
                 raise RagsmithError(
                     f"question {example.id} fails in {finished.value['stage']}: {finished.value['error']}"
@@ -300,6 +304,10 @@ def export_yaml(
     }
     how = "found" if evaluation.records else "recommended"
     head = f'# A pipeline {how} by ragsmith {version("ragsmith")}.  Ask it:  ragsmith ask THIS_FILE "your question"\n'
+    if fitness.ranks:
+        head += (
+            "# Retrieval alone was tuned: what stands behind passage_filter was not searched, and no answer scored.\n"
+        )
     return head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
 
 
@@ -313,7 +321,8 @@ def expected_scores(search: Evaluation | None, test: Evaluation | None, fitness:
         if whole is None or not whole.records or not whole.attempted:
             continue
         evaluation = whole.on(common([whole]))
-        means = {name: evaluation.mean(name, fitness) for name in (*HEADLINE, *evaluation.measures)}
+        names = (*HEADLINE, *evaluation.measures)
+        means = {name: mean for name in names if (mean := evaluation.mean(name, fitness)) is not None}
         failed = {"failed": sorted(whole.failures)} if whole.failures else {}
         expected[part] = {"questions": len(evaluation.questions), **failed, **means}
     return expected

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ragsmith.errors import UsageError
+from ragsmith.evaluation.fitness import RETRIEVAL
 from ragsmith.models.names import LATE_INTERACTION, NONE, ModelNames
 from ragsmith.pipelines.genes import Gene
+from ragsmith.types import Example
 
 HOW_TO_GET: dict[str, str] = {
     "cross_encoder": f"name a reranker (--reranker {LATE_INTERACTION} is embedded and needs nothing)",
 }
 """Kind of tool that a run may do without, and where it comes from."""
+
+
+def refuse_missing_answers(examples: Sequence[Example]) -> None:
+    """Refuse to score answers where there is nothing to compare them with.
+
+    Raises:
+        UsageError: a question has no reference answer.
+    """
+    without = [example.id for example in examples if not example.answer.strip()]
+    if without:
+        raise UsageError(
+            f"{len(without)} of {len(examples)} questions have no reference answer to score by, the first is "
+            f"{without[0]}: add them, or tune retrieval alone with --objective {RETRIEVAL}"
+        )
 
 
 def refuse_missing_models(genes: Iterable[Gene], names: ModelNames) -> None:

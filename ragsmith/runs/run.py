@@ -37,7 +37,7 @@ from ragsmith.runs.finals import Finals
 from ragsmith.runs.prelude import prelude
 from ragsmith.runs.recommended import recommended_for, what_is_known
 from ragsmith.runs.record import Account, DatasetRecord, RunRecord, RunSettings, SetAside
-from ragsmith.runs.requirements import refuse_missing_models
+from ragsmith.runs.requirements import refuse_missing_answers, refuse_missing_models
 from ragsmith.store.store import ProposalRow, RunRow, RunState, Store
 from ragsmith.strategies import make_strategy
 from ragsmith.strategies.strategy import Dropped, Genome, Strategy
@@ -144,19 +144,27 @@ class Run:
         ``retry_failed`` asks again what earlier runs found hopeless to ask.
 
         Raises:
-            UsageError: an option of the space needs a model that this run has not.
+            UsageError: an option of the space needs a model that this run has not, or answers are to be scored and a
+                question has none to compare with.
             SpendingDamaged: there are limits, what was spent is not known, and no ``accept_spent`` says it.
         """
         if len(setup.folds) < 2:  # nothing can be held out, so nothing can be learned
             space = space.without(lambda gene: gene.technique.fitting is not None)
+        self._settings = settings or RunSettings()
+        ranks = self._settings.fitness.ranks
+        if ranks:
+            space = space.of_rankings()
+        else:
+            refuse_missing_answers(setup.dataset.examples)
         refuse_missing_models(chain.from_iterable(space.options), setup.models)
         self._setup = setup
         self._space = space
         self._store = store
-        self._settings = settings or RunSettings()
         self.key = run_key(setup, space, self._settings)
         self._budget = Budget(store, self.key, limits, prices, accept_spent)
-        self._evaluator = Evaluator(setup, store, workers, on_progress, self._budget, retry_failed=retry_failed)
+        self._evaluator = Evaluator(
+            setup, store, workers, on_progress, self._budget, retry_failed=retry_failed, ranks=ranks
+        )
         self._on_step = on_step or (lambda step: None)
         self._on_start = on_start or (lambda start: None)
         self._now = now

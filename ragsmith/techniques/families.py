@@ -51,6 +51,9 @@ FAMILIES: tuple[Family[Any], ...] = (
     post_generation,
 )
 
+FILTER = FAMILIES.index(passage_filter)
+"""The place of the last family that rankings depend on."""
+
 
 def family_named(name: str, where: str) -> Family[Any]:
     """The family of that name.

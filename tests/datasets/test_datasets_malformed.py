@@ -242,7 +242,12 @@ MALFORMED: list[tuple[str, Break, str]] = [
         "questions.jsonl:1: not valid JSON: a number has too many digits; shorten it",
     ),
     # a question
-    ("missing key", lines(record(1, answer=None)), Q1 + "the key 'answer' is missing; add it"),
+    ("missing key", lines(record(1, type=None)), Q1 + "the key 'type' is missing; add it"),
+    (
+        "answers on some",
+        lines(record(1), record(2, answer=None)),
+        "questions.jsonl:2 (q2): 'answer' is missing here but given on line 1; give all or none",
+    ),
     (
         "unknown question key",
         lines(record(1, evidences=[])),

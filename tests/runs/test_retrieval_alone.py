@@ -1,0 +1,182 @@
+"""Retrieval tuned alone: the fitness is R, nothing is generated, and questions need no answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+import ragsmith
+from ragsmith.datasets.dataset import load_dataset, write_dataset
+from ragsmith.errors import UsageError
+from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.fitness import Fitness, Weights, composite
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.pipelines.space import Space
+from ragsmith.reporting.result import Result
+from ragsmith.runs.pipeline import Pipeline
+from ragsmith.runs.run import Run
+from ragsmith.store.store import Store
+from ragsmith.techniques.families import FAMILIES, FILTER
+
+OWN = (
+    "def last(measures):\n    return 1 - measures['recall']\n\n\ndef judged(measures):\n    return measures['judge']\n"
+)
+
+
+@pytest.fixture(scope="module")
+def found(
+    tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path, tiny_space: Path
+) -> Iterator[tuple[Result, Store, Path]]:
+    """A search to its end, on questions whose answers were taken away, and its report."""
+    folder = tmp_path_factory.mktemp("retrieval")
+    with Store.open(folder / "cache.sqlite") as store:
+        data = unanswered(tiny_folder, folder / "data")
+        yield searched(data, tiny_space, store, reports=folder), store, folder
+
+
+def unanswered(source: Path, folder: Path) -> Path:
+    """The same data set without answers."""
+    data = load_dataset(source)
+    write_dataset(replace(data, examples=tuple(replace(example, answer="") for example in data.examples)), folder)
+    return folder
+
+
+def searched(data: Path, space: Path, store: Store, reports: Path | None = None) -> Result:
+    return ragsmith.search(
+        data,
+        space=space,
+        objective="retrieval",
+        chunk_size=100,
+        population=6,
+        generations=2,
+        seed=7,
+        workers=1,
+        cache=store,
+        reports=reports,
+    )
+
+
+def test_nothing_is_generated(found: tuple[Result, Store, Path]) -> None:
+    result, store, _ = found
+    rows = [row.value for e in store.evaluations(result.setup.dataset.digest) for row in store.results(e.key).values()]
+    assert rows
+    assert all(value["part"] == "ranking" and "answer" not in value for value in rows)
+    assert not any("judge" in value["measures"] for value in rows)
+
+
+def test_fitness_is_r(found: tuple[Result, Store, Path]) -> None:
+    result, _, _ = found
+    for row in result.ranking:
+        assert row.scores["fitness"].mean == row.scores["retrieval"].mean
+        assert "generation" not in row.scores
+    for record in result.records():
+        assert math.isclose(record.measures["fitness"], composite("retrieval", record.measures))
+
+
+def test_what_does_not_touch_rankings_is_not_searched(found: tuple[Result, Store, Path], space: Space) -> None:
+    result, _, _ = found
+    cut = space.of_rankings()
+    assert [len(options) for options in cut.options[FILTER + 1 :]] == [1] * (len(FAMILIES) - FILTER - 1)
+    assert cut.options[: FILTER + 1] == space.options[: FILTER + 1]
+    assert result.domain.about.record.space.size == cut.size < space.size
+    assert cut.of_rankings() == cut
+
+
+def test_rankings_are_those_of_a_full_evaluation(
+    found: tuple[Result, Store, Path], tiny_setup: Setup, store: Store
+) -> None:
+    """The winner's R, worked out anew with its answers, on the same questions."""
+    result, _, _ = found
+    searched = [tiny_setup.examples[question] for question in result.domain.about.record.split.search]
+    with Evaluator(tiny_setup, store, 1) as evaluator:
+        (whole,) = evaluator.evaluate([result.winner.candidate], searched)
+    assert whole.mean("generation") is not None
+    assert math.isclose(whole.mean("retrieval") or 0.0, result.ranking[0].scores["retrieval"].mean, abs_tol=1e-12)
+
+
+def test_report_and_winner_say_what_was_not_searched(found: tuple[Result, Store, Path]) -> None:
+    result, _, _ = found
+    report = next(file for file in result.files if file.suffix == ".md").read_text()
+    assert "Retrieval alone was tuned" in report
+    assert "without an LLM" not in report
+    winner = next(file for file in result.files if file.suffix == ".yaml")
+    text = winner.read_text()
+    assert "what stands behind passage_filter was not searched" in text
+    stands = yaml.safe_load(text)
+    assert stands["fitness"] == {"objective": "retrieval"}
+    assert "generation" not in stands["expected"]["search"]
+
+
+def test_the_winner_is_verified_asked_and_evaluated(found: tuple[Result, Store, Path], tmp_path: Path) -> None:
+    result, _, _ = found
+    winner = Pipeline.load(next(file for file in result.files if file.suffix == ".yaml"))
+    assert winner.fitness == Fitness().about("retrieval")
+    assert winner.verify() == []
+    assert winner.ask("How high is the lighthouse?").answer
+    with Store.open(tmp_path / "elsewhere.sqlite") as store:
+        evaluation = winner.evaluate(store)
+    assert evaluation.complete
+    assert evaluation.mean("generation") is None
+
+
+def test_the_same_search_again_computes_nothing(found: tuple[Result, Store, Path], tiny_space: Path) -> None:
+    result, store, folder = found
+    again = searched(folder / "data", tiny_space, store)
+    assert (again.key, again.computed) == (result.key, 0)
+    assert [row.label for row in again.ranking] == [row.label for row in result.ranking]
+
+
+def test_two_processes_find_the_same(found: tuple[Result, Store, Path], tiny_space: Path, tmp_path: Path) -> None:
+    result, first, folder = found
+    with Store.open(tmp_path / "other.sqlite") as second:
+        ragsmith.search(
+            folder / "data",
+            space=tiny_space,
+            objective="retrieval",
+            chunk_size=100,
+            population=6,
+            generations=2,
+            seed=7,
+            workers=2,
+            cache=second,
+        )
+        keys = [row.key for row in first.evaluations(result.setup.dataset.digest)]
+        assert first.results_many(keys) == second.results_many(keys)
+
+
+def test_answers_are_not_scored_where_there_are_none(
+    found: tuple[Result, Store, Path], tiny_space: Path, store: Store
+) -> None:
+    _, _, folder = found
+    with pytest.raises(UsageError, match=r"24 of 24 questions have no reference answer .* --objective retrieval"):
+        ragsmith.search(folder / "data", space=tiny_space, chunk_size=100, cache=store, workers=1)
+    assert not store.runs()
+
+
+def test_a_function_is_handed_what_a_ranking_has(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(OWN)
+    fitness = Fitness.of(f"{file}:last").about("retrieval")
+    assert fitness({"recall": 0.25, "map": 0.0, "ndcg": 0.0, "mrr": 0.0}) == 0.75
+    assert Fitness.read({"fitness": fitness.plain()}) == fitness
+    with pytest.raises(UsageError, match="asks for a measure that a question lacks: 'judge'"):
+        Fitness.of(f"{file}:judged").about("retrieval")
+
+
+def test_objectives_are_about_the_same_fitness() -> None:
+    weighted = Fitness(Weights(3, 1))
+    assert weighted.about("quality") is weighted
+    assert weighted.about("retrieval").about("quality") == Fitness()
+
+
+def test_a_full_search_is_not_mistaken_for_one_of_retrieval(
+    found: tuple[Result, Store, Path], tiny_setup: Setup, space: Space, store: Store
+) -> None:
+    """Rankings that a race made stand in the store under other keys, with another pipeline."""
+    run = Run(tiny_setup, space, store)
+    assert run.key != Run(tiny_setup, space, store, found[0].domain.about.record.settings).key
