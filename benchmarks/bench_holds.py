@@ -27,6 +27,8 @@ The rules. With N evaluations, besides BM25 and naive RAG, which every search is
     estimate     of those of `raw`, the best by an estimate that knows nothing of other data sets
     with prior   of those of `raw, prior`, and of what is recommended, the best by an estimate with the prior
     simplified   `raw` or `with prior` without what does not pay, by the rule of `ragsmith.runs.choice`
+    or recom.    `raw, prior` or `with prior` where it is ahead of what is recommended by more than one standard error
+                 of their difference on the search side, else what is recommended
     recommended  what is named by the prior alone, for any number of model calls and for one a question; nothing is
                  evaluated
     expected     what the prior expects most of, whatever it costs
@@ -62,7 +64,7 @@ from ragsmith.effects.beliefs import PartOfFitness
 from ragsmith.effects.knowledge import Knowledge, Observed, design_of, documents_digest
 from ragsmith.effects.learning import deviations, groups_of
 from ragsmith.effects.mixed_model import sampling_noise
-from ragsmith.effects.terms import GROUPS, labels_of, terms_of
+from ragsmith.effects.terms import GROUPS, labels_of, terms_of, usual
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import BASELINES
 from ragsmith.evaluation.fitness import Weights
@@ -151,7 +153,7 @@ class Target:
     def observed(self) -> Observed:
         """What is known of it where another is the target: some pipelines on the search questions."""
         draw = np.random.default_rng(0)
-        alone = [row for row, labels in enumerate(self.pipelines) if _options(labels) < 2]
+        alone = [row for row, labels in enumerate(self.pipelines) if _is_near(labels)]
         rows = list(dict.fromkeys([*alone, *draw.permutation(len(self.pipelines)).tolist()]))[:LEARNED_FROM]
         labels = tuple(self.pipelines[row] for row in rows)
         asked = [example for example in self.dataset.examples if example.id in self._known]
@@ -223,9 +225,10 @@ class Target:
         return np.unique([of.get(question, "") for question in self.questions], return_inverse=True)[1].ravel()
 
 
-def _options(labels: Labels) -> int:
-    """How many options a pipeline has besides naive RAG."""
-    return sum(label != plain for label, plain in zip(labels, NAIVE, strict=True))
+def _is_near(labels: Labels) -> bool:
+    """Whether at most one option sets a pipeline apart from one that the package learns from by single options."""
+    bases = (NAIVE, NEUTRAL, labels_of(usual()))
+    return any(sum(one != other for one, other in zip(labels, base, strict=True)) < 2 for base in bases)
 
 
 def _main_document(example: Example) -> str:
@@ -398,13 +401,20 @@ class Study:
         def simple(leader: int) -> int:
             return simplified(leader, scores, target.calls, target.pipelines, target.row, NAIVE)
 
+        def or_recommended(row: int) -> int:
+            ahead = scores[row] - scores[self.recommended]
+            return row if ahead.mean() > ahead.std(ddof=1) / np.sqrt(len(ahead)) else self.recommended
+
+        raw_prior = self._raw(seen["prior"], scores)
         return {
             "raw": raw,
             "raw, simplified": simple(raw),
-            "raw, prior": self._raw(seen["prior"], scores),
+            "raw, prior": raw_prior,
+            "raw, prior, or recom.": or_recommended(raw_prior),
             "estimate": max(seen["flat"], key=lambda row: blind[row]),
             "with prior": with_prior,
             "with prior, simplified": simple(with_prior),
+            "with prior, or recom.": or_recommended(with_prior),
         }
 
     def _raw(self, rows: Sequence[int], scores: Floats) -> int:
@@ -450,7 +460,10 @@ def pooled(gains: Sequence[tuple[Floats, Floats]], seed: int = 0) -> tuple[float
 
 
 FIXED = ("recommended", "recommended, one call", "expected", "oracle")
-SEARCHED = ("random", "raw", "raw, simplified", "raw, prior", "estimate", "with prior", "with prior, simplified")
+SEARCHED = (
+    *("random", "raw", "raw, simplified", "raw, prior", "raw, prior, or recom."),
+    *("estimate", "with prior", "with prior, simplified", "with prior, or recom."),
+)
 RULES = (*FIXED[:3], *SEARCHED, "oracle")
 
 

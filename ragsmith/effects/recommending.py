@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from math import inf, sqrt
+from math import inf
 
 from ragsmith.effects.beliefs import Beliefs
 from ragsmith.effects.corpus import Corpus
@@ -25,11 +25,13 @@ COST_CLASSES: tuple[int | None, ...] = (1, 2, None)
 ROUNDING = 0.05
 """Calls: what is learned of costs is a mean over questions, and a little off where options meet."""
 
-EVIDENCE = 0.5
-"""Standard errors by which a change has to gain; set on search questions of data sets that were left out."""
+CAUTION = 0.5
+"""Standard deviations on documents nobody has seen that are taken off an expected gain: what may lose is worth less.
+
+Set on search questions of data sets that were left out."""
 
 NEGLIGIBLE = 0.001
-"""Fitness: a change that is expected to gain less is not made, however sure it is."""
+"""Fitness: a change that gains less is not made, however sure it is."""
 
 WITHIN_NOISE = 1.0
 """Standard deviations by which a change has to gain that is paid for with calls."""
@@ -103,9 +105,10 @@ def recommendations(
 ) -> tuple[Recommendation, ...]:
     """The pipelines of ``space`` to begin with on ``corpus``, one for each class of costs that any pipeline is in.
 
-    It begins with what most people would build, and changes one option after the other as long as there is evidence
-    for it: a gain that is more than its own uncertainty, on the documents at hand if it is paid for with calls. The
-    largest of all expected gains would be the luckiest error. What has to be fitted needs questions, and is left out.
+    It begins with what most people would build, or with BM25, and changes one option after the other as long as that
+    pays: the gain over BM25 that is expected grows, less some of its standard deviation, and what is paid for with
+    calls gains more than its own. The largest of all expected gains would be the luckiest error, and where documents
+    are unlike all others, a large risk. What has to be fitted needs questions, and is left out.
     """
     ready = space.without(lambda gene: gene.technique.fitting is not None)
     beliefs = knowledge.beliefs(corpus, models, weights)
@@ -165,12 +168,11 @@ class _Walk:
         starts = [one for one in self._starts() if self._calls(one) <= most + ROUNDING]
         if not starts:
             return None
-        here = starts[0]
+        here = max(starts, key=self._worth)
         while True:  # each step gains, so none comes back
-            around = [*starts, *self._neighbours(here)]
-            near = [one for one in around if self._calls(one) <= most + ROUNDING]
-            evidence, there = max(((self._evidence(one, here), one) for one in near), key=lambda step: step[0])
-            if evidence <= 0:
+            near = [one for one in self._neighbours(here) if self._calls(one) <= most + ROUNDING]
+            there = max((one for one in near if self._pays(one, here)), key=self._worth, default=here)
+            if self._worth(there) < self._worth(here) + NEGLIGIBLE:
                 return here
             here = there
 
@@ -201,16 +203,15 @@ class _Walk:
             changed = ((*candidate[:place], gene, *candidate[place + 1 :]) for gene in options)
             yield from (one for one in changed if self._space.allows(one))
 
-    def _evidence(self, changed: Candidate, here: Candidate) -> float:
-        """The expected gain of a change, less what it has to be by chance alone."""
-        labels, before = labels_of(changed), labels_of(here)
-        gain, sd = self._beliefs.gain(labels, before)
-        if gain < NEGLIGIBLE:
-            return -inf
-        if self._calls(changed) > self._calls(here) + ROUNDING:
-            return gain - WITHIN_NOISE * sd
-        between = self._beliefs.between(labels, before)
-        return gain - EVIDENCE * sqrt(max(0.0, sd**2 - between**2))
+    def _worth(self, candidate: Candidate) -> float:
+        """The expected gain over BM25, less what is taken off because it is uncertain."""
+        gain, sd = self._beliefs.gain(labels_of(candidate), labels_of(baseline("bm25")))
+        return gain - CAUTION * sd
+
+    def _pays(self, changed: Candidate, here: Candidate) -> bool:
+        """Whether a change is worth its calls, if it takes more of them."""
+        gain, sd = self._beliefs.gain(labels_of(changed), labels_of(here))
+        return self._calls(changed) <= self._calls(here) + ROUNDING or gain > WITHIN_NOISE * sd
 
     def _calls(self, candidate: Candidate) -> float:
         return self._knowledge.calls(labels_of(candidate))
