@@ -42,12 +42,13 @@ from ragsmith.runs.audit import audit as switch_on
 from ragsmith.runs.audit import sample as draw
 from ragsmith.runs.check import Checked
 from ragsmith.runs.check import check_models as ask_models
+from ragsmith.runs.objectives import priced
 from ragsmith.runs.pipeline import Pipeline, Reply, Verified
 from ragsmith.runs.plan import Plan
 from ragsmith.runs.plan import plan as work_out
 from ragsmith.runs.recommended import Recommended
 from ragsmith.runs.recommended import recommend as name_pipelines
-from ragsmith.runs.record import RunSettings
+from ragsmith.runs.record import WEIGHABLE, RunSettings
 from ragsmith.runs.run import Run, Start, Step
 from ragsmith.runs.winner import run_setup, write_file, write_winner
 from ragsmith.store.store import Store, opened
@@ -82,6 +83,8 @@ class Changes(TypedDict, total=False):
     may_miss: float | None
     fitness: GivenFitness
     objective: str | None
+    objectives: str | Sequence[str] | None
+    margin: float | None
     population: int | None
     generations: int | None
     crossover: str | None
@@ -141,7 +144,9 @@ def search(
     are changed by name: ``seed=7``, ``strategy="tpe"`` and all others of `RunSettings` and `GeneticSettings`;
     ``fitness`` may be `Weights`, ``FILE.py:function``, or a function of a file that was imported. With
     ``objective="retrieval"`` retrieval alone is tuned: the fitness is R, nothing is generated, and questions need no
-    answers. ``space`` is the one of the preset unless given; ``without`` lists what to leave out of it, as ``FAMILY``
+    answers. With ``objectives="quality,calls"`` the fitness is weighed against calls of models, with
+    ``"quality,calls,money"`` against money as well, which needs ``prices``: the strategy is NSGA-II then, and nobody
+    races. ``space`` is the one of the preset unless given; ``without`` lists what to leave out of it, as ``FAMILY``
     (all but ``none``) or ``FAMILY.OPTION``.
 
     ``models`` are names, or by role a name or an object: a LlamaIndex ``LLM`` or ``BaseEmbedding``, or anything with
@@ -184,6 +189,7 @@ def search(
     accepted = read_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
     setup = _setup(dataset, models, base_url, vector_store, chunk_size, faithfulness)
     known = _prices(prices).batched(setup.models.batched)
+    chosen = priced(chosen, setup.loaded_models, known)
     if limits and limits.any and not setup.loaded_models.served():
         warnings.warn(
             "limits are about requests to servers, and none of these models is asked at one", Notice, stacklevel=2
@@ -263,6 +269,7 @@ def plan(
     chosen = _settings(settings, preset, changes)
     setup = _setup(dataset, models, base_url, vector_store, chunk_size, faithfulness)
     known = _prices(prices).batched(setup.models.batched)
+    chosen = priced(chosen, setup.loaded_models, known)
     with opened(cache) as store:
         return work_out(setup, found, store, chosen, prices=known, latency=latency, in_flight=in_flight, sample=sample)
 
@@ -600,6 +607,8 @@ def _settings(settings: RunSettings | None, preset: str | None, changes: Mapping
     elif preset is not None:
         raise WrongOption("preset", "was given beside settings, which say the same: leave one of them out")
     given = {name: value for name, value in changes.items() if value is not None}
+    if "objectives" in given:
+        given |= _weighing(settings, given)
     if "race" in given:
         given["racing"] = (settings.racing or Racing()) if given.pop("race") else None
     if "fitness" in given:
@@ -614,6 +623,17 @@ def _settings(settings: RunSettings | None, preset: str | None, changes: Mapping
     for unknown in given:
         check_choice("setting", unknown, Changes.__annotations__)
     return replace(settings, genetic=settings.genetic.changed(**genetic), **of_the_run)
+
+
+def _weighing(settings: RunSettings, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The objectives of ``given``, and what goes with several where nothing else is asked for: NSGA-II and no race."""
+    asked = given["objectives"]
+    names = [name.strip() for name in asked.split(",")] if isinstance(asked, str) else list(asked)
+    found: dict[str, Any] = {"objectives": tuple(sorted(names, key=lambda name: (*WEIGHABLE, name).index(name)))}
+    if len(names) > 1:
+        found["race"] = given.get("race", False)
+        found["strategy"] = given.get("strategy", "nsga2" if settings.strategy == "genetic" else settings.strategy)
+    return found
 
 
 def _space(space: Space | str | Path | None, preset: str | None, without: Sequence[str] | None = None) -> Space:

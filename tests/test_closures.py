@@ -86,6 +86,7 @@ def test_a_run_is_identified_by_what_decides_where_it_goes_and_by_nothing_that_o
         "index",
         "text",
     } | {
+        "gateway",  # what a question costs in money
         "models",  # the protocols, by annotations
         "types",
     }

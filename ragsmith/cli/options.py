@@ -276,9 +276,21 @@ class RunFlags:
     preset: Annotated[
         str, typer.Option("--preset", help="Numbers and parts of the genetic algorithm: default, paper or quick.")
     ] = "default"
-    strategy: Annotated[str, typer.Option("--strategy", help="genetic, model, tpe, greedy, random or exhaustive.")] = (
-        "genetic"
-    )
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            "--strategy",
+            help="genetic, model, tpe, greedy, random, exhaustive or nsga2. [default: genetic, or nsga2 if it weighs]",
+        ),
+    ] = None
+    objectives: Annotated[
+        str | None,
+        typer.Option("--objectives", help="quality,calls or quality,calls,money: weigh them. [default: quality]"),
+    ] = None
+    margin: Annotated[
+        float | None,
+        typer.Option("--margin", help="Fitness by which the cheapest may be behind the winner. [default: 0.02]"),
+    ] = None
     population: Annotated[int | None, typer.Option("--population", help="Candidates in a generation.")] = None
     generations: Annotated[int | None, typer.Option("--generations", help="Generations after the first.")] = None
     crossover: Annotated[

@@ -103,6 +103,13 @@ def student_quantile(probability: float, degrees: int) -> float:
     return high
 
 
+def mean_at_most(values: Sequence[float], *, level: float = 0.95) -> float:
+    """The upper end of a one-sided Student interval of the mean of ``values``, of which there are two at least."""
+    sample = _finite(values, "mean_at_most")
+    error = float(sample.std(ddof=1)) / math.sqrt(len(sample))
+    return float(sample.mean()) + student_quantile(level, len(sample) - 1) * error
+
+
 def _student_below(t: float, degrees: int) -> float:
     """The probability that Student's t is below ``t``, which is not negative."""
     theta = math.atan(t / math.sqrt(degrees))

@@ -147,8 +147,12 @@ class Price:
 
     def of(self, usage: Usage) -> float:
         """The price of what was used."""
-        tokens = usage.input_tokens * self.input + usage.output_tokens * self.output
-        return tokens / MILLION + usage.calls * self.requests / 1000
+        return self.of_counts(usage.calls, usage.input_tokens, usage.output_tokens)
+
+    def of_counts(self, calls: float, input_tokens: float, output_tokens: float) -> float:
+        """The price of so many requests and tokens, which may be means."""
+        tokens = input_tokens * self.input + output_tokens * self.output
+        return tokens / MILLION + calls * self.requests / 1000
 
     def in_batches(self) -> Price:
         """The price of requests in batches."""

@@ -13,7 +13,9 @@ from ragsmith.reporting.activity import options
 from ragsmith.reporting.material import Material, choose_run
 from ragsmith.reporting.rows import best_so_far, by_group, gain, ranking, row
 from ragsmith.reporting.values import SHOWN, TITLES, About, Answered, Domain, Finalist, Row, Score
-from ragsmith.reporting.verdicts import compare
+from ragsmith.reporting.verdicts import cheapest, compare
+from ragsmith.runs.front import front
+from ragsmith.runs.objectives import costs
 from ragsmith.runs.record import DatasetRecord, RunRecord
 from ragsmith.store.store import Store
 
@@ -46,10 +48,11 @@ def domain_of(about: About, material: Material) -> Domain:
     tested = _tested(material)
     pipelines, split = _compared(material, tested, best_drawn)
     types, modalities = about.data.questions, about.data.modalities
+    places = _winner_first(found, record.winner)
     return Domain(
         about=about,
         notes=facts.notes(material, found),
-        ranking=_winner_first(found, record.winner),
+        ranking=places,
         proposed=len(proposals),
         dropped=sum(proposal.dropped is not None for proposal in proposals),
         baselines=_baselines(material),
@@ -69,6 +72,8 @@ def domain_of(about: About, material: Material) -> Domain:
         lowest=terms.lowest,
         leads=_leads(material, [*[row.key for row in found[:SHOWN]], *record.baselines.values()], best_drawn),
         judged=facts.judged(material),
+        front=tuple(front(places, lambda row: (row.level, *(-cost for cost in costs(record.settings, row.usage))))),
+        cheapest=cheapest(tested, material.terms_of_test, record.settings.margin),
     )
 
 
@@ -79,8 +84,10 @@ def _scores(material: Material, keys: Sequence[str]) -> list[float | None]:
 
 
 def _rivals(tested: Mapping[str, Evaluation]) -> dict[str, Evaluation]:
-    """The winner and what it has to beat: what it was made of is none of that."""
-    return {name: evaluation for name, evaluation in tested.items() if name != "leader"}
+    """The winner and what it has to beat, each once: what it was made of is none of that."""
+    found = {name: evaluation for name, evaluation in tested.items() if name not in ("leader", "cheapest")}
+    cheap = tested.get("cheapest")
+    return found | ({"cheapest": cheap} if cheap and cheap.key not in {one.key for one in found.values()} else {})
 
 
 def _winner_first(found: tuple[Row, ...], winner: str | None) -> tuple[Row, ...]:

@@ -22,6 +22,7 @@ COLOURS: Mapping[str, str] = {
     "bm25": "#009e73",
     "recommended": "#d55e00",
     "single": "#56b4e9",
+    "cheapest": "#f0e442",
     "random": "#cc79a7",
 }
 DASHES: Mapping[str, str] = {"winner": "solid", "naive": "dash", "bm25": "dot", "random": "solid"}
@@ -32,6 +33,7 @@ PATTERNS: Mapping[str, str] = {
     "bm25": "x",
     "recommended": "+",
     "single": "\\",
+    "cheapest": "|",
     "random": ".",
 }
 GREY = "#8a8f98"

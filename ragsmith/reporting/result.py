@@ -101,15 +101,11 @@ class Result:
 
     @property
     def front(self) -> tuple[Row, ...]:
-        """The pipelines of the ranking that no other beats in fitness with as few model calls a question; best first.
+        """The pipelines of the ranking that no other is as good as in everything that the search weighed; best first.
 
-        The last of them is the cheapest worth having.
+        That is fitness and model calls a question, unless there were objectives. The last is the cheapest worth having.
         """
-        found: list[Row] = []
-        for row in sorted(self.ranking, key=lambda row: (-row.level, row.usage["calls"])):
-            if not found or row.usage["calls"] < found[-1].usage["calls"]:
-                found.append(row)
-        return tuple(found)
+        return self.domain.front
 
     @cached_property
     def winner(self) -> Pipeline:

@@ -78,7 +78,8 @@ def test(domain: Domain) -> Iterable[Block]:
             "whoever is ahead as the lowest score there is, and p is the larger of the two: it may be large beside an "
             "interval that is clear of 0."
         )
-    return (said, tables.verdicts(domain), tables.finalists(domain)) if domain.comparisons else ()
+    cheapest = (wording.within_margin(domain.cheapest),) if domain.cheapest else ()
+    return (said, tables.verdicts(domain), *cheapest, tables.finalists(domain)) if domain.comparisons else ()
 
 
 @section("The winner", "Winner")
@@ -100,6 +101,14 @@ def ranking(domain: Domain) -> Iterator[Block]:
             yield wording.ranked_by(domain)
         yield tables.ranking(domain)
         yield Folded("Every measure", (wording.measures_explained(domain), tables.measured(domain)))
+
+
+@section("Quality against cost", "Cost")
+def front(domain: Domain) -> Iterator[Block]:
+    """What more quality costs."""
+    if len(domain.front) > 1:
+        yield wording.FRONT
+        yield tables.front(domain)
 
 
 @section("What each option does", "Options")

@@ -10,6 +10,7 @@ from ragsmith.measures.registry import measures
 from ragsmith.reporting import numbers
 from ragsmith.reporting.values import SHOWN, TITLES, Comparison, Domain, Option, Row
 from ragsmith.reporting.wording import NAIVE, WORDS, against_random, fitted
+from ragsmith.runs.objectives import costs
 
 WIDE = ("Pipeline", "Winner", "What it is", "First message", "Fitted numbers", "What it changes")
 
@@ -65,6 +66,20 @@ def ranking(domain: Domain) -> Table:
         ]
     shown = columns(["Rank", "Pipeline"], figures)
     return Table("Search questions: mean and 95 % interval", shown, tuple(rows), tuple(marks))
+
+
+def front(domain: Domain) -> Table:
+    """The pipelines of which no other is as good in everything that was weighed."""
+    settings = domain.about.record.settings
+    money = "money" in settings.objectives
+    rows = []
+    for row in domain.front:
+        paid = [numbers.plain(1000 * costs(settings, row.usage)[-1])] if money else []
+        scores = (numbers.mean(row.scores.get(name)) for name in HEADLINE)
+        rows.append((row.label, *scores, numbers.plain(row.usage["calls"], 1), *paid))
+    figures = ["F", "R", "G", "Calls per question", *(["Money for 1,000 questions"] if money else [])]
+    caption = "Search questions: no other pipeline is as good in everything"
+    return Table(caption, columns(["Pipeline"], figures), tuple(rows))
 
 
 def removals(domain: Domain) -> Table:

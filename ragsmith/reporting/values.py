@@ -149,6 +149,28 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
+class Cheapest:
+    """The cheapest pipeline not shown worse on the search questions, on ``n`` test questions that it shares.
+
+    It asks for ``calls`` a question where the winner asks for ``winner_calls``. ``loss`` is what it is behind, and
+    ``most`` the upper end of a one-sided 95 % interval of that, paired by question.
+    """
+
+    label: str
+    calls: float
+    winner_calls: float
+    n: int
+    loss: float
+    most: float
+    margin: float
+
+    @property
+    def not_worse(self) -> bool:
+        """Whether it is shown not to be behind by the margin."""
+        return self.most < self.margin
+
+
+@dataclass(frozen=True, slots=True)
 class Finalist:
     """A pipeline of the test, and its fitness on both kinds of questions."""
 
@@ -250,7 +272,9 @@ class Domain:
     of document that the gold lies in; there are none of the latter where the store does not say it. ``dropped`` counts
     the proposals that left a race before the last question. ``lowest`` is the score that failures are ranked as, and
     ``leads`` has, where there are any, what the winner is ahead of each pipeline shown, by its key, on the questions
-    that both finished. ``judged`` says how the judge did on cases of known order, if that is known.
+    that both finished. ``front`` are the rows of the ranking of which no other is as good in everything that was
+    weighed: fitness and calls, unless the search was asked otherwise. ``judged`` says how the judge did on cases of
+    known order, if that is known.
     """
 
     about: About
@@ -275,6 +299,8 @@ class Domain:
     lowest: float = 0.0
     leads: Mapping[str, Score] = field(default_factory=dict)
     judged: JudgeChecked | None = None
+    front: tuple[Row, ...] = ()
+    cheapest: Cheapest | None = None
 
     @property
     def winner(self) -> Row | None:
@@ -302,6 +328,7 @@ TITLES: Mapping[str, str] = {
     "bm25": "BM25",
     "recommended": "recommended pipeline",
     "single": "best single option",
+    "cheapest": "cheapest within the margin",
     "random": "best random pipeline",
 }
 """Pipelines that a winner is compared with, by their name in the store."""

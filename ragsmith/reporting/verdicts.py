@@ -13,7 +13,8 @@ from ragsmith.evaluation.evaluator import Evaluation
 from ragsmith.evaluation.ranking import Terms, common
 from ragsmith.evaluation.statistics import Paired, holm, paired, sign_flip, verdict
 from ragsmith.pipelines.genes import label
-from ragsmith.reporting.values import TITLES, Comparison
+from ragsmith.reporting.values import TITLES, Cheapest, Comparison
+from ragsmith.runs.front import loss_at_most
 
 
 def compare(tested: Mapping[str, Evaluation], terms: Terms, budget: int) -> tuple[Comparison, ...]:
@@ -46,9 +47,22 @@ def compare(tested: Mapping[str, Evaluation], terms: Terms, budget: int) -> tupl
     )
 
 
+def cheapest(tested: Mapping[str, Evaluation], terms: Terms, margin: float) -> Cheapest | None:
+    """How far the cheapest pipeline within ``margin`` is behind the winner; None where it cannot be told, or is it."""
+    winner, other = tested.get("winner"), tested.get("cheapest")
+    if winner is None or other is None or (most := loss_at_most(winner, other, terms)) is None:
+        return None
+    both = common([winner, other])
+    (best, winner_calls), (worth, calls) = (
+        [math.fsum(one.on(both).values(name, terms.fitness)) / len(both) for name in ("fitness", "calls")]
+        for one in (winner, other)
+    )
+    return Cheapest(label(other.candidate), calls, winner_calls, len(both), best - worth, most, margin)
+
+
 def against(name: str, budget: int) -> str:
     """What a finalist is called in a sentence."""
-    if name in ("recommended", "single"):
+    if name in ("recommended", "single", "cheapest"):
         return f"the {TITLES[name]}"
     return f"the best of {budget:,} random pipelines" if name == "random" else TITLES.get(name, name)
 

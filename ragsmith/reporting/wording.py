@@ -11,7 +11,7 @@ from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, RETRIEVAL
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.measures.registry import measures
 from ragsmith.reporting import numbers
-from ragsmith.reporting.values import TITLES, Comparison, Domain, Row
+from ragsmith.reporting.values import TITLES, Cheapest, Comparison, Domain, Row
 
 SELECTED = (
     "Scores on the search questions are optimistically biased for everything the search chose: the best of many looks "
@@ -36,6 +36,12 @@ SIMPLIFIED = (
     "Each option of the pipeline with the highest mean was left out in turn, on the search questions. What came within "
     "one standard error of it and asks models less was left out for good, and so was what asks nothing of them and "
     "gains nothing: the rest is the winner. Losses are always those against the pipeline with the highest mean."
+)
+
+FRONT = (
+    "Every pipeline that met all search questions counts, whoever proposed it. `ragsmith export --pick` writes one: "
+    "knee, where more calls begin to gain little; cheapest, which is not shown worse than the winner; calls<=2; or a "
+    "place in the ranking."
 )
 
 LISTED = 5
@@ -76,6 +82,17 @@ def sentence(comparison: Comparison) -> str:
     if comparison.verdict is Verdict.NO_DIFFERENCE:
         return f"No difference from {against} shown: {size}."
     return f"{WORDS[comparison.verdict].capitalize()} than {against}: {size}."
+
+
+def within_margin(found: Cheapest) -> str:
+    """What the cheapest pipeline not shown worse saves and loses, and whether it is not worse on the test questions."""
+    margin = numbers.plain(found.margin)
+    shown = f"not worse by {margin}" if found.not_worse else f"not shown to be within {margin} of it"
+    return (
+        f"The cheapest within the margin asks {found.calls:.1f} calls a question, the winner {found.winner_calls:.1f}: "
+        f"it is {shown} ({numbers.signed(-found.loss)} fitness, at most {numbers.plain(found.most)} behind with 95 % "
+        f"confidence, on {found.n} test questions)."
+    )
 
 
 def headline(domain: Domain) -> str:
@@ -140,9 +157,13 @@ def summary_lines(domain: Domain) -> list[str]:
     if any(row.ranked_by is not None for row in listed):
         lowest = numbers.plain(domain.lowest)
         lines.append(f"  (n: questions that it finished; it is ranked as if each of its failures had scored {lowest})")
+    if record.settings.weighs:
+        lines += ["", f"front of {', '.join(record.settings.objectives)}, the best first"]
+        lines += [_ranked(None, row) for row in domain.front]
     lines += _simplified(domain)
     lines += ["", f"verdict: {headline(domain)}"]
     lines += [f"  {sentence(comparison)}" for comparison in domain.comparisons]
+    lines += [f"  {within_margin(domain.cheapest)}"] if domain.cheapest else []
     if domain.comparisons:
         lines.append("  (each interval is a 95 % one by itself; p, adjusted for all comparisons, decides)")
         if any(c.difference and c.difference.n < len(record.split.test) for c in domain.comparisons):

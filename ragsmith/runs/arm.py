@@ -14,7 +14,7 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import Raced, Races
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.pipelines.genes import Candidate
-from ragsmith.strategies.strategy import Dropped, Genome, Strategy, Told
+from ragsmith.strategies.strategy import Costs, Dropped, Genome, Strategy, Told
 
 FEWEST_TO_TELL = 10
 """Search questions below which two pipelines that do the same may well differ on others, and both count."""
@@ -23,11 +23,15 @@ FEWEST_TO_TELL = 10
 class Met:
     """What a run has met on the search questions: everybody's evaluation, and who was dropped by key."""
 
-    def __init__(self, fitness: Fitness, may_miss: float) -> None:
+    def __init__(
+        self, fitness: Fitness, may_miss: float, costs_of: Callable[[Evaluation], Costs] | None = None
+    ) -> None:
+        """Nobody yet; ``costs_of`` is what strategies are told beside scores, where there are several objectives."""
         self.evaluations: list[Evaluation] = []
         self.dropped: dict[str, Dropped] = {}
         self._finished: set[str] = set()
         self._on = fitness, may_miss
+        self._costs_of = costs_of
 
     @property
     def terms(self) -> Terms:
@@ -49,6 +53,13 @@ class Met:
         """What a strategy is told of candidates, on the terms of the moment."""
         terms = self.terms
         return {genome: one.dropped or terms.score(one.evaluation) for genome, one in raced.items()}
+
+    def costs(self, raced: Mapping[Genome, Raced]) -> dict[Genome, Costs]:
+        """What the pipelines cost that finished anything, if anybody asks."""
+        if self._costs_of is None:
+            return {}
+        able = {genome: one.evaluation for genome, one in raced.items() if one.evaluation.records}
+        return {genome: self._costs_of(evaluation) for genome, evaluation in able.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +85,16 @@ def batches(
         BudgetExhausted: in the middle of a batch, of which nothing is told then.
     """
     races.enter(finishers(known.values()))
-    strategy.tell(met.told(known))
+    strategy.tell(met.told(known), (), met.costs(known))
     behaviours = {one.behaviour for one in known.values()}
     while genomes := strategy.propose():
         step = len(strategy.history)
         raced = races.run([candidate_of(genome) for genome in genomes])
         met.add(raced)
-        told = met.told(dict(zip(genomes, raced, strict=True)))
+        found = dict(zip(genomes, raced, strict=True))
+        told = met.told(found)
         repeats = _repeats(zip(genomes, raced, strict=True), behaviours)
-        strategy.tell(told, repeats if races.questions >= FEWEST_TO_TELL else ())
+        strategy.tell(told, repeats if races.questions >= FEWEST_TO_TELL else (), met.costs(found))
         yield Batch(step, genomes, raced, list(told.values()))
 
 

@@ -14,13 +14,15 @@ from ragsmith.pipelines.genes import Candidate
 class Finals:
     """The winner of a search and what it has to beat: ``single`` is the best single option, ``random`` the best drawn.
 
-    ``baselines`` are the keys of naive RAG and BM25 on the search questions.
+    ``cheapest`` asks least of those not shown worse. ``baselines`` are the keys of naive RAG and BM25 on the search
+    questions.
     """
 
     winner: Evaluation
     leader: Evaluation
     recommended: Evaluation | None
     single: Evaluation | None
+    cheapest: Evaluation
     random: Evaluation | None
     baselines: Mapping[str, str]
 
@@ -35,6 +37,8 @@ class Finals:
             found["single"] = self.single.candidate
         if self.recommended and self.recommended.key != self.winner.key:
             found["recommended"] = self.recommended.candidate
+        if self.cheapest.key != self.winner.key:
+            found["cheapest"] = self.cheapest.candidate
         if self.random:
             found["random"] = self.random.candidate
         return found

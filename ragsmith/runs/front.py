@@ -1,26 +1,29 @@
-"""Which of the pipelines that a run evaluated one may want besides its winner: quality against model calls.
+"""Which of the pipelines that a run evaluated one may want besides its winner: quality against what it costs.
 
-The front are the pipelines that no other beats in fitness with as few calls a question. Everything here is of the
-search questions, and of pipelines that met all of them.
+The front are the pipelines of which no other is as good in everything and better in something. Everything here is of
+the search questions, and of pipelines that met all of them.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 from ragsmith.errors import UsageError
-from ragsmith.evaluation.evaluator import Evaluation, stored_evaluation
+from ragsmith.evaluation.evaluator import stored_evaluation
 from ragsmith.evaluation.ranking import Terms, best, common, ranked
-from ragsmith.evaluation.statistics import student_quantile
+from ragsmith.evaluation.statistics import mean_at_most
 from ragsmith.runs.choice import single
 from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import Store
 
-MARGIN, LEVEL = 0.02, 0.05
-"""The cheapest is not shown, at this level, to be behind the winner by less than this fitness."""
+if TYPE_CHECKING:  # how evaluations are come by is no part of what is chosen, nor of its fingerprint
+    from ragsmith.evaluation.evaluator import Evaluation
+
+One = TypeVar("One")
 
 PICKS = "best, knee, cheapest, single, a place in the ranking such as 3, or at most so many calls such as 'calls<=2'"
 
@@ -47,13 +50,21 @@ def points(evaluations: Sequence[Evaluation], terms: Terms) -> list[Point]:
     return found
 
 
-def front(found: Sequence[Point]) -> list[Point]:
-    """Those that no other beats with as few calls, best first; the last is the cheapest worth having."""
-    kept: list[Point] = []
-    for point in sorted(found, key=lambda point: (-point.fitness, point.calls)):
-        if not kept or point.calls < kept[-1].calls:
-            kept.append(point)
+def front(found: Iterable[One], worth: Callable[[One], tuple[float, ...]]) -> list[One]:
+    """Those of which no other is worth as much in everything, best first; of equals the first.
+
+    ``worth`` has the fitness, and what it costs below 0: more is better.
+    """
+    kept: list[One] = []
+    for one in sorted(found, key=worth, reverse=True):  # whoever beats another comes before it
+        if not any(all(a >= b for a, b in zip(worth(other), worth(one), strict=True)) for other in kept):
+            kept.append(one)
     return kept
+
+
+def by_calls(point: Point) -> tuple[float, float]:
+    """What a point is worth where calls are what counts."""
+    return point.fitness, -point.calls
 
 
 def knee(along: Sequence[Point]) -> Point:
@@ -69,23 +80,28 @@ def knee(along: Sequence[Point]) -> Point:
     return max(along, key=above)  # the first of equals, and the best comes first
 
 
-def cheapest(found: Sequence[Point], winner: Evaluation, terms: Terms) -> Point:
-    """The one with the fewest calls that is shown not to be behind ``winner`` by as much as `MARGIN`."""
-    able = [point for point in found if point.evaluation.key == winner.key or _not_worse(point, winner, terms)]
-    return min(able, key=lambda point: (point.calls, -point.fitness))
+def cheapest(found: Sequence[Point], winner: Evaluation, terms: Terms, margin: float) -> Evaluation:
+    """The one with the fewest calls that is shown not to be behind ``winner`` by ``margin``; if that saves any."""
+
+    def able(point: Point) -> bool:
+        loss = loss_at_most(winner, point.evaluation, terms)
+        return loss is not None and loss < margin
+
+    own = math.fsum(winner.values("calls")) / len(winner.records)
+    few = sorted((point for point in found if point.calls < own), key=lambda point: (point.calls, -point.fitness))
+    return next((point.evaluation for point in few if able(point)), winner)
 
 
-def _not_worse(point: Point, winner: Evaluation, terms: Terms) -> bool:
-    """One-sided paired t test that the loss is below the margin."""
-    both = common([point.evaluation, winner])
-    n = len(both)
-    if n < 2 or n < len(terms.counted) * (1 - terms.may_miss):
-        return False
-    ours, theirs = winner.by_question(terms.fitness), point.evaluation.by_question(terms.fitness)
-    losses = [ours[question] - theirs[question] for question in both]
-    mean = math.fsum(losses) / n
-    variance = math.fsum((loss - mean) ** 2 for loss in losses) / (n - 1)
-    return mean + student_quantile(1 - LEVEL, n - 1) * math.sqrt(variance / n) < MARGIN
+def loss_at_most(winner: Evaluation, other: Evaluation, terms: Terms) -> float | None:
+    """The most that ``other`` is behind: the upper end of a one-sided interval, paired by question.
+
+    None where too few questions were finished by both.
+    """
+    both = common([other, winner])
+    if len(both) < 2 or len(both) < len(terms.counted) * (1 - terms.may_miss):
+        return None
+    ours, theirs = winner.by_question(terms.fitness), other.by_question(terms.fitness)
+    return mean_at_most([ours[question] - theirs[question] for question in both])
 
 
 def picked(store: Store, run_key: str, record: RunRecord, pick: str) -> Evaluation:
@@ -102,9 +118,9 @@ def picked(store: Store, run_key: str, record: RunRecord, pick: str) -> Evaluati
     terms = Terms.of(list(met.values()), record.settings.fitness, record.settings.may_miss)
     found = points(list(met.values()), terms)
     if pick == "knee":
-        return knee(front(found)).evaluation
+        return knee(front(found, by_calls)).evaluation
     if pick == "cheapest":
-        return cheapest(found, winner, terms).evaluation
+        return cheapest(found, winner, terms, record.settings.margin)
     if pick == "single":
         alone = best(single(met.values()), terms)
         if alone is None:

@@ -205,7 +205,7 @@ def _costs(models: Models) -> bool:
 def _most_pipelines(space: Space, settings: RunSettings) -> int:
     """The pipelines that a search evaluates at most, those that it is compared with included."""
     bounds = [space.feasible_size, settings.max_evaluations]
-    bounds += [settings.genetic.evaluations] if settings.strategy == "genetic" else []
+    bounds += [settings.genetic.evaluations] if settings.strategy in ("genetic", "nsga2") else []
     proposed = min(bound for bound in bounds if bound is not None)
     probed = len(probes_of(space)) if settings.probes else 0
     return len(BASELINES) + probed + (2 if settings.control == "random" else 1) * proposed

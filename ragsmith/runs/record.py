@@ -18,7 +18,7 @@ from ragsmith.evaluation.racing import Racing
 from ragsmith.evaluation.ranking import MAY_MISS
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Work
-from ragsmith.gateway.budget import NOTHING_SPENT, Spent
+from ragsmith.gateway.budget import NOTHING_SPENT, Price, Spent
 from ragsmith.gateway.desk import Counts
 from ragsmith.gateway.owners import is_gone
 from ragsmith.models.vector_address import AUTO, written_in
@@ -33,6 +33,13 @@ from ragsmith.types import Dataset
 
 VERSION = 2
 """Of the stored form of a run. The first form names no version; it is brought forward when it is read."""
+
+
+WEIGHABLE = ("quality", "calls", "money")
+"""What a search may weigh; all but quality are costs."""
+
+WEIGHING = ("nsga2", "random", "exhaustive")
+"""Strategies that do not go by quality alone."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,12 @@ class RunSettings:
     """``random`` for as many random candidates to compare with, raced alike; ``none`` for no such control."""
     may_miss: float = MAY_MISS
     """The share of questions that a candidate may fail on; those that fail for every candidate are not counted."""
+    objectives: tuple[str, ...] = WEIGHABLE[:1]
+    """What is weighed, in the order of `WEIGHABLE`. Beside others quality names the winner, and the rest a front."""
+    price: Price | None = None
+    """Of the model that is asked, where money is an objective."""
+    margin: float = 0.02
+    """The fitness by which the cheapest pipeline that is compared with the winner may be behind it, and is not."""
 
     def __post_init__(self) -> None:
         check_least("seed", self.seed, 0)
@@ -70,6 +83,24 @@ class RunSettings:
         check_choice("control", self.control, {"none": None, "random": None})
         if not 0 <= self.may_miss < 1:
             raise WrongOption("may_miss", f"is {self.may_miss}: give a share from 0 up to, but not, 1")
+        if not self.margin > 0:
+            raise WrongOption("margin", f"is {self.margin}: give a fitness above 0")
+        self._check_objectives()
+
+    def _check_objectives(self) -> None:
+        named = ",".join(self.objectives)
+        for name in self.objectives:
+            check_choice("objective", name, WEIGHABLE)
+        if self.objectives != tuple(name for name in WEIGHABLE if name in ("quality", *self.objectives)):
+            raise WrongOption("objectives", f"are {named}: give quality, and after it calls, money or both")
+        if self.weighs and self.strategy not in WEIGHING:
+            raise WrongOption(
+                "strategy", f"is {self.strategy}, which goes by quality alone: with {named} give {', '.join(WEIGHING)}"
+            )
+        if self.weighs and self.racing:
+            raise WrongOption("race", f"drops what is behind in quality, which with {named} may be worth its price")
+        if self.strategy == "nsga2" and not self.weighs:
+            raise WrongOption("strategy", "is nsga2, which weighs several objectives: give objectives, too")
 
     @classmethod
     def preset(cls, name: str) -> RunSettings:
@@ -79,11 +110,15 @@ class RunSettings:
         return cls(genetic=PRESETS[name])
 
     @property
+    def weighs(self) -> bool:
+        """Whether there are other objectives beside quality."""
+        return len(self.objectives) > 1
+
+    @property
     def steps(self) -> int | None:
         """How many steps the strategy takes at most; None where nobody knows before."""
-        if self.strategy != "genetic" or self.max_evaluations is not None or self.genetic.generations is None:
-            return None
-        return self.genetic.generations + 1
+        bred = self.genetic.generations if self.strategy in ("genetic", "nsga2") else None
+        return None if bred is None or self.max_evaluations is not None else bred + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,6 +344,8 @@ class RunRecord:
             settings |= {"racing": None, "probes": given["compare"], "simplify": False, "control": control}
             settings["begin_with_known"] = False
         settings["racing"] = settings["racing"] and Racing(**settings["racing"])
+        settings["objectives"] = tuple(settings.get("objectives", WEIGHABLE[:1]))
+        settings["price"] = Price(**price) if (price := settings.get("price")) else None
         return cls(
             SearchedSpace(**{**space, "options": {name: tuple(all_) for name, all_ in space["options"].items()}}),
             RunSettings(

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from itertools import chain
 from typing import Any
@@ -34,6 +35,8 @@ from ragsmith.pipelines.space import Space
 from ragsmith.runs.arm import Batch, Met, batches, finishers
 from ragsmith.runs.choice import chosen, simplified, single
 from ragsmith.runs.finals import Finals
+from ragsmith.runs.front import cheapest, points
+from ragsmith.runs.objectives import costs_of
 from ragsmith.runs.prelude import prelude
 from ragsmith.runs.recommended import recommended_for, what_is_known
 from ragsmith.runs.record import Account, DatasetRecord, RunRecord, RunSettings, SetAside
@@ -101,6 +104,8 @@ DECIDES = (
     ("ragsmith.evaluation.ranking", "shown_better"),
     ("ragsmith.evaluation.baselines", "probes_of"),
     ("ragsmith.runs.choice", "simplified"),
+    ("ragsmith.runs.objectives", "costs_of"),
+    ("ragsmith.runs.front", "cheapest"),
     ("ragsmith.effects.recommending", "recommended"),
     ("ragsmith.effects.corpus", "corpus_of"),
     ("ragsmith.datasets.splits", "split"),
@@ -175,7 +180,8 @@ class Run:
         self.why = "the time limit is reached: the same command goes on"
         self._incremental = True
         self._proposals: list[ProposalRow] = []
-        self._met = Met(self._settings.fitness, self._settings.may_miss)
+        weighing = partial(costs_of, self._settings) if self._settings.weighs else None
+        self._met = Met(self._settings.fitness, self._settings.may_miss, weighing)
         self._tested: list[Evaluation] = []  # on the test questions
 
     @property
@@ -265,7 +271,8 @@ class Run:
             winner = self._simplified(leader)
             recommended = next((one for one in self._met.evaluations if one.key == self._record.recommended), None)
             alone, lucky = best(single(able), terms), best(finishers(drawn), terms)
-            self._test(Finals(winner, leader, recommended, alone, lucky, self._record.baselines))
+            cheap = self._cheapest(winner, able)
+            self._test(Finals(winner, leader, recommended, alone, cheap, lucky, self._record.baselines))
         except BudgetExhausted as stop:
             self._stopped, self.why = True, str(stop)
         return winner
@@ -284,6 +291,13 @@ class Run:
         self._record = replace(self._record, leader=leader.key, winner=winner.key, removals=removals)
         self._on_step(Step("each option left out", 0, len(removals), None, None))
         return winner
+
+    def _cheapest(self, winner: Evaluation, able: Sequence[Evaluation]) -> Evaluation:
+        """The cheapest not shown worse, of those who were able to win and of what was tried with the best of them."""
+        tried = {removal.key for removal in self._record.removals}
+        everyone = {one.key: one for one in [*able, *(one for one in self._met.evaluations if one.key in tried)]}
+        terms = self._met.terms_of(list(everyone.values()))
+        return cheapest(points(list(everyone.values()), terms), winner, terms, self._settings.margin)
 
     def _strategy(self, name: str, most: int | None) -> Strategy:
         settings, space = self._settings, self._space

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -100,7 +100,7 @@ class GeneticSettings:
         return min(limit for limit in (self.budget, None if bred is None else self.population + bred) if limit)
 
 
-def check_choice(name: str, value: str, known: Mapping[str, object]) -> None:
+def check_choice(name: str, value: str, known: Collection[str]) -> None:
     """Raise `UsageError` unless ``value`` is a known name."""
     if value not in known:
         raise UsageError(f"unknown {name} {value!r}: {did_you_mean(value, known)}")

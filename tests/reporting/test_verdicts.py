@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+import pytest
+
 from ragsmith.evaluation.evaluator import Evaluation
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.pipelines.genes import make_gene
 from ragsmith.reporting.values import Comparison
-from ragsmith.reporting.verdicts import compare
+from ragsmith.reporting.verdicts import cheapest, compare
+from ragsmith.reporting.wording import within_margin
 
 QUESTIONS = tuple(f"t{place:02}" for place in range(20))
 FAILURE = {"stage": "generation.answer", "kind": "refused content", "error": "RefusedContent: no"}
@@ -19,10 +22,10 @@ NAIVE = [0.5] * 18 + [1.0, 1.0]
 """Worse than the winner on 18 questions, and far better on the other two, so that it is ahead on all twenty."""
 
 
-def finalist(key: str, scores: Sequence[float], failed: Collection[int] = ()) -> Evaluation:
+def finalist(key: str, scores: Sequence[float], failed: Collection[int] = (), calls: int = 1) -> Evaluation:
     names = ("recall", "map", "ndcg", "mrr", "judge", "similarity")
     records = {
-        question: {"measures": dict.fromkeys(names, score), "retrieved": [], "answer": key, "usage": {"calls": 1}}
+        question: {"measures": dict.fromkeys(names, score), "retrieved": [], "answer": key, "usage": {"calls": calls}}
         for place, (question, score) in enumerate(zip(QUESTIONS, scores, strict=True))
         if place not in failed
     }
@@ -49,3 +52,23 @@ def test_what_another_finalist_failed_on_does_not_make_the_winner_better() -> No
 def test_what_the_winner_failed_on_counts_as_the_lowest_score_there_is() -> None:
     winner = finalist("winner", WINNER, failed=(18, 19))
     assert compared(winner=winner, naive=finalist("naive", NAIVE))["naive"].verdict is Verdict.NO_DIFFERENCE
+
+
+def test_the_cheapest_is_not_worse_where_the_most_it_may_be_behind_is_below_the_margin() -> None:
+    losses = [0.01, 0.03] * 10  # mean 0.02, standard error sqrt(20 / 19) * 0.01 / sqrt(20); t of 19 at 95 %: 1.7291
+    winner = finalist("winner", [0.5 + loss for loss in losses], calls=4)
+    cheap = finalist("cheapest", [0.5] * 20)
+    terms = Terms.of([winner, cheap], Fitness())
+    found = cheapest({"winner": winner, "cheapest": cheap}, terms, 0.03)
+    assert found is not None
+    assert found.most == pytest.approx(0.02 + 1.7291 * 0.01 / 19**0.5, abs=1e-6)
+    assert (found.calls, found.winner_calls, found.n, found.not_worse) == (1.0, 4.0, 20, True)
+    assert found.loss == pytest.approx(0.02)
+    assert "asks 1.0 calls a question, the winner 4.0: it is not worse by 0.030 (" in within_margin(found)
+    strict = cheapest({"winner": winner, "cheapest": cheap}, terms, 0.022)
+    assert strict is not None
+    assert not strict.not_worse
+    assert "it is not shown to be within 0.022 of it" in within_margin(strict)
+    assert cheapest({"winner": winner}, terms, 0.03) is None
+    few = finalist("cheapest", [0.5] * 20, failed=range(15))
+    assert cheapest({"winner": winner, "cheapest": few}, terms, 0.03) is None

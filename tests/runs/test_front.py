@@ -17,7 +17,7 @@ from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.front import MARGIN, Point, cheapest, front, knee, points
+from ragsmith.runs.front import Point, by_calls, cheapest, front, knee, points
 from ragsmith.runs.pipeline import Pipeline
 from ragsmith.runs.record import RunRecord, RunSettings
 from ragsmith.runs.run import Run
@@ -27,6 +27,7 @@ from ragsmith.strategies import GeneticSettings
 
 QUESTIONS = tuple(f"q{n:02}" for n in range(30))
 FITNESS = Fitness(Weights(1, 0))
+MARGIN = 0.02
 
 
 def evaluation(key: str, values: Sequence[float], calls: float = 1.0) -> Evaluation:
@@ -48,7 +49,7 @@ def found(*evaluations: Evaluation) -> list[Point]:
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=12))
 def test_the_front_is_what_nobody_beats_with_as_few_calls(drawn: list[tuple[int, int]]) -> None:
     everyone = [flat(f"{n}", fitness / 10, calls) for n, (fitness, calls) in enumerate(drawn)]
-    along = front(found(*everyone))
+    along = front(found(*everyone), by_calls)
     reached = {(point.fitness, point.calls) for point in along}
     for fitness, calls in drawn:
         beaten = any(f / 10 >= fitness / 10 and c <= calls and (f, c) != (fitness, calls) for f, c in drawn)
@@ -57,7 +58,8 @@ def test_the_front_is_what_nobody_beats_with_as_few_calls(drawn: list[tuple[int,
 
 
 def test_the_knee_is_where_more_calls_begin_to_gain_little() -> None:
-    along = front(found(flat("a", 0.50, 1), flat("b", 0.58, 2), flat("c", 0.60, 5), flat("d", 0.61, 9)))
+    everyone = flat("a", 0.50, 1), flat("b", 0.58, 2), flat("c", 0.60, 5), flat("d", 0.61, 9)
+    along = front(found(*everyone), by_calls)
     assert knee(along).evaluation.key == "b"
     assert knee(along[:1]).evaluation.key == "d"
 
@@ -68,7 +70,19 @@ def test_the_cheapest_is_shown_to_be_within_the_margin() -> None:
     unsure = evaluation("unsure", [0.6 - MARGIN / 2 + (-1) ** n * 0.2 for n in range(30)], 1)
     far = evaluation("far", [0.6 - 2 * MARGIN + (-1) ** n * 0.001 for n in range(30)], 1)
     everyone = (winner, near, unsure, far)
-    assert cheapest(found(*everyone), winner, Terms.of(everyone, FITNESS)).evaluation.key == "near"
+    assert cheapest(found(*everyone), winner, Terms.of(everyone, FITNESS), MARGIN).key == "near"
+    assert cheapest(found(*everyone), winner, Terms.of(everyone, FITNESS), 3 * MARGIN).key == "far"
+    assert cheapest(found(winner), winner, Terms.of(everyone, FITNESS), MARGIN).key == "winner"
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), max_size=20))
+def test_the_front_of_several_costs_is_what_nothing_else_is_as_good_as(drawn: list[tuple[int, int, int]]) -> None:
+    along = front(drawn, lambda one: (one[0], -one[1], -one[2]))
+    beaten = {
+        one for one in drawn for f, c, m in drawn if f >= one[0] and c <= one[1] and m <= one[2] and (f, c, m) != one
+    }
+    assert sorted(along) == sorted(set(drawn) - beaten)
+    assert [one[0] for one in along] == sorted((one[0] for one in along), reverse=True)
 
 
 def test_what_is_picked_is_written_and_reproduced(
