@@ -30,13 +30,15 @@ def show(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what each option gains, how it differs between data sets, and how what was learned did on data left out."""
-    from ragsmith.effects import effects_of, read
+    """Show what options and pairs of them gain, how that differs between data sets, and how it did on data left out."""
+    from ragsmith.effects import effects_of, pairs_of, read
 
     known = read(effects)
-    found = [] if validate else effects_of(known)
+    found, pairs = ([], []) if validate else (effects_of(known), pairs_of(known))
     if as_json:
-        effects_plain = {} if validate else {"effects": [asdict(one) for one in found]}
+        effects_plain = (
+            {} if validate else {"effects": [asdict(one) for one in found], "pairs": [asdict(one) for one in pairs]}
+        )
         say_json({**effects_plain, "checked": _plain(known), "stale": list(known.stale)})
         return
     if not validate:
@@ -60,6 +62,10 @@ def show(
             for one in found
         ]
         table(rows, head, frozenset(range(1, len(head))))
+        say()
+        say("pairs that change each other's gain most surely: in naive RAG, together less each alone")
+        rows = [[one.first, one.second, f"{one.gain:+.4f}", f"{one.sd:.4f}"] for one in pairs]
+        table(rows, ["technique", "with", "gain", "sd on a new set"], frozenset({2, 3}))
         if known.stale:
             say()
             say(f"stale, as the code has changed since: {', '.join(known.stale)}: learn again")

@@ -10,7 +10,7 @@ from ragsmith.effects.knowledge import Knowledge, read
 from ragsmith.effects.learning import learn
 from ragsmith.effects.prior import Prior
 from ragsmith.effects.recommending import Reason, Recommendation, prior_for, recommendations, recommended
-from ragsmith.effects.showing import effects_of, pooled
+from ragsmith.effects.showing import effects_of, pairs_of, pooled
 from ragsmith.effects.terms import ModelClasses
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "corpus_of",
     "effects_of",
     "learn",
+    "pairs_of",
     "pooled",
     "prior_for",
     "read",

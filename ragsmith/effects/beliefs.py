@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 
@@ -10,6 +10,9 @@ import numpy as np
 
 from ragsmith.effects.mixed_model import Effects
 from ragsmith.effects.terms import PAIRS, PLAIN, Labels, ModelClasses, Term, option_terms, pair_term, terms_of
+
+Weighted = Sequence[tuple[Labels, float]]
+"""Pipelines, each with a weight."""
 
 
 @dataclass(frozen=True)
@@ -45,16 +48,16 @@ class PartOfFitness:
         own = pair_term(i, first, j, second, self.name, self.models)
         return [taken] if own == taken else [taken, own]
 
-    def difference(self, pipeline: Labels, rival: Labels) -> tuple[float, float]:
-        """What a pipeline is expected to score over a rival, and the variance of that."""
+    def sum(self, pipelines: Weighted) -> tuple[float, float]:
+        """The weighted sum of what ``pipelines`` are expected to score, and the variance of that."""
         known: dict[int, float] = {}
         strange: dict[Term, float] = {}
-        for labels, sign in ((pipeline, 1.0), (rival, -1.0)):
+        for labels, times in pipelines:
             for term in self._terms(labels):
                 if (place := self.places.get(term.name)) is not None:
-                    known[place] = known.get(place, 0.0) + sign * term.weight
+                    known[place] = known.get(place, 0.0) + times * term.weight
                 else:
-                    strange[term] = strange.get(term, 0.0) + sign * term.weight
+                    strange[term] = strange.get(term, 0.0) + times * term.weight
         at, by = np.fromiter(known, dtype=int), np.fromiter(known.values(), dtype=float)
         variance = float(by @ self.known.covariance[np.ix_(at, at)] @ by) if len(at) else 0.0
         variance += sum(weight**2 * self.before[term.group] for term, weight in strange.items())
@@ -86,13 +89,17 @@ class Beliefs:
     parts: tuple[PartOfFitness, ...]
 
     def gain(self, pipeline: Labels, rival: Labels) -> tuple[float, float]:
-        """The gain in fitness over a rival that is expected, and its standard deviation.
+        """The gain in fitness over a rival that is expected, and its standard deviation."""
+        return self.sum(((pipeline, 1.0), (rival, -1.0)))
+
+    def sum(self, pipelines: Weighted) -> tuple[float, float]:
+        """The sum of the fitness of pipelines, by weights that add up to 0, and its standard deviation.
 
         The errors of R and G are taken to go together, which is the worst case.
         """
         mean = deviation = 0.0
         for part in self.parts:
-            found, variance = part.difference(pipeline, rival)
+            found, variance = part.sum(pipelines)
             mean += part.share * found
             deviation += part.share * sqrt(variance)
         return mean, deviation

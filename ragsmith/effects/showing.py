@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
+from ragsmith.effects.beliefs import Beliefs
 from ragsmith.effects.knowledge import Checked, Knowledge
 from ragsmith.effects.mixed_model import student_95
-from ragsmith.effects.terms import PLAIN, Labels, labels_of, technique_of, usual
+from ragsmith.effects.terms import PAIRS, PLAIN, Labels, labels_of, technique_of, usual
 from ragsmith.techniques.families import FAMILIES
 
 
@@ -34,6 +36,16 @@ class OptionEffect:
 
 
 @dataclass(frozen=True)
+class PairEffect:
+    """What two techniques gain in naive RAG together, less each alone; ``sd`` on a data set nobody has seen."""
+
+    first: str
+    second: str
+    gain: float
+    sd: float
+
+
+@dataclass(frozen=True)
 class Pooled:
     """What recommendations gained on several data sets: the mean, its 95 % interval, and how many are ``above`` 0."""
 
@@ -46,13 +58,10 @@ class Pooled:
 
 def effects_of(knowledge: Knowledge) -> list[OptionEffect]:
     """The effects of all options that were learned, by family, on corpora of the kind that most was learned from."""
-    kinds = Counter(one.corpus.kind for one in knowledge.observed)
-    typical = max(knowledge.observed, key=lambda one: kinds[one.corpus.kind])
-    beliefs = knowledge.beliefs(typical.corpus, typical.models)
+    beliefs = _typical(knowledge)
     found = []
     for place, family in enumerate(FAMILIES):
-        options = {labels[place] for one in knowledge.observed for labels in one.pipelines} - {PLAIN[place]}
-        for option in sorted(options):
+        for option in _options(knowledge, place):
             name = f"{family.name}.{technique_of(option)}"
             values = []
             for base in (PLAIN, labels_of(usual())):
@@ -68,6 +77,31 @@ def effects_of(knowledge: Knowledge) -> list[OptionEffect]:
                 OptionEffect(shown, alone, alone_se, in_usual, usual_se, between, calls, sets, name in knowledge.stale)
             )
     return found
+
+
+def pairs_of(knowledge: Knowledge, most: int = 12) -> list[PairEffect]:
+    """The pairs of which it is surest that they change each other's gain, on the corpora of `effects_of`."""
+    beliefs, found = _typical(knowledge), []
+    techniques = [{technique_of(one): one for one in _options(knowledge, place)} for place in range(len(FAMILIES))]
+    for i, j in PAIRS:
+        for (first_name, first), (second_name, second) in product(techniques[i].items(), techniques[j].items()):
+            alone, other = (*PLAIN[:i], first, *PLAIN[i + 1 :]), (*PLAIN[:j], second, *PLAIN[j + 1 :])
+            both = (*alone[:j], second, *alone[j + 1 :])
+            gain, sd = beliefs.sum(((both, 1.0), (alone, -1.0), (other, -1.0), (PLAIN, 1.0)))
+            found.append(PairEffect(f"{FAMILIES[i].name}.{first_name}", f"{FAMILIES[j].name}.{second_name}", gain, sd))
+    return sorted(found, key=lambda pair: -abs(pair.gain) / pair.sd)[:most]
+
+
+def _typical(knowledge: Knowledge) -> Beliefs:
+    """Of corpora of the kind that most was learned from."""
+    kinds = Counter(one.corpus.kind for one in knowledge.observed)
+    typical = max(knowledge.observed, key=lambda one: kinds[one.corpus.kind])
+    return knowledge.beliefs(typical.corpus, typical.models)
+
+
+def _options(knowledge: Knowledge, place: int) -> list[str]:
+    """The options of a family that something was learned of, but for the plain one."""
+    return sorted({labels[place] for one in knowledge.observed for labels in one.pipelines} - {PLAIN[place]})
 
 
 def pooled(checked: Sequence[Checked]) -> dict[int | None, Pooled]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from ragsmith.effects.knowledge import Checked, Knowledge, in_words
-from ragsmith.effects.showing import effects_of, pooled
+from ragsmith.effects.knowledge import Checked, Knowledge, Observed, in_words
+from ragsmith.effects.showing import effects_of, pairs_of, pooled
 from ragsmith.effects.terms import PLAIN
 
 
@@ -24,6 +26,21 @@ def test_each_option_has_its_effect_and_its_cost(knowledge: Knowledge) -> None:
     assert {one.datasets for one in found.values()} == {4}
     assert all(one.alone_se > 0 and one.between >= 0 and not one.stale for one in found.values())
     assert "reranking.none" not in found
+
+
+def test_pairs_that_change_each_other_are_shown(knowledge: Knowledge) -> None:
+    """BM25 and the cross-encoder, which add up otherwise, are made to gain 0.05 less together."""
+
+    def means(one: Observed, part: str) -> tuple[float, ...]:
+        pairs = zip(one.means[part], one.pipelines, strict=True)
+        return tuple(mean - 0.05 * (labels[2] == "bm25" and labels[3] == "cross_encoder") for mean, labels in pairs)
+
+    changed = [replace(one, means={part: means(one, part) for part in one.means}) for one in knowledge.observed]
+    first, *others = pairs_of(Knowledge.of(changed, steps=10), most=3)
+    assert (first.first, first.second) == ("retrieval.bm25", "reranking.cross_encoder")
+    assert first.gain == pytest.approx(-0.05, abs=0.02)
+    assert len(others) == 2
+    assert all(abs(other.gain) / other.sd < abs(first.gain) / first.sd for other in others)
 
 
 def test_gains_are_pooled_with_what_data_sets_differ_by() -> None:
