@@ -1,0 +1,70 @@
+"""What pipelines are worth on questions of the same kind: their means, shrunk to what was expected of them.
+
+The highest of many noisy means is too high, and often that of a pipeline that was lucky. What is known beside the means
+says by how much: how far pipelines are expected to differ, which of them do nearly the same, and how far the questions
+that happen to be asked move two means together or apart. With means y over the questions that all have answered,
+
+    y ~ Normal(level + expected, K + rest^2 I + noise),
+
+where ``expected`` and K are the mean and covariance of a prior on what the pipelines do, and the level, of which
+nothing is known, is that of the questions. The worth of pipeline i is its share in this without the noise; its
+posterior mean is linear in y (Rasmussen and Williams 2006, *Gaussian Processes for Machine Learning*, sections 2.2 and
+2.7). The noise is the covariance of means over questions. There are often more pipelines than questions, so it is shrunk
+towards its diagonal as much as its own uncertainty says (Schäfer and Strimmer 2005, *A Shrinkage Approach to
+Large-Scale Covariance Matrix Estimation*, equation 10 for target D).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+JITTER = 1e-9
+"""Least variance of noise, relative to the largest: without it, equal rows could not be told apart."""
+
+
+def shrunk(scores: Array, expected: Array, covariance: Array, rest: float) -> tuple[Array, Array]:
+    """What each pipeline is worth, and the standard deviation of its difference from the mean of all.
+
+    ``scores`` has a row for each pipeline and a column for each question, two of each at least. ``expected`` and
+    ``covariance`` are those of the prior on what pipelines are worth, in the unit of the scores, up to a number that
+    all share; ``rest`` is the standard deviation of what a pipeline has for itself besides.
+
+    Worth is in the unit of the scores: the mean of all pipelines is what it was.
+    """
+    pipelines = len(scores)
+    means = scores.mean(axis=1)
+    centre = np.eye(pipelines) - 1.0 / pipelines
+    # differences from the mean of all have lost the level, and with it all that is not known of it
+    known = centre @ (covariance + rest**2 * np.eye(pipelines)) @ centre
+    noise = centre @ _noise(scores) @ centre
+    surprise = centre @ (means - expected)
+    total = known + noise + 1.0 / pipelines  # of full rank; the added direction is not in any difference
+    total += JITTER * float(total.diagonal().max()) * np.eye(pipelines)
+    solved = np.linalg.solve(total, np.column_stack([surprise, known]))
+    worth = means.mean() + centre @ expected + known @ solved[:, 0]
+    left = np.maximum(np.diag(known - known @ solved[:, 1:]), 0.0)
+    return worth, np.sqrt(left)
+
+
+def _noise(scores: Array) -> Array:
+    """The covariance of the means of rows over columns, as far as it moves rows apart."""
+    questions = scores.shape[1]
+    apart = scores - scores.mean(axis=0)
+    return shrunk_covariance(apart) / questions
+
+
+def shrunk_covariance(rows: Array) -> Array:
+    """The covariance of rows, from paired columns, shrunk towards its diagonal by Schäfer and Strimmer (2005)."""
+    n = rows.shape[1]
+    centred = rows - rows.mean(axis=1, keepdims=True)
+    covariance = centred @ centred.T / (n - 1)
+    # the variance of each entry, from that of the products it is a mean of
+    spread = (centred**2 @ (centred**2).T) - (centred @ centred.T) ** 2 / n
+    variances = spread * n / (n - 1) ** 3
+    off = ~np.eye(len(rows), dtype=bool)
+    squares = float((covariance[off] ** 2).sum())
+    share = 1.0 if squares == 0.0 else min(1.0, max(0.0, float(variances[off].sum()) / squares))
+    return np.where(off, (1.0 - share) * covariance, covariance)

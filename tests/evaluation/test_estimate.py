@@ -1,0 +1,88 @@
+"""Means shrunk to what was expected: worked examples, the formulas written out, and what follows from them."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsmith.evaluation.estimate import shrunk, shrunk_covariance
+
+
+def drawn(seed: int, pipelines: int, questions: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores with a difficulty of questions, and a prior."""
+    draw = np.random.default_rng(seed)
+    scores = draw.normal(0.5, 0.2, (1, questions)) + draw.normal(0, 0.1, (pipelines, questions))
+    loadings = draw.normal(0, 0.02, (pipelines, 3))
+    return scores, draw.normal(0, 0.02, pipelines), loadings @ loadings.T
+
+
+def test_two_pipelines_are_shrunk_by_the_share_of_noise_in_their_difference() -> None:
+    scores = np.array([[0.2, 0.6, 0.7, 0.9], [0.1, 0.5, 0.4, 0.8]])
+    difference = scores[0] - scores[1]
+    known = 2 * 0.05**2  # of the difference of two that share nothing
+    noise = shrunk_covariance(np.stack([difference / 2, -difference / 2])) / 4
+    between = noise[0, 0] + noise[1, 1] - 2 * noise[0, 1]
+    worth, _ = shrunk(scores, np.zeros(2), np.zeros((2, 2)), 0.05)
+    assert worth[0] - worth[1] == pytest.approx(difference.mean() * known / (known + between), rel=1e-6)
+    assert worth.mean() == pytest.approx(scores.mean())
+
+
+def test_without_noise_the_means_stand() -> None:
+    scores = np.array([[0.2, 0.4], [0.3, 0.5], [0.1, 0.3]])  # each question is as much harder for all
+    worth, sd = shrunk(scores, np.array([0.5, -0.5, 0.0]), np.zeros((3, 3)), 0.1)
+    assert worth == pytest.approx(scores.mean(axis=1), abs=1e-6)
+    assert sd == pytest.approx(np.zeros(3), abs=1e-4)
+
+
+def test_where_the_prior_is_certain_it_decides() -> None:
+    scores, expected, _ = drawn(1, 5, 30)
+    worth, _ = shrunk(scores, expected, np.zeros((5, 5)), 0.0)
+    assert worth - worth.mean() == pytest.approx(expected - expected.mean(), abs=1e-9)
+
+
+@given(st.integers(0, 10_000), st.integers(2, 8), st.integers(3, 20))
+def test_it_is_the_conditional_mean_of_a_normal_distribution_with_a_vague_level(
+    seed: int, pipelines: int, questions: int
+) -> None:
+    scores, expected, covariance = drawn(seed, pipelines, questions)
+    means = scores.mean(axis=1)
+    known = covariance + 0.01**2 * np.eye(pipelines)
+    noise = shrunk_covariance(scores - scores.mean(axis=0)) / questions
+    vague = 1e4
+    whole = known + noise + vague
+    worth = expected + (known + vague) @ np.linalg.solve(whole, means - expected)
+    found, sd = shrunk(scores, expected, covariance, 0.01)
+    assert found - found.mean() == pytest.approx(worth - worth.mean(), abs=1e-4)
+    assert found.mean() == pytest.approx(means.mean())
+    assert (sd >= 0).all()
+
+
+@given(st.integers(0, 10_000), st.floats(-3, 3))
+def test_what_all_pipelines_share_changes_nothing(seed: int, level: float) -> None:
+    scores, expected, covariance = drawn(seed, 6, 12)
+    worth, sd = shrunk(scores, expected, covariance, 0.02)
+    shifted, same = shrunk(scores, expected + level, covariance + level**2, 0.02)
+    assert shifted == pytest.approx(worth, abs=1e-7)
+    assert same == pytest.approx(sd, abs=1e-6)
+
+
+def test_a_lucky_pipeline_is_shrunk_more_the_noisier_it_is() -> None:
+    draw = np.random.default_rng(3)
+    steady = 0.5 + draw.normal(0, 0.01, (4, 40))
+    noisy = 0.5 + draw.normal(0, 0.5, (1, 40))
+    noisy += 0.55 - noisy.mean()
+    worth, _ = shrunk(np.vstack([steady, noisy]), np.zeros(5), np.zeros((5, 5)), 0.02)
+    assert worth[4] - worth[:4].mean() < 0.02
+
+
+def test_the_shrinkage_of_a_covariance_is_that_of_the_paper_written_out() -> None:
+    rows = np.random.default_rng(5).normal(0, 1, (4, 9))
+    n = rows.shape[1]
+    centred = rows - rows.mean(axis=1, keepdims=True)
+    products = np.einsum("ik,jk->ijk", centred, centred)
+    s = products.sum(axis=2) / (n - 1)
+    variances = n / (n - 1) ** 3 * ((products - products.mean(axis=2, keepdims=True)) ** 2).sum(axis=2)
+    off = ~np.eye(4, dtype=bool)
+    share = min(1.0, variances[off].sum() / (s[off] ** 2).sum())
+    assert shrunk_covariance(rows)[off] == pytest.approx((1 - share) * s[off])
+    assert np.diag(shrunk_covariance(rows)) == pytest.approx(np.var(rows, axis=1, ddof=1))
