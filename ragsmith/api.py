@@ -79,6 +79,7 @@ class Changes(TypedDict, total=False):
     begin_with_known: bool | None
     probes: bool | None
     control: str | None
+    choose: str | None
     simplify: bool | None
     may_miss: float | None
     fitness: GivenFitness

@@ -368,6 +368,14 @@ class RunFlags:
     probes: Annotated[
         bool | None, typer.Option("--probes/--no-probes", help="First try every option alone in naive RAG.")
     ] = None
+    choose: Annotated[
+        str | None,
+        typer.Option(
+            "--choose",
+            help="The winner is what is best by an estimate, or has the highest mean: estimate, mean. "
+            "[default: estimate; paper: mean]",
+        ),
+    ] = None
     simplify: Annotated[
         bool | None, typer.Option("--simplify/--no-simplify", help="Leave out of the winner what does not pay.")
     ] = None

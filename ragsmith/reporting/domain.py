@@ -85,7 +85,7 @@ def _scores(material: Material, keys: Sequence[str]) -> list[float | None]:
 
 def _rivals(tested: Mapping[str, Evaluation]) -> dict[str, Evaluation]:
     """The winner and what it has to beat, each once: what it was made of is none of that."""
-    found = {name: evaluation for name, evaluation in tested.items() if name not in ("leader", "cheapest")}
+    found = {name: evaluation for name, evaluation in tested.items() if name not in ("leader", "estimate", "cheapest")}
     cheap = tested.get("cheapest")
     return found | ({"cheapest": cheap} if cheap and cheap.key not in {one.key for one in found.values()} else {})
 

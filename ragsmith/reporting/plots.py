@@ -18,6 +18,7 @@ Figure = dict[str, Any]
 COLOURS: Mapping[str, str] = {
     "winner": "#0072b2",
     "leader": "#7f7f7f",
+    "estimate": "#b8b8b8",
     "naive": "#e69f00",
     "bm25": "#009e73",
     "recommended": "#d55e00",
@@ -29,6 +30,7 @@ DASHES: Mapping[str, str] = {"winner": "solid", "naive": "dash", "bm25": "dot", 
 PATTERNS: Mapping[str, str] = {
     "winner": "",
     "leader": "-",
+    "estimate": "|",
     "naive": "/",
     "bm25": "x",
     "recommended": "+",

@@ -324,6 +324,7 @@ SHOWN = 10
 TITLES: Mapping[str, str] = {
     "winner": "winner",
     "leader": "highest mean",
+    "estimate": "highest estimate",
     "naive": "naive RAG",
     "bm25": "BM25",
     "recommended": "recommended pipeline",

@@ -1,10 +1,13 @@
-"""Which pipeline a run hands over: the best of what it evaluated, without the parts that do not pay.
+"""Which pipeline a run hands over: what is likely to be best of all it evaluated, without the parts that do not pay.
 
-The highest of many noisy means belongs to a pipeline that was lucky, and part of the luck is in parts that do nothing.
-So each gene of the leader is switched off in turn. Of all that come within one standard error of the leader, in paired
-differences over questions, the one is taken that asks models least (the one-standard-error rule of Breiman et al. 1984,
-*Classification and Regression Trees*, section 3.4.3). The distance is always to the leader, so that small losses
-do not add up unseen. A gene that asks nothing of a model is left out where the mean does not fall.
+The highest of many noisy means belongs to a pipeline that was lucky. So the one is chosen whose worth is estimated
+highest: `ragsmith.evaluation.estimate` shrinks the means towards what was expected of the pipelines.
+
+Part of the luck is in parts that do nothing, so each gene of the chosen one is switched off in turn. Of all that come
+within one standard error of it, in paired differences over questions, the one is taken that asks models least (the
+one-standard-error rule of Breiman et al. 1984, *Classification and Regression Trees*, section 3.4.3). The distance is
+always to the chosen one, so that small losses do not add up unseen. A gene that asks nothing of a model is left out
+where the mean does not fall.
 """
 
 from __future__ import annotations
@@ -14,7 +17,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from ragsmith.effects import Prior
 from ragsmith.evaluation.baselines import baseline
+from ragsmith.evaluation.estimate import shrunk
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms, common, ranked, shown_better
 from ragsmith.pipelines.genes import Candidate, label
@@ -25,39 +32,76 @@ from ragsmith.techniques.families import FAMILIES
 if TYPE_CHECKING:  # how evaluations are come by is no part of what is chosen, nor of its fingerprint
     from ragsmith.evaluation.evaluator import Evaluation, Record
 
+FEWEST = 2
+"""Pipelines, and questions, without which there is no difference to estimate."""
+
 KEPT = ("retrieval",)
 """Families of which every pipeline has something; in the others naive RAG has what does nothing."""
 
 
-def chosen(proposed: Sequence[Evaluation], terms: Terms) -> tuple[Evaluation | None, str]:
-    """The winner; or None, and why there is none."""
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What was ``chosen`` of all that was evaluated, and who has the highest mean; or ``why_none``."""
+
+    chosen: Evaluation | None
+    highest: Evaluation | None
+    why_none: str = ""
+
+
+def choose(proposed: Sequence[Evaluation], terms: Terms, prior: Prior | None) -> Choice:
+    """Choose by what pipelines are estimated to be worth under ``prior``; without one, by the mean."""
+    why_none = _why_none(proposed, terms)
+    if why_none:
+        return Choice(None, None, why_none)
+    ranking = ranked(proposed, terms)
+    leader = ranking[0] if prior is None else best_estimated(ranking, terms, prior)
+    if (above := shown_better(leader, proposed, terms.fitness)) is None:
+        return Choice(leader, ranking[0])
+    return Choice(
+        None,
+        None,
+        f"{label(leader.candidate)} leads, but {label(above.candidate)}, which failed on {terms.missed(above)} of "
+        f"{len(terms.counted)} questions, is better on the {len(common([leader, above]))} that both finished: which of "
+        f"them is the best cannot be told before more of its questions are answered; "
+        f"{_mostly(above.failures.values())}",
+    )
+
+
+def best_estimated(ranking: Sequence[Evaluation], terms: Terms, prior: Prior) -> Evaluation:
+    """The one of ``ranking``, best mean first, whose worth is estimated highest.
+
+    A failure on a question that counts has the lowest score there, as in the means.
+    """
+    if len(ranking) < FEWEST or len(terms.counted) < FEWEST:
+        return ranking[0]
+    known = [one.by_question(terms.fitness) for one in ranking]
+    scores = np.array([[its.get(question, terms.lowest) for question in terms.counted] for its in known])
+    genomes = prior.genomes([one.candidate for one in ranking])
+    expected, _ = prior.of_genomes(genomes)
+    worth, _ = shrunk(scores, expected, prior.covariance(genomes, genomes), prior.rest)
+    return ranking[int(np.round(worth, 12).argmax())]  # the last bits of sums decide nothing
+
+
+def _why_none(proposed: Sequence[Evaluation], terms: Terms) -> str:
+    """Why nothing can be chosen; nothing if it can."""
     if not proposed:
-        return None, "no candidate was evaluated: raise --max-evaluations or --time-limit"
+        return "no candidate was evaluated: raise --max-evaluations or --time-limit"
     if not terms.decide:
         asked = len(terms.aside) + len(terms.counted)
-        return None, (
+        return (
             f"{len(terms.aside)} of {asked} search questions failed for every pipeline, and what is left is too little "
             f"to choose by; the first is {next(iter(terms.aside))}; {_mostly(terms.aside.values())}"
         )
-    ranking = ranked(proposed, terms)
-    counted = len(terms.counted)
-    if not ranking:
+    if not any(map(terms.admit, proposed)):
+        counted = len(terms.counted)
         fewest = min(proposed, key=terms.missed)
         allow = "allow more failures with --may-miss"
         failures = [why for one in proposed for q, why in one.failures.items() if q not in terms.aside]
-        return None, (
+        return (
             f"each of the {len(proposed)} candidates failed on more than {100 * terms.may_miss:g} % of {counted} "
             f"questions, the one that failed least on {terms.missed(fewest)}; {_mostly(failures, allow)}"
         )
-    leader = ranking[0]
-    above = shown_better(leader, proposed, terms.fitness)
-    if above is None:
-        return leader, ""
-    return None, (
-        f"{label(leader.candidate)} leads, but {label(above.candidate)}, which failed on {terms.missed(above)} of "
-        f"{counted} questions, is better on the {len(common([leader, above]))} that both finished: which of them "
-        f"is the best cannot be told before more of its questions are answered; {_mostly(above.failures.values())}"
-    )
+    return ""
 
 
 def _mostly(failures: Iterable[Record], *more: str) -> str:

@@ -12,7 +12,10 @@ from ragsmith.pipelines.genes import Candidate
 
 @dataclass(frozen=True, slots=True)
 class Finals:
-    """The winner of a search and what it has to beat: ``single`` is the best single option, ``random`` the best drawn.
+    """The winner of a search, what it was made of, and what it has to beat.
+
+    ``leader`` has the highest mean, ``estimated`` is what was chosen before options were left out; ``single`` is the
+    best single option, ``random`` the best drawn.
 
     ``cheapest`` asks least of those not shown worse. ``baselines`` are the keys of naive RAG and BM25 on the search
     questions.
@@ -20,6 +23,7 @@ class Finals:
 
     winner: Evaluation
     leader: Evaluation
+    estimated: Evaluation
     recommended: Evaluation | None
     single: Evaluation | None
     cheapest: Evaluation
@@ -31,6 +35,8 @@ class Finals:
         found = {"winner": self.winner.candidate}
         if self.leader.key != self.winner.key:
             found["leader"] = self.leader.candidate
+        if self.estimated.key not in (self.winner.key, self.leader.key):
+            found["estimate"] = self.estimated.candidate
         found |= {name: baseline(name) for name in BASELINES}
         others = [self.winner, *([self.recommended] if self.recommended else [])]
         if self.single and self.single.key not in {*self.baselines.values(), *(one.key for one in others)}:

@@ -60,8 +60,10 @@ class RunSettings:
     """Whether what other data sets taught names a pipeline to begin with, and to beat."""
     probes: bool = True
     """Whether to try, first, every option alone in naive RAG."""
+    choose: str = "estimate"
+    """By what the winner is chosen: an ``estimate`` of what pipelines are worth, or the highest ``mean``."""
     simplify: bool = True
-    """Whether to leave out of the leader what does not pay."""
+    """Whether to leave out of the pipeline that was chosen what does not pay."""
     control: str = "none"
     """``random`` for as many random candidates to compare with, raced alike; ``none`` for no such control."""
     may_miss: float = MAY_MISS
@@ -80,6 +82,7 @@ class RunSettings:
             check_least("max_evaluations", self.max_evaluations, 1)
         if self.time_limit is not None and not self.time_limit > 0:
             raise WrongOption("time_limit", f"is {self.time_limit}: give seconds above 0")
+        check_choice("choose", self.choose, {"estimate": None, "mean": None})
         check_choice("control", self.control, {"none": None, "random": None})
         if not 0 <= self.may_miss < 1:
             raise WrongOption("may_miss", f"is {self.may_miss}: give a share from 0 up to, but not, 1")
@@ -106,7 +109,8 @@ class RunSettings:
     def preset(cls, name: str) -> RunSettings:
         """The settings of a preset: the paper's search is neither raced nor begun with single options."""
         if name == "paper":
-            return cls(genetic=PRESETS[name], racing=None, begin_with_known=False, probes=False, simplify=False)
+            plain = {"begin_with_known": False, "probes": False, "simplify": False}
+            return cls(genetic=PRESETS[name], racing=None, choose="mean", **plain)
         return cls(genetic=PRESETS[name])
 
     @property
@@ -194,9 +198,9 @@ class SetAside:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """The leader of a search without one of its genes, or one of what was left of it: the key of that evaluation.
+    """The pipeline that was chosen without one of its genes, or one of what was left of it: the key of that evaluation.
 
-    ``loss`` is what it is behind the leader, the mean over questions, and ``error`` the standard error of that;
+    ``loss`` is what it is behind the chosen one, the mean over questions, and ``error`` the standard error of that;
     ``calls`` is what it saves a question. ``kept`` says whether the gene was left out for good.
     """
 
@@ -245,8 +249,8 @@ class RunRecord:
     question that failed for every pipeline, ``failed`` counts the answers that failed, and ``unfinished`` are the
     evaluations that an error cut off. ``dropped`` says where candidates left a race, and
     ``told`` are those that the strategy was told of before it began: they may win, too. ``leader`` has the highest
-    mean of all, and ``removals`` are the genes that were left out of it to see what they are worth: what is left of it
-    is the winner. ``recommended`` was named by what other data sets taught, before anything was evaluated.
+    mean of all, ``estimated`` was chosen in its place, where that was done by an estimate, and ``removals`` are the
+    genes that were left out of what was chosen to see what they are worth: what is left of it is the winner. ``recommended`` was named by what other data sets taught, before anything was evaluated.
     """
 
     space: SearchedSpace
@@ -274,6 +278,7 @@ class RunRecord:
     leader: str | None = None
     removals: tuple[Removal, ...] = ()
     recommended: str | None = None
+    estimated: str | None = None
 
     @classmethod
     def begun(cls, setup: Setup, space: Space, settings: RunSettings, split: Split) -> RunRecord:
@@ -343,6 +348,7 @@ class RunRecord:
             control = "random" if given["compare"] else "none"
             settings |= {"racing": None, "probes": given["compare"], "simplify": False, "control": control}
             settings["begin_with_known"] = False
+        settings.setdefault("choose", "mean")  # before it could be chosen, the highest mean won
         settings["racing"] = settings["racing"] and Racing(**settings["racing"])
         settings["objectives"] = tuple(settings.get("objectives", WEIGHABLE[:1]))
         settings["price"] = Price(**price) if (price := settings.get("price")) else None
@@ -384,6 +390,7 @@ class RunRecord:
             stored.get("leader"),
             tuple(Removal(**removal) for removal in stored.get("removals", ())),
             stored.get("recommended"),
+            stored.get("estimated"),
         )
 
 

@@ -33,7 +33,7 @@ from ragsmith.models.served.provider import Activity
 from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.arm import Batch, Met, batches, finishers
-from ragsmith.runs.choice import chosen, simplified, single
+from ragsmith.runs.choice import choose, simplified, single
 from ragsmith.runs.finals import Finals
 from ragsmith.runs.front import cheapest, points
 from ragsmith.runs.objectives import costs_of
@@ -103,6 +103,7 @@ DECIDES = (
     ("ragsmith.evaluation.ranking", "ranked"),
     ("ragsmith.evaluation.ranking", "shown_better"),
     ("ragsmith.evaluation.baselines", "probes_of"),
+    ("ragsmith.runs.choice", "best_estimated"),
     ("ragsmith.runs.choice", "simplified"),
     ("ragsmith.runs.objectives", "costs_of"),
     ("ragsmith.runs.front", "cheapest"),
@@ -262,33 +263,36 @@ class Run:
             for row, raced in zip(self._proposals, proposed, strict=True)
         ]
         able = finishers([*known.values(), *proposed])
-        leader, why_none = chosen(able, terms)
-        self._record = replace(self._record, winner=leader.key if leader else None, no_winner=why_none)
-        if leader is None or self._stopped:
-            return leader
-        winner = leader
+        by = self._prior(learned=self._settings.begin_with_known) if self._settings.choose == "estimate" else None
+        choice = choose(able, terms, by)
+        winner = choice.chosen
+        self._record = replace(self._record, winner=winner.key if winner else None, no_winner=choice.why_none)
+        if winner is None or choice.highest is None or self._stopped:
+            return winner
+        self._record = replace(self._record, leader=choice.highest.key, estimated=winner.key if by else None)
         try:
-            winner = self._simplified(leader)
+            winner = self._simplified(choice.chosen)
             recommended = next((one for one in self._met.evaluations if one.key == self._record.recommended), None)
             alone, lucky = best(single(able), terms), best(finishers(drawn), terms)
             cheap = self._cheapest(winner, able)
-            self._test(Finals(winner, leader, recommended, alone, cheap, lucky, self._record.baselines))
+            found = winner, choice.highest, choice.chosen, recommended, alone, cheap, lucky
+            self._test(Finals(*found, self._record.baselines))
         except BudgetExhausted as stop:
             self._stopped, self.why = True, str(stop)
         return winner
 
-    def _simplified(self, leader: Evaluation) -> Evaluation:
-        """The leader without what does not pay."""
+    def _simplified(self, chosen: Evaluation) -> Evaluation:
+        """What was chosen without what does not pay."""
         if not self._settings.simplify:
-            return leader
+            return chosen
 
         def evaluate(candidates: Sequence[Candidate]) -> list[Evaluation]:
             found = self._evaluator.evaluate(candidates, self._split.search)
             self._meet([Raced.through(evaluation) for evaluation in found])
             return found
 
-        winner, removals = simplified(leader, self._space, evaluate, lambda: self._met.terms)
-        self._record = replace(self._record, leader=leader.key, winner=winner.key, removals=removals)
+        winner, removals = simplified(chosen, self._space, evaluate, lambda: self._met.terms)
+        self._record = replace(self._record, winner=winner.key, removals=removals)
         self._on_step(Step("each option left out", 0, len(removals), None, None))
         return winner
 

@@ -8,7 +8,6 @@ Ginsbourger, Le Riche and Carraro 2010).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import islice
 from random import Random
 
@@ -62,7 +61,7 @@ class ModelSearch(SteppedSearch):
     ) -> None:
         super().__init__(sizes, feasible=feasible, max_evaluations=max_evaluations)
         self._first = 0 if prior else first
-        self._prior = lru_cache(maxsize=None)(prior) if prior else None
+        self._prior = prior
         self._rng = Random(seed)
 
     def steps(self) -> Iterator[Population]:

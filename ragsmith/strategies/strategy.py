@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from types import MappingProxyType
 from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ragsmith.errors import UsageError
 
@@ -31,8 +34,9 @@ Sizes = tuple[int, ...]
 Feasible = Callable[[Genome], bool]
 """Whether a genome may be evaluated at all."""
 
-Prior = Callable[[Genome], tuple[float, float]]
-"""What is expected of a genome before anything is known of it here: fitness and its standard deviation."""
+Prior = Callable[[Sequence[Genome]], tuple[NDArray[np.float64], NDArray[np.float64]]]
+"""What is expected of genomes before anything is known of them here: of each its fitness, up to a number that all
+share, and the standard deviation."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,8 +156,7 @@ def _expected(genomes: Sequence[Genome], prior: Prior | None, scale: float) -> t
     """What ``prior`` expects of each genome, and its sd."""
     if prior is None:
         return np.zeros(len(genomes)), np.full(len(genomes), scale)
-    pairs = np.array([prior(genome) for genome in genomes], dtype=float)
-    return pairs[:, 0], pairs[:, 1]
+    return prior(genomes)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 from itertools import product
 from statistics import fmean
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -398,7 +399,7 @@ def test_what_was_dropped_is_no_elite() -> None:
 def test_a_prior_chooses_the_first_generation_among_many_draws() -> None:
     score = additive(PAPER_SIZES, 1)
     firsts = []
-    for prior in (None, lambda genome: (score(genome), 0.05)):
+    for prior in (None, lambda genomes: (np.array([*map(score, genomes)]), np.full(len(genomes), 0.05))):
         search = GeneticSearch(PAPER_SIZES, DEFAULT, prior=prior, max_evaluations=100)
         search.tell({(0,) * 9: score((0,) * 9)})
         firsts.append(fmean(map(score, search.propose())))

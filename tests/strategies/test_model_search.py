@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import fmean
 
+import numpy as np
 import pytest
 from landscapes import CHAIN_SIZES, PAPER_SIZES, additive, chained, rugged, run
 
@@ -29,7 +31,11 @@ def test_it_begins_with_random_genomes_less_what_it_was_told() -> None:
 
 def test_with_a_prior_it_begins_with_what_the_prior_promises() -> None:
     score = additive(PAPER_SIZES, 1)
-    search = ModelSearch(PAPER_SIZES, prior=lambda genome: (score(genome), 0.05), max_evaluations=11)
+
+    def known(genomes: Sequence[Genome]) -> tuple[np.ndarray, np.ndarray]:
+        return np.array([score(genome) for genome in genomes]), np.full(len(genomes), 0.05)
+
+    search = ModelSearch(PAPER_SIZES, prior=known, max_evaluations=11)
     run(search, score)
     assert search.best()[1] > 0.99
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import combinations, product
 from random import Random
 
@@ -32,7 +33,12 @@ def prior(genome: Genome) -> tuple[float, float]:
     return 0.5 + 0.02 * genome[0], 0.05 + 0.01 * genome[2]
 
 
-@pytest.mark.parametrize("known", [None, prior])
+def priors(genomes: Sequence[Genome]) -> tuple[np.ndarray, np.ndarray]:
+    means, deviations = zip(*map(prior, genomes), strict=True)
+    return np.array(means), np.array(deviations)
+
+
+@pytest.mark.parametrize("known", [None, priors])
 def test_the_posterior_is_that_of_the_textbook(known: object) -> None:
     """Rasmussen and Williams, equations 2.25 and 2.26, number by number."""
     seen = drawn((3, 2, 4), 10)
@@ -116,8 +122,9 @@ def test_it_predicts_what_it_did_not_see_and_knows_how_well() -> None:
 def test_a_prior_says_what_to_expect_where_nothing_was_seen() -> None:
     score = additive(PAPER_SIZES, 1)
 
-    def good(genome: Genome) -> tuple[float, float]:
-        return score(genome) + 0.3, 0.02  # a wrong level, and the right order
+    def good(genomes: Sequence[Genome]) -> tuple[np.ndarray, np.ndarray]:
+        right = np.array([score(genome) for genome in genomes])
+        return right + 0.3, np.full(len(genomes), 0.02)  # a wrong level, and the right order
 
     seen, unseen = drawn(PAPER_SIZES, 5), drawn(PAPER_SIZES, 200, 1)
     truth = np.array([score(genome) for genome in unseen])
