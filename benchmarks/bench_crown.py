@@ -24,7 +24,7 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import LEVEL, Terms, common, ranked
 from ragsmith.evaluation.statistics import sign_flip
 from ragsmith.reporting.material import Material, choose_run
-from ragsmith.runs.choice import chosen
+from ragsmith.runs.choice import choose
 from ragsmith.store.store import opened
 from ragsmith.techniques.asked import tasks
 from ragsmith.techniques.families import FAMILIES
@@ -101,8 +101,8 @@ def replay(pipelines: Sequence[Evaluation], name: str) -> None:
         for draw in range(DRAWS):
             unlucky = [knocked_out(evaluation, rate, draw) for evaluation in pipelines]
             terms = Terms.of(unlucky, FITNESS)
-            winner, _ = chosen(unlucky, terms)
-            counts[outcome(winner, next(e for e in unlucky if e.key == first.key))] += 1
+            choice, _ = choose(unlucky, terms)
+            counts[outcome(choice and choice.chosen, next(e for e in unlucky if e.key == first.key))] += 1
             failed.append(fmean(len(e.failures) / len(e.questions) for e in unlucky))
             incomplete.append(fmean(not terms.admit(e) for e in unlucky))
         said = ", ".join(f"{counts[kind]} {kind}" for kind in ("the clean winner", "one not shown worse", "no winner"))
@@ -123,10 +123,10 @@ def aimed(pipelines: Sequence[Evaluation], name: str) -> None:
             changed = [without(e, weakest[:n]) if e.key == victim else e for e in pipelines]
             terms = Terms.of(changed, FITNESS)
             after = [e.key for e in ranked(changed, terms)]
-            winner, _ = chosen(changed, terms)
+            choice, _ = choose(changed, terms)
             tried += 1
             lifted += bool(set(before[: before.index(victim)]) - set(after[: after.index(victim)]))
-            crowned += winner is not None and winner.key == victim
+            crowned += choice is not None and choice.chosen.key == victim
     print(f"{name}: {tried} times a pipeline failed on its weakest questions: {lifted} times lifted, {crowned} crowned")
 
 

@@ -135,7 +135,8 @@ class Knowledge:
         for part, share in zip(PARTS, (shares.retrieval, shares.generation), strict=True):
             blocks, places, groups = _blocks(self.observed, part)
             its = self.variances[part]
-            found = effects(blocks, groups, its, corpus.kind, stretch) if blocks else Effects(np.empty(0), np.empty(0))
+            nothing = Effects(np.empty(0), np.empty((0, 0)))
+            found = effects(blocks, groups, its, corpus.kind, stretch) if blocks else nothing
             own = stretch * its.own
             before = its.general + its.kind + own
             spread = tuple(before.tolist()), tuple(own.tolist()), its.rest

@@ -9,9 +9,9 @@ that happen to be asked move two means together or apart. With means y over the 
 where ``expected`` and K are the mean and covariance of a prior on what the pipelines do, and the level, of which
 nothing is known, is that of the questions. The worth of pipeline i is its share in this without the noise; its
 posterior mean is linear in y (Rasmussen and Williams 2006, *Gaussian Processes for Machine Learning*, sections 2.2 and
-2.7). The noise is the covariance of means over questions. There are often more pipelines than questions, so it is shrunk
-towards its diagonal as much as its own uncertainty says (Schäfer and Strimmer 2005, *A Shrinkage Approach to
-Large-Scale Covariance Matrix Estimation*, equation 10 for target D).
+2.7). The noise is the covariance of means over questions. There are often more pipelines than questions, so it is
+shrunk towards its diagonal as much as its own uncertainty says (Schäfer and Strimmer 2005, *A Shrinkage Approach to
+Large-Scale Covariance Matrix Estimation and Implications for Functional Genomics*, table 2, target D).
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def _noise(scores: Array) -> Array:
     """The covariance of the means of rows over columns, as far as it moves rows apart."""
     questions = scores.shape[1]
     apart = scores - scores.mean(axis=0)
-    return shrunk_covariance(apart) / questions
+    noise: Array = shrunk_covariance(apart) / questions
+    return noise
 
 
 def shrunk_covariance(rows: Array) -> Array:
@@ -67,4 +68,5 @@ def shrunk_covariance(rows: Array) -> Array:
     off = ~np.eye(len(rows), dtype=bool)
     squares = float((covariance[off] ** 2).sum())
     share = 1.0 if squares == 0.0 else min(1.0, max(0.0, float(variances[off].sum()) / squares))
-    return np.where(off, (1.0 - share) * covariance, covariance)
+    found: Array = np.where(off, (1.0 - share) * covariance, covariance)
+    return found

@@ -41,29 +41,25 @@ KEPT = ("retrieval",)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What was ``chosen`` of all that was evaluated, and who has the highest mean; or ``why_none``."""
+    """What was ``chosen`` of all that was evaluated, and who has the ``highest`` mean."""
 
-    chosen: Evaluation | None
-    highest: Evaluation | None
-    why_none: str = ""
+    chosen: Evaluation
+    highest: Evaluation
 
 
-def choose(proposed: Sequence[Evaluation], terms: Terms, prior: Prior | None) -> Choice:
-    """Choose by what pipelines are estimated to be worth under ``prior``; without one, by the mean."""
-    why_none = _why_none(proposed, terms)
-    if why_none:
-        return Choice(None, None, why_none)
+def choose(proposed: Sequence[Evaluation], terms: Terms, prior: Prior | None = None) -> tuple[Choice | None, str]:
+    """Choose by what pipelines are estimated to be worth under ``prior``, without one by the mean; or say why not."""
+    if why_none := _why_none(proposed, terms):
+        return None, why_none
     ranking = ranked(proposed, terms)
     leader = ranking[0] if prior is None else best_estimated(ranking, terms, prior)
     if (above := shown_better(leader, proposed, terms.fitness)) is None:
-        return Choice(leader, ranking[0])
-    return Choice(
-        None,
-        None,
+        return Choice(leader, ranking[0]), ""
+    return None, (
         f"{label(leader.candidate)} leads, but {label(above.candidate)}, which failed on {terms.missed(above)} of "
         f"{len(terms.counted)} questions, is better on the {len(common([leader, above]))} that both finished: which of "
         f"them is the best cannot be told before more of its questions are answered; "
-        f"{_mostly(above.failures.values())}",
+        f"{_mostly(above.failures.values())}"
     )
 
 

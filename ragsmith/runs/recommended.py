@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -132,14 +132,15 @@ def recommended_for(setup: Setup, space: Space, fitness: Fitness) -> Candidate |
     return found.candidate
 
 
-def prior_of(setup: Setup, space: Space, fitness: Fitness) -> Prior | None:
-    """What a search of ``space`` on the data set of ``setup`` may expect of pipelines; None where too little is known.
+def prior_of(setup: Setup, space: Space, fitness: Fitness, *, learned: bool = True) -> Prior | None:
+    """What a search of ``space`` on the data set of ``setup`` may expect of pipelines; None for a fitness of one's own.
 
-    It was learned on all data sets but this very one. What its search questions are like is looked at.
+    It was learned on all data sets but this very one. What its search questions are like is looked at. If not
+    ``learned``, or where too little is known, nothing is expected of any option, only how much one may be worth.
     """
-    knowledge = _known_of_others(setup)
-    if knowledge is None:
+    if fitness.file:
         return None
+    knowledge = (_known_of_others(setup) if learned else None) or replace(read(), observed=())
     corpus = corpus_of(setup.dataset.documents, split(setup.dataset).search)
     return prior_for(space, knowledge, corpus, ModelClasses.of(setup.models), fitness.weights)
 

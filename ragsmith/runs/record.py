@@ -109,8 +109,14 @@ class RunSettings:
     def preset(cls, name: str) -> RunSettings:
         """The settings of a preset: the paper's search is neither raced nor begun with single options."""
         if name == "paper":
-            plain = {"begin_with_known": False, "probes": False, "simplify": False}
-            return cls(genetic=PRESETS[name], racing=None, choose="mean", **plain)
+            return cls(
+                genetic=PRESETS[name],
+                racing=None,
+                begin_with_known=False,
+                probes=False,
+                choose="mean",
+                simplify=False,
+            )
         return cls(genetic=PRESETS[name])
 
     @property
@@ -250,7 +256,8 @@ class RunRecord:
     evaluations that an error cut off. ``dropped`` says where candidates left a race, and
     ``told`` are those that the strategy was told of before it began: they may win, too. ``leader`` has the highest
     mean of all, ``estimated`` was chosen in its place, where that was done by an estimate, and ``removals`` are the
-    genes that were left out of what was chosen to see what they are worth: what is left of it is the winner. ``recommended`` was named by what other data sets taught, before anything was evaluated.
+    genes that were left out of what was chosen to see what they are worth: what is left of it is the winner.
+    ``recommended`` was named by what other data sets taught, before anything was evaluated.
     """
 
     space: SearchedSpace

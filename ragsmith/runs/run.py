@@ -14,13 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from importlib.metadata import version
 from itertools import chain
 from typing import Any
 
 from ragsmith.datasets.splits import Split, split
 from ragsmith.digest import digest, fingerprint
+from ragsmith.effects import Prior
 from ragsmith.errors import BudgetExhausted
 from ragsmith.evaluation.evaluator import Evaluation, Evaluations, Evaluator
 from ragsmith.evaluation.racing import Raced, Races
@@ -38,7 +39,7 @@ from ragsmith.runs.finals import Finals
 from ragsmith.runs.front import cheapest, points
 from ragsmith.runs.objectives import costs_of
 from ragsmith.runs.prelude import prelude
-from ragsmith.runs.recommended import recommended_for, what_is_known
+from ragsmith.runs.recommended import prior_of, recommended_for, what_is_known
 from ragsmith.runs.record import Account, DatasetRecord, RunRecord, RunSettings, SetAside
 from ragsmith.runs.requirements import refuse_missing_answers, refuse_missing_models
 from ragsmith.store.store import ProposalRow, RunRow, RunState, Store
@@ -108,6 +109,7 @@ DECIDES = (
     ("ragsmith.runs.objectives", "costs_of"),
     ("ragsmith.runs.front", "cheapest"),
     ("ragsmith.effects.recommending", "recommended"),
+    ("ragsmith.effects.recommending", "prior_for"),
     ("ragsmith.effects.corpus", "corpus_of"),
     ("ragsmith.datasets.splits", "split"),
     ("ragsmith.datasets.splits", "stratified"),
@@ -120,7 +122,7 @@ def run_key(setup: Setup, space: Space, settings: RunSettings) -> str:
     # the time limit decides when a run pauses, not where it goes
     plain = {**asdict(replace(settings, time_limit=None)), "fitness": settings.fitness.identity}
     code = [*(fingerprint(*part) for part in DECIDES), version("optuna") if settings.strategy == "tpe" else ""]
-    known = what_is_known() if settings.begin_with_known else ""
+    known = what_is_known() if settings.begin_with_known or settings.choose == "estimate" else ""
     asked = setup.chunk_size, setup.loaded_models.ids(), [measure.identity for measure in setup.measures]
     return digest("run", setup.dataset.digest, *asked, space.digest, plain, code, known)
 
@@ -255,7 +257,8 @@ class Run:
 
     def _search(self) -> Evaluation | None:
         known = self._known()
-        proposed = self._arm(self._strategy(self._settings.strategy, self._settings.max_evaluations), known)
+        expected = self._prior if self._settings.begin_with_known else None
+        proposed = self._arm(self._strategy(self._settings.strategy, self._settings.max_evaluations, expected), known)
         drawn = self._control(len({one.behaviour for one in proposed}))
         terms = self._met.terms
         self._proposals = [  # the strategy was told on the terms of each step: what is reported is on those of the end
@@ -263,12 +266,12 @@ class Run:
             for row, raced in zip(self._proposals, proposed, strict=True)
         ]
         able = finishers([*known.values(), *proposed])
-        by = self._prior(learned=self._settings.begin_with_known) if self._settings.choose == "estimate" else None
-        choice = choose(able, terms, by)
+        by = self._prior if self._settings.choose == "estimate" else None
+        choice, why_none = choose(able, terms, by)
+        self._record = replace(self._record, winner=choice.chosen.key if choice else None, no_winner=why_none)
+        if choice is None or self._stopped:
+            return choice.chosen if choice else None
         winner = choice.chosen
-        self._record = replace(self._record, winner=winner.key if winner else None, no_winner=choice.why_none)
-        if winner is None or choice.highest is None or self._stopped:
-            return winner
         self._record = replace(self._record, leader=choice.highest.key, estimated=winner.key if by else None)
         try:
             winner = self._simplified(choice.chosen)
@@ -303,10 +306,24 @@ class Run:
         terms = self._met.terms_of(list(everyone.values()))
         return cheapest(points(list(everyone.values()), terms), winner, terms, self._settings.margin)
 
-    def _strategy(self, name: str, most: int | None) -> Strategy:
+    @cached_property
+    def _prior(self) -> Prior | None:
+        """What to expect of pipelines before any is evaluated; None where nobody asks for it, or nobody knows."""
+        settings = self._settings
+        if not settings.begin_with_known and settings.choose == "mean":
+            return None
+        return prior_of(self._setup, self._space, settings.fitness, learned=settings.begin_with_known)
+
+    def _strategy(self, name: str, most: int | None, prior: Prior | None = None) -> Strategy:
         settings, space = self._settings, self._space
         return make_strategy(
-            name, space.sizes, settings.genetic, seed=settings.seed, feasible=space.is_feasible, max_evaluations=most
+            name,
+            space.sizes,
+            settings.genetic,
+            seed=settings.seed,
+            feasible=space.is_feasible,
+            max_evaluations=most,
+            prior=prior.of_genomes if prior else None,
         )
 
     def _races(self) -> Races:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from ragsmith.effects import Corpus, ModelClasses, Prior, prior_for, read
 from ragsmith.evaluation.evaluator import Evaluation
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.pipelines.genes import Candidate, label, make_gene
 from ragsmith.pipelines.space import Space
-from ragsmith.runs.choice import simplified, single
+from ragsmith.runs.choice import choose, simplified, single
 from ragsmith.runs.record import Removal
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
@@ -111,6 +114,52 @@ def test_retrieval_stays_and_what_the_space_does_not_allow_is_not_tried() -> Non
     world = World({}, {})
     assert left(world, pipeline(retrieval="bm25")) == ("bm25", ())
     assert world.evaluated == []
+
+
+def expecting() -> Prior:
+    """Nothing but how much options may be worth is known."""
+    return prior_for(SPACE, replace(read(), observed=()), Corpus(3, 9000, 3000, 1, 0, 0, 0, "en"), ModelClasses())
+
+
+def scored(candidate: Candidate, values: np.ndarray) -> Evaluation:
+    records = {
+        question: {
+            "measures": dict.fromkeys(("recall", "map", "ndcg", "mrr"), float(value))
+            | {"judge": 0.0, "similarity": 0.0},
+            "usage": {"calls": 1.0},
+            "answer": label(candidate),
+            "retrieved": [],
+        }
+        for question, value in zip(QUESTIONS, values, strict=True)
+    }
+    return Evaluation(label(candidate), candidate, QUESTIONS, records, {})
+
+
+def test_a_lucky_pipeline_has_the_highest_mean_and_one_that_others_speak_for_is_chosen() -> None:
+    """Whatever has `bm25` is good; among the others one is a little above that, by a few questions alone."""
+    draw = np.random.default_rng(1)
+    extras = [{}, {"query_expansion": "hyde"}, {"reranking": "cross_encoder"}, {"passage_augment": "prev_next"}]
+    good = [scored(pipeline(retrieval="bm25", **more), 0.5 + draw.normal(0, 0.002, 40)) for more in extras]
+    poor = [scored(pipeline(**more), 0.4 + draw.normal(0, 0.002, 40)) for more in extras[1:]]
+    luck = np.where(np.arange(40) < 5, 1.0, 0.437)
+    lucky = scored(pipeline(), luck)
+    everybody = [*good, *poor, lucky]
+    terms = Terms.of(everybody, FITNESS)
+    by_mean, _ = choose(everybody, terms)
+    estimated, _ = choose(everybody, terms, expecting())
+    assert by_mean is not None
+    assert by_mean.chosen is by_mean.highest is lucky
+    assert estimated is not None
+    assert estimated.highest is lucky
+    assert estimated.chosen in good
+
+
+def test_one_pipeline_or_one_question_is_chosen_by_its_mean() -> None:
+    alone = scored(pipeline(), np.full(40, 0.5))
+    found, why = choose([alone], Terms.of([alone], FITNESS), expecting())
+    assert found is not None
+    assert found.chosen is alone
+    assert why == ""
 
 
 def test_a_single_option_is_one_that_naive_rag_has_not() -> None:

@@ -110,7 +110,7 @@ def test_the_search_sees_the_search_questions_only(
     assert not set(split.search) & set(split.test)
     assert outcome.winner.questions == tuple(split.search)
     finalists = set(run.test.values())
-    assert set(run.test) - {"leader", "single", "recommended"} == {"winner", "naive", "bm25", "random"}
+    assert set(run.test) - {"leader", "estimate", "single", "recommended"} == {"winner", "naive", "bm25", "random"}
     for (evaluation, question), _ in rows(store, tiny_setup).items():
         assert question in split.search or evaluation in finalists
 
@@ -172,7 +172,7 @@ def test_a_search_without_comparison_has_only_its_baselines(store: Store, tiny_s
     run = recorded(store, outcome)
     assert (run.random, run.probes) == ((), ())
     assert set(run.baselines) == {"naive", "bm25"}
-    assert set(run.test) - {"leader", "single", "recommended"} == {"winner", "naive", "bm25"}
+    assert set(run.test) - {"leader", "estimate", "single", "recommended"} == {"winner", "naive", "bm25"}
 
 
 # --- the same command again ------------------------------------------------------------------------------------------
