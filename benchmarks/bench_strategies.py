@@ -4,7 +4,9 @@
 
 Regret is in % of the best pipeline's fitness, on the search questions; test questions are never read. As in a run, a
 strategy is told the baselines and single options first (the paper's preset is not), and what behaves as something known
-costs no evaluation. ``raced`` rows go on estimates of what a race drops, and say how many answers were asked for.
+costs no evaluation. ``informed`` rows are as in a run by default: they begin with the pipeline that other data sets
+recommend, and are told what these let one expect; what was learned on the data set itself is left out. ``raced`` rows
+go on estimates of what a race drops, and say how many answers were asked for.
 """
 
 from __future__ import annotations
@@ -20,12 +22,17 @@ from pathlib import Path
 
 import numpy as np
 from landscapes import Landscape
+from published import read as read_data
 
+from ragsmith.datasets.bundled import names
+from ragsmith.datasets.splits import split
+from ragsmith.effects import ModelClasses, corpus_of, prior_for, read, recommended
+from ragsmith.effects.knowledge import digests_of
 from ragsmith.errors import SpaceError
 from ragsmith.evaluation.baselines import BASELINES, baseline, probes_of
 from ragsmith.evaluation.racing import Racing, Standing, Track
 from ragsmith.evaluation.statistics import holm, paired
-from ragsmith.strategies import PRESETS, Genome, Strategy, Told, make_strategy
+from ragsmith.strategies import PRESETS, Genome, Prior, Strategy, Told, make_strategy
 
 MARKS = (25, 50, 100, 200)
 BUDGET = 100
@@ -39,6 +46,7 @@ class Entrant:
     strategy: str
     preset: str = "default"
     raced: bool = False
+    informed: bool = False
     ends: int = MARKS[-1]
 
 
@@ -49,6 +57,8 @@ ENTRANTS = (
     Entrant("TPE", "tpe", ends=BUDGET),
     Entrant("default", "genetic", ends=BUDGET),
     Entrant("default, raced", "genetic", raced=True, ends=BUDGET),
+    Entrant("default, informed", "genetic", informed=True, ends=BUDGET),
+    Entrant("default, informed, raced", "genetic", raced=True, informed=True, ends=BUDGET),
     Entrant("model", "model", ends=BUDGET),
 )
 
@@ -56,7 +66,8 @@ ENTRANTS = (
 class World:
     """A landscape as a run sees it."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, data: Path) -> None:
+        self._data = data
         self.name = path.stem
         self._landscape = landscape = Landscape.load(path)
         self.scores = {genome: landscape.evaluate(genome) for genome in landscape.row}
@@ -77,6 +88,20 @@ class World:
         return [genome for genome in found if genome in self.scores]
 
     @cached_property
+    def informed(self) -> tuple[Genome | None, Prior]:
+        """The pipeline that other data sets recommend, where it is in the landscape, and what they let one expect."""
+        landscape = self._landscape
+        name = landscape.about["dataset"]
+        dataset, _ = read_data(name if name in names("datasets") else str(self._data / name.replace(" ", "_")))
+        knowledge = read().without(*digests_of(dataset))
+        corpus = corpus_of(dataset.documents)
+        found = recommended(landscape.space, knowledge, corpus, ModelClasses(), most_calls=None)
+        genome = landscape.space.genome(found.candidate)
+        asked = corpus_of(dataset.documents, split(dataset).search)
+        prior = prior_for(landscape.space, knowledge, asked, ModelClasses()).of_genomes
+        return genome if genome in self.scores else None, prior
+
+    @cached_property
     def shares(self) -> tuple[np.ndarray, np.ndarray]:
         """What R and G add to the fitness, by pipeline and search question, in a random order of the questions."""
         columns = np.random.default_rng(0).permutation(np.flatnonzero(self._landscape.search))
@@ -86,13 +111,23 @@ class World:
         """The strategy of a row of the table."""
         preset = PRESETS[entrant.preset]
         sizes = self._landscape.space.sizes
-        known = self.scores.__contains__
-        return make_strategy(entrant.strategy, sizes, preset, seed=seed, feasible=known, max_evaluations=entrant.ends)
+        return make_strategy(
+            entrant.strategy,
+            sizes,
+            preset,
+            seed=seed,
+            feasible=self.scores.__contains__,
+            max_evaluations=entrant.ends,
+            prior=self.informed[1] if entrant.informed else None,
+        )
 
     def replay(self, entrant: Entrant, seed: int) -> tuple[list[float], int]:
         """The regret after each evaluation, and the answers that were asked for."""
         strategy, race = self.strategy(entrant, seed), Race(self) if entrant.raced else None
-        told, answers, regrets, behaviours = self.first if entrant.preset != "paper" else [], 0, [], set[int]()
+        told = list(self.first) if entrant.preset != "paper" else []
+        if entrant.informed and (begin := self.informed[0]) and begin not in told:
+            told.append(begin)
+        answers, regrets, behaviours = 0, [], set[int]()
         batch: Sequence[Genome] = told
         while batch or (batch := strategy.propose()):
             results, asked = race.run(batch) if race else ({genome: self.scores[genome] for genome in batch}, 0)
@@ -157,10 +192,11 @@ class Race:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("landscapes", nargs="+", type=Path)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"), help="where published data sets lie")
     parser.add_argument("--seeds", type=int, default=50)
     asked = parser.parse_args()
     for path in asked.landscapes:
-        compare(World(path), asked.seeds)
+        compare(World(path, asked.data), asked.seeds)
 
 
 def compare(world: World, seeds: int) -> None:
@@ -186,13 +222,13 @@ def compare(world: World, seeds: int) -> None:
         answers = statistics.fmean(answers for _, answers in runs)
         row = " ".join(f"{cell:>12}" for cell in cells)
         asked = f"{answers:,.0f}" if entrant.raced else "-"
-        print(f"{entrant.name:<22}{row} {used:6.0f} {asked:>7} {seconds:6.2f}", flush=True)
+        print(f"{entrant.name:<26}{row} {used:6.0f} {asked:>7} {seconds:6.2f}", flush=True)
     rivals = [name for name in final if not name.startswith("default")]
     comparisons = [paired(final[rival], final["default"]) for rival in rivals]
     adjusted = holm([comparison.p for comparison in comparisons])
     print(f"regret above the default's after {BUDGET}, 95 % interval, p by Holm")
     for rival, found, p in zip(rivals, comparisons, adjusted, strict=True):
-        print(f"{rival:<22}{found.mean_difference:+.2f} [{found.low:+.2f}, {found.high:+.2f}]  p {p:.4f}")
+        print(f"{rival:<26}{found.mean_difference:+.2f} [{found.low:+.2f}, {found.high:+.2f}]  p {p:.4f}")
 
 
 if __name__ == "__main__":
