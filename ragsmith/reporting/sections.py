@@ -88,7 +88,7 @@ def winner(domain: Domain) -> Iterator[Block]:
     if domain.winner:
         yield tables.winner(domain)
     if domain.winner and domain.about.record.removals:
-        yield wording.SIMPLIFIED
+        yield wording.simplified(domain)
         yield tables.removals(domain)
 
 

@@ -9,7 +9,7 @@ from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.measures.registry import measures
 from ragsmith.reporting import numbers
 from ragsmith.reporting.values import SHOWN, TITLES, Comparison, Domain, Option, Row
-from ragsmith.reporting.wording import NAIVE, WORDS, against_random, fitted
+from ragsmith.reporting.wording import NAIVE, WORDS, against_random, chosen, fitted
 from ragsmith.runs.objectives import costs
 
 WIDE = ("Pipeline", "Winner", "What it is", "First message", "Fitted numbers", "What it changes")
@@ -83,7 +83,7 @@ def front(domain: Domain) -> Table:
 
 
 def removals(domain: Domain) -> Table:
-    """What was left out of the pipeline with the highest mean, and what would have been lost without the rest."""
+    """What was left out of the pipeline that was chosen, and what would have been lost without the rest."""
     rows, marks = [], []
     for removal in domain.about.record.removals:
         loss = f"{numbers.signed(-removal.loss)} ± {numbers.plain(removal.error)}"
@@ -93,7 +93,7 @@ def removals(domain: Domain) -> Table:
     shown = columns(
         ["Family", "Option left out", "What became of it"], ["F, with standard error", "Calls per question"]
     )
-    return Table("Without one option, against the highest mean", shown, tuple(rows), tuple(marks))
+    return Table(f"Without one option, against the {chosen(domain)}", shown, tuple(rows), tuple(marks))
 
 
 def measured(domain: Domain) -> Table:

@@ -32,12 +32,6 @@ SWITCHED_ON = (
     "intervals that are not adjusted for the number of options: among many, some look good by chance."
 )
 
-SIMPLIFIED = (
-    "Each option of the pipeline with the highest mean was left out in turn, on the search questions. What came within "
-    "one standard error of it and asks models less was left out for good, and so was what asks nothing of them and "
-    "gains nothing: the rest is the winner. Losses are always those against the pipeline with the highest mean."
-)
-
 FRONT = (
     "Every pipeline that met all search questions counts, whoever proposed it. `ragsmith export --pick` writes one: "
     "knee, where more calls begin to gain little; cheapest, which is not shown worse than the winner; calls<=2; or a "
@@ -172,17 +166,41 @@ def summary_lines(domain: Domain) -> list[str]:
     return [_CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", line) for line in lines]
 
 
+def chosen(domain: Domain) -> str:
+    """By what the pipeline was chosen that options were then left out of."""
+    record = domain.about.record
+    return TITLES["leader" if record.estimated in (None, record.leader) else "estimate"]
+
+
+def simplified(domain: Domain) -> str:
+    """How options were left out, in a paragraph."""
+    shrunk = (
+        "The estimate of what a pipeline is worth is its mean, shrunk towards what was expected of it before, by how "
+        "far the questions that happen to be asked move it and those that do nearly the same: the highest of many "
+        "means belongs to a pipeline that was lucky. "
+    )
+    return (shrunk if domain.about.record.estimated else "") + (
+        f"Each option of the pipeline with the {chosen(domain)} was left out in turn, on the search questions. What "
+        "came within one standard error of it and asks models less was left out for good, and so was what asks nothing "
+        "of them and gains nothing: the rest is the winner. Losses are always those against the pipeline with the "
+        f"{chosen(domain)}."
+    )
+
+
 def _simplified(domain: Domain) -> list[str]:
-    """What was left out of the pipeline with the highest mean, if anything."""
-    gone = [removal for removal in domain.about.record.removals if removal.left_out]
-    if not gone or not domain.winner:
+    """What the winner is where it has not the highest mean, and what was left out of it."""
+    record = domain.about.record
+    gone = [removal for removal in record.removals if removal.left_out]
+    if not domain.winner or record.winner in (None, record.leader):
         return []
+    if not gone:
+        return ["", f"the winner has the {chosen(domain)}, and not the {TITLES['leader']}"]
     last = gone[-1]
     saved = sum(removal.calls for removal in gone)
     named = _listed([f"{removal.family} {removal.option}" for removal in gone], "and")
     return [
         "",
-        f"the winner is the highest mean without {named}: {numbers.plain(last.loss)} ± {numbers.plain(last.error)} "
+        f"the winner is the {chosen(domain)} without {named}: {numbers.plain(last.loss)} ± {numbers.plain(last.error)} "
         f"behind it, {saved:.1f} calls a question saved",
     ]
 
