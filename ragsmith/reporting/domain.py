@@ -44,15 +44,14 @@ def domain_of(about: About, material: Material) -> Domain:
     proposed = material.finishers(list(searched))
     drawn = material.finishers(record.random)
     best_drawn = best(drawn, terms)
-    found = ranking(proposed, terms)
+    found = ranking(proposed, terms, record.winner)
     tested = _tested(material)
     pipelines, split = _compared(material, tested, best_drawn)
     types, modalities = about.data.questions, about.data.modalities
-    places = _winner_first(found, record.winner)
     return Domain(
         about=about,
-        notes=facts.notes(material, found),
-        ranking=places,
+        notes=facts.notes(material, best(proposed, terms)),
+        ranking=found,
         proposed=len(proposals),
         dropped=sum(proposal.dropped is not None for proposal in proposals),
         baselines=_baselines(material),
@@ -72,7 +71,7 @@ def domain_of(about: About, material: Material) -> Domain:
         lowest=terms.lowest,
         leads=_leads(material, [*[row.key for row in found[:SHOWN]], *record.baselines.values()], best_drawn),
         judged=facts.judged(material),
-        front=tuple(front(places, lambda row: (row.level, *(-cost for cost in costs(record.settings, row.usage))))),
+        front=tuple(front(found, lambda row: (row.level, *(-cost for cost in costs(record.settings, row.usage))))),
         cheapest=cheapest(tested, material.terms_of_test, record.settings.margin),
     )
 
@@ -88,11 +87,6 @@ def _rivals(tested: Mapping[str, Evaluation]) -> dict[str, Evaluation]:
     found = {name: evaluation for name, evaluation in tested.items() if name not in ("leader", "estimate", "cheapest")}
     cheap = tested.get("cheapest")
     return found | ({"cheapest": cheap} if cheap and cheap.key not in {one.key for one in found.values()} else {})
-
-
-def _winner_first(found: tuple[Row, ...], winner: str | None) -> tuple[Row, ...]:
-    """A run names its winner once; what other runs complete later does not dethrone it."""
-    return tuple(sorted(found, key=lambda row: row.key != winner))
 
 
 def _leads(material: Material, keys: Sequence[str], best_drawn: Evaluation | None) -> dict[str, Score]:

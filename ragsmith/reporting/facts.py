@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Literal
 
-from ragsmith.evaluation.evaluator import Record
+from ragsmith.evaluation.evaluator import Evaluation, Record
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.measures.judge_cases import CASES
 from ragsmith.measures.judge_check import JudgeChecked, check_judge
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.reporting.material import Material
-from ragsmith.reporting.values import Aside, Failure, ModelUsed, Row
+from ragsmith.reporting.values import Aside, Failure, ModelUsed
 from ragsmith.runs.record import SetAside
 
 EMBEDDED: Mapping[tuple[str, str], str] = {
@@ -85,7 +85,7 @@ def aside(material: Material) -> tuple[Aside, ...]:
     return tuple(Aside(q, part, SetAside.of(why)) for part, terms in parts for q, why in terms.aside.items())
 
 
-def notes(material: Material, ranking: Sequence[Row]) -> tuple[str, ...]:
+def notes(material: Material, highest: Evaluation | None) -> tuple[str, ...]:
     """What limits the report, one sentence each."""
     found = []
     state = material.about.state
@@ -121,8 +121,8 @@ def notes(material: Material, ranking: Sequence[Row]) -> tuple[str, ...]:
             f"The test questions have been used by {material.tests:,} runs in this cache. Whoever reports the best of "
             "several verdicts reports luck: decide which search counts before it runs."
         )
-    best = material.record.leader or material.record.winner
-    if ranking and best not in (None, ranking[0].key):
+    led = material.record.leader or material.record.winner
+    if highest and led not in (None, highest.key):
         found.append(
             "Pipelines were completed after this run chose its winner; the winner shown first is the run's own."
         )

@@ -65,8 +65,11 @@ def row(
     return Row(evaluation.key, *known, ranked_by if terms.missed(evaluation) else None)
 
 
-def ranking(evaluations: Sequence[Evaluation], terms: Terms) -> tuple[Row, ...]:
-    """Those that are complete enough, one for each phenotype, best first; the first `SHOWN` with every interval."""
+def ranking(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None = None) -> tuple[Row, ...]:
+    """Those that are complete enough, one for each phenotype, best first; the first `SHOWN` with every interval.
+
+    A run names its ``winner`` once, which stands first: what other runs complete later does not dethrone it.
+    """
     shared = Counter(evaluation.phenotype for evaluation in evaluations if terms.admit(evaluation))
     return tuple(
         row(
@@ -75,7 +78,7 @@ def ranking(evaluations: Sequence[Evaluation], terms: Terms) -> tuple[Row, ...]:
             intervals=(*HEADLINE, *evaluation.measures) if place < SHOWN else (),
             shared=shared[evaluation.phenotype],
         )
-        for place, evaluation in enumerate(ranked(evaluations, terms))
+        for place, evaluation in enumerate(sorted(ranked(evaluations, terms), key=lambda one: one.key != winner))
     )
 
 
