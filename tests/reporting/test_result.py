@@ -42,7 +42,7 @@ def test_the_ranking_is_by_fitness_and_has_intervals_and_costs(found: ragsmith.R
 def test_the_verdict_says_what_was_compared_on_the_test_questions(found: ragsmith.Result) -> None:
     assert {one.name for one in found.verdict.comparisons} - {"single", "recommended"} == {"naive", "bm25", "random"}
     assert str(found.verdict).startswith(found.verdict.words)
-    assert {finalist.name for finalist in found.test} - {"leader", "single", "recommended"} == {
+    assert {finalist.name for finalist in found.test} - {"leader", "estimate", "single", "recommended"} == {
         "winner",
         "naive",
         "bm25",
