@@ -275,11 +275,17 @@ class Run:
         self._record = replace(self._record, leader=choice.highest.key, estimated=winner.key if by else None)
         try:
             winner = self._simplified(choice.chosen)
-            recommended = next((one for one in self._met.evaluations if one.key == self._record.recommended), None)
-            alone, lucky = best(single(able), terms), best(finishers(drawn), terms)
-            cheap = self._cheapest(winner, able)
-            found = winner, choice.highest, choice.chosen, recommended, alone, cheap, lucky
-            self._test(Finals(*found, self._record.baselines))
+            finals = Finals(
+                winner,
+                leader=choice.highest,
+                estimated=choice.chosen,
+                recommended=next((one for one in self._met.evaluations if one.key == self._record.recommended), None),
+                single=best(single(able), terms),
+                cheapest=self._cheapest(winner, able),
+                random=best(finishers(drawn), terms),
+                baselines=self._record.baselines,
+            )
+            self._test(finals)
         except BudgetExhausted as stop:
             self._stopped, self.why = True, str(stop)
         return winner
