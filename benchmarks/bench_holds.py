@@ -44,7 +44,7 @@ gold). With few data sets such an interval is too short rather than too long.
 import argparse
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -69,6 +69,7 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import BASELINES
 from ragsmith.evaluation.fitness import Weights
 from ragsmith.pipelines.space import Genome, Space
+from ragsmith.strategies import Prior as Expects
 from ragsmith.strategies import make_strategy
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.types import Dataset, Example
@@ -81,7 +82,6 @@ LEARNED_FROM = 150
 BEGIN = 12
 """Pipelines drawn at random that a search without a prior begins with."""
 TOLERANCE = 1e-9
-Expected = tuple[float, float]
 RIVALS = ("BM25", "random", "raw", "recommended")
 
 
@@ -311,11 +311,16 @@ def proposed(
     return list(dict.fromkeys(found))[: len(set(told)) + budget]
 
 
-def _expects(target: Target, prior: Prior, rows: dict[Genome, int], level: float) -> Callable[[Genome], Expected]:
-    """A prior as strategies ask for it: the fitness of a genome, where BM25 has ``level``, and its deviation."""
+def _expects(target: Target, prior: Prior, rows: dict[Genome, int], level: float) -> Expects:
+    """A prior as strategies ask for it: the fitness of genomes, where BM25 has ``level``, and its deviation."""
     means = prior.expected - prior.expected[target.row[NEUTRAL]] + level
     spreads = np.sqrt((prior.loadings.astype(np.float64) ** 2).sum(axis=1) + prior.rest**2)
-    return lambda genome: (float(means[rows[genome]]), float(spreads[rows[genome]]))
+
+    def expected(genomes: Sequence[Genome]) -> tuple[Floats, Floats]:
+        places = [rows[genome] for genome in genomes]
+        return means[places], spreads[places]
+
+    return expected
 
 
 @dataclass
