@@ -135,7 +135,7 @@ def search(
 
     >>> found = ragsmith.search("law", space="quick", seed=1, max_evaluations=8, probes=False)
     >>> found.state, len(found.ranking)
-    ('finished', 6)
+    ('finished', 7)
     >>> print(found.verdict.words)
     No difference from naive RAG, BM25, the recommended pipeline or the best single option shown.
     >>> found.winner.ask("When does the limitation period start?").sources[0].title

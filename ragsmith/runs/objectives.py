@@ -34,7 +34,7 @@ def priced(settings: RunSettings, models: Models, prices: Prices) -> RunSettings
         return settings
     chats = [model.id for model in (models.language_model, models.asked) if completes(model)]
     if not chats:
-        raise WrongOption("objectives", "have money, but no chat model writes or is asked, so nothing costs any")
+        raise WrongOption("objectives", "have money, but no chat model is asked, so nothing costs any: leave it out")
     found = [prices.of(model) for model in dict.fromkeys(chats)]
     if (price := found[0]) is None or None in found:
         unknown = ", ".join(model for model in dict.fromkeys(chats) if prices.of(model) is None)

@@ -101,7 +101,9 @@ class RunSettings:
                 "strategy", f"is {self.strategy}, which goes by quality alone: with {named} give {', '.join(WEIGHING)}"
             )
         if self.weighs and self.racing:
-            raise WrongOption("race", f"drops what is behind in quality, which with {named} may be worth its price")
+            raise WrongOption(
+                "race", f"drops what is behind in quality, which with {named} may be worth it: leave it out"
+            )
         if self.strategy == "nsga2" and not self.weighs:
             raise WrongOption("strategy", "is nsga2, which weighs several objectives: give objectives, too")
 

@@ -5,13 +5,14 @@ beats in everything, and within the last front those that stand most alone. Its 
 global ``random``, so a tournament by the same rule is here.
 
 As in the genetic search, more children may be bred than are scored (``screening``): models of the score and of each
-cost then take those that may improve most on the best known genome that costs no more.
+cost then take those that may improve most on the best that can be had, the mean over what one may be ready to pay.
+With one cost that is the expected gain in hypervolume.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, product
 from random import Random
 
 import numpy as np
@@ -25,6 +26,9 @@ from ragsmith.strategies.selection import Individual
 from ragsmith.strategies.settings import PRESETS, GeneticSettings
 from ragsmith.strategies.strategy import Feasible, Genome, Population, Sizes, SteppedSearch, anything
 from ragsmith.strategies.surrogate import expected_improvement, fit
+
+BUDGETS = 16
+"""How many amounts of each cost are looked at, from the least to the most that anything known costs."""
 
 EQUAL = 1e-3
 """Costs that differ by less than this share of their range are the same: those of a model are never quite exact."""
@@ -57,7 +61,7 @@ class NSGA2Search(SteppedSearch):
         )
 
     def steps(self) -> Iterator[Population]:
-        """A population drawn uniformly, and more where none of it has a score; then children that are not known."""
+        """Genomes drawn uniformly, to fill a population, and more where none has a score; then children, all new."""
         drawn = shuffled_space(self.sizes, self.feasible, self._rng)
         settings = self.settings
         made, stagnant, best = 0, 0, frozenset[tuple[float, ...]]()
@@ -65,7 +69,7 @@ class NSGA2Search(SteppedSearch):
             members, rate = self._members(), None
             if not made or not members:
                 unknown = (genome for genome in drawn if genome not in self.told)
-                genomes = tuple(islice(unknown, settings.population))
+                genomes = tuple(islice(unknown, max(settings.population - len(self.told), self._children_at_once)))
             else:
                 front = frozenset(one.fitness.values for one in tools.sortNondominated(members, 1, True)[0])
                 stagnant, best = stagnant + 1 if front == best else 0, front
@@ -75,6 +79,11 @@ class NSGA2Search(SteppedSearch):
                 return
             yield Population(genomes, rate)
             made += 1
+
+    @property
+    def _children_at_once(self) -> int:
+        """As many as the genetic search breeds beside its elites."""
+        return self.settings.population - self.settings.elitism
 
     def _members(self) -> list[Individual]:
         """All that have a score; of those that are equal in everything the first found."""
@@ -88,14 +97,14 @@ class NSGA2Search(SteppedSearch):
     def _children(self, members: Sequence[Individual], rate: float) -> tuple[Genome, ...]:
         settings = self.settings
         population = tools.selNSGA2(members, settings.population)
-        parents = [tournament(population, self._rng).genome for _ in range(settings.population)]
+        parents = [tournament(population, self._rng).genome for _ in range(self._children_at_once)]
         children = self._cradle.new_children(parents * settings.screening, rate, self.told)
         return self._screened(children) if settings.screening > 1 else tuple(children)
 
     def _screened(self, children: Sequence[Genome]) -> tuple[Genome, ...]:
-        """A population of ``children``: each in turn may improve most on the best known one that costs no more.
+        """Those of ``children`` that may improve most on what can be had, chosen one by one.
 
-        Those that were taken count as known, with what is expected of them.
+        What was taken counts as known, with what is expected of it.
         """
         known = [genome for genome in self.told if self.score(genome) is not None]
         scores = np.array([self.score(genome) for genome in known])
@@ -105,12 +114,17 @@ class NSGA2Search(SteppedSearch):
         mean, sd = fit(known, scores).posterior(children)
         expected = np.array([fit(known, column).posterior(children)[0] for column in costs.T])
         expected = expected.T.reshape(len(children), costs.shape[1])
+        ends = zip(costs.min(axis=0), costs.max(axis=0), strict=True)
+        budgets = np.array(list(product(*(np.linspace(low, high, BUDGETS) for low, high in ends))))
         slack = EQUAL * np.ptp(costs, axis=0)
+        affordable = (expected[:, None, :] <= budgets + slack).all(axis=2)  # children × budgets
         taken: list[int] = []
-        for _ in range(min(self.settings.population, len(children))):
-            dearer = ((costs > one + slack).any(axis=1) for one in expected)
-            best = np.array([scores.max(where=~more, initial=scores.min()) for more in dearer])
-            gain = np.round(expected_improvement(mean, sd, best), 12)  # so that the last bits of sums decide nothing
+        for _ in range(min(self._children_at_once, len(children))):
+            had = (costs[:, None, :] <= budgets + slack).all(axis=2)
+            best = [scores.max(where=able, initial=scores.min()) for able in had.T]
+            above = {level: expected_improvement(mean, sd, level) for level in set(best)}
+            gain = np.array([above[level] for level in best]).T * affordable
+            gain = np.round(gain.mean(axis=1), 12)  # so that the last bits of sums decide nothing
             gain[taken] = -1.0
             i = int(gain.argmax())
             taken.append(i)

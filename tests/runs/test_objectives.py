@@ -64,7 +64,7 @@ def test_money_has_the_price_of_the_model_that_is_asked() -> None:
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (models(SimpleNamespace(id="extractive@1")), "no chat model writes or is asked"),
+        (models(SimpleNamespace(id="extractive@1")), "no chat model is asked, so nothing costs any: leave it out"),
         (models(chat("openai:a"), chat("openai:c")), "needs the price of openai:c@1: add it to the prices"),
         (models(chat("openai:a"), chat("openai:b")), "have two prices"),
         (models(chat("openai:a"), reranker="rerank:r"), "what rerank:r@1 costs a question is not recorded"),
