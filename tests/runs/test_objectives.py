@@ -181,6 +181,15 @@ def test_the_cheapest_that_was_tested_is_the_one_that_is_picked(finished: tuple[
 
 def test_the_cheapest_meets_the_test_questions_unless_it_is_the_winner() -> None:
     winner, cheap = (Evaluation(name, baseline(name), (), {}, {}) for name in ("bm25", "naive"))
-    finals = Finals(winner, winner, None, None, cheap, None, {"naive": "naive", "bm25": "bm25"})
+    finals = Finals(
+        winner=winner,
+        leader=winner,
+        estimated=winner,
+        recommended=None,
+        single=None,
+        cheapest=cheap,
+        random=None,
+        baselines={"naive": "naive", "bm25": "bm25"},
+    )
     assert finals.entrants()["cheapest"] == cheap.candidate
     assert "cheapest" not in replace(finals, cheapest=winner).entrants()
