@@ -29,6 +29,7 @@ from ragsmith.gateway.budget import Limits, Price, Prices, Spent, read_prices, r
 from ragsmith.models.file import read_models
 from ragsmith.models.given import apart
 from ragsmith.models.names import ModelNames
+from ragsmith.pipelines.further import ROLES
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.reporting import Written, folder_of, write_report
@@ -188,15 +189,16 @@ def search(
     found = _space(space, preset, without)  # it may import measures that the fitness asks for
     chosen = _settings(settings, preset, changes)
     accepted = read_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
-    setup = _setup(dataset, models, base_url, vector_store, chunk_size, faithfulness)
+    _refuse_twice(found, chunk_size, models)
+    setup = _setup(dataset, models, base_url, vector_store, chunk_size, faithfulness).searching(found.settings)
     known = _prices(prices).batched(setup.models.batched)
-    chosen = priced(chosen, setup.loaded_models, known)
-    if limits and limits.any and not setup.loaded_models.served():
+    chosen = _priced(chosen, setup, known)
+    if limits and limits.any and not setup.served:
         warnings.warn(
             "limits are about requests to servers, and none of these models is asked at one", Notice, stacklevel=2
         )
     if limits and limits.cost is not None:
-        known.refuse_unknown(setup.loaded_models.served())
+        known.refuse_unknown(setup.served)
     files = _files(setup, winner, reports)
     with opened(cache) as store:
         run = Run(
@@ -204,7 +206,7 @@ def search(
             found,
             store,
             chosen,
-            workers=workers or setup.models.workers(),
+            workers=workers or setup.workers,
             on_start=on_start,
             on_step=on_step,
             on_progress=on_progress,
@@ -268,9 +270,10 @@ def plan(
     import_files(imports)
     found = _space(space, preset, without)  # it may import measures that the fitness asks for
     chosen = _settings(settings, preset, changes)
-    setup = _setup(dataset, models, base_url, vector_store, chunk_size, faithfulness)
+    _refuse_twice(found, chunk_size, models)
+    setup = _setup(dataset, models, base_url, vector_store, chunk_size, faithfulness).searching(found.settings)
     known = _prices(prices).batched(setup.models.batched)
-    chosen = priced(chosen, setup.loaded_models, known)
+    chosen = _priced(chosen, setup, known)
     with opened(cache) as store:
         return work_out(setup, found, store, chosen, prices=known, latency=latency, in_flight=in_flight, sample=sample)
 
@@ -644,6 +647,16 @@ def _space(space: Space | str | Path | None, preset: str | None, without: Sequen
     return space.leaving_out(without or ())
 
 
+def _refuse_twice(space: Space, chunk_size: int | None, models: GivenModels) -> None:
+    """Raise UsageError where the space searches over what is given."""
+    given = {*(["chunk_size"] if chunk_size is not None else []), *_by_role(models)}
+    if isinstance(models, ModelNames):
+        given = {role for role in given if role not in ROLES or models.of(role) != ModelNames().of(role)}
+    for name in space.names:
+        if name in given:
+            raise WrongOption(name, f"is searched over by the space {space.name!r}: leave it out")
+
+
 def _setup(
     dataset: Dataset | str | Path,
     models: GivenModels,
@@ -682,6 +695,17 @@ def _by_role(models: GivenModels) -> Mapping[str, Any]:
 
 def _prices(prices: GivenPrices) -> Prices:
     return prices if isinstance(prices, Prices) else read_prices(prices or {})
+
+
+def _priced(settings: RunSettings, setup: Setup, prices: Prices) -> RunSettings:
+    """See `priced`; one price is reckoned with, whatever is searched over."""
+    each = [priced(settings, variant.loaded_models, prices) for variant in setup.variants]
+    if any(one != each[0] for one in each):
+        problem = (
+            "have money, but the language models that are searched over have different prices: weigh calls instead"
+        )
+        raise WrongOption("objectives", problem)
+    return each[0]
 
 
 def _refuse_no_workers(workers: int | None) -> None:

@@ -90,10 +90,9 @@ def space(
 ) -> None:
     """Show a search space: its options and its size."""
     from ragsmith.pipelines.space_file import load_space
-    from ragsmith.techniques.families import FAMILIES
 
     found = load_space(name)
-    options = {family.name: [str(g) for g in genes] for family, genes in zip(FAMILIES, found.options, strict=True)}
+    options = {name: [str(g) for g in genes] for name, genes in zip(found.names, found.options, strict=True)}
     if as_json:
         say_json(
             {

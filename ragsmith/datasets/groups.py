@@ -42,9 +42,9 @@ def by_document(examples: Sequence[Example]) -> list[Group]:
     return _components(examples, [[span.doc for span in example.evidence] for example in examples])
 
 
-def by_neighbourhood(dataset: Dataset, examples: Sequence[Example]) -> list[Group]:
-    """Group questions with gold in one section block or within 900 characters, and so on from question to question."""
-    pairs = [[(min(i, j), max(i, j)) for j in near] for i, near in enumerate(neighbours(examples))]
+def by_neighbourhood(dataset: Dataset, examples: Sequence[Example], gap: int = GAP) -> list[Group]:
+    """Group questions with gold in one section block or within ``gap`` characters, and so on from one to the next."""
+    pairs = [[(min(i, j), max(i, j)) for j in near] for i, near in enumerate(neighbours(examples, gap))]
     return _components(examples, [[*blocks, *of] for blocks, of in zip(_blocks(dataset, examples), pairs, strict=True)])
 
 
@@ -53,8 +53,8 @@ def by_section(dataset: Dataset, examples: Sequence[Example]) -> list[Group]:
     return _components(examples, _blocks(dataset, examples))
 
 
-def neighbours(examples: Sequence[Example]) -> list[set[int]]:
-    """For each question the places of the others with gold within 900 characters of its own, in the same document."""
+def neighbours(examples: Sequence[Example], gap: int = GAP) -> list[set[int]]:
+    """For each question the places of others with gold within ``gap`` characters of its own, in the same document."""
     by_doc: defaultdict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for i, example in enumerate(examples):
         for span in example.evidence:
@@ -63,7 +63,7 @@ def neighbours(examples: Sequence[Example]) -> list[set[int]]:
     for spans in by_doc.values():
         reaching: list[tuple[int, int]] = []
         for start, end, i in sorted(spans):
-            reaching = [(to, j) for to, j in reaching if to + GAP >= start]
+            reaching = [(to, j) for to, j in reaching if to + gap >= start]
             for _, j in reaching:
                 if i != j:
                     near[i].add(j)

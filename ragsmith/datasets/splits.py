@@ -3,7 +3,8 @@
 One rule for all: questions that hang together by their gold stay on one side, else the test would ask again what the
 search was tuned on. They hang together by document; where documents cannot be separated, by section, and then no gold
 of the test lies within 900 characters of gold of the search (so no chunk of the default size holds both), for which a
-few questions between the sides are left out of both. `leaks` counts what breaks the rule in any split, given or drawn.
+few questions between the sides are left out of both. Where larger chunks are searched over, the gap is as large as they
+are. `leaks` counts what breaks the rule in any split, given or drawn.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import chain
 
-from ragsmith.datasets.chunking.chunking import chunk_documents
+from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE, cut_documents
 from ragsmith.datasets.groups import BLOCK, GAP, Group, by_document, by_neighbourhood, by_section, neighbours, units
 from ragsmith.datasets.relevance import ChunkMap
 from ragsmith.digest import digest
@@ -55,25 +56,26 @@ class Split:
 class Leaks:
     """How many of the ``test`` questions are not as unseen as they should be.
 
-    ``shared`` have a relevant chunk of the default size in common with a search question, ``near`` have gold within
-    900 characters of a search question's; those that share one are among them.
+    ``shared`` have a relevant chunk in common with a search question, be it of the default size or of one that is
+    searched over; ``near`` have gold within ``gap`` characters of a search question's, and are all that may share one.
     """
 
     test: int
     shared: int
     near: int
+    gap: int = GAP
 
     def __str__(self) -> str:
         if not self.near:
-            return f"no test question has gold within {GAP} characters of a search question's"
+            return f"no test question has gold within {self.gap} characters of a search question's"
         return (
-            f"{self.near} of {self.test} test questions have gold within {GAP} characters of a search question's, "
+            f"{self.near} of {self.test} test questions have gold within {self.gap} characters of a search question's, "
             f"{self.shared} share a relevant chunk with one"
         )
 
 
-def split(dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: int = DRAWS) -> Split:
-    """Divide the questions of ``dataset``; the same content, share and seed give the same split.
+def split(dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: int = DRAWS, gap: int = GAP) -> Split:
+    """Divide the questions of ``dataset``; the same content, share, seed and gap give the same split.
 
     The data set's own split is used if it has one. Else groups of questions are drawn for the test, so that its share
     is near ``test_share`` (at least half and at most one and a half of it) and question types are in proportion: the
@@ -89,33 +91,44 @@ def split(dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: in
         return Split(examples, (), TOO_SMALL)
     if found := _draw(by_document(examples), test_share, seed, draws):
         return _divided(examples, found, frozenset(), BY_DOCUMENT)
-    if found := _draw(by_neighbourhood(dataset, examples), test_share, seed, draws):
-        return _divided(examples, found, frozenset(), BY_SECTION)
-    apart = split_apart(dataset, test_share=test_share, seed=seed, draws=draws)
+    if found := _draw(by_neighbourhood(dataset, examples, gap), test_share, seed, draws):
+        return _divided(examples, found, frozenset(), _by_section(gap))
+    apart = split_apart(dataset, test_share=test_share, seed=seed, draws=draws, gap=gap)
     return apart or Split(examples, (), TOO_SMALL if len(examples) * test_share < MIN_TEST else TANGLED)
 
 
-def split_apart(dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: int = DRAWS) -> Split | None:
+def split_apart(
+    dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: int = DRAWS, gap: int = GAP
+) -> Split | None:
     """Divide questions that hang together, leaving a few out; ``None`` where those would be too many."""
-    found = _Cut(dataset, test_share).best(seed, draws)
-    return _divided(dataset.examples, *found, BY_SECTION) if found else None
+    found = _Cut(dataset, test_share, gap).best(seed, draws)
+    return _divided(dataset.examples, *found, _by_section(gap)) if found else None
 
 
-def leaks(dataset: Dataset, divided: Split) -> Leaks:
-    """Count the test questions of a split that break the rule, whoever made it."""
+def _by_section(gap: int) -> str:
+    return BY_SECTION.replace(f"within {GAP} characters", f"within {gap} characters")
+
+
+def leaks(
+    dataset: Dataset, divided: Split, *, cuts: Sequence[tuple[int, int]] = ((DEFAULT_SIZE, 0),), gap: int = GAP
+) -> Leaks:
+    """Count the test questions of a split that break the rule, whoever made it; ``cuts`` are sizes and overlaps."""
     together = (*divided.search, *divided.test)
     first = len(divided.search)
     near = {
         i: beside
-        for i, found in enumerate(neighbours(together))
+        for i, found in enumerate(neighbours(together, gap))
         if i >= first and (beside := [j for j in found if j < first])
     }
     # only gold that lies near can share a chunk: other documents need no cutting
     concerned = {span.doc for i in chain(near, *near.values()) for span in together[i].evidence}
-    chunk_map = ChunkMap(chunk_documents([document for document in dataset.documents if document.id in concerned]))
-    relevant = {i: chunk_map.relevance(together[i].evidence).relevant for i in {*near, *chain(*near.values())}}
-    shared = sum(any(relevant[i] & relevant[j] for j in beside) for i, beside in near.items())
-    return Leaks(len(divided.test), shared, len(near))
+    documents = [document for document in dataset.documents if document.id in concerned]
+    shared = set()
+    for size, overlap in cuts:
+        chunk_map = ChunkMap(cut_documents(documents, size, overlap))
+        relevant = {i: chunk_map.relevance(together[i].evidence).relevant for i in {*near, *chain(*near.values())}}
+        shared |= {i for i, beside in near.items() if any(relevant[i] & relevant[j] for j in beside)}
+    return Leaks(len(divided.test), len(shared), len(near), gap)
 
 
 def folds(dataset: Dataset, examples: Sequence[Example], n: int) -> list[list[Example]]:
@@ -222,9 +235,9 @@ def _fill(drawn: Iterable[Group], aims: Mapping[str, float]) -> tuple[frozenset[
 class _Cut:
     """Tests of questions that hang together too much to be parted, and the fewest questions to leave out for them."""
 
-    def __init__(self, dataset: Dataset, share: float) -> None:
+    def __init__(self, dataset: Dataset, share: float, gap: int) -> None:
         self._examples = sorted(dataset.examples, key=lambda example: digest([example.question, example.answer]))
-        self._near = neighbours(self._examples)
+        self._near = neighbours(self._examples, gap)
         places = {example.id: i for i, example in enumerate(self._examples)}
         groups = sorted(by_section(dataset, dataset.examples), key=lambda group: group.key)
         self._units = [frozenset(places[example.id] for example in group.examples) for group in groups]

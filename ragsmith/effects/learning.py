@@ -61,6 +61,7 @@ def learn(
         UsageError: there are fewer than two data sets.
     """
     load_techniques()
+    space = space.of_families()
     told = on_progress or (lambda name, done, total: None)
     observed = []
     for setup in setups:

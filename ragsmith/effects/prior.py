@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from ragsmith.effects.beliefs import Beliefs, PartOfFitness
 from ragsmith.effects.mixed_model import Array
 from ragsmith.effects.terms import PAIRS, Labels, Term, labels_of
+from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import Candidate
 
 ROWS = 8192
@@ -28,22 +29,31 @@ ROWS = 8192
 class Prior:
     """What to expect of pipelines: the gain in fitness over BM25, which itself is 0 for certain.
 
-    Genomes are positions in ``options``. ``rest`` is the standard deviation of what a pipeline has for itself, which
-    its options do not explain; no other number here has it in it. How hard the questions are nobody knows before, and
-    all pipelines share it.
+    Genomes are positions in ``options``, then in ``further``: the options of settings that a space searches over.
+    Nothing is learned of these; each may be worth as much as ``rest``, and makes what is expected less sure. ``rest``
+    is the standard deviation of what a pipeline has for itself, which its options do not explain. How hard the
+    questions are nobody knows before, and all pipelines share it.
     """
 
     options: tuple[tuple[str, ...], ...]
     rest: float
     _parts: tuple[_Tables, ...] = field(repr=False)
+    further: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
-    def of_beliefs(cls, beliefs: Beliefs, options: Sequence[Sequence[str]], rival: Labels) -> Prior:
+    def of_beliefs(
+        cls,
+        beliefs: Beliefs,
+        options: Sequence[Sequence[str]],
+        rival: Labels,
+        further: Sequence[Sequence[str]] = (),
+    ) -> Prior:
         """A prior over the ``options`` of each family, among which those of ``rival`` are, by the words of each."""
         slots = _Slots(tuple(map(tuple, options)))
         zero = slots.of(np.array([slots.genome(rival)]))[0]
         parts = tuple(_Tables.of(part, slots, zero) for part in beliefs.parts if part.share)
-        return cls(slots.options, sqrt(sum(part.share**2 * part.rest for part in beliefs.parts)), parts)
+        rest = sqrt(sum(part.share**2 * part.rest for part in beliefs.parts))
+        return cls(slots.options, rest, parts, tuple(map(tuple, further)))
 
     def of(self, pipelines: Sequence[Candidate]) -> tuple[Array, Array]:
         """The gain over BM25 that is expected of each pipeline, and its standard deviation.
@@ -55,7 +65,18 @@ class Prior:
 
     def of_genomes(self, genomes: ArrayLike) -> tuple[Array, Array]:
         """The same, of an array that has a row for each genome; the errors of R and G are taken to go together."""
-        rows = np.asarray(genomes, dtype=np.int64).reshape(-1, len(self.options))
+        rows, settings = self._divided(genomes)
+        means, deviations = self._gains(rows)
+        return means, np.sqrt(deviations**2 + self.rest**2 * settings.shape[1])
+
+    def _divided(self, genomes: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The part of each genome that is of families, and the part that is of settings."""
+        families = len(self.options)
+        rows = np.asarray(genomes, dtype=np.int64).reshape(-1, families + len(self.further))
+        return rows[:, :families], rows[:, families:]
+
+    def _gains(self, rows: NDArray[np.int64]) -> tuple[Array, Array]:
+        """As `of_genomes`, of options of families alone."""
         means, deviations = np.zeros(len(rows)), np.zeros(len(rows))
         for start in range(0, len(rows), ROWS):
             part = slice(start, start + ROWS)
@@ -70,19 +91,26 @@ class Prior:
 
         Both are arrays that have a row for each genome.
         """
-        sides = [np.asarray(side, dtype=np.int64).reshape(-1, len(self.options)) for side in (genomes, others)]
+        (ours, our_settings), (theirs, their_settings) = map(self._divided, (genomes, others))
+        sides = ours, theirs
         slots = [self._slots.of(rows) for rows in sides]
         joint = sum(tables.share**2 * tables.between(*slots) for tables in self._parts)
         # these add up as if errors of R and G were independent: widened to what `of_genomes` says
         scales = []
         for rows, its in zip(sides, slots, strict=True):
             apart = np.sqrt(sum(tables.share**2 * tables.variances(its) for tables in self._parts))
-            scales.append(np.divide(self.of_genomes(rows)[1], apart, where=apart > 0, out=np.zeros(len(rows))))
-        return np.asarray(joint * np.outer(*scales))
+            scales.append(np.divide(self._gains(rows)[1], apart, where=apart > 0, out=np.zeros(len(rows))))
+        alike = (our_settings[:, None, :] == their_settings[None, :, :]).sum(axis=2)
+        return np.asarray(joint * np.outer(*scales) + self.rest**2 * alike)
 
     def genomes(self, pipelines: Sequence[Candidate]) -> NDArray[np.int64]:
-        """A row for each pipeline, whose options are numbered as in ``options``."""
-        return np.array([self._slots.genome(labels_of(one)) for one in pipelines]).reshape(-1, len(self.options))
+        """A row for each pipeline, whose options are numbered as in ``options`` and ``further``."""
+
+        def settings(one: Candidate) -> list[int]:
+            return [its.index(str(gene)) for its, gene in zip(self.further, one[GENES:], strict=True)]
+
+        rows = [[*self._slots.genome(labels_of(one)), *settings(one)] for one in pipelines]
+        return np.array(rows).reshape(-1, len(self.options) + len(self.further))
 
     @cached_property
     def _slots(self) -> _Slots:

@@ -110,7 +110,7 @@ def recommendations(
     calls gains more than its own. The largest of all expected gains would be the luckiest error, and where documents
     are unlike all others, a large risk. What has to be fitted needs questions, and is left out.
     """
-    ready = space.without(lambda gene: gene.technique.fitting is not None)
+    ready = space.of_families().without(lambda gene: gene.technique.fitting is not None)
     beliefs = knowledge.beliefs(corpus, models, weights)
     walk = _Walk(ready, knowledge, beliefs)
     unlike = corpus.unlike([one.corpus for one in knowledge.observed])
@@ -147,12 +147,13 @@ def prior_for(
 
     It knows the genomes of ``space``, and the baselines where the space lacks them.
     """
-    options = [dict.fromkeys(map(str, genes)) for genes in space.options]
+    options = [dict.fromkeys(map(str, genes)) for genes in space.of_families().options]
     for pipeline in map(baseline, BASELINES):
         for its, gene in zip(options, pipeline, strict=True):
             its.setdefault(str(gene))
     beliefs = knowledge.beliefs(corpus, models, weights)
-    return Prior.of_beliefs(beliefs, [tuple(its) for its in options], labels_of(baseline("bm25")))
+    further = [tuple(map(str, genes)) for genes in space.settings]
+    return Prior.of_beliefs(beliefs, [tuple(its) for its in options], labels_of(baseline("bm25")), further)
 
 
 class _Walk:

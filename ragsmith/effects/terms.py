@@ -16,6 +16,7 @@ from math import sqrt
 
 from ragsmith.models.names import EXTRACTIVE, ModelNames
 from ragsmith.models.registry import providers
+from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.techniques.families import FAMILIES
 
@@ -98,8 +99,8 @@ def usual() -> Candidate:
 
 
 def labels_of(candidate: Candidate) -> Labels:
-    """The options of a pipeline in words."""
-    return tuple(str(gene) for gene in candidate)
+    """The options of a pipeline in words; nothing is learned of settings."""
+    return tuple(str(gene) for gene in candidate[:GENES])
 
 
 def technique_of(label: str) -> str:

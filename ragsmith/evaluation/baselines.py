@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import fsum
 
 from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.pipelines.further import CUTTING, ROLES
 from ragsmith.pipelines.genes import Candidate, Gene, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.techniques.families import FAMILIES
@@ -18,8 +19,12 @@ BASELINES: dict[str, dict[str, str]] = {
 """One retriever, and nothing else."""
 
 
-SHOWS_IN: Mapping[str, str] = {"pre_embedding": "query_expansion", "retrieval": "query_expansion"}
-"""Families without an output of their own for a question: what they change shows in the hits of the expansion."""
+SHOWS_IN: Mapping[str, str] = {
+    **dict.fromkeys(("pre_embedding", "retrieval", *CUTTING, *ROLES), "query_expansion"),
+    "cross_encoder": "reranking",
+    "language_model": "generation",
+}
+"""Genes without an output of their own for a question, and the stage in whose output it shows what they change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,8 @@ class Activity:
         if not both:
             return cls(0, None, {})
         stage = SHOWS_IN.get(family, family)
+        if stage not in alone.records[both[0]]["stages"]:  # a ranking: what is answered does not show
+            stage = "passage_filter"
         pairs = [(alone.records[q], without.records[q]) for q in both]
         differing = sum(one["stages"][stage] != other["stages"][stage] for one, other in pairs)
         added = {
@@ -69,7 +76,7 @@ def probes_of(space: Space) -> list[Probe]:
 
     Options that naive RAG has, and those that the space's constraints forbid there, are left out.
     """
-    plain = baseline("naive")
+    plain = space.settled(baseline("naive"))
     found = []
     for place, options in enumerate(space.options):
         for gene in options:

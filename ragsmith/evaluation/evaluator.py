@@ -28,6 +28,7 @@ from ragsmith.gateway.failures import Failures
 from ragsmith.models.served.provider import Activity
 from ragsmith.models.vector_address import serves_one_process
 from ragsmith.pipelines.engine import Engine
+from ragsmith.pipelines.further import CUTTING
 from ragsmith.pipelines.genes import Candidate, configuration, read_configuration
 from ragsmith.store.store import ResultRow, Store
 from ragsmith.types import Example
@@ -105,6 +106,9 @@ class Evaluation:
     def phenotype(self) -> str:
         """Digest of what the candidate found and answered: equal ones are the same pipeline in effect."""
         state = blake2b(digest_size=16)
+        for gene in self.candidate:
+            if gene.technique.family in CUTTING:  # chunks of another size may have the same names
+                state.update(f"{gene.technique.family} {gene}\n".encode())
         for question, record in sorted(self.records.items()):
             state.update("\0".join([question, *record["retrieved"], "", record.get("answer", ""), "\n"]).encode())
         return state.hexdigest()
@@ -342,18 +346,18 @@ class Evaluator:
         return self._runner
 
     def _start(self) -> Runner:
-        models = self._setup.loaded_models
         engine = self._setup.engine(self._store, self._budget, self._failures)
         self._engine = engine
-        if models.waits or self._setup.given:
+        if self._setup.waits:
             return ThreadRunner(self._setup, engine, max(1, self._workers))
-        if self._workers > 1 and not serves_one_process(models.vectors_at):
+        if self._workers > 1 and not serves_one_process(engine.models.vectors_at):
             return ProcessRunner(self._setup, engine, self._workers)
         return ThreadRunner(self._setup, engine, 1)
 
     def _describe(self, candidate: Candidate) -> dict[str, Any]:
+        setup = self._setup.of(candidate)
         return {
             "pipeline": configuration(candidate),
-            "chunk_size": self._setup.chunk_size,
-            "models": self._setup.loaded_models.ids(),
+            "chunk_size": setup.chunk_size,
+            "models": setup.model_ids,
         }

@@ -85,7 +85,8 @@ class Fitter:
             for i, gene in enumerate(candidate)
             if i <= place or gene.technique.family in ("pre_embedding", "retrieval")
         )
-        return digest("fit", pipeline_key(self._setup, before), self._setup.folds, fingerprint(__name__, "Fitter"))
+        key = pipeline_key(self._setup.of(candidate), before)
+        return digest("fit", key, self._setup.folds, fingerprint(__name__, "Fitter"))
 
     def _learn(self, wanted: Mapping[str, Candidate], place: int) -> None:
         """Have a fit, or a failure, for every key."""

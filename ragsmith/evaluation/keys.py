@@ -12,6 +12,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ragsmith.digest import digest, fingerprint
+from ragsmith.models.roles import MARKING
+from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.techniques.families import FILTER
 
@@ -35,21 +37,23 @@ CODE = (
 
 def evaluation_key(setup: Setup, candidate: Candidate) -> str:
     """Identifies what every record of ``candidate`` on the data set of ``setup`` depends on."""
-    return digest("record", pipeline_key(setup, candidate), [measure.identity for measure in setup.measures])
+    further = [[gene.identity for gene in candidate[GENES:]]] if candidate[GENES:] else []
+    key = pipeline_key(setup.of(candidate), candidate[:GENES])
+    return digest("record", key, [measure.identity for measure in setup.measures], *further)
 
 
 def ranking_key(setup: Setup, candidate: Candidate) -> str:
     """Identifies what the rankings of ``candidate`` depend on: its genes up to the filter, and the models they ask."""
-    genes = candidate[: FILTER + 1]
+    setup, genes = setup.of(candidate), candidate[: FILTER + 1]
     measured = [known for known in setup.measures if known.subject == "ranking"]
     tools = {tool for gene in genes for tool in gene.technique.tools.values()}
     roles = {"embedder"} | {role for known in measured for role in known.tools.values()}
     roles |= {"cross_encoder"} & tools
     if tools & {"language_model", "entity_graph"}:
         roles |= {"controller" if "controller" in setup.model_ids else "language_model"}
-    models = {role: setup.model_ids[role] for role in sorted(roles)}
+    models = {role: setup.model_ids[role] for role in sorted(roles | ({MARKING} & set(setup.model_ids)))}
     identities = [gene.identity for gene in genes], [known.identity for known in measured]
-    return digest("ranking", setup.dataset.digest, setup.chunk_size, *identities, models, code())
+    return digest("ranking", setup.dataset.digest, setup.cut, *identities, models, code())
 
 
 def retrieval_key(setup: Setup, candidate: Candidate) -> str:
@@ -65,7 +69,7 @@ def pipeline_key(setup: Setup, genes: Candidate) -> str:
     used = {kind for gene in genes for kind in gene.technique.tools.values()}
     models = {role: name for role, name in setup.model_ids.items() if role != "cross_encoder" or role in used}
     identities = [gene.identity for gene in genes]
-    return digest("evaluation", setup.dataset.digest, setup.chunk_size, identities, models, code())
+    return digest("evaluation", setup.dataset.digest, setup.cut, identities, models, code())
 
 
 @cache

@@ -20,7 +20,7 @@ from typing import Any, cast
 
 from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.evaluation.signals import ignore_signals, signals_held
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.testbed import Engines, Setup
 from ragsmith.evaluation.threads import ANSWER, Finished, Job, Work, account, evaluate_job
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
@@ -33,17 +33,17 @@ PATIENCE_SECONDS = 1.0
 
 
 class ProcessRunner:
-    """``workers`` processes, each with an engine of its own and its share of the questions.
+    """``workers`` processes, each with engines of its own and its share of the questions.
 
     The calling process builds what a whole collection needs, once, and hands it over. A worker that loses its parent
     ends by itself: its pipe closes.
     """
 
     def __init__(self, setup: Setup, engine: Engine, workers: int) -> None:
-        self._engine = engine
+        self._engines = Engines(setup, engine)
         self._shard = {question: i % workers for i, question in enumerate(setup.order)}
         self._installed: set[str] = set()
-        self._graph_sent = False
+        self._graphs_sent: set[int] = set()
         context = multiprocessing.get_context("spawn")
         self._workers: list[tuple[BaseProcess, Connection]] = []
         resource_tracker.ensure_running()  # it unblocks signals when it starts, so not while they are held
@@ -71,7 +71,7 @@ class ProcessRunner:
 
     def work(self) -> Work:
         """See `Runner.work`."""
-        total = account(self._engine)
+        total = account(self._engines)
         for _, connection in self._workers:
             _send(connection, ("account",))
             total = total + _receive(connection)
@@ -105,16 +105,17 @@ class ProcessRunner:
             yield batch
 
     def _install(self, candidate: Candidate) -> None:
-        index, graph = self._engine.prepare(candidate)
-        gene = candidate[0]
-        held = f"{gene.identity}:{','.join(sorted(index.holds))}"
+        engine, _ = self._engines.of(candidate)
+        index, graph = engine.prepare(candidate)
+        held = f"{id(engine)}:{candidate[0].identity}:{','.join(sorted(index.holds))}"
         new_index = held not in self._installed
-        new_graph = graph is not None and not self._graph_sent
+        new_graph = graph is not None and id(engine) not in self._graphs_sent
         if not (new_index or new_graph):
             return
         self._installed.add(held)
-        self._graph_sent = self._graph_sent or new_graph
-        message = ("install", _plain((gene,)), index if new_index else None, graph if new_graph else None)
+        if new_graph:
+            self._graphs_sent.add(id(engine))
+        message = ("install", _plain(candidate), index if new_index else None, graph if new_graph else None)
         for _, connection in self._workers:
             _send(connection, message)
 
@@ -175,39 +176,43 @@ def _serve(_: LoadedFiles | None, connection: Connection, setup: Setup) -> None:
     from ragsmith.techniques.registry import load_techniques  # noqa: PLC0415  in the worker, not where the runner is imported
 
     load_techniques()
-    engine = setup.engine()
+    engines = Engines(setup, setup.engine())
     gc.freeze()
     gc.set_threshold(100_000, 20, 1_000)  # what is remembered stays: walking it again and again took 7 % of the time
     with suppress(EOFError, OSError):  # the parent is gone, or needs no more
         while True:
-            _handle(connection, setup, engine, connection.recv())
+            _handle(connection, engines, connection.recv())
 
 
-def _handle(connection: Connection, setup: Setup, engine: Engine, message: tuple[Any, ...]) -> None:
+def _handle(connection: Connection, engines: Engines, message: tuple[Any, ...]) -> None:
     match message:
-        case ("install", [plain], index, graph):
-            _take_over(engine, plain, index, graph)
+        case ("install", plain, index, graph):
+            _take_over(engines, _read(plain), index, graph)
         case ("evaluate", candidates, share, part):
-            genomes = [tuple(make_gene(*gene) for gene in plain) for plain in candidates]
-            _evaluate(connection, setup, engine, genomes, share, part)
+            _evaluate(connection, engines, [_read(plain) for plain in candidates], share, part)
         case ("account",):
-            connection.send(account(engine))
+            connection.send(account(engines))
 
 
-def _take_over(engine: Engine, plain: PlainGene, index: Index | None, graph: EntityGraph | None) -> None:
+def _read(plain: Sequence[PlainGene]) -> Candidate:
+    return tuple(make_gene(*gene) for gene in plain)
+
+
+def _take_over(engines: Engines, candidate: Candidate, index: Index | None, graph: EntityGraph | None) -> None:
+    engine, _ = engines.of(candidate)
     if index is not None:
-        engine.install_index(make_gene(*plain), index)
+        engine.install_index(candidate[0], index)
     if graph is not None:
         engine.install_graph(graph)
 
 
 def _evaluate(
     connection: Connection,
-    setup: Setup,
-    engine: Engine,
+    engines: Engines,
     candidates: Sequence[Candidate],
     share: Mapping[str, Sequence[int]],
     part: str,
 ) -> None:
+    able = [engines.of(candidate) for candidate in candidates]
     for question, positions in share.items():
-        connection.send([evaluate_job(engine, setup, candidates[p], (p, question), part) for p in positions])
+        connection.send([evaluate_job(*able[p], candidates[p], (p, question), part) for p in positions])

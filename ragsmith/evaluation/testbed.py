@@ -6,16 +6,19 @@ stay in their process, and are asked from threads.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from ragsmith.datasets.chunking.chunking import chunk_documents
+from ragsmith.datasets.chunking.chunking import cut_documents
 from ragsmith.datasets.dataset import load_dataset
+from ragsmith.datasets.groups import GAP
 from ragsmith.datasets.relevance import ChunkMap, Relevance
-from ragsmith.datasets.splits import folds, split, stratified
+from ragsmith.datasets.splits import Split, folds, split, stratified
+from ragsmith.digest import fingerprint
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.claims import CallStore
@@ -24,9 +27,13 @@ from ragsmith.gateway.gateway import Gateway
 from ragsmith.index.index import Corpus
 from ragsmith.index.stores import open_vectors
 from ragsmith.measures.registry import Measure, measures
-from ragsmith.models.loading import ModelNames, load_models
-from ragsmith.models.roles import Models
+from ragsmith.models.loading import Made, ModelNames, load_models
+from ragsmith.models.names import read_name
+from ragsmith.models.roles import MARKING, Models
 from ragsmith.pipelines.engine import Engine
+from ragsmith.pipelines.further import CUTTING, GENES, ROLES
+from ragsmith.pipelines.genes import Candidate, Gene
+from ragsmith.pipelines.trace import Held
 from ragsmith.types import Dataset, Example
 
 SMALLEST_CHUNK = 100
@@ -43,7 +50,13 @@ CHUNK_SIZE = 900
 class Setup:
     """A data set, how it is cut, which models work on it, and whether answers are checked claim by claim.
 
-    By default they are where the judge costs nothing. ``given`` holds, by role, the models that are objects.
+    By default they are where the judge costs nothing. ``given`` holds, by role, the models that are objects. Chunks
+    begin with up to ``chunk_overlap`` characters of the one before. Gold of search and test lies more than ``gap``
+    characters apart where the split is drawn.
+
+    Candidates may say how documents are cut and which models work, where that is ``searched``: `of` has the setup that
+    a candidate asks for. Answers and rankings are marked by the models of ``marked_by``, if it is there: else what is
+    searched over would choose its own judge.
     """
 
     dataset: Dataset
@@ -51,16 +64,101 @@ class Setup:
     chunk_size: int = CHUNK_SIZE
     faithfulness: bool | None = None
     given: Mapping[str, Any] = field(default_factory=dict, kw_only=True, hash=False)
+    chunk_overlap: int = field(default=0, kw_only=True)
+    gap: int = field(default=GAP, kw_only=True)
+    searched: tuple[tuple[Gene, ...], ...] = field(default=(), kw_only=True)
+    marked_by: Setup | None = field(default=None, kw_only=True)
+
+    def searching(self, settings: tuple[tuple[Gene, ...], ...]) -> Setup:
+        """The setup of a search over ``settings``: its own are the first option of each.
+
+        Raises:
+            UsageError: chunks would overlap by as much as they are long.
+        """
+        if settings == self.searched:
+            return self
+        first = self._changed([genes[0] for genes in settings])
+        found = replace(first, searched=settings)
+        sizes, overlaps = (set(values) for values in zip(*found.cuts, strict=True))
+        if max(overlaps) >= min(sizes):
+            raise UsageError(f"chunks of {min(sizes)} characters cannot overlap by {max(overlaps)}: give less")
+        return replace(found, gap=max(self.gap, max(sizes) + max(overlaps))) if len(found.cuts) > 1 else found
+
+    def of(self, candidate: Candidate) -> Setup:
+        """The setup that a candidate asks for; this one where it says nothing of it, or the same."""
+        return self._at(candidate[GENES:])
+
+    def _at(self, settings: tuple[Gene, ...]) -> Setup:
+        if settings not in self._variants:
+            found = self._changed(settings)
+            same = (found.cut, found.models) == (self.cut, self.models)
+            self._variants[settings] = self if same else replace(found, searched=(), marked_by=self)
+        return self._variants[settings]
+
+    def _changed(self, settings: Sequence[Gene]) -> Setup:
+        """The setup with other settings."""
+        values: dict[str, Any] = {gene.technique.family: gene.parameters["value"] for gene in settings}
+        names = {role: read_name(values.pop(role)) for role in ROLES if role in values}
+        return replace(self, models=self.models.overridden(names) if names else self.models, **values)
+
+    @cached_property
+    def _variants(self) -> dict[tuple[Gene, ...], Setup]:
+        return {(): self}
+
+    @property
+    def cut(self) -> int | list[Any]:
+        """What identifies how documents are cut: the size of chunks and, if they overlap, by how much and how."""
+        if not self.chunk_overlap:
+            return self.chunk_size
+        return [self.chunk_size, self.chunk_overlap, fingerprint(cut_documents.__module__, cut_documents.__name__)]
+
+    @property
+    def cuts(self) -> list[tuple[int, int]]:
+        """Every size and overlap of chunks that is searched, or the one that is not."""
+        values = {genes[0].technique.family: [gene.parameters["value"] for gene in genes] for genes in self.searched}
+        return list(product(*(values.get(name, [getattr(self, name)]) for name in CUTTING)))
 
     @cached_property
     def corpus(self) -> Corpus:
         """Documents and chunks."""
-        return Corpus(self.dataset.documents, chunk_documents(self.dataset.documents, size=self.chunk_size))
+        documents = self.dataset.documents
+        return Corpus(documents, cut_documents(documents, self.chunk_size, self.chunk_overlap))
 
     @cached_property
     def loaded_models(self) -> Models:
         """The models, which load their weights when first used."""
-        return load_models(self.models, [chunk.text for chunk in self.corpus.chunks], self.given)
+        made = (self.marked_by or self)._made
+        return load_models(self.models, [chunk.text for chunk in self.corpus.chunks], self.given, made)
+
+    @cached_property
+    def _made(self) -> Made:
+        """Models that depend on no corpus, for this setup and all that candidates ask for."""
+        return {}
+
+    @property
+    def variants(self) -> list[Setup]:
+        """All setups that candidates may ask for."""
+        return [self._at(chosen) for chosen in product(*self.searched)]
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """The names of all models that may be asked over a network, which may cost money."""
+        return tuple(dict.fromkeys(name for variant in self.variants for name in variant.loaded_models.served()))
+
+    @property
+    def workers(self) -> int:
+        """How many workers suit the models; see `ModelNames.workers`."""
+        return max(variant.models.workers() for variant in self.variants)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a model that may be asked is waited for, or was handed over, so that threads suit it."""
+        return bool(self.given) or any(variant.loaded_models.waits for variant in self.variants)
+
+    @cached_property
+    def split(self) -> Split:
+        """The questions of the search and of the test."""
+        return split(self.dataset, gap=self.gap)
 
     @cached_property
     def examples(self) -> dict[str, Example]:
@@ -70,7 +168,7 @@ class Setup:
     @cached_property
     def order(self) -> tuple[str, ...]:
         """The ids of all questions in the order in which candidates meet them: each beginning is a fair sample."""
-        parts = split(self.dataset)
+        parts = self.split
         return tuple(example.id for part in (parts.search, parts.test, parts.unused) for example in stratified(part))
 
     @cached_property
@@ -96,31 +194,83 @@ class Setup:
     @cached_property
     def calibration(self) -> tuple[Example, ...]:
         """The questions that fitted techniques may learn from: those of the search split."""
-        return split(self.dataset).search
+        return self.split.search
 
     def engine(
-        self, store: CallStore | None = None, budget: Budget | None = None, failures: Failures | None = None
+        self,
+        store: CallStore | None = None,
+        budget: Budget | None = None,
+        failures: Failures | None = None,
+        *,
+        gateway: Gateway | None = None,
     ) -> Engine:
-        """A fresh engine with a gateway of its own."""
+        """A fresh engine, with a gateway of its own unless one is given."""
         models = self.loaded_models
-        return Engine(self.corpus, models, Gateway(store, budget, failures), partial(open_vectors, models.vectors_at))
+        gateway = gateway or Gateway(store, budget, failures)
+        return Engine(self.corpus, models, gateway, partial(open_vectors, models.vectors_at))
+
+    def marking(self, engine: Engine) -> Engine:
+        """What marks what ``engine`` did: itself, unless others do."""
+        return _Marking(engine, self.marked_by.loaded_models) if self.marked_by else engine
 
     @property
     def checks_claims(self) -> bool:
         """Whether records have a faithfulness."""
+        if self.marked_by:
+            return self.marked_by.checks_claims
         return self.models.embedded if self.faithfulness is None else self.faithfulness
 
     @cached_property
     def measures(self) -> tuple[Measure, ...]:
         """The measures that records have: costly ones where the judge costs nothing, or they are asked for."""
+        if self.marked_by:
+            return self.marked_by.measures
         free = self.models.embedded
         wanted = {"faithfulness": self.checks_claims}
         return tuple(known for known in measures().values() if wanted.get(known.name, free or not known.costly))
 
     @cached_property
     def model_ids(self) -> dict[str, str]:
-        """What identifies the models, by role."""
-        return self.loaded_models.ids()
+        """What identifies the models, by role; those that mark among them, whoever they are."""
+        ids = self.loaded_models.ids()
+        if self.marked_by:
+            marking = self.marked_by.loaded_models
+            ids |= {"judge": marking.judge.id, MARKING: marking.embedder.id}
+        return ids
+
+
+class _Marking(Engine):
+    """What measures see of an engine whose models are not those that mark."""
+
+    def __init__(self, engine: Engine, models: Models) -> None:
+        super().__init__(engine.corpus, models, engine.gateway)
+        self._ran = engine
+
+    def fingerprint(self, output: Held) -> str:
+        """As the engine that made it says."""
+        return self._ran.fingerprint(output)
+
+
+class Engines:
+    """The engine of a setup, and those of all setups that candidates ask for, behind one gateway.
+
+    So what was asked of a model for one of them is known to all, and nothing is embedded twice.
+    """
+
+    def __init__(self, setup: Setup, engine: Engine) -> None:
+        self._setup = setup
+        self._gateway = engine.gateway
+        self._made = {id(setup): engine}
+
+    def of(self, candidate: Candidate) -> tuple[Engine, Setup]:
+        """The engine that runs a candidate, and its setup."""
+        setup = self._setup.of(candidate)
+        if id(setup) not in self._made:
+            self._made[id(setup)] = setup.engine(gateway=self._gateway)
+        return self._made[id(setup)], setup
+
+    def __iter__(self) -> Iterator[Engine]:
+        return iter(tuple(self._made.values()))
 
 
 def ordered(examples: Sequence[Example]) -> list[Example]:

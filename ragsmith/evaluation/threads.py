@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from ragsmith.errors import BudgetExhausted, ModelError, ModelUnavailable, StageFailed, StoreError, UsageError
 from ragsmith.evaluation.scoring import scored, scored_ranking
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.testbed import Engines, Setup
 from ragsmith.gateway.desk import Counts
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, facing
@@ -86,9 +86,11 @@ def evaluate_job(engine: Engine, setup: Setup, candidate: Candidate, job: Job, p
     try:
         able = facing(candidate, example.question)
         if part == ANSWER:
-            return Finished(job, True, scored(engine, setup, engine.answer(able, question, gold), example))
+            trace = engine.answer(able, question, gold)
+            return Finished(job, True, scored(setup.marking(engine), setup, trace, example))
         if part == RANKING:
-            return Finished(job, True, scored_ranking(engine, setup, engine.rank(able, question, gold), example))
+            trace = engine.rank(able, question, gold)
+            return Finished(job, True, scored_ranking(setup.marking(engine), setup, trace, example))
         return Finished(job, True, engine.observe(able, part, question, gold))
     except (Exception, SystemExit) as error:  # noqa: BLE001  recorded, shown, retried on resume; never a score
         stage = error.stage if isinstance(error, StageFailed) else "scoring"
@@ -107,13 +109,15 @@ def evaluate_job(engine: Engine, setup: Setup, candidate: Candidate, job: Job, p
         )
 
 
-def account(engine: Engine) -> Work:
-    """What an engine did."""
-    return Work(engine.gateway.counts(), engine.requested, len(engine.stages))
+def account(engines: Engines) -> Work:
+    """What engines did, which have one gateway."""
+    each = list(engines)
+    asked, computed = sum(engine.requested for engine in each), sum(len(engine.stages) for engine in each)
+    return Work(each[0].gateway.counts(), asked, computed)
 
 
 class ThreadRunner:
-    """One engine, ``workers`` questions in flight.
+    """One engine for each setup that candidates ask for, ``workers`` questions in flight.
 
     Jobs begin candidate by candidate: questions of one candidate share little, so that hardly any thread waits for
     what another is asking. On the way out through an error, or Ctrl-C, nothing more is sent, and what is in flight soon
@@ -121,8 +125,8 @@ class ThreadRunner:
     """
 
     def __init__(self, setup: Setup, engine: Engine, workers: int) -> None:
-        self._setup = setup
-        self._engine = engine
+        self._engines = Engines(setup, engine)
+        self._gateway = engine.gateway
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="ragsmith")
         self._ahead = JOBS_A_THREAD * workers
 
@@ -135,22 +139,22 @@ class ThreadRunner:
         if kind is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
             is_interrupt = issubclass(kind, KeyboardInterrupt)
-            self._engine.gateway.stop(PATIENCE_ON_INTERRUPT if is_interrupt else PATIENCE_WHEN_STOPPING)
+            self._gateway.stop(PATIENCE_ON_INTERRUPT if is_interrupt else PATIENCE_WHEN_STOPPING)
         self._pool.shutdown(wait=True, cancel_futures=True)
-        self._engine.gateway.write_rest()
+        self._gateway.write_rest()
 
     def work(self) -> Work:
         """See `Runner.work`."""
-        return account(self._engine)
+        return account(self._engines)
 
     def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: str = ANSWER) -> Iterator[list[Finished]]:
         """See `Runner.run`."""
         waiting = iter(sorted(jobs))
+        able = [self._engines.of(candidate) for candidate in candidates]
         futures: set[Future[Finished]] = set()
         while True:
             for job in islice(waiting, self._ahead - len(futures)):
-                candidate = candidates[job[0]]
-                futures.add(self._pool.submit(evaluate_job, self._engine, self._setup, candidate, job, part))
+                futures.add(self._pool.submit(evaluate_job, *able[job[0]], candidates[job[0]], job, part))
             if not futures:
                 return
             done, futures = wait(futures, return_when=FIRST_COMPLETED)

@@ -25,6 +25,7 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluator import evaluation_of
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE
 from ragsmith.integrations.optuna_tables import StudyTables, agrees, study_tables
+from ragsmith.pipelines.further import SETTINGS
 from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import ProposalRow, RunRow, Store, opened
 from ragsmith.strategies.tpe import quiet
@@ -147,7 +148,8 @@ def _trials(
     """A trial for every proposal. The scores behind one that is ``known`` are not read again."""
     record = RunRecord.read(run.value)
     labels = record.space.options
-    distributions = {family.name: CategoricalDistribution(labels[family.name]) for family in FAMILIES}
+    names = [name for name in (*(family.name for family in FAMILIES), *SETTINGS) if name in labels]
+    distributions = {name: CategoricalDistribution(labels[name]) for name in names}
     began = datetime.fromisoformat(run.started).astimezone().replace(tzinfo=None) if run.started else None
     trials = []
     for row in proposals:

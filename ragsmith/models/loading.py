@@ -21,8 +21,16 @@ if TYPE_CHECKING:
 __all__ = ["Loader", "ModelName", "ModelNames", "load_models"]
 
 
-def load_models(names: ModelNames, texts: Sequence[str], given: Mapping[str, Any] | None = None) -> Models:
+Made = dict[tuple[str, ModelName], Any]
+"""Models by the role that their provider is registered for, and by name."""
+
+
+def load_models(
+    names: ModelNames, texts: Sequence[str], given: Mapping[str, Any] | None = None, shared: Made | None = None
+) -> Models:
     """Models for a corpus of ``texts``; the embedded ones take word statistics from it, objects are ``given`` by role.
+
+    Those that take nothing from it are in ``shared`` if one like them is there already, and put there else.
 
     Nothing is sent and no weights are read before a model is used. Those asked at one server with one key have one
     ``provider``.
@@ -37,7 +45,7 @@ def load_models(names: ModelNames, texts: Sequence[str], given: Mapping[str, Any
     names.check()
     if names.vectors_at.startswith(f"{QDRANT}:"):
         installed_version("qdrant-client", QDRANT)
-    loader = Loader({role: names.of(role) for role in names.named}, texts, given)
+    loader = Loader({role: names.of(role) for role in names.named}, texts, given, shared=shared)
     return Models(
         language_model=loader.model("language_model"),
         embedder=loader.model("embedder"),
@@ -72,14 +80,20 @@ class Loader:
         chosen: Mapping[str, ModelName],
         texts: Sequence[str],
         given: Mapping[str, Any] | None = None,
+        *,
+        shared: Made | None = None,
         **limits: Any,
     ) -> None:
-        """``limits`` (``in_flight``, ``attempts``, ``deadline``) go before those of the names."""
+        """Models that take nothing from ``texts`` are ``shared``.
+
+        ``limits`` (``in_flight``, ``attempts``, ``deadline``) go before those of the names.
+        """
         self._given: Mapping[str, Any] = given or {}
         refuse_absent(chosen, self._given)
         self._chosen = chosen
         self._texts = texts
-        self._made: dict[tuple[str, ModelName], Any] = {}
+        self._made: Made = {}
+        self._shared: Made = {} if shared is None else shared
         self.servers = Servers(chosen, **limits)
 
     def model(self, role: str) -> Any:
@@ -94,8 +108,9 @@ class Loader:
 
     def _model(self, role: str, chosen: ModelName) -> Any:
         known = ROLES[role], chosen
-        if known not in self._made:
-            declared = providers(role)[chosen.kind]
+        declared = providers(role)[chosen.kind]
+        models = self._made if "texts" in declared.handed_over else self._shared
+        if known not in models:
             if declared.extra:
                 installed_version(declared.extra, declared.extra)
             handed_over: dict[str, Callable[[], Any]] = {
@@ -108,8 +123,8 @@ class Loader:
             module = declared.factory.__module__
             options = {option: value for option, value in chosen.given if option in declared.own_options}
             made = declared.factory(**{name: handed_over[name]() for name in declared.handed_over}, **options)
-            self._made[known] = OwnModel(made, fingerprint(module)) if file_of(module) else made
-        return self._made[known]
+            models[known] = OwnModel(made, fingerprint(module)) if file_of(module) else made
+        return models[known]
 
     def _endpoint(self, role: str, chosen: ModelName) -> JsonEndpoint:
         server = server_of(chosen, role)

@@ -227,10 +227,11 @@ class ModelNames:
     def recorded(cls, plain: Mapping[str, Any]) -> ModelNames:
         """The models of a record; see `plain`."""
         given = {role: plain[role] for role in ROLES if plain.get(role) is not None}
-        return cls().overridden({role: _read(value) for role, value in given.items()})
+        return cls().overridden({role: read_name(value) for role, value in given.items()})
 
 
-def _read(plain: str | Mapping[str, Any]) -> str | ModelName:
+def read_name(plain: str | Mapping[str, Any]) -> str | ModelName:
+    """The model that `ModelName.plain` says."""
     if isinstance(plain, str):
         return plain
     return ModelName(plain["model"], **{option: value for option, value in plain.items() if option != "model"})

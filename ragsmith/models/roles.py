@@ -9,6 +9,9 @@ from ragsmith.models.calls import ChatModel, completes, keeps, takes_cut_answers
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
 from ragsmith.models.vector_address import EXACT
 
+MARKING = "marking_embedder"
+"""What the embedder goes by that measures ask, where another one works."""
+
 
 @dataclass(frozen=True)
 class Models:

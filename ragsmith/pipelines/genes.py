@@ -9,6 +9,7 @@ from typing import Any
 
 from ragsmith.digest import digest
 from ragsmith.errors import SpaceError
+from ragsmith.pipelines.further import SETTINGS, Setting
 from ragsmith.techniques.families import FAMILIES, family_named
 from ragsmith.techniques.registry import Parameter, Technique
 
@@ -111,7 +112,7 @@ class Gene:
 
 
 Candidate = tuple[Gene, ...]
-"""One gene for each family, in the order of `FAMILIES`."""
+"""One gene for each family, in the order of `FAMILIES`; behind them those of `SETTINGS` that a space searches over."""
 
 
 def facing(candidate: Candidate, question: str) -> Candidate:
@@ -137,10 +138,14 @@ def label(candidate: Candidate) -> str:
     """A pipeline in words: what differs from the plainest one (vector search, nothing else).
 
     A name that techniques of several families have is said with the family: ``hybrid`` retrieval, ``hybrid`` reranking.
+    Settings that were searched over are always said.
     """
     plain = {"none", "top_k", "listing"}
     parts = []
     for gene in candidate:
+        if gene.technique.family in SETTINGS:
+            parts.append(f"{gene.technique.family} {gene}")
+            continue
         if str(gene) in plain:
             continue
         shared = sum(gene.technique.name in family.techniques for family in FAMILIES) > 1
@@ -155,7 +160,10 @@ def make_gene(
     where: str = "",
     fit: Fit | None = None,
 ) -> Gene:
-    """A gene by name, parameters checked and defaults applied."""
+    """A gene by name, parameters checked and defaults applied; that of a setting has its value for a parameter."""
+    if family_name in SETTINGS:
+        setting = Setting.of(family_name, (parameters or {})["value"])
+        return Gene(setting, setting.defaults)
     family = family_named(family_name, where)
     try:
         found = family[technique]
@@ -171,11 +179,13 @@ def read_configuration(pipeline: Mapping[str, Mapping[str, Any]], where: str = "
         SpaceError: a family is missing or unknown, or a technique or parameter is not known.
     """
     for name in pipeline:
-        family_named(name, where)
+        if name not in SETTINGS:
+            family_named(name, where)
     missing = [family.name for family in FAMILIES if family.name not in pipeline]
     if missing:
         raise SpaceError(f"{where + ': ' if where else ''}the pipeline has no {', '.join(missing)}")
-    genes = ((family.name, pipeline[family.name]) for family in FAMILIES)
+    names = [*(family.name for family in FAMILIES), *(name for name in SETTINGS if name in pipeline)]
+    genes = ((name, pipeline[name]) for name in names)
     return tuple(_read_gene(name, gene, where) for name, gene in genes)
 
 

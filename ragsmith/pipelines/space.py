@@ -12,7 +12,11 @@
     constraints:
       - forbid: {pre_embedding: hype, retrieval: bm25}
 
-A genome is one small number per family: the position of its option. Every family must be listed.
+A genome is one small number per family: the position of its option. Every family must be listed. A space may search
+over how documents are cut and which models work, too; these genes stand behind those of the families:
+
+    corpus: {chunk_size: [500, 1000], chunk_overlap: [0, 100]}
+    models: {embedder: [wordllama, "openai:text-embedding-3-small"]}
 """
 
 from __future__ import annotations
@@ -25,6 +29,7 @@ from functools import cached_property
 
 from ragsmith.digest import digest
 from ragsmith.errors import SpaceError
+from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import Candidate, Gene, label, make_gene
 from ragsmith.techniques.families import FAMILIES, FILTER, family_named
 from ragsmith.text.suggest import did_you_mean
@@ -39,7 +44,7 @@ ENUMERABLE = 2_000_000
 
 @dataclass(frozen=True)
 class Space:
-    """The options of every family, and what may not go together."""
+    """The options of every family, then those of the settings it searches over, and what may not go together."""
 
     name: str
     description: str
@@ -50,6 +55,25 @@ class Space:
     def sizes(self) -> tuple[int, ...]:
         """Number of options of each family."""
         return tuple(len(options) for options in self.options)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each gene is of: the families, and settings."""
+        return (*(family.name for family in FAMILIES), *(genes[0].technique.family for genes in self.settings))
+
+    @property
+    def settings(self) -> tuple[tuple[Gene, ...], ...]:
+        """The options of the settings that are searched over."""
+        return self.options[GENES:]
+
+    def settled(self, candidate: Candidate) -> Candidate:
+        """``candidate`` with the first option of each setting that it says nothing of."""
+        said = {gene.technique.family for gene in candidate}
+        return (*candidate, *(genes[0] for genes in self.settings if genes[0].technique.family not in said))
+
+    def of_families(self) -> Space:
+        """The space without settings to search over."""
+        return replace(self, options=self.options[:GENES]) if self.settings else self
 
     @property
     def size(self) -> int:
@@ -109,9 +133,9 @@ class Space:
         left = tuple(tuple(gene for gene in genes if not unable(gene)) for genes in self.options)
         if left == self.options:
             return self
-        for family, genes, before in zip(FAMILIES, left, self.options, strict=True):
+        for name, genes, before in zip(self.names, left, self.options, strict=True):
             if not genes:
-                raise SpaceError(f"space {self.name!r}: no option of {family.name} can be used, not even {before[0]}")
+                raise SpaceError(f"space {self.name!r}: no option of {name} can be used, not even {before[0]}")
         return replace(self, options=left)
 
     def leaving_out(self, names: Sequence[str]) -> Space:
@@ -154,7 +178,7 @@ class Space:
         least = (make_gene(family.name, "none" if "none" in family.techniques else "listing") for family in behind)
         named = {family.name for family in behind}
         forbidden = tuple(constraint for constraint in self.forbidden if not named & set(constraint))
-        options = (*self.options[: FILTER + 1], *((gene,) for gene in least))
+        options = (*self.options[: FILTER + 1], *((gene,) for gene in least), *self.settings)
         return replace(self, options=options, forbidden=forbidden)
 
     def genomes(self) -> Iterator[Genome]:

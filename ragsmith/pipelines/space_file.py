@@ -9,8 +9,12 @@ from typing import Any
 
 from ragsmith.datasets.bundled import bundled_path
 from ragsmith.errors import SpaceError, UsageError
+from ragsmith.models.file import models_in
+from ragsmith.models.names import NONE
+from ragsmith.pipelines.further import CUTTING, ROLES, Value
 from ragsmith.pipelines.genes import Gene, make_gene
 from ragsmith.pipelines.space import Constraint, Space
+from ragsmith.plugins import is_of
 from ragsmith.techniques.families import FAMILIES, family_named
 from ragsmith.techniques.own import import_files
 from ragsmith.techniques.registry import Technique, load_techniques
@@ -29,6 +33,13 @@ def load_space(name_or_path: str | Path) -> Space:
     return _Reader(read_yaml(path, SpaceError), path).space()
 
 
+SECTIONS = {"corpus": CUTTING, "models": ROLES}
+"""Sections that list values of settings."""
+
+SMALLEST = {"chunk_size": 100, "chunk_overlap": 0}
+"""Characters: below this a chunk is hardly a sentence."""
+
+
 class _Reader:
     """Turns one YAML tree into a space; every complaint has file and line."""
 
@@ -37,7 +48,7 @@ class _Reader:
         self._path = path
 
     def space(self) -> Space:
-        keys = ("name", "description", "imports", "families", "constraints")
+        keys = ("name", "description", "imports", "families", *SECTIONS, "constraints")
         root = self._tree.mapping(known=keys, form="a space must be 'name: value' pairs")
         name = root.get("name", self._path.stem)
         description = root.get("description", "")
@@ -54,7 +65,8 @@ class _Reader:
             )
         options = tuple(self._options(family.name, families[family.name]) for family in FAMILIES)
         constraints = [*self._constraints(root.get("constraints", []), options), *self._declared(options)]
-        space = Space(name, description, options, tuple(constraints))
+        settings = [genes for section, names in SECTIONS.items() for genes in self._settings(section, names)]
+        space = Space(name, description, (*options, *settings), tuple(constraints))
         if space.feasible_size == 0:
             raise self._tree.error(("constraints",), "the constraints forbid every candidate")
         return space
@@ -68,6 +80,34 @@ class _Reader:
                 import_files([self._path.parent / file])
             except UsageError as error:
                 raise self._tree.error(("imports", i), str(error)) from error
+
+    def _settings(self, section: str, names: Sequence[str]) -> Iterator[tuple[Gene, ...]]:
+        """The options of the settings of a section, in their order."""
+        listed = self._tree.mapping((section,), known=names, optional=True)
+        for name in names:
+            if name not in listed:
+                continue
+            values = listed[name]
+            if not isinstance(values, list) or not values:
+                raise self._tree.error((section, name), f"{name} must be a list of values, the one in use first")
+            genes: list[Gene] = []
+            for i, value in enumerate(values):
+                gene = make_gene(name, "", {"value": self._value(name, value, (section, name, i))})
+                if gene in genes:
+                    raise self._tree.error((section, name, i), f"{name} lists {gene} twice")
+                genes.append(gene)
+            yield tuple(genes)
+
+    def _value(self, name: str, value: Any, path: tuple[Any, ...]) -> Value:
+        """A value of a setting."""
+        if value == NONE and name in ROLES:
+            raise self._tree.error(path, f"{NONE} is no model to search over: leave out the techniques that need one")
+        if name in ROLES:
+            return models_in(self._tree, {name: value}, *path[:-1], shaping=True)[name].plain()
+        if not is_of(int, value) or value < SMALLEST[name]:
+            least = SMALLEST[name]
+            raise self._tree.error(path, f"{name} must be a whole number of characters from {least}, not {value!r}")
+        return int(value)
 
     def _options(self, family: str, listed: Any) -> tuple[Gene, ...]:
         if listed == "all":

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import fsum
 
 from ragsmith.evaluation.baselines import Activity
+from ragsmith.pipelines.further import SETTINGS
 from ragsmith.pipelines.genes import label
 from ragsmith.reporting.material import Material
 from ragsmith.reporting.rows import gain
@@ -56,5 +57,6 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _in_order(listed: Mapping[str, tuple[str, ...]]) -> list[tuple[str, tuple[str, ...]]]:
-    """The store returns mappings sorted by key; a genome is in the order of the families."""
-    return [(family.name, listed[family.name]) for family in FAMILIES]
+    """The store returns mappings sorted by key; a genome is in the order of the families, and of settings."""
+    names = (*(family.name for family in FAMILIES), *SETTINGS)
+    return [(name, listed[name]) for name in names if name in listed]

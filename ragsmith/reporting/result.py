@@ -16,6 +16,7 @@ from ragsmith.errors import MissingExtra, UsageError
 from ragsmith.evaluation.fitness import COMPOSITES
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Spent
+from ragsmith.pipelines.further import GENES
 from ragsmith.reporting import numbers
 from ragsmith.reporting.domain import answered, domain_of
 from ragsmith.reporting.material import Material, choose_run
@@ -119,11 +120,11 @@ class Result:
         if winner is None:
             raise UsageError(f"this search has no winner: {self.no_winner}")
         return Pipeline(
-            winner.candidate,
-            self.setup,
+            winner.candidate[:GENES],
+            self.setup.of(winner.candidate),
             fitness=fitness,
             expected=expected_scores(material.on_search(winner.key), material.on_test(winner.key), fitness),
-            model_ids=about.record.models,
+            model_ids=None if winner.candidate[GENES:] else about.record.models,
         )
 
     def records(self, pipeline: str | Row = "winner") -> tuple[Answered, ...]:

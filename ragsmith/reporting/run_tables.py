@@ -69,7 +69,8 @@ def run(domain: Domain) -> Table:
         (
             "Data set",
             f"{about.data.documents:,} documents, {about.data.chunks:,} chunks "
-            f"of at most {record.chunk_size:,} characters",
+            f"of at most {record.chunk_size:,} characters"
+            + (", the first size that was searched" if "chunk_size" in space.options else ""),
         ),
         ("Questions", _division(split)),
         (

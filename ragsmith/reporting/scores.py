@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from ragsmith.datasets.splits import split
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluator import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
@@ -67,8 +66,9 @@ def evaluate(pipeline: Pipeline, store: Store, *, at_home: bool, workers: int = 
     if not data.examples:
         raise UsageError(f"{data.name!r} has no questions to score by: name a data set that has with --dataset")
     parts = {"all": data.examples}
-    if at_home and split(data).test:
-        parts = {"search": split(data).search, "test": split(data).test}
+    divided = pipeline.setup.split
+    if at_home and divided.test:
+        parts = {"search": divided.search, "test": divided.test}
     found = {part: pipeline.evaluate(store, examples, workers=workers) for part, examples in parts.items()}
     scored = {part: _scored(evaluation, pipeline.fitness) for part, evaluation in found.items()}
     return Scores(data.name, scored, _latencies(pipeline) if latency else ())

@@ -93,6 +93,7 @@ def audit(
     Raises:
         UsageError: an option needs a model that this run has not, or a question has no answer to compare with.
     """
+    setup = setup.searching(space.settings)
     refuse_missing_answers(questions)
     refuse_missing_models((gene for options in space.options for gene in options), setup.models)
     probes = [*probes_of(space), *_analyses(space)]

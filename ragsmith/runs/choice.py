@@ -114,12 +114,12 @@ def _mostly(failures: Iterable[Record], *more: str) -> str:
     return f"{count}: {most[0]}; {', '.join(ways[:-1])} or {ways[-1]}"
 
 
-def single(evaluations: Iterable[Evaluation]) -> list[Evaluation]:
-    """Those that have one option which naive RAG has not."""
-    plain = [gene.technique.name for gene in baseline("naive")]
+def single(evaluations: Iterable[Evaluation], naive: Evaluation) -> list[Evaluation]:
+    """Those that have one option which ``naive``, the run's naive RAG, has not."""
 
     def changed(evaluation: Evaluation) -> int:
-        return sum(gene.technique.name != name for gene, name in zip(evaluation.candidate, plain, strict=True))
+        pairs = zip(evaluation.candidate, naive.candidate, strict=True)
+        return sum(gene.technique.name != plain.technique.name for gene, plain in pairs)
 
     return [evaluation for evaluation in evaluations if changed(evaluation) == 1]
 
@@ -169,7 +169,7 @@ def _without_one(candidate: Candidate, space: Space) -> Iterator[tuple[int, Cand
     """``candidate`` without each of its genes in turn, where the space has that pipeline."""
     plain = baseline("naive")
     unfitted = tuple(replace(gene, fit=None) for gene in candidate)  # what learns does so anew behind other genes
-    for place, (family, gene, options) in enumerate(zip(FAMILIES, unfitted, space.options, strict=True)):
+    for place, (family, gene, options) in enumerate(zip(FAMILIES, unfitted, space.options, strict=False)):
         name = plain[place].technique.name
         off = next((option for option in options if option.technique.name == name), None)
         if family.name in KEPT or off is None or gene.technique.name == name:

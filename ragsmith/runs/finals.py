@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ragsmith.evaluation.baselines import BASELINES, baseline
 from ragsmith.evaluation.evaluator import Evaluation
 from ragsmith.pipelines.genes import Candidate
 
@@ -16,7 +15,7 @@ class Finals:
 
     ``leader`` has the highest mean, ``estimated`` is what was chosen before options were left out; ``single`` is the
     best single option, ``random`` the best drawn, and ``cheapest`` asks least of those not shown worse. ``baselines``
-    are the keys of naive RAG and BM25 on the search questions.
+    are naive RAG and BM25 on the search questions.
     """
 
     winner: Evaluation
@@ -26,7 +25,7 @@ class Finals:
     single: Evaluation | None
     cheapest: Evaluation
     random: Evaluation | None
-    baselines: Mapping[str, str]
+    baselines: Mapping[str, Evaluation]
 
     def entrants(self) -> dict[str, Candidate]:
         """By role; the winner does not meet itself, and an option alone does not come a second time."""
@@ -35,9 +34,9 @@ class Finals:
             found["leader"] = self.leader.candidate
         if self.estimated.key not in (self.winner.key, self.leader.key):
             found["estimate"] = self.estimated.candidate
-        found |= {name: baseline(name) for name in BASELINES}
+        found |= {name: one.candidate for name, one in self.baselines.items()}
         others = [self.winner, *([self.recommended] if self.recommended else [])]
-        if self.single and self.single.key not in {*self.baselines.values(), *(one.key for one in others)}:
+        if self.single and self.single.key not in {one.key for one in (*self.baselines.values(), *others)}:
             found["single"] = self.single.candidate
         if self.recommended and self.recommended.key != self.winner.key:
             found["recommended"] = self.recommended.candidate

@@ -122,7 +122,8 @@ def picked(store: Store, run_key: str, record: RunRecord, pick: str) -> Evaluati
     if pick == "cheapest":
         return cheapest(found, winner, terms, record.settings.margin)
     if pick == "single":
-        alone = best(single(met.values()), terms)
+        naive = stored_evaluation(store, record.baselines["naive"], record.split.search)
+        alone = best(single(met.values(), naive), terms)
         if alone is None:
             raise UsageError("--pick single: the search finished no pipeline one option away from naive RAG")
         return alone

@@ -20,7 +20,7 @@ from typing import Any
 import yaml
 
 from ragsmith.datasets.bundled import names
-from ragsmith.datasets.splits import split
+from ragsmith.datasets.groups import GAP
 from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluation.evaluator import Evaluation, Evaluator
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
@@ -30,6 +30,7 @@ from ragsmith.evaluation.threads import ANSWER, RANKING, evaluate_job
 from ragsmith.models.given import apart, refuse_absent
 from ragsmith.models.vector_address import AUTO, written_in
 from ragsmith.pipelines.engine import Engine
+from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import Candidate, configuration, facing
 from ragsmith.pipelines.trace import Trace
 from ragsmith.runs.pipeline_file import FORMAT, ExportedFile
@@ -134,7 +135,7 @@ class Pipeline:
         claims = any("faithfulness" in scores for scores in expected.values()) if expected else None
         return cls(
             exported.candidate(),
-            Setup(data, names, exported.chunk_size(), claims, given=given),
+            exported.setup(data, names, claims, given),
             fitness=exported.fitness(),
             expected=expected,
             model_ids=exported.model_ids(),
@@ -220,7 +221,7 @@ class Pipeline:
             raise UsageError(
                 "there is nothing to verify: the file has no expected scores on this data set, as an exported one has"
             )
-        parts = split(self.setup.dataset)
+        parts = self.setup.split
         differences: list[Difference] = []
         for part, examples in (("search", parts.search), ("test", parts.test)):
             if part in self.expected:
@@ -231,7 +232,7 @@ class Pipeline:
 
     def changed_models(self) -> dict[str, tuple[str, str]]:
         """Role to the model id that the file was exported with and the one it has now, where they differ."""
-        now = self.setup.loaded_models.ids()
+        now = self.setup.model_ids
         return {role: (then, now[role]) for role, then in self.model_ids.items() if role in now and then != now[role]}
 
     def _fresh(self, examples: Sequence[Example]) -> Evaluation:
@@ -287,18 +288,22 @@ def export_yaml(
     loaded, and no key be at hand.
     """
     techniques = [gene.technique.fn for gene in evaluation.candidate]
-    imports = recorded([*techniques, *(known.fn for known in setup.measures), *setup.models.factories()], folder)
+    names = [setup.models, *([setup.marked_by.models] if setup.marked_by else [])]
+    models = [factory for its in names for factory in its.factories()]
+    imports = recorded([*techniques, *(known.fn for known in setup.measures), *models], folder)
     vectors_at = setup.models.vectors_at
     content = {
         "format": FORMAT,
         "ragsmith": version("ragsmith"),
         "dataset": {"name": setup.dataset.name, **location, "digest": setup.dataset.digest},
-        "chunk_size": setup.chunk_size,
+        **_cut(setup),
+        **({"gap": setup.gap} if setup.gap != GAP else {}),
         **({"imports": imports} if imports else {}),
         **({} if vectors_at == AUTO else {"vector_store": written_in(folder, vectors_at)}),
-        "models": {**setup.models.plain(), "ids": dict(ids or setup.loaded_models.ids())},
+        "models": {**setup.models.plain(), "ids": dict(ids or setup.model_ids)},
+        **({"marked_by": {**_cut(by), "models": by.models.plain()}} if (by := setup.marked_by) else {}),
         "fitness": fitness.plain(folder),
-        "pipeline": configuration(evaluation.candidate),
+        "pipeline": configuration(evaluation.candidate[:GENES]),
         "run": dict(run),
         "expected": expected_scores(evaluation, test, fitness),
     }
@@ -309,6 +314,12 @@ def export_yaml(
             "# Retrieval alone was tuned: what stands behind passage_filter was not searched, and no answer scored.\n"
         )
     return head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
+
+
+def _cut(setup: Setup) -> dict[str, int]:
+    """How documents are cut."""
+    overlap = {"chunk_overlap": setup.chunk_overlap} if setup.chunk_overlap else {}
+    return {"chunk_size": setup.chunk_size, **overlap}
 
 
 def expected_scores(search: Evaluation | None, test: Evaluation | None, fitness: Fitness) -> dict[str, dict[str, Any]]:

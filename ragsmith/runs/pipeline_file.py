@@ -6,15 +6,17 @@ file without ``expected`` can be asked and evaluated, and has nothing to verify.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from ragsmith.datasets.bundled import bundled
 from ragsmith.datasets.dataset import load_dataset, load_documents
+from ragsmith.datasets.groups import GAP
 from ragsmith.errors import SpaceError, UsageError
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.testbed import CHUNK_SIZE
+from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup
 from ragsmith.models.file import models_in
 from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_address import read_from
@@ -28,8 +30,8 @@ FORMAT = 2
 """Since 2 the section ``fitness`` stands in the place of ``weights``, which is still read."""
 
 KEYS = (
-    *("format", "ragsmith", "dataset", "chunk_size", "imports", "vector_store", "models", "fitness", "pipeline"),
-    *("run", "expected", "weights"),
+    *("format", "ragsmith", "dataset", "chunk_size", "chunk_overlap", "gap", "imports", "vector_store", "models"),
+    *("marked_by", "fitness", "pipeline", "run", "expected", "weights"),
 )
 
 
@@ -85,12 +87,31 @@ class ExportedFile:
             raise self._tree.error(("models", "ids"), "ids must be 'role: model id' pairs")
         return ids
 
-    def chunk_size(self) -> int:
-        """Characters in a chunk, at most."""
-        size: int = self._data.get("chunk_size", CHUNK_SIZE)
-        if not is_of(int, size) or size < 1:
-            raise self._tree.error(("chunk_size",), f"chunk_size must be a positive whole number, not {size!r}")
-        return size
+    def setup(self, data: Dataset, names: ModelNames, faithfulness: bool | None, given: Mapping[str, Any]) -> Setup:
+        """On what the pipeline runs, with the models ``names``; and what marks it, where that is something else."""
+        gap = self._characters((), "gap", GAP, 1)
+        made = Setup(data, names, self._size(()), faithfulness, given=given, chunk_overlap=self._overlap(()), gap=gap)
+        section = self._tree.mapping(("marked_by",), known=("chunk_size", "chunk_overlap", "models"), optional=True)
+        if not section:
+            return made
+        at = ("marked_by",)
+        given_names = self._tree.mapping((*at, "models"), optional=True)
+        marking = names.overridden(models_in(self._tree, given_names, *at, "models", shaping=True))
+        by = replace(made, models=marking, chunk_size=self._size(at), chunk_overlap=self._overlap(at))
+        return replace(made, marked_by=by)
+
+    def _size(self, at: tuple[str, ...]) -> int:
+        return self._characters(at, "chunk_size", CHUNK_SIZE, 1)
+
+    def _overlap(self, at: tuple[str, ...]) -> int:
+        return self._characters(at, "chunk_overlap", 0, 0)
+
+    def _characters(self, at: tuple[str, ...], name: str, default: int, least: int) -> int:
+        number: int = self._tree.mapping(at).get(name, default)
+        if not is_of(int, number) or number < least:
+            positive = "a positive whole number" if least else "a whole number from 0"
+            raise self._tree.error((*at, name), f"{name} must be {positive}, not {number!r}")
+        return number
 
     def fitness(self) -> Fitness:
         """By what the pipeline was chosen."""

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from random import Random
 from statistics import fmean
 
-from ragsmith.datasets.splits import split
 from ragsmith.evaluation.baselines import BASELINES, probes_of
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.gateway.budget import Budget, Prices
@@ -28,6 +27,7 @@ from ragsmith.index.index import Corpus
 from ragsmith.measures.faithfulness import CLAIMS, supporting
 from ragsmith.measures.judge import JUDGE
 from ragsmith.models.calls import StoredCall, completes, keeps
+from ragsmith.models.names import ModelNames
 from ragsmith.models.roles import Models
 from ragsmith.models.usage import Meter
 from ragsmith.pipelines.engine import Engine
@@ -120,25 +120,30 @@ class Plan:
 
 @dataclass(frozen=True)
 class _Rehearsal(Setup):
-    """A setup whose models stand in for others. All rehearsals share an engine, which spends and keeps nothing."""
+    """A setup whose models stand in for others. All share the engines of ``shared``, which spend and keep nothing."""
 
-    shared: Engine = field(kw_only=True)
+    shared: Callable[[Setup], Engine] = field(kw_only=True)
 
     @property
     def loaded_models(self) -> Models:
         """Those of the engine."""
-        return self.shared.models
+        return self.shared(self).models
 
     @property
     def corpus(self) -> Corpus:
         """That of the engine."""
-        return self.shared.corpus
+        return self.shared(self).corpus
 
     def engine(
-        self, store: CallStore | None = None, budget: Budget | None = None, failures: Failures | None = None
+        self,
+        store: CallStore | None = None,
+        budget: Budget | None = None,
+        failures: Failures | None = None,
+        *,
+        gateway: Gateway | None = None,
     ) -> Engine:
-        """The one engine."""
-        return self.shared
+        """The one engine for these chunks and models."""
+        return self.shared(self)
 
 
 def plan(
@@ -161,11 +166,13 @@ def plan(
     """
     count = len(setup.dataset.examples)
     refuse_missing_models(chain.from_iterable(space.options), setup.models)
-    if not _costs(setup.loaded_models):
+    setup = setup.searching(space.settings)
+    each_model = {model.id: model for variant in setup.variants for model in variant.loaded_models.all()}
+    if not any(completes(model) or keeps(model) for model in each_model.values()):
         return Plan(None, count, 0)
     settings = settings or RunSettings()
     stored = {}
-    for model in filter(completes, setup.loaded_models.all()):
+    for model in filter(completes, each_model.values()):
         Gateway(store).language_model(model, Meter())  # tells it what was learnt of it
         stored[model.id] = store.some_calls(model.id, REPLIES)
     if settings.racing:
@@ -177,7 +184,7 @@ def plan(
     genomes, alone, beside = _rehearsed(setup, space, store, settings, stored, samples)
     whole = added(*alone, *beside)
     expected, notes = {}, {}
-    for model in setup.loaded_models.all():
+    for model in each_model.values():
         own = {request: tally for (name, request), tally in whole.items() if name == model.id}
         if own:
             expected[model.id], notes[model.id] = expected_of(model, stored.get(model.id, ()), own, latency, in_flight)
@@ -197,11 +204,6 @@ def plan(
     return Plan(round(fmean(genomes)), count, sampled, lines, choices, notes, _ranges(each))
 
 
-def _costs(models: Models) -> bool:
-    """Whether any model is asked elsewhere, or keeps its results because they are dear."""
-    return any(completes(model) or keeps(model) for model in models.all())
-
-
 def _most_pipelines(space: Space, settings: RunSettings) -> int:
     """The pipelines that a search evaluates at most, those that it is compared with included."""
     bounds = [space.feasible_size, settings.max_evaluations]
@@ -217,7 +219,7 @@ def _sampled(setup: Setup, sample: int, rehearsals: int) -> list[list[Example]]:
     As few as four fifths of ``sample`` search questions in all, if the proportion is kept better: what is asked for
     the questions of either part is multiplied alike.
     """
-    parts = split(setup.dataset)
+    parts = setup.split
     searched, tested = len(parts.search), len(parts.test)
     most = min(sample, searched)
 
@@ -247,13 +249,24 @@ def _rehearsed(
     and show how far searches differ.
     """
     tallies: Tallies = {}
-    models = stand_ins(setup.loaded_models, [chunk.text for chunk in setup.corpus.chunks], store, stored, tallies)
-    engine = Engine(setup.corpus, models, Gateway())
+    gateway = Gateway()
+    engines: dict[tuple[int, int, ModelNames], Engine] = {}
+
+    def shared(wanted: Setup) -> Engine:
+        asked = wanted.chunk_size, wanted.chunk_overlap, wanted.models
+        if asked not in engines:
+            its = next(one for one in setup.variants if (one.chunk_size, one.chunk_overlap, one.models) == asked)
+            texts = [chunk.text for chunk in its.corpus.chunks]
+            engines[asked] = Engine(its.corpus, stand_ins(its.loaded_models, texts, store, stored, tallies), gateway)
+        return engines[asked]
+
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "plan.sqlite") as scratch:
 
         def pipelines(examples: Sequence[Example], control: str) -> tuple[int, Tallies]:
             dataset = replace(setup.dataset, examples=tuple(ordered(examples)))
-            rehearsal = _Rehearsal(dataset, setup.models, setup.chunk_size, setup.checks_claims, shared=engine)
+            of_setup = setup.models, setup.chunk_size, setup.checks_claims
+            overlap, gap = setup.chunk_overlap, setup.gap
+            rehearsal = _Rehearsal(dataset, *of_setup, chunk_overlap=overlap, gap=gap, shared=shared)
             outcome = Run(rehearsal, space, scratch, replace(settings, control=control)).go()
             asked = dict(tallies)
             tallies.clear()
@@ -322,7 +335,7 @@ def _choices(setup: Setup, space: Space, lines: Sequence[Line], without: Sequenc
             whole.output_tokens - rest.output_tokens,
             None if whole.cost is None or rest.cost is None else whole.cost - rest.cost,
         )
-    for family, options in zip(FAMILIES, space.options, strict=True):
+    for family, options in zip(FAMILIES, space.options, strict=False):
         techniques = [gene.technique for gene in options]
         asked = {task.name for technique in techniques for task in tasks(technique)}
         if any("cross_encoder" in technique.tools.values() for technique in techniques):

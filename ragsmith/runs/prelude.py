@@ -45,7 +45,7 @@ def prelude(
     probes: bool,
 ) -> Prelude:
     """Evaluate the baselines and what is ``recommended``, and race the ``probes``: each option alone in naive RAG."""
-    rivals = [baseline(name) for name in BASELINES] + ([recommended] if recommended else [])
+    rivals = [space.settled(baseline(name)) for name in BASELINES] + ([recommended] if recommended else [])
     evaluations = evaluator.evaluate(rivals, questions)
     races.enter(evaluations)
     single = probes_of(space) if probes else []

@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from ragsmith.datasets.splits import split
 from ragsmith.digest import digest
 from ragsmith.effects import (
     Corpus,
@@ -126,10 +125,11 @@ def recommended_for(setup: Setup, space: Space, fitness: Fitness) -> Candidate |
         return None
     models, corpus = ModelClasses.of(setup.models), corpus_of(setup.dataset.documents)
     try:
-        found = recommended(_able(space, setup), knowledge, corpus, models, most_calls=None, weights=fitness.weights)
+        able = _able(space, setup)
+        found = recommended(able, knowledge, corpus, models, most_calls=None, weights=fitness.weights)
     except SpaceError:
         return None
-    return found.candidate
+    return space.settled(found.candidate)
 
 
 def prior_of(setup: Setup, space: Space, fitness: Fitness, *, learned: bool = True) -> Prior | None:
@@ -141,7 +141,7 @@ def prior_of(setup: Setup, space: Space, fitness: Fitness, *, learned: bool = Tr
     if fitness.file:
         return None
     knowledge = (_known_of_others(setup) if learned else None) or replace(read(), observed=())
-    corpus = corpus_of(setup.dataset.documents, split(setup.dataset).search)
+    corpus = corpus_of(setup.dataset.documents, setup.split.search)
     return prior_for(space, knowledge, corpus, ModelClasses.of(setup.models), fitness.weights)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from ragsmith.datasets.groups import GAP
 from ragsmith.datasets.splits import Leaks, Split, leaks, stratified
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.evaluator import Evaluator
@@ -27,9 +28,7 @@ from ragsmith.store.rows import RunState
 from ragsmith.strategies import PRESETS, STRATEGIES, Generation, GeneticSettings
 from ragsmith.strategies.settings import check_choice, check_least
 from ragsmith.strategies.strategy import Dropped
-from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.own import ANYWHERE, Recorded, recorded
-from ragsmith.types import Dataset
 
 VERSION = 2
 """Of the stored form of a run. The first form names no version; it is brought forward when it is read."""
@@ -150,6 +149,7 @@ class Division:
 
     ``unused`` are in neither part. ``leaks`` is None for runs of earlier versions, which did not count them. ``order``
     has the search questions in the order in which candidates met them; earlier versions let each meet all of them.
+    ``gap`` is how many characters apart gold of the two parts was to be.
     """
 
     rule: str
@@ -158,21 +158,25 @@ class Division:
     unused: tuple[str, ...] = ()
     leaks: Leaks | None = None
     order: tuple[str, ...] = ()
+    gap: int = GAP
 
     @classmethod
-    def of(cls, dataset: Dataset, divided: Split) -> Division:
-        """What is kept of the split of a data set."""
+    def of(cls, setup: Setup, divided: Split) -> Division:
+        """What is kept of the split of the data set of ``setup``."""
         parts = divided.search, divided.test, divided.unused
         search, test, unused = (tuple(sorted(example.id for example in part)) for part in parts)
         order = tuple(example.id for example in stratified(divided.search))
-        return cls(divided.rule, search, test, unused, leaks(dataset, divided), order)
+        searched: Any = {"cuts": setup.cuts, "gap": setup.gap} if setup.searched else {}
+        found = leaks(setup.dataset, divided, **searched)
+        return cls(divided.rule, search, test, unused, found, order, setup.gap)
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Division:
         """The division that ``asdict`` gave."""
         found = stored.get("leaks")
         search, test, unused, order = (tuple(stored.get(part, ())) for part in ("search", "test", "unused", "order"))
-        return cls(stored["rule"], search, test, unused, Leaks(**found) if found else None, order)
+        counted = Leaks(**found) if found else None
+        return cls(stored["rule"], search, test, unused, counted, order, stored.get("gap", GAP))
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +262,8 @@ class RunRecord:
     evaluations that an error cut off. ``dropped`` says where candidates left a race, and
     ``told`` are those that the strategy was told of before it began: they may win, too. ``leader`` has the highest
     mean of all, ``estimated`` was chosen in its place, where that was done by an estimate, and ``removals`` are the
-    genes that were left out of what was chosen to see what they are worth: what is left of it is the winner.
+    genes that were left out of what was chosen to see what they are worth: what is left of it is the winner. Where
+    settings were searched over, chunks and models are those of the first option of each.
     ``recommended`` was named by what other data sets taught, before anything was evaluated.
     """
 
@@ -288,11 +293,12 @@ class RunRecord:
     removals: tuple[Removal, ...] = ()
     recommended: str | None = None
     estimated: str | None = None
+    chunk_overlap: int = 0
 
     @classmethod
     def begun(cls, setup: Setup, space: Space, settings: RunSettings, split: Split) -> RunRecord:
         """The record of a run that has been asked for and has done nothing yet."""
-        options = zip(FAMILIES, space.options, strict=True)
+        options = zip(space.names, space.options, strict=True)
         techniques = [gene.technique.fn for genes in space.options for gene in genes]
         needed = [*techniques, *(measure.fn for measure in setup.measures), *setup.models.factories()]
         return cls(
@@ -301,15 +307,16 @@ class RunRecord:
                 space.digest,
                 space.size,
                 space.feasible_size,
-                {family.name: tuple(str(gene) for gene in genes) for family, genes in options},
+                {name: tuple(str(gene) for gene in genes) for name, genes in options},
             ),
             replace(settings, time_limit=None),
             setup.loaded_models.ids(),
             setup.models.plain(),
             setup.chunk_size,
-            Division.of(setup.dataset, split),
+            Division.of(setup, split),
             imports=tuple(recorded(needed, ANYWHERE)),
             vector_store=written_in(ANYWHERE, setup.models.vectors_at),
+            chunk_overlap=setup.chunk_overlap,
         )
 
     @property
@@ -400,6 +407,7 @@ class RunRecord:
             tuple(Removal(**removal) for removal in stored.get("removals", ())),
             stored.get("recommended"),
             stored.get("estimated"),
+            stored.get("chunk_overlap", 0),
         )
 
 

@@ -19,7 +19,7 @@ from importlib.metadata import version
 from itertools import chain
 from typing import Any
 
-from ragsmith.datasets.splits import Split, split
+from ragsmith.datasets.splits import Split
 from ragsmith.digest import digest, fingerprint
 from ragsmith.effects import Prior
 from ragsmith.errors import BudgetExhausted
@@ -156,6 +156,7 @@ class Run:
                 question has none to compare with.
             SpendingDamaged: there are limits, what was spent is not known, and no ``accept_spent`` says it.
         """
+        setup = setup.searching(space.settings)
         if len(setup.folds) < 2:  # nothing can be held out, so nothing can be learned
             space = space.without(lambda gene: gene.technique.fitting is not None)
         self._settings = settings or RunSettings()
@@ -177,7 +178,7 @@ class Run:
         self._on_start = on_start or (lambda start: None)
         self._now = now
         self._started = now()
-        self._split: Split = split(setup.dataset)
+        self._split: Split = setup.split
         self._record = RunRecord.begun(setup, space, self._settings, self._split)
         self._stopped = False
         self.why = "the time limit is reached: the same command goes on"
@@ -275,15 +276,17 @@ class Run:
         self._record = replace(self._record, leader=choice.highest.key, estimated=winner.key if by else None)
         try:
             winner = self._simplified(choice.chosen)
+            by_key = {one.key: one for one in self._met.evaluations}
+            baselines = {name: by_key[key] for name, key in self._record.baselines.items()}
             finals = Finals(
                 winner,
                 leader=choice.highest,
                 estimated=choice.chosen,
-                recommended=next((one for one in self._met.evaluations if one.key == self._record.recommended), None),
-                single=best(single(able), terms),
+                recommended=by_key.get(self._record.recommended or ""),
+                single=best(single(able, baselines["naive"]), terms),
                 cheapest=self._cheapest(winner, able),
                 random=best(finishers(drawn), terms),
-                baselines=self._record.baselines,
+                baselines=baselines,
             )
             self._test(finals)
         except BudgetExhausted as stop:

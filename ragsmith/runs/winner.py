@@ -12,6 +12,7 @@ from ragsmith.evaluation.evaluator import stored_evaluation
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_address import AUTO, read_from
+from ragsmith.pipelines.further import GENES
 from ragsmith.runs.front import picked
 from ragsmith.runs.pipeline import dataset_location, export_yaml
 from ragsmith.runs.record import RunRecord
@@ -49,7 +50,7 @@ def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None =
     names = ModelNames.recorded(record.model_names)
     if record.vector_store != AUTO:
         names = replace(names, vector_store=read_from(ANYWHERE, record.vector_store))
-    return row.key, Setup(data, names, record.chunk_size)
+    return row.key, Setup(data, names, record.chunk_size, chunk_overlap=record.chunk_overlap, gap=record.split.gap)
 
 
 def winner_yaml(store: Store, run_key: str, setup: Setup, folder: Path, pick: str = "best") -> str:
@@ -77,15 +78,18 @@ def winner_yaml(store: Store, run_key: str, setup: Setup, folder: Path, pick: st
     if record.failed:
         aside = {question: str(why) for question, why in record.aside.items()}
         about |= {"failed_answers": record.failed, "may_miss": settings.may_miss, "set_aside": aside}
+    ids = record.models
+    if winner.candidate[GENES:] and (described := store.evaluation(winner.key)):
+        ids = described.configuration["models"]
     return export_yaml(
         winner,
         test,
-        setup,
+        setup.of(winner.candidate),
         about,
         location=dataset_location(setup.dataset, folder),
         folder=folder,
         fitness=settings.fitness,
-        ids=record.models,
+        ids=ids,
     )
 
 

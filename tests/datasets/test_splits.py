@@ -275,3 +275,21 @@ def test_a_given_split_is_kept() -> None:
 def test_an_impossible_share_is_refused(share: float) -> None:
     with pytest.raises(UsageError, match="give a number between 0 and 1"):
         split(dataset([]), test_share=share)
+
+
+def test_where_larger_chunks_are_searched_gold_lies_further_apart() -> None:
+    data = dataset([[(0, 1_000 * i)] for i in range(60)])
+    gap = 2_500
+    near, far = split(data), split(data, gap=gap)
+    assert GAP < shortest_way(near) <= gap < shortest_way(far)
+    assert "within 2500 characters" in far.rule
+    assert leaks(data, far, cuts=((500, 0), (2_400, 100)), gap=gap) == Leaks(len(far.test), 0, 0, gap)
+
+
+def test_a_question_leaks_if_chunks_of_any_size_are_shared() -> None:
+    words = "word " * 2_000
+    data = marked(dataset([[(0, 1_000)], [(0, 2_200)]], text=words), ["search", "test"])
+    divided = split(data)
+    assert leaks(data, divided) == Leaks(1, 0, 0)
+    assert leaks(data, divided, cuts=((900, 0),), gap=3_000) == Leaks(1, 0, 1, 3_000)
+    assert leaks(data, divided, cuts=((900, 0), (4_000, 0)), gap=4_000) == Leaks(1, 1, 1, 4_000)

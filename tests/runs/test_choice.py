@@ -165,4 +165,4 @@ def test_one_pipeline_or_one_question_is_chosen_by_its_mean() -> None:
 def test_a_single_option_is_one_that_naive_rag_has_not() -> None:
     world = World({}, {})
     found = world.evaluate([pipeline(), pipeline(query_expansion="hyde"), FULL])
-    assert [label(one.candidate) for one in single(found)] == ["hyde + vector"]
+    assert [label(one.candidate) for one in single(found, found[0])] == ["hyde + vector"]

@@ -189,7 +189,7 @@ def test_the_cheapest_meets_the_test_questions_unless_it_is_the_winner() -> None
         single=None,
         cheapest=cheap,
         random=None,
-        baselines={"naive": "naive", "bm25": "bm25"},
+        baselines={"naive": cheap, "bm25": winner},
     )
     assert finals.entrants()["cheapest"] == cheap.candidate
     assert "cheapest" not in replace(finals, cheapest=winner).entrants()

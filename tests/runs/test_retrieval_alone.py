@@ -131,6 +131,7 @@ def test_the_same_search_again_computes_nothing(found: tuple[Result, Store, Path
     assert [row.label for row in again.ranking] == [row.label for row in result.ranking]
 
 
+@pytest.mark.processes
 def test_two_processes_find_the_same(found: tuple[Result, Store, Path], tiny_space: Path, tmp_path: Path) -> None:
     result, first, folder = found
     with Store.open(tmp_path / "other.sqlite") as second:

@@ -5,7 +5,9 @@ How depends on what a document is: there is a cutter for text, one for source co
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 from ragsmith.datasets.chunking.markdown import cut_markdown
@@ -17,6 +19,8 @@ from ragsmith.types import Chunk, Document, Modality
 
 DEFAULT_SIZE = 900
 
+_WORD_START = re.compile(r"(?<!\S)\S")
+
 
 def chunk_documents(documents: Sequence[Document], *, size: int = DEFAULT_SIZE) -> tuple[Chunk, ...]:
     """Return the chunks of all documents, in the order of documents and text.
@@ -27,6 +31,25 @@ def chunk_documents(documents: Sequence[Document], *, size: int = DEFAULT_SIZE) 
     if size < 1:
         raise UsageError(f"a chunk size of {size} characters is too small; give at least 1")
     return tuple(chunk for document in documents for chunk in _chunks(document, size))
+
+
+def cut_documents(documents: Sequence[Document], size: int, overlap: int = 0) -> tuple[Chunk, ...]:
+    """Return what ``chunk_documents`` does, each chunk with up to ``overlap`` characters more, of the one before it.
+
+    Chunks that overlap begin with a whole word, and reach into no other section, nor beyond the chunk before.
+    """
+    chunks = chunk_documents(documents, size=size)
+    if not overlap:
+        return chunks
+    texts = {document.id: document.text for document in documents}
+    found = []
+    for before, chunk in zip((None, *chunks), chunks, strict=False):
+        start = chunk.start
+        if before is not None and (before.doc, before.section) == (chunk.doc, chunk.section):
+            word = _WORD_START.search(texts[chunk.doc], max(before.start, start - overlap), start)
+            start = word.start() if word else start
+        found.append(replace(chunk, start=start, text=texts[chunk.doc][start : chunk.end]))
+    return tuple(found)
 
 
 def section_starts(document: Document) -> list[int]:

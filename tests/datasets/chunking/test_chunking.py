@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ragsmith.datasets.chunking.chunking import chunk_documents, section_starts
+from ragsmith.datasets.chunking.chunking import chunk_documents, cut_documents, section_starts
 from ragsmith.errors import UsageError
 from ragsmith.types import Chunk, Document, Modality
 
@@ -149,3 +149,29 @@ def test_chunks_of_any_text_are_ordered_slices(text: str, size: int) -> None:
         assert chunk.text == text[chunk.start : chunk.end].strip()
         assert len(chunk.text) <= size
         end = chunk.end
+
+
+@settings(max_examples=50)
+@given(st.lists(st.text("ab .\n#", min_size=1, max_size=80), max_size=8), st.integers(20, 60), st.integers(1, 40))
+def test_chunks_overlap_by_whole_words_within_a_section(parts: list[str], size: int, overlap: int) -> None:
+    document = Document("d", "T", "\n\n".join(parts))
+    plain = chunk_documents([document], size=size)
+    found = cut_documents([document], size, overlap)
+    assert [chunk.id for chunk in found] == [chunk.id for chunk in plain]
+    for before, was, now in zip((None, *plain), plain, found, strict=False):
+        assert (now.end, now.text) == (was.end, document.text[now.start : now.end])
+        assert was.start - overlap <= now.start <= was.start
+        if now.start < was.start:
+            assert before is not None
+            assert before.section == was.section
+            assert now.start >= before.start
+            assert not document.text[now.start].isspace()
+            assert now.start == 0 or document.text[now.start - 1].isspace()
+
+
+def test_chunks_that_do_not_overlap_are_those_there_are_today() -> None:
+    documents = [Document("d", "T", "One two three. Four five six. Seven eight nine. Ten eleven twelve.")]
+    assert cut_documents(documents, 20) == chunk_documents(documents, size=20)
+    wide = cut_documents(documents, 20, 10)
+    assert [chunk.text for chunk in wide][1].endswith("Four five six.")
+    assert len(wide[1].text) > len("Four five six.")

@@ -1,0 +1,320 @@
+"""Further genes: a search over chunk size, overlap and embedder beside the families, on one gateway."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import ragsmith
+from ragsmith.errors import UsageError
+from ragsmith.evaluation.baselines import baseline
+from ragsmith.evaluation.evaluator import Evaluation, stored_evaluation
+from ragsmith.evaluation.keys import evaluation_key, ranking_key
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.pipelines.further import GENES
+from ragsmith.pipelines.space import Space
+from ragsmith.pipelines.space_file import load_space
+from ragsmith.reporting.result import Result
+from ragsmith.runs.pipeline import Pipeline
+from ragsmith.runs.record import RunRecord, RunSettings
+from ragsmith.runs.run import Run
+from ragsmith.runs.winner import winner_yaml
+from ragsmith.store.store import Store
+from ragsmith.strategies import GeneticSettings
+
+EMBEDDER = '''
+"""Counts letters, and writes down every text that it is asked to embed."""
+
+import numpy as np
+
+from ragsmith.models.registry import provider
+
+
+@provider("embedder", "{name}")
+class Letters:
+    id = "{name}:1"
+
+    def embed(self, texts):
+        with open({ledger!r}, "a") as file:
+            file.writelines(repr(text) + "\\n" for text in texts)
+        vectors = np.zeros((len(texts), 26), dtype=np.float32)
+        for row, text in enumerate(texts):
+            for letter in text.lower():
+                if "a" <= letter <= "z":
+                    vectors[row, ord(letter) - 97] += 1
+        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
+'''
+
+SPACE = """
+name: further
+imports: [{file}]
+families:
+  pre_embedding: [none]
+  query_expansion: [none, hyde]
+  retrieval: [vector, bm25, hybrid]
+  reranking: [none, cross_encoder]
+  passage_filter: [{{top_k: {{k: [2, 4]}}}}]
+  passage_augment: [none, prev_next]
+  passage_compress: [none]
+  prompt_maker: [listing]
+  post_generation: [none]
+corpus: {{chunk_size: [100, 200, 400], chunk_overlap: [0, 40]}}
+models: {{embedder: [wordllama, {name}]}}
+"""
+
+SETTINGS = RunSettings(genetic=GeneticSettings(population=8, generations=3, elitism=2), seed=3)
+
+_numbers = itertools.count()
+
+
+@dataclass
+class Searched:
+    """A search over settings that was made to its end."""
+
+    folder: Path
+    setup: Setup
+    space: Space
+    ledger: Path
+    store: Store
+    run: Run
+    winner: Evaluation
+
+    @property
+    def record(self) -> RunRecord:
+        row = self.store.run(self.run.key)
+        assert row is not None
+        return RunRecord.read(row.value)
+
+    @property
+    def met(self) -> list[Evaluation]:
+        """Everything that finished the search questions."""
+        keys = dict.fromkeys([*(row.evaluation for row in self.store.proposals(self.run.key)), *self.record.told])
+        found = [stored_evaluation(self.store, key, self.record.split.search) for key in keys]
+        return [evaluation for evaluation in found if evaluation.complete]
+
+    @property
+    def rows(self) -> dict[str, Any]:
+        return rows(self.store, self.setup)
+
+
+def rows(store: Store, setup: Setup) -> dict[str, Any]:
+    return store.results_many([row.key for row in store.evaluations(setup.dataset.digest)])
+
+
+def written(folder: Path) -> tuple[Path, Path]:
+    """A space over settings, and the ledger of its own embedder; a name is registered once in a process."""
+    name, ledger = f"letters_{next(_numbers)}", folder / "ledger"
+    (folder / "embedders.py").write_text(EMBEDDER.format(name=name, ledger=str(ledger)))
+    (folder / "space.yaml").write_text(SPACE.format(file="embedders.py", name=name))
+    return folder / "space.yaml", ledger
+
+
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory, tiny_setup: Setup) -> Iterator[Searched]:
+    folder = tmp_path_factory.mktemp("further")
+    path, ledger = written(folder)
+    space = load_space(path)
+    with Store.open(folder / "cache.sqlite") as store:
+        run = Run(tiny_setup, space, store, SETTINGS)
+        outcome = run.go()
+        assert outcome.winner is not None
+        yield Searched(folder, tiny_setup.searching(space.settings), space, ledger, store, run, outcome.winner)
+
+
+# --- the space -------------------------------------------------------------------------------------------------------
+
+
+def test_settings_multiply_the_space(searched: Searched) -> None:
+    space = searched.space
+    assert space.names[GENES:] == ("chunk_size", "chunk_overlap", "embedder")
+    assert space.sizes[GENES:] == (3, 2, 2)
+    assert space.size == space.of_families().size * 12
+    last = tuple(size - 1 for size in space.sizes)
+    assert space.genome(space.candidate(last)) == last
+
+
+def test_a_space_without_settings_is_what_it_was(space: Space, tiny_setup: Setup) -> None:
+    naive = baseline("naive")
+    assert space.settled(naive) == naive
+    assert space.of_families() is space
+    assert tiny_setup.searching(space.settings) is tiny_setup
+    assert tiny_setup.of(naive) is tiny_setup
+    assert load_space("paper").size == 46_080
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ("corpus: {chunk_size: [50]}", "chunk_size must be a whole number of characters from 100, not 50"),
+        ("corpus: {chunk_size: 500}", "chunk_size must be a list of values, the one in use first"),
+        ("corpus: {chunk_size: [500, 500]}", "chunk_size lists 500 twice"),
+        ("corpus: {chunks: [500]}", "unknown key 'chunks'"),
+        ("models: {embedder: [wordlama]}", "unknown embedder 'wordlama'; did you mean 'wordllama'?"),
+        ("models: {judge: [extractive]}", "unknown key 'judge'"),
+    ],
+)
+def test_what_is_wrong_with_settings_is_said_with_its_line(
+    tiny_space: Path, tmp_path: Path, section: str, said: str
+) -> None:
+    file = tmp_path / "space.yaml"
+    file.write_text(f"{tiny_space.read_text()}{section}\n")
+    line = len(tiny_space.read_text().splitlines()) + 1
+    with pytest.raises(UsageError) as error:
+        load_space(file)
+    assert said in str(error.value)
+    assert f"space.yaml:{line}" in str(error.value)
+
+
+def test_chunks_overlap_by_less_than_they_are_long(tiny_space: Path, tiny_setup: Setup, tmp_path: Path) -> None:
+    file = tmp_path / "space.yaml"
+    file.write_text(tiny_space.read_text() + "corpus: {chunk_size: [300, 100], chunk_overlap: [100]}\n")
+    with pytest.raises(UsageError, match="chunks of 100 characters cannot overlap by 100"):
+        tiny_setup.searching(load_space(file).settings)
+
+
+@pytest.mark.parametrize("given", [{"chunk_size": 300}, {"models": {"embedder": "wordllama"}}])
+def test_what_is_searched_over_is_not_given_as_well(searched: Searched, given: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="is searched over by the space 'further': leave it out"):
+        ragsmith.search(searched.setup.dataset, space=searched.space, cache=searched.store, **given)
+
+
+# --- the search ------------------------------------------------------------------------------------------------------
+
+
+def test_the_winner_names_every_setting(searched: Searched) -> None:
+    families = [gene.technique.family for gene in searched.winner.candidate]
+    assert families[GENES:] == ["chunk_size", "chunk_overlap", "embedder"]
+    assert len({evaluation.candidate[GENES:] for evaluation in searched.met}) > 4
+
+
+def test_nothing_is_embedded_twice(searched: Searched) -> None:
+    asked = Counter(searched.ledger.read_text().splitlines())
+    assert asked
+    assert set(asked.values()) == {1}
+    counts = searched.record.account.calls["embedder"]
+    assert counts.made == counts.distinct < counts.asked
+
+
+def test_chunks_and_vectors_are_those_of_the_settings(searched: Searched) -> None:
+    """An oracle: a search without settings, on the same chunks and embedder, finds the same."""
+    tried = next(one for one in searched.met if searched.setup.of(one.candidate).chunk_size == 200)
+    own = searched.setup.of(tried.candidate)
+    assert max(len(chunk.text) for chunk in own.corpus.chunks) > 100
+    plain = Setup(own.dataset, own.models, own.chunk_size, chunk_overlap=own.chunk_overlap)
+    ranked = plain.engine()
+    for question in tried.questions:
+        trace = ranked.rank(tried.candidate[:GENES], ragsmith.types.Question(own.examples[question].question))
+        assert [hit.chunk.id for hit in trace.hits] == tried.records[question]["retrieved"]
+
+
+def test_everybody_is_marked_by_the_same_models(searched: Searched) -> None:
+    for evaluation in searched.met:
+        own = searched.setup.of(evaluation.candidate)
+        assert own is searched.setup or own.marked_by is searched.setup
+        assert own.model_ids["judge"] == searched.setup.model_ids["judge"]
+
+
+def test_any_pipeline_of_it_is_verified_from_its_file(searched: Searched) -> None:
+    """The winner, and the best of each embedder with other chunks than the first."""
+    others = {}
+    for place in range(1, len(searched.met) + 1):
+        text = winner_yaml(searched.store, searched.run.key, searched.setup, searched.folder, str(place))
+        stands = yaml.safe_load(text)
+        others.setdefault((place == 1, stands["models"]["embedder"], stands["chunk_size"] != 100), text)
+        if len(others) > 3:
+            break
+    assert len(others) > 2
+    for number, text in enumerate(others.values()):
+        file = searched.folder / f"pipeline_{number}.yaml"
+        file.write_text(text)
+        loaded = Pipeline.load(file)
+        assert loaded.verify() == []
+        assert not loaded.changed_models()
+        assert len(loaded.candidate) == GENES
+        assert loaded.ask("How high is the lighthouse?").answer
+
+
+def test_the_report_shows_settings_as_options(searched: Searched, tmp_path: Path) -> None:
+    again = ragsmith.search(
+        searched.setup.dataset, space=searched.space, settings=SETTINGS, cache=searched.store, workers=1
+    )
+    assert isinstance(again, Result)
+    named = {(option.family, option.name) for option in again.domain.options}
+    assert {("chunk_size", "200"), ("chunk_overlap", "40"), ("embedder", "wordllama")} <= named
+    report = next(file for file in again.report(tmp_path) if file.suffix == ".md").read_text()
+    assert "| chunk_size |" in report
+    assert again.winner.verify() == []
+
+
+# --- again, interrupted, in processes --------------------------------------------------------------------------------
+
+
+def test_the_same_search_again_computes_nothing(searched: Searched, tiny_setup: Setup) -> None:
+    again = Run(tiny_setup, searched.space, searched.store, SETTINGS)
+    outcome = again.go()
+    assert again.key == searched.run.key
+    assert (outcome.computed, outcome.winner and outcome.winner.key) == (0, searched.winner.key)
+
+
+def test_an_interrupted_search_ends_the_same(searched: Searched, tiny_setup: Setup, store: Store) -> None:
+    ticks = itertools.count()
+    paused = 0
+    for _ in range(20):
+        outcome = Run(
+            tiny_setup,
+            searched.space,
+            store,
+            RunSettings(genetic=SETTINGS.genetic, seed=SETTINGS.seed, time_limit=1),
+            now=lambda: float(next(ticks)),
+        ).go()
+        if outcome.state == "finished":
+            break
+        paused += 1
+    assert paused
+    assert outcome.winner is not None
+    assert outcome.winner.key == searched.winner.key
+    assert rows(store, searched.setup) == searched.rows
+
+
+@pytest.mark.processes
+def test_two_processes_find_the_same_and_embed_nothing_twice(
+    searched: Searched, tiny_setup: Setup, store: Store
+) -> None:
+    searched.ledger.unlink()
+    outcome = Run(tiny_setup, searched.space, store, SETTINGS, workers=2).go()
+    assert outcome.winner is not None
+    assert outcome.winner.key == searched.winner.key
+    assert rows(store, searched.setup) == searched.rows
+    assert set(Counter(searched.ledger.read_text().splitlines()).values()) == {1}
+
+
+def test_retrieval_alone_is_tuned_over_settings(searched: Searched, tiny_setup: Setup, store: Store) -> None:
+    settings = RunSettings(
+        genetic=SETTINGS.genetic, seed=3, fitness=searched.record.settings.fitness.about("retrieval")
+    )
+    outcome = Run(tiny_setup, searched.space, store, settings).go()
+    assert outcome.winner is not None
+    assert outcome.winner.candidate[GENES:]
+    assert outcome.winner.mean("generation") is None
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+def test_keys_are_of_what_a_candidate_asks_for(searched: Searched) -> None:
+    setup, space = searched.setup, searched.space
+    first = space.settled(baseline("naive"))
+    keys = {}
+    for settings in itertools.product(*space.settings):
+        candidate = (*first[:GENES], *settings)
+        keys[settings] = evaluation_key(setup, candidate), ranking_key(setup, candidate)
+    assert len({key for key, _ in keys.values()}) == 12
+    assert len({key for _, key in keys.values()}) == 12
+    assert ranking_key(setup, first) == ranking_key(setup, first[:GENES])  # shared with a search without settings
