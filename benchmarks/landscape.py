@@ -129,7 +129,7 @@ class OneByOne:
         return engine
 
     def work(self) -> Work:
-        return account(self.collection)
+        return account([self.collection])
 
     def run(
         self, candidates: Sequence[Candidate], jobs: Sequence[Job], observing: str | None = None

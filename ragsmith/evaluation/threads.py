@@ -6,7 +6,7 @@ Both yield finished questions as they come, in any order; nothing that follows d
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from itertools import islice
@@ -109,7 +109,7 @@ def evaluate_job(engine: Engine, setup: Setup, candidate: Candidate, job: Job, p
         )
 
 
-def account(engines: Engines) -> Work:
+def account(engines: Iterable[Engine]) -> Work:
     """What engines did, which have one gateway."""
     each = list(engines)
     asked, computed = sum(engine.requested for engine in each), sum(len(engine.stages) for engine in each)
