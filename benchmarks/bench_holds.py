@@ -43,7 +43,7 @@ gold). With few data sets such an interval is too short rather than too long.
 
 import argparse
 import sys
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -57,7 +57,7 @@ from simple_rules import SPREADS, Coding, Estimate, Floats, Labels, Prior, flat,
 
 from ragsmith.datasets.bundled import names
 from ragsmith.datasets.dataset import make_dataset
-from ragsmith.datasets.groups import by_document
+from ragsmith.datasets.groups import by_document, by_main_document
 from ragsmith.datasets.splits import split, split_apart
 from ragsmith.effects import ModelClasses, corpus_of, recommended
 from ragsmith.effects.beliefs import PartOfFitness
@@ -219,23 +219,16 @@ class Target:
     def clusters(self) -> NDArray[np.int64]:
         """A number for the group of each question."""
         groups = by_document(self.examples)
-        of = {example.id: str(number) for number, group in enumerate(groups) for example in group.examples}
-        if max(Counter(of.values()).values()) > len(of) / 2:
-            of = {example.id: _main_document(example) for example in self.examples}
-        return np.unique([of.get(question, "") for question in self.questions], return_inverse=True)[1].ravel()
+        if 2 * max(len(group.examples) for group in groups) > len(self.examples):
+            groups = by_main_document(self.examples)
+        of = {example.id: number for number, group in enumerate(groups) for example in group.examples}
+        return np.array([of.get(question, -1) for question in self.questions])
 
 
 def _is_near(labels: Labels) -> bool:
     """Whether at most one option sets a pipeline apart from one that the package learns from by single options."""
     bases = (NAIVE, NEUTRAL, labels_of(usual()))
     return any(sum(one != other for one, other in zip(labels, base, strict=True)) < 2 for base in bases)
-
-
-def _main_document(example: Example) -> str:
-    gold: Counter[str] = Counter()
-    for span in example.evidence:
-        gold[span.doc] += span.end - span.start
-    return max(sorted(gold), key=lambda document: gold[document])
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ one section. Questions of the same wording are always together.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -53,6 +53,11 @@ def by_section(dataset: Dataset, examples: Sequence[Example]) -> list[Group]:
     return _components(examples, _blocks(dataset, examples))
 
 
+def by_main_document(examples: Sequence[Example]) -> list[Group]:
+    """Group questions by the one document that has most of their gold: no unit, as parts share the others."""
+    return _components(examples, [[_main_document(example)] for example in examples])
+
+
 def neighbours(examples: Sequence[Example], gap: int = GAP) -> list[set[int]]:
     """For each question the places of others with gold within ``gap`` characters of its own, in the same document."""
     by_doc: defaultdict[str, list[tuple[int, int, int]]] = defaultdict(list)
@@ -91,6 +96,13 @@ def _components(examples: Sequence[Example], things: Sequence[Iterable[Hashable]
     for i, example in enumerate(examples):
         members.setdefault(root(i), []).append(example)
     return [Group(digest(sorted((e.question, e.answer) for e in group)), tuple(group)) for group in members.values()]
+
+
+def _main_document(example: Example) -> str:
+    gold: Counter[str] = Counter()
+    for span in example.evidence:
+        gold[span.doc] += span.end - span.start
+    return max(sorted(gold), key=lambda document: gold[document], default="")
 
 
 def _blocks(dataset: Dataset, examples: Sequence[Example]) -> list[list[Hashable]]:

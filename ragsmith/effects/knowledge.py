@@ -87,12 +87,16 @@ class Checked:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """What was learned from some data sets; ``code`` has the fingerprint of each technique at that time."""
+    """What was learned from some data sets; ``code`` has the fingerprint of each technique at that time.
+
+    ``made`` says how pipelines were drawn: the name of the space, how many on each data set, and the seed.
+    """
 
     observed: tuple[Observed, ...]
     variances: Mapping[str, Variances]
     code: Mapping[str, str]
     checked: tuple[Checked, ...] = field(default=())
+    made: Mapping[str, str | int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, observed: Sequence[Observed], *, steps: int = STEPS, start: Knowledge | None = None) -> Knowledge:
@@ -179,6 +183,7 @@ class Knowledge:
         at = {option: place for place, option in enumerate(options)}
         plain = {
             "format": FORMAT,
+            "made": dict(self.made),
             "options": options,
             "code": dict(sorted(self.code.items())),
             "variances": {part: asdict(its) for part, its in self.variances.items()},
@@ -207,6 +212,7 @@ def read(path: str | Path | None = None) -> Knowledge:
             {part: _variances(its) for part, its in plain["variances"].items()},
             plain["code"],
             tuple(Checked(**{**one, "pipeline": _labels(one["pipeline"], options)}) for one in plain["checked"]),
+            plain["made"],
         )
     except FileNotFoundError:
         raise UsageError(

@@ -8,7 +8,7 @@ from random import Random
 
 import numpy as np
 
-from ragsmith.datasets.groups import Group, units
+from ragsmith.datasets.groups import by_main_document, units
 from ragsmith.datasets.splits import split
 from ragsmith.effects.corpus import corpus_of
 from ragsmith.effects.knowledge import FEWEST, Checked, Knowledge, Observed, design_of, digests_of, documents_digest
@@ -75,7 +75,8 @@ def learn(
         observed.append(observed_of(setup, sample, evaluations))
     knowledge = Knowledge.of(observed)
     checks = [check for setup in setups for check in _checks(knowledge, setup, space, store, workers, told)]
-    return replace(knowledge, checked=tuple(checks))
+    made: dict[str, str | int] = {"space": space.name, "pipelines": pipelines, "seed": seed}
+    return replace(knowledge, checked=tuple(checks), made=made)
 
 
 def _evaluated(evaluator: Evaluator, setup: Setup, candidates: Sequence[Candidate]) -> list[Evaluation]:
@@ -148,13 +149,12 @@ def deviations(scores: Array, together: Sequence[Sequence[int]]) -> Array:
 def groups_of(dataset: Dataset, questions: Sequence[Example]) -> list[list[int]]:
     """The positions, in the order of evaluations, of the questions that hang together: one sample, not several.
 
-    They do by document; where nearly all do, by neighbourhood, and at last by section.
+    They do by document; where nearly all do, by neighbourhood, then by section, and at last by the document that has
+    most of a question's gold.
     """
     at = {example.id: place for place, example in enumerate(ordered(questions))}
-    parts: Sequence[Group] = ()
-    for parts in units(dataset, questions):
-        if len(parts) >= FEWEST_GROUPS:
-            break
+    ways = (*units(dataset, questions), by_main_document(questions))
+    parts = next((parts for parts in ways if len(parts) >= FEWEST_GROUPS), ways[-1])
     return [[at[example.id] for example in group.examples] for group in parts]
 
 
@@ -164,7 +164,8 @@ def _checks(
     """What the other data sets name for the one of ``setup``, in each class of costs, and what it gains there."""
     data, questions = setup.dataset, split(setup.dataset).search
     others = knowledge.without(*digests_of(data))
-    if any(sum(part in one.means for one in others.observed) < FEWEST for part in PARTS):
+    together = groups_of(data, questions)
+    if len(together) < 2 or any(sum(part in one.means for one in others.observed) < FEWEST for part in PARTS):
         return
     told(f"{data.name}, left out", 0, len(COST_CLASSES))
     apart = Knowledge.of(others.observed, steps=CHECK_STEPS, start=knowledge)
@@ -180,7 +181,7 @@ def _checks(
         if not (rival.complete and evaluation.complete):
             continue
         gains = np.array([evaluation.values(name)]) - np.array([rival.values(name)])
-        moved = deviations(gains, groups_of(data, questions))
+        moved = deviations(gains, together)
         reach = student_95(len(moved) - 1) * float(np.sqrt((moved**2).sum() * len(moved) / (len(moved) - 1)))
         gain = float(gains.mean())
         calls = float(np.mean(evaluation.values("calls"))) if answered else one.calls

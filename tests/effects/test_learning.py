@@ -10,7 +10,7 @@ import pytest
 
 from ragsmith.datasets.dataset import make_dataset
 from ragsmith.datasets.splits import split
-from ragsmith.effects.knowledge import Knowledge, documents_digest
+from ragsmith.effects.knowledge import Knowledge, documents_digest, read
 from ragsmith.effects.learning import deviations, groups_of, learn, sample_of
 from ragsmith.effects.recommending import COST_CLASSES
 from ragsmith.effects.terms import labels_of
@@ -20,6 +20,7 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.store.store import Store
+from ragsmith.types import Document, Example, Span
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +91,12 @@ def test_what_is_in_the_cache_is_not_computed_again(
         assert learn(setups, load_space(tiny_space), store, pipelines=16).checked == knowledge.checked
 
 
+def test_how_it_was_made_is_kept(learned: tuple[Knowledge, Path], tmp_path: Path) -> None:
+    knowledge, _ = learned
+    knowledge.write(tmp_path / "effects.json")
+    assert read(tmp_path / "effects.json").made == {"space": "tiny", "pipelines": 16, "seed": 0}
+
+
 def test_without_answers_only_retrieval_is_learned(learned: tuple[Knowledge, Path]) -> None:
     knowledge, _ = learned
     assert [set(one.means) for one in knowledge.observed] == [{"retrieval", "generation"}] * 2 + [{"retrieval"}]
@@ -114,6 +121,17 @@ def test_questions_on_one_document_are_one_group(tiny_setup: Setup) -> None:
     assert sorted(place for group in groups_of(tiny_setup.dataset, questions) for place in group) == list(
         range(len(questions))
     )
+
+
+def test_questions_that_all_hang_together_are_grouped_by_the_document_of_most_gold() -> None:
+    """Each question is on the first document a little, and mainly on another one."""
+    documents = [Document(str(number), "", f"word {number} " * 2000) for number in range(8)]
+    questions = [
+        Example(str(n), f"What is {n}?", "", "fact", (Span("0", 0, 4), Span(str(1 + n % 7), 0, 9))) for n in range(14)
+    ]
+    groups = groups_of(make_dataset({"name": "linked"}, documents, questions), questions)
+    assert len(groups) == 7
+    assert all(len(group) == 2 for group in groups)
 
 
 def test_deviations_add_up_to_nothing() -> None:
