@@ -1,4 +1,4 @@
-"""Kill a raced search with SIGKILL at random moments, resume it, and compare with one that was left alone.
+"""Kill raced searches with SIGKILL after random numbers of results, resume them, compare with one left alone.
 
 python benchmarks/bench_kill.py [--kills N] [ARGUMENTS OF SEARCH ...]
 
@@ -76,18 +76,21 @@ def differing(one: Left, other: Left) -> str:
 
 
 def stored(folder: Path) -> int:
-    """Results in the cache of a search that was killed."""
+    """Results in the cache of a search that runs or was killed."""
     if not (folder / "cache.sqlite").exists():
         return 0
     with closing(sqlite3.connect(folder / "cache.sqlite")) as connection:
         try:
             return int(connection.execute("select count(*) from result").fetchone()[0])
-        except sqlite3.OperationalError:  # killed before the tables were there
+        except sqlite3.OperationalError:  # the tables are not there yet
             return 0
 
 
-def kill_after(folder: Path, seconds: float, arguments: list[str]) -> bool:
-    """Start a search and kill it and nothing else; its workers must end by themselves. False if it was done before."""
+def kill_at(folder: Path, results: int, arguments: list[str]) -> bool:
+    """Start a search and kill it, and nothing else, once it has stored so many results; False if it was done before.
+
+    Its workers must end by themselves.
+    """
     process = subprocess.Popen(
         [sys.executable, "-m", "ragsmith", *arguments, "--quiet"],
         cwd=folder,
@@ -95,12 +98,12 @@ def kill_after(folder: Path, seconds: float, arguments: list[str]) -> bool:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    try:
-        process.wait(seconds)
-        return False
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    while stored(folder) < results:
+        if process.poll() is not None:
+            return False
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         try:
@@ -121,6 +124,7 @@ def searched(folder: Path, arguments: list[str]) -> Ran:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--workers", type=int, nargs="*", default=[1, 4], help="compare searches with so many, too")
     chosen, more = parser.parse_known_args()
     arguments = more or list(SEARCH)
     with tempfile.TemporaryDirectory() as name:
@@ -133,23 +137,23 @@ def main() -> None:
         f"dropped after so many questions: {dict(sorted(dropped.items()))}",
         flush=True,
     )
-    for workers in ("1", "4"):
+    for workers in chosen.workers:
         with tempfile.TemporaryDirectory() as name:
-            searched(Path(name), [*arguments, "--workers", workers])
+            searched(Path(name), [*arguments, "--workers", str(workers)])
             print(f"{workers} workers: differing: {differing(left(Path(name)), expected)}", flush=True)
     draw = random.Random(7)
     identical = killed = 0
     for number in range(1, chosen.kills + 1):
         with tempfile.TemporaryDirectory() as name:
-            folder, moment = Path(name), draw.uniform(0.3, whole.wall)
-            early = kill_after(folder, moment, arguments)
+            folder = Path(name)
+            early = kill_at(folder, draw.randrange(len(expected["result"])), arguments)
             kept = stored(folder)
             resumed = searched(folder, arguments)
             differs = differing(left(folder), expected)
         identical, killed = identical + (differs == "nothing"), killed + early
         print(
-            f"{number:>2}  {'killed' if early else 'done'} at {moment:5.1f} s, {kept:>6,} results kept; resumed in "
-            f"{resumed.wall:5.1f} s; differing: {differs}",
+            f"{number:>2}  {'killed' if early else 'done'} with {kept:>6,} results kept; "
+            f"resumed in {resumed.wall:5.1f} s; differing: {differs}",
             flush=True,
         )
     print(f"killed before the end: {killed} of {chosen.kills}; all equal: {identical} of {chosen.kills}")

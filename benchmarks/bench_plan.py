@@ -74,7 +74,7 @@ def show(name: str, said: Plan, sent: Spent) -> None:
     print(f"{name:<34} {'  '.join(parts)}", flush=True)
     if said.ranges:
         (fewest, most), (least, dearest) = said.ranges["calls"], said.ranges["cost"]
-        print(f"  its rehearsals: calls {fewest:,.0f} to {most:,.0f}, money {least:.2f} to {dearest:.2f}", flush=True)
+        print(f"  its range: calls {fewest:,.0f} to {most:,.0f}, money {least:.2f} to {dearest:.2f}", flush=True)
 
 
 def compared(case: str, setup: Setup, space: Space, settings: RunSettings, store: Store, server: FaultServer) -> Plan:

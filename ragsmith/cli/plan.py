@@ -89,7 +89,12 @@ def _say_plan(found: Plan) -> None:
     table([*rows, ["all", "", *_amounts(total)]], head, frozenset(range(2, 8)))
     if found.ranges:
         say()
-        say(f"replies decide where a search goes: the rehearsals, each on its own questions, came to {_between(found)}")
+        how = "the rehearsals, each on its own questions, came to"
+        if found.raced:
+            how = (
+                "had all that were dropped in the rehearsal been dropped a block of questions sooner or later, it were"
+            )
+        say(f"replies decide where a search goes: {how} {_between(found)}")
     if found.choices:
         say()
         head = ["what can be left out", "with", "requests", "tokens in", "tokens out", "money"]

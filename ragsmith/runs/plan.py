@@ -33,10 +33,18 @@ from ragsmith.models.usage import Meter
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.expected import Expected, expected_of
-from ragsmith.runs.record import RunSettings
+from ragsmith.runs.record import RunRecord, RunSettings
 from ragsmith.runs.requirements import refuse_missing_models
 from ragsmith.runs.run import Run
-from ragsmith.runs.stand_ins import RERANKED, Tallies, Tally, added, collection_requests, stand_ins
+from ragsmith.runs.stand_ins import (
+    RERANKED,
+    Tallies,
+    Tally,
+    added,
+    collection_requests,
+    ranking_requests,
+    stand_ins,
+)
 from ragsmith.store.store import Store
 from ragsmith.techniques.asked import tasks
 from ragsmith.techniques.families import FAMILIES
@@ -53,6 +61,9 @@ REHEARSALS, FEWEST = 5, 3
 
 RACED = 100
 """A race is rehearsed once, on so many search questions: on fewer it would drop candidates later, or not at all."""
+
+SUMMED = ("calls", "input_tokens", "output_tokens", "cost")
+"""The totals that have ranges."""
 
 REPLIES = 5_000
 """Replies of each model in the cache that are looked at: more would make the means no better."""
@@ -99,8 +110,9 @@ class Choice:
 class Plan:
     """What a search would spend, in all and for each of its ``choices``; ``notes`` say by model what was reckoned with.
 
-    Replies decide where a search goes: ``ranges`` has the least and the most that the rehearsals came to, each for all
-    questions, by the names of ``totals``; nothing where there was but one. Where no model costs anything nothing is
+    Replies decide where a search goes: ``ranges`` has, by the names of ``totals``, the least and the most that the
+    rehearsals came to, each for all questions; of a race, of which there is one, what it would have come to had every
+    candidate that it dropped left a look sooner, or later (``raced``). Where no model costs anything nothing is
     rehearsed: ``genomes``, the number of pipelines, is None then.
     """
 
@@ -111,6 +123,7 @@ class Plan:
     choices: tuple[Choice, ...] = ()
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    raced: bool = False
 
     @property
     def totals(self) -> Totals:
@@ -181,7 +194,8 @@ def plan(
         enough = max(FEWEST_SAMPLED, ANSWERS // _most_pipelines(space, settings))
         samples = _sampled(setup, sample or enough, REHEARSALS)
     sampled = sum(map(len, samples))
-    genomes, alone, beside = _rehearsed(setup, space, store, settings, stored, samples)
+    found = _rehearsed(setup, space, store, settings, stored, samples)
+    alone, beside = [one.alone for one in found], [one.beside for one in found]
     whole = added(*alone, *beside)
     expected, notes = {}, {}
     for model in each_model.values():
@@ -196,12 +210,18 @@ def plan(
     choices = tuple(
         _choices(setup, space, lines, lines_of(added(*alone), sampled) if settings.control != "none" else None)
     )
-    shared = {asked: tally for asked, tally in whole.items() if asked[1] in collection_requests()}
-    each = [
-        _totals(lines_of(added(*parts) | shared, len(examples)))
-        for examples, *parts in zip(samples, alone, beside, strict=True)
-    ]
-    return Plan(round(fmean(genomes)), count, sampled, lines, choices, notes, _ranges(each))
+    if settings.racing:
+        ranges = _raced_ranges(lines, found[0].looks) if found[0].looks else {}
+    else:
+        shared = {asked: tally for asked, tally in whole.items() if asked[1] in collection_requests()}
+        ranges = _ranges(
+            [
+                _totals(lines_of(added(*parts) | shared, len(examples)))
+                for examples, *parts in zip(samples, alone, beside, strict=True)
+            ]
+        )
+    genomes = round(fmean(one.pipelines for one in found))
+    return Plan(genomes, count, sampled, lines, choices, notes, ranges, raced=settings.racing is not None)
 
 
 def _most_pipelines(space: Space, settings: RunSettings) -> int:
@@ -235,6 +255,20 @@ def _sampled(setup: Setup, sample: int, rehearsals: int) -> list[list[Example]]:
     return dealt
 
 
+@dataclass(frozen=True, slots=True)
+class _Rehearsed:
+    """What came of a rehearsal: the number of pipelines, what they asked ``alone``, and what random ones ``beside``.
+
+    Had all who left a race done so a look sooner, or later, there would be as many answers times the first, or the
+    second, of ``looks``.
+    """
+
+    pipelines: int
+    alone: Tallies
+    beside: Tallies
+    looks: tuple[float, float] | None = None
+
+
 def _rehearsed(
     setup: Setup,
     space: Space,
@@ -242,8 +276,8 @@ def _rehearsed(
     settings: RunSettings,
     stored: Mapping[str, Sequence[StoredCall]],
     samples: Sequence[Sequence[Example]],
-) -> tuple[list[int], list[Tallies], list[Tallies]]:
-    """For each of ``samples`` the number of pipelines, what would be asked with nothing to compare with, and what else.
+) -> list[_Rehearsed]:
+    """A rehearsal for each of ``samples``.
 
     On other questions a search goes another way, so several rehearsals come nearer to what is to be expected than one,
     and show how far searches differ.
@@ -257,12 +291,14 @@ def _rehearsed(
         if asked not in engines:
             its = next(one for one in setup.variants if (one.chunk_size, one.chunk_overlap, one.models) == asked)
             texts = [chunk.text for chunk in its.corpus.chunks]
-            engines[asked] = Engine(its.corpus, stand_ins(its.loaded_models, texts, store, stored, tallies), gateway)
+            raced = settings.racing is not None
+            models = stand_ins(its.loaded_models, texts, store, stored, tallies, raced=raced)
+            engines[asked] = Engine(its.corpus, models, gateway)
         return engines[asked]
 
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "plan.sqlite") as scratch:
 
-        def pipelines(examples: Sequence[Example], control: str) -> tuple[int, Tallies]:
+        def rehearsed(examples: Sequence[Example], control: str) -> _Rehearsed:
             dataset = replace(setup.dataset, examples=tuple(ordered(examples)))
             of_setup = setup.models, setup.chunk_size, setup.checks_claims
             overlap, gap = setup.chunk_overlap, setup.gap
@@ -270,20 +306,51 @@ def _rehearsed(
             outcome = Run(rehearsal, space, scratch, replace(settings, control=control)).go()
             asked = dict(tallies)
             tallies.clear()
-            return len({key for key, _ in outcome.evaluations}), asked
+            pipelines = len({key for key, _ in outcome.evaluations})
+            row = scratch.run(outcome.key)
+            assert row is not None
+            return _Rehearsed(pipelines, asked, {}, _looks(RunRecord.read(row.value), pipelines))
 
-        found = [pipelines(examples, "none") for examples in samples]
-        alone, beside = [asked for _, asked in found], [Tallies() for _ in found]
+        found = [rehearsed(examples, "none") for examples in samples]
         if settings.control != "none":  # the strategy goes the same way, and only what is new is computed
-            found = [pipelines(examples, settings.control) for examples in samples]
-            beside = [asked for _, asked in found]
-    return [number for number, _ in found], alone, beside
+            whole = [rehearsed(examples, settings.control) for examples in samples]
+            found = [replace(both, alone=one.alone, beside=both.alone) for one, both in zip(found, whole, strict=True)]
+    return found
+
+
+def _looks(record: RunRecord, pipelines: int) -> tuple[float, float] | None:
+    """See ``looks`` of `_Rehearsed`, of the run of ``record``; None where nobody left."""
+    if not record.dropped or record.settings.racing is None:
+        return None
+    questions = len(record.split.search)
+    looks = (0, *record.settings.racing.looks(questions))
+    left = [dropped.questions for dropped in record.dropped.values()]
+    finished = (pipelines - len(left)) * questions
+    sooner = sum(max((look for look in looks if look < answers), default=0) for answers in left)
+    later = sum(min(look for look in looks if look > answers) for answers in left)
+    answers = finished + sum(left)
+    return (finished + sooner) / answers, (finished + later) / answers
+
+
+def _raced_ranges(lines: Sequence[Line], looks: tuple[float, float]) -> dict[str, tuple[float, float]]:
+    """The least and the most of each total with so many times as many answers; rankings are asked for all the same."""
+    ranked = ranking_requests()
+    whole, answering = _totals(lines), _totals([line for line in lines if line.request not in ranked])
+    calls, cached = answering["calls"] or 0, answering["cached"] or 0
+    found = {}
+    for name in SUMMED:
+        total, part = whole[name], answering[name]
+        if total is not None and part is not None and calls:
+            each = part * (calls + cached) / calls  # what the cache has of the answers is not asked for again
+            least, most = (total + (times - 1) * each for times in looks)
+            found[name] = max(total - part, least), most
+    return found
 
 
 def _ranges(each: Sequence[Totals]) -> dict[str, tuple[float, float]]:
     """The least and the most of each total among ``each`` of the rehearsals, if there are several."""
     found = {}
-    for name in ("calls", "input_tokens", "output_tokens", "cost"):
+    for name in SUMMED:
         values = [value for totals in each if (value := totals[name]) is not None]
         if len(each) > 1 and len(values) == len(each):
             found[name] = min(values), max(values)

@@ -28,7 +28,7 @@ from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel, Vec
 from ragsmith.models.roles import Models
 from ragsmith.models.tasks import Input, Task
 from ragsmith.techniques.asked import tasks
-from ragsmith.techniques.families import FAMILIES
+from ragsmith.techniques.families import FAMILIES, FILTER
 from ragsmith.techniques.query_expansion.srr import sampled
 from ragsmith.techniques.registry import Family
 
@@ -105,12 +105,14 @@ class _ChatStandIn(_StandIn[ChatModel, ExtractiveModel], LanguageModel):
     """Answers in the place of a chat model, from the cache where it can, and tallies what it could not.
 
     ``once`` names the tasks that are asked once for a collection, ``searched`` those whose replies are searched with,
-    and ``stored`` has replies of the model in the cache by task.
+    and ``stored`` has replies of the model in the cache by task. In a race, which is ``raced``, all marks are the
+    embedded judge's: those in the cache would tell the answers that it has from all others.
     """
 
     once: frozenset[str]
     searched: frozenset[str]
     stored: Mapping[str, Sequence[Json]]
+    raced: bool
 
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
         """Read the reply from the cache, or perform the task by its classical method, in words of its own."""
@@ -127,12 +129,16 @@ class _ChatStandIn(_StandIn[ChatModel, ExtractiveModel], LanguageModel):
                 if known.calls == 1:  # else what was asked for the second time was longer
                     tally.cached_shown += len(prompt)
                     tally.cached_tokens += known.input_tokens
-                return reply
+                return self.embedded.run(task, sample=sample, **inputs) if self._marks(task) else reply
         result = self._in_own_words(task, self.embedded.run(task, sample=sample, **inputs), prompt, sample, inputs)
         tally.needed += 1
         tally.shown += len(prompt)
         tally.written += len(str(result))
         return result
+
+    def _marks(self, task: Task[T]) -> bool:
+        """Whether ``task`` gives the marks by which candidates are raced."""
+        return self.raced and task.name == JUDGE.name
 
     def _in_own_words(self, task: Task[T], result: T, prompt: str, sample: int, inputs: Mapping[str, Input]) -> T:
         """``result`` as a chat model would have said it to ``prompt``, and never to another one."""
@@ -275,10 +281,12 @@ def stand_ins(
     store: CallStore,
     stored: Mapping[str, Sequence[StoredCall]],
     tallies: Tallies,
+    *,
+    raced: bool,
 ) -> Models:
     """Models in the place of ``real`` for a collection of ``texts``; what they are asked goes to ``tallies``.
 
-    ``stored`` has replies in the cache by the id of the model.
+    ``stored`` has replies in the cache by the id of the model; ``raced`` is whether they are asked for a race.
     """
     embedder = WordLlamaEmbedder()
     embedded = ExtractiveModel(texts, embedder)
@@ -292,7 +300,7 @@ def stand_ins(
         by_task: dict[str, list[Json]] = {}
         for call in stored.get(model.id, ()):
             by_task.setdefault(call.task, []).append(call.value)
-        return _ChatStandIn(model, embedded, store, tallies, *named, by_task)
+        return _ChatStandIn(model, embedded, store, tallies, *named, by_task, raced)
 
     return Models(
         language_model=language_model(real.language_model),
@@ -308,6 +316,11 @@ def stand_ins(
 def collection_requests() -> frozenset[str]:
     """Names of what is asked once for a collection, however many questions there are."""
     return frozenset([EXTRACT_RELATIONS.name, COLLECTION_TEXTS, *_tasks_where(lambda f: f.tier == "collection")])
+
+
+def ranking_requests() -> frozenset[str]:
+    """Names of what is asked until rankings are there: by everybody, for all questions, whoever then leaves a race."""
+    return collection_requests() | {RERANKED} | _tasks_where(lambda family: family in FAMILIES[: FILTER + 1])
 
 
 def _tasks_where(is_meant: Callable[[Family[Any]], bool]) -> frozenset[str]:

@@ -14,6 +14,7 @@ from never_repeating import answer
 from served import is_judging
 
 import ragsmith
+from ragsmith.evaluation.racing import Racing
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Price, Prices
 from ragsmith.models.names import ModelName, ModelNames
@@ -69,8 +70,8 @@ def test_the_plan_comes_near_what_is_sent_to_a_server_whose_replies_never_repeat
         sent = Counter("judge" if is_judging(request) else "other" for request in server.log)
     assert found.sampled == found.questions
     planned = {line.request: line.calls for line in found.lines}
-    assert found.totals["calls"] == pytest.approx(sent.total(), rel=0.1)
-    assert planned["judge"] == pytest.approx(sent["judge"], rel=0.1), "different prompts are answered differently"
+    assert found.totals["calls"] == pytest.approx(sent.total(), rel=0.25), "replies decide who leaves the race"
+    assert planned["judge"] == pytest.approx(sent["judge"], rel=0.25), "different prompts are answered differently"
 
 
 def test_a_sample_speaks_for_all_questions(tiny_setup: Setup, space: Space, store: Store) -> None:
@@ -91,6 +92,46 @@ def test_the_rehearsals_say_how_far_searches_differ(tiny_setup: Setup, space: Sp
         assert least < most, "other questions lead elsewhere"
     assert set(several.ranges) == {"calls", "input_tokens", "output_tokens"}, "without prices there is no money"
     assert one.ranges == {}
+
+
+def test_the_range_of_a_race_is_of_leaving_it_sooner_and_later(tiny_setup: Setup, tmp_path: Path, store: Store) -> None:
+    (tmp_path / "dear.yaml").write_text(DEAR)
+    space = load_space(tmp_path / "dear.yaml")
+    settings = RunSettings(probes=False, simplify=False, begin_with_known=False, racing=Racing(block=4, front=1))
+    with FaultServer() as server:
+        found = plan(asked(server, tiny_setup), space, store, settings, sample=1000)
+        whole = plan(asked(server, tiny_setup), space, store, replace(settings, racing=None), sample=1000)
+    least, most = found.ranges["calls"]
+    total, ranked = found.totals["calls"], calls_of(found, "imagine_passage")
+    assert total is not None
+    assert ranked < least < total < most <= whole.totals["calls"] + ranked  # type: ignore[operator]
+    assert (found.raced, whole.raced) == (True, False)
+
+
+def test_marks_in_the_cache_do_not_decide_who_leaves_a_rehearsed_race(
+    tiny_setup: Setup, tmp_path: Path, store: Store
+) -> None:
+    (tmp_path / "dear.yaml").write_text(DEAR)
+    space = load_space(tmp_path / "dear.yaml")
+    settings = RunSettings(probes=False, simplify=False, begin_with_known=False, racing=Racing(block=4, front=1))
+    with FaultServer() as server:
+        setup = asked(server, tiny_setup)
+
+        def worst(path: str, body: Any) -> Any:
+            """The judge finds nothing good, and answers are those of before."""
+            good = answer(path, body)
+            if "Reference answer:" in str(body):
+                good["choices"][0]["message"]["content"] = "Score: 1"
+            return good
+
+        server.answer = answer
+        with Store.open(tmp_path / "usual.sqlite") as usual:
+            Run(setup, space, usual, SETTINGS, workers=8).go()
+            found = plan(setup, space, usual, settings, sample=1000)
+        server.answer = worst
+        Run(setup, space, store, SETTINGS, workers=8).go()
+        harsh = plan(setup, space, store, settings, sample=1000)
+    assert calls_of(found, "judge") == calls_of(harsh, "judge")
 
 
 def test_what_is_asked_once_for_a_collection_is_not_multiplied_in_a_range(
