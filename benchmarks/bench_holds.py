@@ -17,7 +17,7 @@ has about 40 questions, not 65), so what rests on evidence looks a little worse 
 Both the prior and what is recommended by it alone come from `ragsmith.effects`, learned from 150 pipelines of each
 other data set; or, with `--prior simple`, from all, by the ridge regression of `simple_rules.py`. Searches are by the
 package's strategy, at its defaults but for the budget and the prior; in a sample of a space, in which it cannot move
-about, by that of `simple_rules.py`, where estimates are, too.
+about, by that of `simple_rules.py`, where the estimate without a prior is, too; that with a prior is the package's.
 
 The rules. With N evaluations, besides BM25 and naive RAG, which every search is told:
 
@@ -67,6 +67,7 @@ from ragsmith.effects.mixed_model import sampling_noise
 from ragsmith.effects.terms import GROUPS, labels_of, terms_of, usual
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import BASELINES
+from ragsmith.evaluation.estimate import shrunk
 from ragsmith.evaluation.fitness import Weights
 from ragsmith.pipelines.space import Genome, Space
 from ragsmith.strategies import Prior as Expects
@@ -392,8 +393,7 @@ class Study:
         """What each rule that looks at scores makes of what its search evaluated."""
         target = self.target
         blind = self.blind.of_all(seen["flat"], scores[seen["flat"]])[0]
-        informed = self.informed.of_all(seen["prior"], scores[seen["prior"]])[0]
-        with_prior = max([*seen["prior"], self.recommended], key=lambda row: informed[row])
+        with_prior = self._estimated(list(dict.fromkeys([*seen["prior"], self.recommended])), scores)
         raw = self._raw(seen["flat"], scores)
 
         def simple(leader: int) -> int:
@@ -414,6 +414,12 @@ class Study:
             "with prior, simplified": simple(with_prior),
             "with prior, or recom.": or_recommended(with_prior),
         }
+
+    def _estimated(self, rows: list[int], scores: Floats) -> int:
+        """The one that the package's estimate says is worth most."""
+        loadings = self.prior.loadings[rows].astype(np.float64)
+        worth, _ = shrunk(scores[rows], self.prior.expected[rows], loadings @ loadings.T, self.prior.rest)
+        return rows[int(worth.argmax())]
 
     def _raw(self, rows: Sequence[int], scores: Floats) -> int:
         return max(rows, key=lambda row: scores[row].mean())
