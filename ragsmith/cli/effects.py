@@ -46,7 +46,8 @@ def show(
             parts = "R and G" if "generation" in one.means else "R"
             counts = f"{len(one.pipelines)} pipelines on {one.questions} search questions in {one.groups} groups"
             say(f"{one.name}: {one.corpus.kind}, {counts}, {parts}")
-        say(f"drawn from the space {known.made['space']!r} with seed {known.made['seed']}")
+        if known.made:
+            say(f"drawn from the space {known.made['space']!r} with seed {known.made['seed']}")
         say()
         head = ["option", "alone", "se", "in hybrid + cross_encoder", "se", "between sets", "calls", "data sets"]
         rows = [

@@ -89,7 +89,8 @@ class Checked:
 class Knowledge:
     """What was learned from some data sets; ``code`` has the fingerprint of each technique at that time.
 
-    ``made`` says how pipelines were drawn: the name of the space, how many on each data set, and the seed.
+    ``made`` says how pipelines were drawn: the name of the space, how many on each data set, and the seed;
+    files that were written before it was kept have nothing of it.
     """
 
     observed: tuple[Observed, ...]
@@ -212,7 +213,7 @@ def read(path: str | Path | None = None) -> Knowledge:
             {part: _variances(its) for part, its in plain["variances"].items()},
             plain["code"],
             tuple(Checked(**{**one, "pipeline": _labels(one["pipeline"], options)}) for one in plain["checked"]),
-            plain["made"],
+            plain.get("made", {}),
         )
     except FileNotFoundError:
         raise UsageError(

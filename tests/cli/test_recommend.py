@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from ragsmith.effects.knowledge import SHIPPED
+
 Command = Callable[..., Any]
 
 
@@ -61,6 +63,18 @@ def test_what_ships_is_shown_with_what_was_checked(ragsmith: Command) -> None:
     checked = json.loads(ragsmith("effects", "show", "--validate", "--json").out)["checked"]
     assert {one["dataset"] for one in checked} >= {"law", "workshop"}
     assert ragsmith("effects", "show", "--validate").out in shown.out
+
+
+def test_a_file_that_does_not_say_how_it_was_made_is_shown(ragsmith: Command, tmp_path: Path) -> None:
+    plain = json.loads(SHIPPED.read_text())
+    del plain["made"]
+    before = tmp_path / "before.json"
+    before.write_text(json.dumps(plain))
+    shown = ragsmith("effects", "show", "--effects", before)
+    assert shown.code == 0, shown.err
+    assert "retrieval.bm25" in shown.out
+    assert "drawn from" not in shown.out
+    assert "drawn from the space 'default' with seed 0" in ragsmith("effects", "show").out
 
 
 def test_a_file_is_learned_and_used(ragsmith: Command, tiny_folder: Path, tiny_space: Path, tmp_path: Path) -> None:
