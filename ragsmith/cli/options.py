@@ -362,7 +362,8 @@ class RunFlags:
         bool | None,
         typer.Option(
             "--begin-with-known/--begin-with-nothing",
-            help="Try, and have to beat, the pipeline that `ragsmith recommend` names.",
+            help="Begin with what other data sets let one expect of pipelines, and with the one that `ragsmith "
+            "recommend` names.",
         ),
     ] = None
     probes: Annotated[

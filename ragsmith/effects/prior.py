@@ -30,15 +30,17 @@ class Prior:
     """What to expect of pipelines: the gain in fitness over BM25, which itself is 0 for certain.
 
     Genomes are positions in ``options``, then in ``further``: the options of settings that a space searches over.
-    Nothing is learned of these; each may be worth as much as ``rest``, and makes what is expected less sure. ``rest``
-    is the standard deviation of what a pipeline has for itself, which its options do not explain. How hard the
-    questions are nobody knows before, and all pipelines share it.
+    Nothing is learned of these: with standard deviation ``setting`` each may be worth as much as an option of the
+    family whose options differ most, and makes what is expected less sure. ``rest`` is the standard deviation of what a
+    pipeline has for itself, which its options do not explain. How hard the questions are nobody knows before, and all
+    pipelines share it.
     """
 
     options: tuple[tuple[str, ...], ...]
     rest: float
     _parts: tuple[_Tables, ...] = field(repr=False)
     further: tuple[tuple[str, ...], ...] = ()
+    setting: float = 0.0
 
     @classmethod
     def of_beliefs(
@@ -53,7 +55,8 @@ class Prior:
         zero = slots.of(np.array([slots.genome(rival)]))[0]
         parts = tuple(_Tables.of(part, slots, zero) for part in beliefs.parts if part.share)
         rest = sqrt(sum(part.share**2 * part.rest for part in beliefs.parts))
-        return cls(slots.options, rest, parts, tuple(map(tuple, further)))
+        widest = sum(part.share * sqrt(max(part.before)) for part in beliefs.parts)
+        return cls(slots.options, rest, parts, tuple(map(tuple, further)), widest)
 
     def of(self, pipelines: Sequence[Candidate]) -> tuple[Array, Array]:
         """The gain over BM25 that is expected of each pipeline, and its standard deviation.
@@ -67,7 +70,7 @@ class Prior:
         """The same, of an array that has a row for each genome; the errors of R and G are taken to go together."""
         rows, settings = self._divided(genomes)
         means, deviations = self._gains(rows)
-        return means, np.sqrt(deviations**2 + self.rest**2 * settings.shape[1])
+        return means, np.sqrt(deviations**2 + self.setting**2 * settings.shape[1])
 
     def _divided(self, genomes: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The part of each genome that is of families, and the part that is of settings."""
@@ -101,7 +104,7 @@ class Prior:
             apart = np.sqrt(sum(tables.share**2 * tables.variances(its) for tables in self._parts))
             scales.append(np.divide(self._gains(rows)[1], apart, where=apart > 0, out=np.zeros(len(rows))))
         alike = (our_settings[:, None, :] == their_settings[None, :, :]).sum(axis=2)
-        return np.asarray(joint * np.outer(*scales) + self.rest**2 * alike)
+        return np.asarray(joint * np.outer(*scales) + self.setting**2 * alike)
 
     def genomes(self, pipelines: Sequence[Candidate]) -> NDArray[np.int64]:
         """A row for each pipeline, whose options are numbered as in ``options`` and ``further``."""

@@ -21,21 +21,25 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
+FEWEST = 4
+"""Questions below which nothing can be said of how sure a covariance is: it is taken for chance."""
+
 JITTER = 1e-9
 """Least variance of noise, relative to the largest: without it, equal rows could not be told apart."""
 
 
-def shrunk(scores: Array, expected: Array, covariance: Array, rest: float) -> tuple[Array, Array]:
+def shrunk(scores: Array, expected: Array, covariance: Array, rest: float, lowest: float = 0.0) -> tuple[Array, Array]:
     """What each pipeline is worth, and the standard deviation of its difference from the mean of all.
 
-    ``scores`` has a row for each pipeline and a column for each question, two of each at least. ``expected`` and
+    ``scores`` has a row for each pipeline and a column for each question, two of each at least; NaN is a failure, which
+    counts as ``lowest`` in a mean, and says nothing of the noise. Each row and column has a score. ``expected`` and
     ``covariance`` are those of the prior on what pipelines are worth, in the unit of the scores, up to a number that
     all share; ``rest`` is the standard deviation of what a pipeline has for itself besides.
 
     Worth is in the unit of the scores: the mean of all pipelines is what it was.
     """
     pipelines = len(scores)
-    means = scores.mean(axis=1)
+    means = np.where(np.isnan(scores), lowest, scores).mean(axis=1)
     centre = np.eye(pipelines) - 1.0 / pipelines
     # differences from the mean of all have lost the level, and with it all that is not known of it
     known = centre @ (covariance + rest**2 * np.eye(pipelines)) @ centre
@@ -50,15 +54,22 @@ def shrunk(scores: Array, expected: Array, covariance: Array, rest: float) -> tu
 
 
 def _noise(scores: Array) -> Array:
-    """The covariance of the means of rows over columns, as far as it moves rows apart."""
-    questions = scores.shape[1]
-    apart = scores - scores.mean(axis=0)
-    noise: Array = shrunk_covariance(apart) / questions
+    """The covariance of the means of rows over columns, as far as it moves rows apart; failures are filled in.
+
+    A failure has what its row and its column have in common with all others: so nobody is believed less for failing.
+    """
+    rows, columns = scores.shape
+    usual = np.nanmean(scores, axis=1)[:, None] + np.nanmean(scores, axis=0) - np.nanmean(scores)
+    filled = np.where(np.isnan(scores), usual, scores)
+    covariance, share = shrinkage(filled - filled.mean(axis=0))
+    # rows that vary by themselves vary by 1 - 1 / rows of it around the mean of all
+    alone = np.diag(np.diag(covariance)) * rows / (rows - 1)
+    noise: Array = ((1.0 - share) * covariance + share * alone) / columns
     return noise
 
 
-def shrunk_covariance(rows: Array) -> Array:
-    """The covariance of rows, from paired columns, shrunk towards its diagonal by Schäfer and Strimmer (2005)."""
+def shrinkage(rows: Array) -> tuple[Array, float]:
+    """The covariance of rows, from paired columns, and the share by which it is to be shrunk towards its diagonal."""
     n = rows.shape[1]
     centred = rows - rows.mean(axis=1, keepdims=True)
     covariance = centred @ centred.T / (n - 1)
@@ -67,6 +78,6 @@ def shrunk_covariance(rows: Array) -> Array:
     variances = spread * n / (n - 1) ** 3
     off = ~np.eye(len(rows), dtype=bool)
     squares = float((covariance[off] ** 2).sum())
-    share = 1.0 if squares == 0.0 else min(1.0, max(0.0, float(variances[off].sum()) / squares))
-    found: Array = np.where(off, (1.0 - share) * covariance, covariance)
-    return found
+    if n < FEWEST or squares == 0.0:
+        return covariance, 1.0
+    return covariance, min(1.0, max(0.0, float(variances[off].sum()) / squares))

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ragsmith.evaluation.evaluator import Evaluation
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import Raced, Races
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.strategies.strategy import Costs, Dropped, Genome, Strategy, Told
+
+if TYPE_CHECKING:  # how evaluations are come by is no part of where a search goes, nor of its fingerprint
+    from ragsmith.evaluation.evaluator import Evaluation
 
 FEWEST_TO_TELL = 10
 """Search questions below which two pipelines that do the same may well differ on others, and both count."""

@@ -53,7 +53,10 @@ def choose(proposed: Sequence[Evaluation], terms: Terms, prior: Prior | None = N
         return None, why_none
     ranking = ranked(proposed, terms)
     leader = ranking[0] if prior is None else best_estimated(ranking, terms, prior)
-    if (above := shown_better(leader, proposed, terms.fitness)) is None:
+    # whoever has a higher mean with its failures counted was passed over for another reason than these
+    ahead = {one.phenotype for one in ranking[: ranking.index(leader)]}
+    others = [one for one in proposed if one.phenotype not in ahead]
+    if (above := shown_better(leader, others, terms.fitness)) is None:
         return Choice(leader, ranking[0]), ""
     return None, (
         f"{label(leader.candidate)} leads, but {label(above.candidate)}, which failed on {terms.missed(above)} of "
@@ -71,10 +74,10 @@ def best_estimated(ranking: Sequence[Evaluation], terms: Terms, prior: Prior) ->
     if len(ranking) < FEWEST or len(terms.counted) < FEWEST:
         return ranking[0]
     known = [one.by_question(terms.fitness) for one in ranking]
-    scores = np.array([[its.get(question, terms.lowest) for question in terms.counted] for its in known])
+    scores = np.array([[its.get(question, np.nan) for question in terms.counted] for its in known])
     genomes = prior.genomes([one.candidate for one in ranking])
     expected, _ = prior.of_genomes(genomes)
-    worth, _ = shrunk(scores, expected, prior.covariance(genomes, genomes), prior.rest)
+    worth, _ = shrunk(scores, expected, prior.covariance(genomes, genomes), prior.rest, terms.lowest)
     return ranking[int(np.round(worth, 12).argmax())]  # the last bits of sums decide nothing
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ragsmith.errors import SpaceError
 from ragsmith.evaluation.baselines import BASELINES, baseline, probes_of
-from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.racing import Raced, Races
 from ragsmith.pipelines.differences import difference
 from ragsmith.pipelines.genes import Candidate
@@ -18,6 +18,9 @@ from ragsmith.pipelines.space import Space
 from ragsmith.runs.record import ProbeRecord
 from ragsmith.strategies.strategy import Genome
 from ragsmith.types import Example
+
+if TYPE_CHECKING:  # how evaluations are come by is no part of where a search goes, nor of its fingerprint
+    from ragsmith.evaluation.evaluator import Evaluator
 
 
 @dataclass(frozen=True, slots=True)

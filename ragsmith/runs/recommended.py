@@ -135,8 +135,9 @@ def recommended_for(setup: Setup, space: Space, fitness: Fitness) -> Candidate |
 def prior_of(setup: Setup, space: Space, fitness: Fitness, *, learned: bool = True) -> Prior | None:
     """What a search of ``space`` on the data set of ``setup`` may expect of pipelines; None for a fitness of one's own.
 
-    It was learned on all data sets but this very one. What its search questions are like is looked at. If not
-    ``learned``, or where too little is known, nothing is expected of any option, only how much one may be worth.
+    What options gain was learned on all data sets but this very one; how far gains differ, on all. What its search
+    questions are like is looked at. If not ``learned``, or where too little is known, nothing is expected of any
+    option, only how much one may be worth.
     """
     if fitness.file:
         return None

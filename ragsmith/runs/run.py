@@ -104,7 +104,9 @@ DECIDES = (
     ("ragsmith.evaluation.ranking", "ranked"),
     ("ragsmith.evaluation.ranking", "shown_better"),
     ("ragsmith.evaluation.baselines", "probes_of"),
-    ("ragsmith.runs.choice", "best_estimated"),
+    ("ragsmith.runs.arm", "batches"),
+    ("ragsmith.runs.prelude", "prelude"),
+    ("ragsmith.runs.choice", "choose"),
     ("ragsmith.runs.choice", "simplified"),
     ("ragsmith.runs.objectives", "costs_of"),
     ("ragsmith.runs.front", "cheapest"),
@@ -123,7 +125,8 @@ def run_key(setup: Setup, space: Space, settings: RunSettings) -> str:
     plain = {**asdict(replace(settings, time_limit=None)), "fitness": settings.fitness.identity}
     code = [*(fingerprint(*part) for part in DECIDES), version("optuna") if settings.strategy == "tpe" else ""]
     known = what_is_known() if settings.begin_with_known or settings.choose == "estimate" else ""
-    asked = setup.chunk_size, setup.loaded_models.ids(), [measure.identity for measure in setup.measures]
+    models = [(variant.cut, variant.loaded_models.ids()) for variant in setup.variants]
+    asked = models, [measure.identity for measure in setup.measures]
     return digest("run", setup.dataset.digest, *asked, space.digest, plain, code, known)
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.evaluation.estimate import shrunk, shrunk_covariance
+from ragsmith.evaluation.estimate import shrinkage, shrunk
 
 
 def drawn(seed: int, pipelines: int, questions: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -17,14 +17,36 @@ def drawn(seed: int, pipelines: int, questions: int) -> tuple[np.ndarray, np.nda
 
 
 def test_two_pipelines_are_shrunk_by_the_share_of_noise_in_their_difference() -> None:
+    """Of a difference d with variance v over n questions, v / n is noise, whatever is shrunk in the covariance."""
     scores = np.array([[0.2, 0.6, 0.7, 0.9], [0.1, 0.5, 0.4, 0.8]])
     difference = scores[0] - scores[1]
     known = 2 * 0.05**2  # of the difference of two that share nothing
-    noise = shrunk_covariance(np.stack([difference / 2, -difference / 2])) / 4
-    between = noise[0, 0] + noise[1, 1] - 2 * noise[0, 1]
+    noise = difference.var(ddof=1) / 4
     worth, _ = shrunk(scores, np.zeros(2), np.zeros((2, 2)), 0.05)
-    assert worth[0] - worth[1] == pytest.approx(difference.mean() * known / (known + between), rel=1e-6)
+    assert worth[0] - worth[1] == pytest.approx(difference.mean() * known / (known + noise), rel=1e-6)
     assert worth.mean() == pytest.approx(scores.mean())
+
+
+def test_two_questions_say_nothing_of_how_noise_goes_together() -> None:
+    scores = np.array([[0.9, 0.1], [0.5, 0.5], [0.1, 0.8]])
+    _, share = shrinkage(scores)
+    assert share == 1.0
+    worth, _ = shrunk(scores, np.zeros(3), np.zeros((3, 3)), 0.01)
+    assert np.ptp(worth) < 0.1 * np.ptp(scores.mean(axis=1))
+
+
+@given(st.integers(0, 10_000), st.integers(0, 5), st.integers(0, 11))
+def test_nobody_gains_by_failing(seed: int, pipeline: int, question: int) -> None:
+    scores, expected, covariance = drawn(seed, 6, 12)
+    scores = np.clip(scores, 0.05, 1)
+    common = scores.mean(axis=1)[:, None] + scores.mean(axis=0) - scores.mean()
+    scores[pipeline, question] = common[pipeline, question]  # what it is taken for where the noise is worked out
+    failed = scores.copy()
+    failed[pipeline, question] = np.nan
+    with_it, _ = shrunk(scores, expected, covariance, 0.02)
+    without, _ = shrunk(failed, expected, covariance, 0.02, lowest=0.0)
+    others = np.arange(6) != pipeline
+    assert without[pipeline] - without[others].mean() < with_it[pipeline] - with_it[others].mean() + 1e-6
 
 
 def test_without_noise_the_means_stand() -> None:
@@ -47,7 +69,9 @@ def test_it_is_the_conditional_mean_of_a_normal_distribution_with_a_vague_level(
     scores, expected, covariance = drawn(seed, pipelines, questions)
     means = scores.mean(axis=1)
     known = covariance + 0.01**2 * np.eye(pipelines)
-    noise = shrunk_covariance(scores - scores.mean(axis=0)) / questions
+    around, share = shrinkage(scores - scores.mean(axis=0))
+    alone = np.diag(np.diag(around)) * pipelines / (pipelines - 1)
+    noise = ((1 - share) * around + share * alone) / questions
     vague = 1e4
     whole = known + noise + vague
     worth = expected + (known + vague) @ np.linalg.solve(whole, means - expected)
@@ -83,6 +107,6 @@ def test_the_shrinkage_of_a_covariance_is_that_of_the_paper_written_out() -> Non
     s = products.sum(axis=2) / (n - 1)
     variances = n / (n - 1) ** 3 * ((products - products.mean(axis=2, keepdims=True)) ** 2).sum(axis=2)
     off = ~np.eye(4, dtype=bool)
-    share = min(1.0, variances[off].sum() / (s[off] ** 2).sum())
-    assert shrunk_covariance(rows)[off] == pytest.approx((1 - share) * s[off])
-    assert np.diag(shrunk_covariance(rows)) == pytest.approx(np.var(rows, axis=1, ddof=1))
+    covariance, share = shrinkage(rows)
+    assert share == pytest.approx(min(1.0, variances[off].sum() / (s[off] ** 2).sum()))
+    assert covariance == pytest.approx(s)
