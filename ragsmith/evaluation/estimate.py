@@ -32,9 +32,9 @@ def shrunk(scores: Array, expected: Array, covariance: Array, rest: float, lowes
     """What each pipeline is worth, and the standard deviation of its difference from the mean of all.
 
     ``scores`` has a row for each pipeline and a column for each question, two of each at least; NaN is a failure, which
-    counts as ``lowest`` in a mean, and says nothing of the noise. Each row and column has a score. ``expected`` and
-    ``covariance`` are those of the prior on what pipelines are worth, in the unit of the scores, up to a number that
-    all share; ``rest`` is the standard deviation of what a pipeline has for itself besides.
+    counts as ``lowest`` in a mean, and says nothing of the noise. ``expected`` and ``covariance`` are those of the prior
+    on what pipelines are worth, in the unit of the scores, up to a number that all share; ``rest`` is the standard
+    deviation of what a pipeline has for itself besides.
 
     Worth is in the unit of the scores: the mean of all pipelines is what it was.
     """
@@ -59,7 +59,10 @@ def _noise(scores: Array) -> Array:
     A failure has what its row and its column have in common with all others: so nobody is believed less for failing.
     """
     rows, columns = scores.shape
-    usual = np.nanmean(scores, axis=1)[:, None] + np.nanmean(scores, axis=0) - np.nanmean(scores)
+    known = np.ma.masked_invalid(scores)
+    level = float(known.mean())
+    by_row, by_column = (known.mean(axis=axis).filled(level) for axis in (1, 0))
+    usual = by_row[:, None] + by_column - level
     filled = np.where(np.isnan(scores), usual, scores)
     covariance, share = shrinkage(filled - filled.mean(axis=0))
     # rows that vary by themselves vary by 1 - 1 / rows of it around the mean of all
