@@ -211,7 +211,8 @@ def plan(
         _choices(setup, space, lines, lines_of(added(*alone), sampled) if settings.control != "none" else None)
     )
     if settings.racing:
-        ranges = _raced_ranges(lines, found[0].looks) if found[0].looks else {}
+        held = ranking_requests() if settings.fitness.adds_up else collection_requests()
+        ranges = _raced_ranges(lines, found[0].looks, held) if found[0].looks else {}
     else:
         shared = {asked: tally for asked, tally in whole.items() if asked[1] in collection_requests()}
         ranges = _ranges(
@@ -332,10 +333,15 @@ def _looks(record: RunRecord, pipelines: int) -> tuple[float, float] | None:
     return (finished + sooner) / answers, (finished + later) / answers
 
 
-def _raced_ranges(lines: Sequence[Line], looks: tuple[float, float]) -> dict[str, tuple[float, float]]:
-    """The least and the most of each total with so many times as many answers; rankings are asked for all the same."""
-    ranked = ranking_requests()
-    whole, answering = _totals(lines), _totals([line for line in lines if line.request not in ranked])
+def _raced_ranges(
+    lines: Sequence[Line], looks: tuple[float, float], held: frozenset[str]
+) -> dict[str, tuple[float, float]]:
+    """The least and the most of each total with so many times as many answers.
+
+    What is ``held`` is asked for all the same: rankings, where a race begins with those of all questions; of a fitness
+    that does not add up from R and G, what the collection needs alone.
+    """
+    whole, answering = _totals(lines), _totals([line for line in lines if line.request not in held])
     calls, cached = answering["calls"] or 0, answering["cached"] or 0
     found = {}
     for name in SUMMED:

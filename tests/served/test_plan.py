@@ -14,6 +14,7 @@ from never_repeating import answer
 from served import is_judging
 
 import ragsmith
+from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import Racing
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Price, Prices
@@ -106,6 +107,21 @@ def test_the_range_of_a_race_is_of_leaving_it_sooner_and_later(tiny_setup: Setup
     assert total is not None
     assert ranked < least < total < most <= whole.totals["calls"] + ranked  # type: ignore[operator]
     assert (found.raced, whole.raced) == (True, False)
+
+
+def test_rankings_are_in_the_range_of_a_race_of_which_they_are_all(
+    tiny_setup: Setup, tmp_path: Path, store: Store
+) -> None:
+    (tmp_path / "dear.yaml").write_text(DEAR)
+    space = load_space(tmp_path / "dear.yaml")
+    settings = RunSettings(probes=False, simplify=False, begin_with_known=False, racing=Racing(block=4, front=1))
+    settings = replace(settings, fitness=Fitness().about("retrieval"))
+    with FaultServer() as server:
+        found = plan(asked(server, tiny_setup), space, store, settings, sample=1000)
+    least, most = found.ranges["calls"]
+    total = found.totals["calls"]
+    assert total == calls_of(found, "imagine_passage")
+    assert least < total < most, "whoever leaves ranks no more questions"  # type: ignore[operator]
 
 
 def test_marks_in_the_cache_do_not_decide_who_leaves_a_rehearsed_race(
