@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from ragsmith.digest import fingerprint
-from ragsmith.errors import UsageError
+from ragsmith.errors import UsageError, WrongOption
 from ragsmith.measures.registry import measures
 from ragsmith.plugins import imported_file, line_of, load_file
 from ragsmith.text.suggest import did_you_mean
@@ -114,10 +114,13 @@ class Fitness:
         """The same with another objective: for retrieval alone it is R, or the function of what a ranking has.
 
         Raises:
-            UsageError: the function asks for something else.
+            UsageError: the function asks for something else, or there are weights, which R alone has not.
         """
         if objective == self.objective:
             return self
+        if objective == RETRIEVAL and self.weights not in (Weights(), RETRIEVAL_ALONE):
+            problem = "is retrieval, which has no G to weigh against R: leave the weights out, or tune quality"
+            raise WrongOption("objective", problem)
         found = replace(self, weights=RETRIEVAL_ALONE if objective == RETRIEVAL else Weights(), objective=objective)
         if found.file:
             found._try()

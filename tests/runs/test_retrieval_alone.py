@@ -12,7 +12,7 @@ import yaml
 
 import ragsmith
 from ragsmith.datasets.dataset import load_dataset, write_dataset
-from ragsmith.errors import UsageError
+from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Fitness, Weights, composite
 from ragsmith.evaluation.testbed import Setup
@@ -172,7 +172,15 @@ def test_a_function_is_handed_what_a_ranking_has(tmp_path: Path) -> None:
 def test_objectives_are_about_the_same_fitness() -> None:
     weighted = Fitness(Weights(3, 1))
     assert weighted.about("quality") is weighted
-    assert weighted.about("retrieval").about("quality") == Fitness()
+    assert Fitness().about("retrieval").about("quality") == Fitness()
+
+
+def test_weights_of_r_and_g_are_not_dropped_unsaid(tiny_folder: Path, tiny_space: Path, store: Store) -> None:
+    wanted = {"fitness": Weights(0.3, 0.7), "objective": "retrieval"}
+    with pytest.raises(WrongOption, match="objective is retrieval, which has no G to weigh against R: leave"):
+        ragsmith.search(tiny_folder, space=tiny_space, chunk_size=100, cache=store, **wanted)
+    assert not store.runs()
+    assert Fitness(Weights(1, 0)).about("retrieval") == Fitness().about("retrieval")
 
 
 def test_a_full_search_is_not_mistaken_for_one_of_retrieval(
