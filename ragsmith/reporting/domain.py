@@ -83,10 +83,16 @@ def _scores(material: Material, keys: Sequence[str]) -> list[float | None]:
 
 
 def _rivals(tested: Mapping[str, Evaluation]) -> dict[str, Evaluation]:
-    """The winner and what it has to beat, each once: what it was made of is none of that."""
-    found = {name: evaluation for name, evaluation in tested.items() if name not in ("leader", "estimate", "cheapest")}
-    cheap = tested.get("cheapest")
-    return found | ({"cheapest": cheap} if cheap and cheap.key not in {one.key for one in found.values()} else {})
+    """The winner and what it has to beat, each pipeline once: what it was made of is none of that.
+
+    What was drawn stands for random search, whichever pipeline it is.
+    """
+    found = {name: evaluation for name, evaluation in tested.items() if name not in ("leader", "estimate")}
+    for name in ("cheapest", "single", "recommended"):
+        others = {evaluation.key for other, evaluation in found.items() if other != name}
+        if name in found and found[name].key in others:
+            del found[name]
+    return found
 
 
 def _leads(material: Material, keys: Sequence[str], best_drawn: Evaluation | None) -> dict[str, Score]:

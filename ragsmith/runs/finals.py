@@ -14,8 +14,8 @@ class Finals:
     """The winner of a search, what it was made of, and what it has to beat.
 
     ``leader`` has the highest mean, ``estimated`` is what was chosen before options were left out; ``single`` is the
-    best single option, ``random`` the best drawn, and ``cheapest`` asks least of those not shown worse. ``baselines``
-    are naive RAG and BM25 on the search questions.
+    best single option, ``random`` the best drawn, and ``cheapest`` the cheapest that is shown to be less than the margin
+    behind the winner. ``baselines`` are naive RAG and BM25 on the search questions.
     """
 
     winner: Evaluation
@@ -28,7 +28,11 @@ class Finals:
     baselines: Mapping[str, Evaluation]
 
     def entrants(self) -> dict[str, Candidate]:
-        """By role; the winner does not meet itself, and an option alone does not come a second time."""
+        """By role. One pipeline may have several, such as the leader that is the cheapest, too: it is met once.
+
+        The winner does not meet itself, unless as the best drawn. Where what is chosen is the leader, or the best
+        single option a baseline or recommended, there is no second role for it.
+        """
         found = {"winner": self.winner.candidate}
         if self.leader.key != self.winner.key:
             found["leader"] = self.leader.candidate

@@ -16,7 +16,9 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.pipelines.genes import Fit
 from ragsmith.reporting import Domain, load_domain, run_tables, summary_lines
+from ragsmith.reporting.domain import read_domain
 from ragsmith.reporting.markdown import domain_markdown
+from ragsmith.reporting.material import choose_run
 from ragsmith.reporting.page import domain_page
 from ragsmith.reporting.rows import best_so_far, score
 from ragsmith.reporting.sections import WRITERS
@@ -87,6 +89,16 @@ def test_the_verdict_is_on_the_test_questions_with_holm_over_all_comparisons(dom
     assert random.difference is not None
     assert random.difference.nonzero == 0
     assert random.against == "the best of 2 random pipelines"
+
+
+def test_a_pipeline_with_several_titles_is_compared_once(store: Store) -> None:
+    put_toy(store)
+    about = choose_run(store, "toy")
+    roles = {"leader": "toy: bm25", "recommended": "toy: bm25", "single": "toy: reranked", "cheapest": "toy: reranked"}
+    record = replace(about.record, test={**about.record.test, **roles})
+    domain = read_domain(store, replace(about, record=record))
+    assert {f.name for f in domain.finalists} == {"winner", "naive", "bm25", "random", *roles}
+    assert {one.name for one in domain.comparisons} == {"naive", "bm25", "random", "single"}
 
 
 def test_finalists_show_search_and_test_scores_side_by_side(domain: Domain) -> None:
