@@ -107,7 +107,7 @@ def ranking(domain: Domain) -> Iterator[Block]:
 def front(domain: Domain) -> Iterator[Block]:
     """What more quality costs."""
     if len(domain.front) > 1:
-        yield wording.FRONT
+        yield wording.front_explained(domain)
         yield tables.front(domain)
 
 

@@ -150,7 +150,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Cheapest:
-    """The cheapest pipeline not shown worse on the search questions, on ``n`` test questions that it shares.
+    """The cheapest pipeline that search questions show to be less than the margin behind, on ``n`` test questions.
 
     It asks for ``calls`` a question where the winner asks for ``winner_calls``. ``loss`` is what it is behind, and
     ``most`` the upper end of a one-sided 95 % interval of that, paired by question.
@@ -166,7 +166,7 @@ class Cheapest:
 
     @property
     def not_worse(self) -> bool:
-        """Whether it is shown not to be behind by the margin."""
+        """Whether it is shown to be less than the margin behind."""
         return self.most < self.margin
 
 

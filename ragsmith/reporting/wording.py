@@ -32,12 +32,6 @@ SWITCHED_ON = (
     "intervals that are not adjusted for the number of options: among many, some look good by chance."
 )
 
-FRONT = (
-    "Every pipeline that met all search questions counts, whoever proposed it. `ragsmith export --pick` writes one: "
-    "knee, where more calls begin to gain little; cheapest, which is not shown worse than the winner; calls<=2; or a "
-    "place in the ranking."
-)
-
 LISTED = 5
 """Pipelines that are listed on the terminal."""
 
@@ -78,14 +72,27 @@ def sentence(comparison: Comparison) -> str:
     return f"{WORDS[comparison.verdict].capitalize()} than {against}: {size}."
 
 
+def front_explained(domain: Domain) -> str:
+    """What the front is made of, and how another of its pipelines is written."""
+    margin = numbers.plain(domain.about.record.settings.margin)
+    return (
+        "Every pipeline that met all search questions counts, whoever proposed it. `ragsmith export --pick` writes one: "
+        f"knee, where more calls begin to gain little; cheapest, which is shown to be less than {margin} behind the "
+        "winner; calls<=2; or a place in the ranking."
+    )
+
+
 def within_margin(found: Cheapest) -> str:
-    """What the cheapest pipeline not shown worse saves and loses, and whether it is not worse on the test questions."""
+    """What the cheapest that is shown to be less than the margin behind saves and loses on the test questions."""
     margin = numbers.plain(found.margin)
     shown = f"not worse by {margin}" if found.not_worse else f"not shown to be within {margin} of it"
+    bound = (
+        f"most {numbers.plain(found.most)} behind" if found.most >= 0 else f"least {numbers.plain(-found.most)} ahead"
+    )
     return (
         f"The cheapest within the margin asks {found.calls:.1f} calls a question, the winner {found.winner_calls:.1f}: "
-        f"it is {shown} ({numbers.signed(-found.loss)} fitness, at most {numbers.plain(found.most)} behind with 95 % "
-        f"confidence, on {found.n} test questions)."
+        f"it is {shown} ({numbers.signed(-found.loss)} fitness, at {bound} with 95 % confidence, on {found.n} test "
+        "questions)."
     )
 
 
@@ -188,20 +195,26 @@ def simplified(domain: Domain) -> str:
 
 
 def _simplified(domain: Domain) -> list[str]:
-    """What the winner is where it has not the highest mean, and what was left out of it."""
+    """What was left out of the winner, or what it is where it has not the highest mean."""
     record = domain.about.record
     gone = [removal for removal in record.removals if removal.left_out]
-    if not domain.winner or record.winner in (None, record.leader):
+    if not domain.winner:
         return []
     if not gone:
-        return ["", f"the winner has the {chosen(domain)}, and not the {TITLES['leader']}"]
+        return (
+            []
+            if record.leader in (None, record.winner)
+            else ["", f"the winner has the {chosen(domain)}, and not the {TITLES['leader']}"]
+        )
     last = gone[-1]
     saved = sum(removal.calls for removal in gone)
     named = _listed([f"{removal.family} {removal.option}" for removal in gone], "and")
+    led = f", and has the {TITLES['leader']}" if record.winner == record.leader else ""
+    side = "ahead of" if last.loss < 0 else "behind"
     return [
         "",
-        f"the winner is the {chosen(domain)} without {named}: {numbers.plain(last.loss)} ± {numbers.plain(last.error)} "
-        f"behind it, {saved:.1f} calls a question saved",
+        f"the winner is the {chosen(domain)} without {named}{led}: {numbers.plain(abs(last.loss))} ± "
+        f"{numbers.plain(last.error)} {side} it, {saved:.1f} calls a question saved",
     ]
 
 

@@ -213,7 +213,7 @@ class Removal:
     """The pipeline that was chosen without one of its genes, or one of what was left of it: the key of that evaluation.
 
     ``loss`` is what it is behind the chosen one, the mean over questions, and ``error`` the standard error of that;
-    ``calls`` is what it saves a question. ``kept`` says whether the gene was left out for good.
+    ``calls`` is what it saves a question. ``left_out`` says whether that was for good.
     """
 
     family: str

@@ -72,3 +72,12 @@ def test_the_cheapest_is_not_worse_where_the_most_it_may_be_behind_is_below_the_
     assert cheapest({"winner": winner}, terms, 0.03) is None
     few = finalist("cheapest", [0.5] * 20, failed=range(15))
     assert cheapest({"winner": winner, "cheapest": few}, terms, 0.03) is None
+
+
+def test_the_cheapest_that_is_ahead_is_not_said_to_be_behind() -> None:
+    gains = [0.01, 0.03] * 10
+    winner, cheap = finalist("winner", [0.5] * 20, calls=4), finalist("cheapest", [0.5 + gain for gain in gains])
+    found = cheapest({"winner": winner, "cheapest": cheap}, Terms.of([winner, cheap], Fitness()), 0.02)
+    assert found is not None
+    assert found.most == pytest.approx(-(0.02 - 1.7291 * 0.01 / 19**0.5), abs=1e-6)
+    assert "(+0.020 fitness, at least 0.016 ahead with 95 % confidence, on 20 test questions)" in within_margin(found)

@@ -20,6 +20,8 @@ from ragsmith.reporting.page import domain_page, plotly_js
 from ragsmith.reporting.sections import Plot, sections
 from ragsmith.reporting.spreadsheet import activity_csv, defused, groups_csv, questions_csv, ranking_csv
 from ragsmith.reporting.tables import Table
+from ragsmith.reporting.wording import front_explained
+from ragsmith.runs.record import Removal
 from ragsmith.store.store import Store
 
 VOID = {"meta", "link", "br"}
@@ -210,6 +212,39 @@ def test_a_run_without_test_questions_claims_nothing(store: Store) -> None:
     put_toy(store, test=False)
     lines = summary_lines(load_domain(store, "toy"))
     assert "verdict: Nothing is claimed: there are no test questions (too small to split)." in lines
+
+
+def chosen(domain: Domain, **found: object) -> str:
+    """What the terminal says of how the winner was come by, with ``found`` in the record."""
+    record = replace(domain.about.record, **found)  # type: ignore[arg-type]
+    lines = summary_lines(replace(domain, about=replace(domain.about, record=record)))
+    return next((line for line in lines if line.startswith("the winner ")), "")
+
+
+def test_the_terminal_says_where_the_winner_comes_from(domain: Domain) -> None:
+    """The winner is `hybrid`: by the estimate something else was chosen, or the highest mean is another's."""
+    winner = domain.about.record.winner
+    gone = Removal("reranking", "cross_encoder", "toy: hybrid", -0.012, 0.004, 1.0, left_out=True)
+    assert chosen(domain, leader=winner) == chosen(domain, leader=winner, estimated=winner) == ""
+    assert chosen(domain, leader=None) == ""  # a run that was stopped, or one of an earlier version
+    assert chosen(domain, leader="toy: bm25", estimated=winner) == (
+        "the winner has the highest estimate, and not the highest mean"
+    )
+    assert chosen(domain, leader=winner, estimated="toy: hybrid reranked", removals=(gone,)) == (
+        "the winner is the highest estimate without reranking cross_encoder, and has the highest mean: "
+        "0.012 ± 0.004 ahead of it, 1.0 calls a question saved"
+    )
+    behind = replace(gone, loss=0.012)
+    assert chosen(domain, leader="toy: hybrid reranked", removals=(behind,)) == (
+        "the winner is the highest mean without reranking cross_encoder: "
+        "0.012 ± 0.004 behind it, 1.0 calls a question saved"
+    )
+
+
+def test_the_front_is_explained_with_the_margin(domain: Domain) -> None:
+    record = replace(domain.about.record, settings=replace(domain.about.record.settings, margin=0.05))
+    said = front_explained(replace(domain, about=replace(domain.about, record=record)))
+    assert "cheapest, which is shown to be less than 0.050 behind the winner;" in said
 
 
 def test_a_killed_run_gives_a_partial_report(store: Store, tmp_path: Path) -> None:
