@@ -14,8 +14,8 @@ class Finals:
     """The winner of a search, what it was made of, and what it has to beat.
 
     ``leader`` has the highest mean, ``estimated`` is what was chosen before options were left out; ``single`` is the
-    best single option, ``random`` the best drawn, and ``cheapest`` the cheapest that is shown to be less than the margin
-    behind the winner. ``baselines`` are naive RAG and BM25 on the search questions.
+    best single option, ``random`` the best drawn, and ``cheapest`` the cheapest that is shown to be less than the
+    margin behind the winner. ``baselines`` are naive RAG and BM25 on the search questions.
     """
 
     winner: Evaluation

@@ -176,9 +176,9 @@ def test_objectives_are_about_the_same_fitness() -> None:
 
 
 def test_weights_of_r_and_g_are_not_dropped_unsaid(tiny_folder: Path, tiny_space: Path, store: Store) -> None:
-    wanted = {"fitness": Weights(0.3, 0.7), "objective": "retrieval"}
+    weights = Weights(0.3, 0.7)
     with pytest.raises(WrongOption, match="objective is retrieval, which has no G to weigh against R: leave"):
-        ragsmith.search(tiny_folder, space=tiny_space, chunk_size=100, cache=store, **wanted)
+        ragsmith.search(tiny_folder, space=tiny_space, cache=store, fitness=weights, objective="retrieval")
     assert not store.runs()
     assert Fitness(Weights(1, 0)).about("retrieval") == Fitness().about("retrieval")
 
