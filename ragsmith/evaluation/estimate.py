@@ -31,10 +31,10 @@ JITTER = 1e-9
 def shrunk(scores: Array, expected: Array, covariance: Array, rest: float, lowest: float = 0.0) -> tuple[Array, Array]:
     """What each pipeline is worth, and the standard deviation of its difference from the mean of all.
 
-    ``scores`` has a row for each pipeline and a column for each question, two of each at least; NaN is a failure, which
-    counts as ``lowest`` in a mean, and says nothing of the noise. ``expected`` and ``covariance`` are those of the prior
-    on what pipelines are worth, in the unit of the scores, up to a number that all share; ``rest`` is the standard
-    deviation of what a pipeline has for itself besides.
+    ``scores`` has a row for each pipeline and a column for each question, two of each at least; NaN is a failure,
+    which counts as ``lowest`` in a mean, and says nothing of the noise. ``expected`` and ``covariance`` are those of
+    the prior on what pipelines are worth, in the unit of the scores, up to a number that all share; ``rest`` is the
+    standard deviation of what a pipeline has for itself besides.
 
     Worth is in the unit of the scores: the mean of all pipelines is what it was.
     """
