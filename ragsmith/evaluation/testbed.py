@@ -231,11 +231,13 @@ class Setup:
 
     @cached_property
     def model_ids(self) -> dict[str, str]:
-        """What identifies the models, by role; those that mark among them, whoever they are."""
+        """What identifies the models, by role; those that mark among them, where others work."""
         ids = self.loaded_models.ids()
         if self.marked_by:
             marking = self.marked_by.loaded_models
-            ids |= {"judge": marking.judge.id, MARKING: marking.embedder.id}
+            ids["judge"] = marking.judge.id
+            if marking.embedder.id != ids["embedder"]:
+                ids[MARKING] = marking.embedder.id
         return ids
 
 

@@ -318,3 +318,13 @@ def test_keys_are_of_what_a_candidate_asks_for(searched: Searched) -> None:
     assert len({key for key, _ in keys.values()}) == 12
     assert len({key for _, key in keys.values()}) == 12
     assert ranking_key(setup, first) == ranking_key(setup, first[:GENES])  # shared with a search without settings
+
+
+def test_rankings_are_shared_with_a_search_on_the_same_chunks_with_the_same_models(
+    tiny_setup: Setup, tiny_space: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "space.yaml"
+    file.write_text(f"{tiny_space.read_text()}corpus: {{chunk_size: [200, 100]}}\n")
+    space = load_space(file)
+    candidate = (*baseline("naive"), *space.settings[0][1:])
+    assert ranking_key(tiny_setup.searching(space.settings), candidate) == ranking_key(tiny_setup, candidate[:GENES])
