@@ -92,7 +92,7 @@ def _say_plan(found: Plan) -> None:
         how = "the rehearsals, each on its own questions, came to"
         if found.raced:
             how = (
-                "had all that were dropped in the rehearsal been dropped a block of questions sooner or later, it were"
+                "with all that the rehearsal dropped being dropped a block of questions sooner or later, that would be"
             )
         say(f"replies decide where a search goes: {how} {_between(found)}")
     if found.choices:

@@ -73,5 +73,7 @@ def _say(one: Recommendation) -> None:
         f"  {one.calls:.1f} calls; expected over BM25 {one.gain:+.3f} ± {one.sd:.3f} fitness "
         f"(95 %: {one.low:+.3f} .. {one.high:+.3f})"
     )
+    if one.reasons:
+        say("  what it would be expected to lose without each option:")
     for reason in one.reasons:
         say(f"  {reason.gain:+.3f} ± {reason.sd:.3f}  {reason.option}, learned on {reason.datasets} data sets")

@@ -32,7 +32,7 @@ def read_documents(dataset: Path, titles: Mapping[str, str] | None = None) -> tu
 def documents_in(folder: Path, called: str, titles: Mapping[str, str] | None = None) -> tuple[Documents, list[str]]:
     """Return the documents that lie in ``folder`` itself; mistakes name it as ``called``, which ends with a slash."""
     if problem := _folder_problem(folder):
-        return {}, [f"{called}: {problem}"]
+        return {}, [f"{called or folder}: {problem}"]
     documents: dict[str, Document | None] = {}
     files: dict[str, str] = {}
     mistakes: list[str] = []
@@ -56,7 +56,7 @@ def documents_in(folder: Path, called: str, titles: Mapping[str, str] | None = N
         except TextError as error:
             mistakes.append(error.at(f"{called}{path.name}"))
     if not documents and not mistakes:
-        mistakes.append(f"{called}: has no documents; put {kinds_in_words()} files there")
+        mistakes.append(f"{called or folder}: has no documents; put {kinds_in_words()} files there")
     return dict(sorted(documents.items())), mistakes
 
 

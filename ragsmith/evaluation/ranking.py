@@ -94,11 +94,11 @@ def common(evaluations: Sequence[Evaluation]) -> tuple[str, ...]:
     return tuple(q for q in questions if all(q in evaluation.records for evaluation in evaluations))
 
 
-def ranked(evaluations: Sequence[Evaluation], terms: Terms) -> list[Evaluation]:
+def ranked(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None = None) -> list[Evaluation]:
     """The candidates that are not incomplete, best first, one for each phenotype.
 
     Equal fitness goes to fewer model calls, then to fewer techniques, then by name: what does nothing is not part of
-    the winner.
+    the winner. Where a ``winner`` was named, that one stands first, and for all that do the same.
     """
 
     def place(score: float, evaluation: Evaluation) -> tuple[float, float, int, str]:
@@ -107,7 +107,7 @@ def ranked(evaluations: Sequence[Evaluation], terms: Terms) -> list[Evaluation]:
         return -round(score, 12), math.fsum(calls) / len(calls), active, label(evaluation.candidate)
 
     scored = [(score, e) for e in evaluations if (score := terms.score(e)) is not None]
-    best: dict[str, Evaluation] = {}
+    best: dict[str, Evaluation] = {e.phenotype: e for _, e in scored if e.key == winner}
     for _, evaluation in sorted(scored, key=lambda pair: place(*pair)):
         best.setdefault(evaluation.phenotype, evaluation)
     return list(best.values())

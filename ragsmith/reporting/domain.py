@@ -40,8 +40,9 @@ def domain_of(about: About, material: Material) -> Domain:
     proposals = material.proposals
     terms = material.terms
     reduced = (removal.key for removal in record.removals)
-    searched = dict.fromkeys([*(proposal.evaluation for proposal in proposals), *record.told, *reduced])
-    proposed = material.finishers(list(searched))
+    searched = dict.fromkeys([*(proposal.evaluation for proposal in proposals), *record.told])
+    searching = material.finishers(list(searched))
+    proposed = material.finishers(list(searched | dict.fromkeys(reduced)))
     drawn = material.finishers(record.random)
     best_drawn = best(drawn, terms)
     found = ranking(proposed, terms, record.winner)
@@ -50,7 +51,7 @@ def domain_of(about: About, material: Material) -> Domain:
     types, modalities = about.data.questions, about.data.modalities
     return Domain(
         about=about,
-        notes=facts.notes(material, best(proposed, terms)),
+        notes=facts.notes(material, best(searching, terms)),
         ranking=found,
         proposed=len(proposals),
         dropped=sum(proposal.dropped is not None for proposal in proposals),

@@ -78,7 +78,7 @@ def ranking(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None 
             intervals=(*HEADLINE, *evaluation.measures) if place < SHOWN else (),
             shared=shared[evaluation.phenotype],
         )
-        for place, evaluation in enumerate(sorted(ranked(evaluations, terms), key=lambda one: one.key != winner))
+        for place, evaluation in enumerate(ranked(evaluations, terms, winner))
     )
 
 

@@ -323,8 +323,8 @@ SHOWN = 10
 
 TITLES: Mapping[str, str] = {
     "winner": "winner",
-    "leader": "highest mean",
-    "estimate": "highest estimate",
+    "leader": "highest mean of the search",
+    "estimate": "highest estimate of the search",
     "naive": "naive RAG",
     "bm25": "BM25",
     "recommended": "recommended pipeline",

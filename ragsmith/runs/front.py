@@ -39,10 +39,10 @@ class Point:
     calls: float
 
 
-def points(evaluations: Sequence[Evaluation], terms: Terms) -> list[Point]:
-    """The pipelines that are complete enough, one for each phenotype, best first."""
+def points(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None = None) -> list[Point]:
+    """The pipelines that are complete enough, one for each phenotype, best first but for a ``winner``, if named."""
     found = []
-    for evaluation in ranked(evaluations, terms):
+    for evaluation in ranked(evaluations, terms, winner):
         calls = evaluation.values("calls")
         score = terms.score(evaluation)
         assert score is not None
@@ -116,7 +116,7 @@ def picked(store: Store, run_key: str, record: RunRecord, pick: str) -> Evaluati
         return winner
     met = _finishers(store, run_key, record)
     terms = Terms.of(list(met.values()), record.settings.fitness, record.settings.may_miss)
-    found = points(list(met.values()), terms)
+    found = points(list(met.values()), terms, record.winner)
     if pick == "knee":
         return knee(front(found, by_calls)).evaluation
     if pick == "cheapest":
@@ -128,10 +128,9 @@ def picked(store: Store, run_key: str, record: RunRecord, pick: str) -> Evaluati
             raise UsageError("--pick single: the search finished no pipeline one option away from naive RAG")
         return alone
     if pick.isdecimal():
-        order = [winner, *(point.evaluation for point in found if point.evaluation.key != winner.key)]
-        if not 1 <= int(pick) <= len(order):
-            raise UsageError(f"--pick {pick}: the ranking has the places 1 to {len(order)}")
-        return order[int(pick) - 1]
+        if not 1 <= int(pick) <= len(found):
+            raise UsageError(f"--pick {pick}: the ranking has the places 1 to {len(found)}")
+        return found[int(pick) - 1].evaluation
     if bound := _CALLS.fullmatch(pick):
         few = [point for point in found if point.calls <= float(bound[1])]
         if not few:
@@ -139,7 +138,7 @@ def picked(store: Store, run_key: str, record: RunRecord, pick: str) -> Evaluati
             raise UsageError(
                 f"--pick {pick!r}: the cheapest pipeline of this search asks {fewest:.1f} calls a question"
             )
-        return few[0].evaluation
+        return max(few, key=lambda point: point.fitness).evaluation
     raise UsageError(f"--pick {pick!r} names no pipeline: give {PICKS}")
 
 

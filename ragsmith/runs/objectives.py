@@ -38,7 +38,9 @@ def priced(settings: RunSettings, models: Models, prices: Prices) -> RunSettings
     found = [prices.of(model) for model in dict.fromkeys(chats)]
     if (price := found[0]) is None or None in found:
         unknown = ", ".join(model for model in dict.fromkeys(chats) if prices.of(model) is None)
-        raise WrongOption("objectives", f"have money, which needs the price of {unknown}: add it to the prices")
+        raise WrongOption(
+            "objectives", f"have money, which needs the price of {unknown}: add it to the prices (--prices)"
+        )
     if any(other != price for other in found):
         raise WrongOption(
             "objectives",

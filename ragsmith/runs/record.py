@@ -81,7 +81,7 @@ class RunSettings:
             check_least("max_evaluations", self.max_evaluations, 1)
         if self.time_limit is not None and not self.time_limit > 0:
             raise WrongOption("time_limit", f"is {self.time_limit}: give seconds above 0")
-        check_choice("choose", self.choose, {"estimate": None, "mean": None})
+        check_choice("rule to choose by", self.choose, {"estimate": None, "mean": None})
         check_choice("control", self.control, {"none": None, "random": None})
         if not 0 <= self.may_miss < 1:
             raise WrongOption("may_miss", f"is {self.may_miss}: give a share from 0 up to, but not, 1")

@@ -183,3 +183,11 @@ def test_without_failures_nobody_stands_against_the_first() -> None:
     assert leader is not None
     assert leader.mean("fitness") == max(one.mean("fitness") for one in rows)  # type: ignore[type-var]
     assert shown_better(leader, rows, Fitness()) is None
+
+
+def test_who_was_named_the_winner_stands_first_and_for_all_that_do_the_same() -> None:
+    first, second = evaluation("a", [0.5]), evaluation("b", [0.4])
+    twin = replace(second, key="c")  # does the same
+    terms = Terms.of([first, second, twin], Fitness())
+    assert [one.key for one in ranked([first, second, twin], terms)] == ["a", "b"]
+    assert [one.key for one in ranked([first, second, twin], terms, "c")] == ["c", "a"]

@@ -228,15 +228,16 @@ def test_the_terminal_says_where_the_winner_comes_from(domain: Domain) -> None:
     assert chosen(domain, leader=winner) == chosen(domain, leader=winner, estimated=winner) == ""
     assert chosen(domain, leader=None) == ""  # a run that was stopped, or one of an earlier version
     assert chosen(domain, leader="toy: bm25", estimated=winner) == (
-        "the winner has the highest estimate, and not the highest mean"
+        "the winner has the highest estimate of the search, and not the highest mean of the search"
     )
     assert chosen(domain, leader=winner, estimated="toy: hybrid reranked", removals=(gone,)) == (
-        "the winner is the highest estimate without reranking cross_encoder, and has the highest mean: "
+        "the winner is the highest estimate of the search without reranking cross_encoder, and has the highest mean "
+        "of the search: "
         "0.012 ± 0.004 ahead of it, 1.0 calls a question saved"
     )
     behind = replace(gone, loss=0.012)
     assert chosen(domain, leader="toy: hybrid reranked", removals=(behind,)) == (
-        "the winner is the highest mean without reranking cross_encoder: "
+        "the winner is the highest mean of the search without reranking cross_encoder: "
         "0.012 ± 0.004 behind it, 1.0 calls a question saved"
     )
 
