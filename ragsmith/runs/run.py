@@ -312,7 +312,7 @@ class Run:
         return winner
 
     def _cheapest(self, winner: Evaluation, able: Sequence[Evaluation]) -> Evaluation:
-        """The cheapest shown to be less than the margin behind, of those who were able to win and of what was tried with the best of them."""
+        """The cheapest shown to be less than the margin behind, of who was able to win and what was tried with it."""
         tried = {removal.key for removal in self._record.removals}
         everyone = {one.key: one for one in [*able, *(one for one in self._met.evaluations if one.key in tried)]}
         terms = self._met.terms_of(list(everyone.values()))
