@@ -136,7 +136,7 @@ def search(
 
     >>> found = ragsmith.search("law", space="quick", seed=1, max_evaluations=8, probes=False)
     >>> found.state, len(found.ranking)
-    ('finished', 7)
+    ('finished', 8)
     >>> print(found.verdict.words)
     No difference from naive RAG, BM25 or the recommended pipeline shown.
     >>> found.winner.ask("When does the limitation period start?").sources[0].title
