@@ -16,14 +16,13 @@ from functools import partial
 from itertools import islice
 from random import Random
 
-from ragsmith.strategies.breeding import BREEDINGS, Cradle
-from ragsmith.strategies.crossover import CROSSOVERS
+from ragsmith.strategies.breeding import BREEDINGS
 from ragsmith.strategies.local_search import unknown_neighbours
 from ragsmith.strategies.model_search import most_promising
-from ragsmith.strategies.mutation import MUTATIONS, adaptive_rate
+from ragsmith.strategies.mutation import adaptive_rate
 from ragsmith.strategies.random_search import drawn, shuffled_space
 from ragsmith.strategies.selection import SELECTIONS, Individual, elite, tournament
-from ragsmith.strategies.settings import PRESETS, GeneticSettings
+from ragsmith.strategies.settings import PRESETS, GeneticSettings, cradle_of
 from ragsmith.strategies.strategy import Feasible, Genome, Population, Prior, Sizes, SteppedSearch, anything
 
 
@@ -46,14 +45,7 @@ class GeneticSearch(SteppedSearch):
         self.settings = settings
         self._prior = prior
         self._rng = Random(seed)
-        self._cradle = Cradle(
-            self.sizes,
-            feasible,
-            CROSSOVERS[settings.crossover],
-            settings.crossover_rate,
-            MUTATIONS[settings.mutation],
-            self._rng,
-        )
+        self._cradle = cradle_of(settings, self.sizes, feasible, self._rng)
 
     def steps(self) -> Iterator[Population]:
         """Generation 0 is drawn; each next one is elites and children; then comes local search, if any."""

@@ -18,12 +18,10 @@ from random import Random
 import numpy as np
 from deap import tools
 
-from ragsmith.strategies.breeding import Cradle
-from ragsmith.strategies.crossover import CROSSOVERS
-from ragsmith.strategies.mutation import MUTATIONS, adaptive_rate
+from ragsmith.strategies.mutation import adaptive_rate
 from ragsmith.strategies.random_search import shuffled_space
 from ragsmith.strategies.selection import Individual
-from ragsmith.strategies.settings import PRESETS, GeneticSettings
+from ragsmith.strategies.settings import PRESETS, GeneticSettings, cradle_of
 from ragsmith.strategies.strategy import Feasible, Genome, Population, Sizes, SteppedSearch, anything
 from ragsmith.strategies.surrogate import expected_improvement, fit
 
@@ -51,14 +49,7 @@ class NSGA2Search(SteppedSearch):
         super().__init__(sizes, feasible=feasible, max_evaluations=max_evaluations)
         self.settings = settings
         self._rng = Random(seed)
-        self._cradle = Cradle(
-            self.sizes,
-            feasible,
-            CROSSOVERS[settings.crossover],
-            settings.crossover_rate,
-            MUTATIONS[settings.mutation],
-            self._rng,
-        )
+        self._cradle = cradle_of(settings, self.sizes, feasible, self._rng)
 
     def steps(self) -> Iterator[Population]:
         """Genomes drawn uniformly, to fill a population, and more where none has a score; then children, all new."""
