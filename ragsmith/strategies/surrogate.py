@@ -164,7 +164,7 @@ class _Problem:
     """What the variances have to explain."""
 
     same: Array
-    """By gene, whether two genomes that were seen have the same option."""
+    """By gene, whether two genomes that were seen have the same option: shape (genes, seen * seen)."""
     twins: Array
     surprise: Array
     """What was seen, less what was expected."""
@@ -175,15 +175,23 @@ class _Problem:
     @classmethod
     def of(cls, rows: Options, surprise: Array, sds: Array, noise: Array, level: float) -> _Problem:
         same = (rows.T[:, :, None] == rows.T[:, None, :]).astype(float)
-        return cls(same, same.all(axis=0).astype(float), surprise, np.outer(sds, sds), noise, level)
+        flat = same.reshape(len(same), -1)  # all sums over genes or over pairs of genomes are then products
+        return cls(flat, same.all(axis=0).astype(float), surprise, np.outer(sds, sds), noise, level)
 
     def covariance(self, variances: Variances) -> Array:
         """Of what was seen, with the noise."""
-        linear = np.tensordot(variances.options, self.same, 1)
-        squares = np.tensordot(variances.options**2, self.same, 1)
-        effects = linear + variances.pairs * (linear**2 - squares) / 2.0 + variances.own * self.twins
+        return self._covariance(variances, *self._shared(variances))
+
+    def _covariance(self, variances: Variances, linear: Array, pairs: Array) -> Array:
+        effects = linear + variances.pairs * pairs + variances.own * self.twins
         covariance: Array = self.scaling * effects + self.level + np.diag(self.noise)
         return covariance
+
+    def _shared(self, variances: Variances) -> tuple[Array, Array]:
+        """What each two genomes share: sum_E w_i, and sum_E_pairs w_i w_j."""
+        options = variances.options
+        linear, squares = (np.stack([options, options**2]) @ self.same).reshape(2, *self.twins.shape)
+        return linear, (linear**2 - squares) / 2.0
 
     def highest(self) -> Variances:
         """The variances of highest posterior density, by resilient propagation (Riedmiller and Braun 1993)."""
@@ -201,17 +209,14 @@ class _Problem:
 
     def _slope(self, variances: Variances) -> Array:
         """The derivatives of the logarithm of the marginal likelihood by the logarithms of the variances."""
-        options, pairs = variances.options, variances.pairs
-        inverse = np.linalg.inv(self.covariance(variances))
+        options, weight = variances.options, variances.pairs
+        linear, pairs = self._shared(variances)
+        inverse = np.linalg.inv(self._covariance(variances, linear, pairs))
         weights = inverse @ self.surprise
         gain = (np.outer(weights, weights) - inverse) * self.scaling / 2.0
-        linear = np.tensordot(options, self.same, 1)
-        squares = np.tensordot(options**2, self.same, 1)
-        by_option = [
-            w * float((gain * same * (1.0 + pairs * (linear - w))).sum())
-            for w, same in zip(options, self.same, strict=True)
-        ]
-        by_pairs = pairs * float((gain * (linear**2 - squares)).sum()) / 2.0
+        alone, with_others = np.stack([gain, gain * linear]).reshape(2, -1) @ self.same.T
+        by_option = options * (alone + weight * (with_others - options * alone))
+        by_pairs = weight * float((gain * pairs).sum())
         return np.array([*by_option, by_pairs, variances.own * float((gain * self.twins).sum())])
 
 
