@@ -586,6 +586,8 @@ class _Wordless(ast.NodeTransformer):
 
 _MANY = 16
 """How many files have to be read anew before they are remembered at once; fewer are when the process ends."""
+_KEPT_SECONDS = 30 * 24 * 3600
+"""How long a memory is kept that nobody writes to: that of an installation which is gone, or half of a killed one's."""
 _RECENT_NS = 2_000_000_000
 """A file changed within the last two seconds may change again without a new time: it is not remembered."""
 
@@ -614,8 +616,9 @@ def _outline(path: Path, is_ours: bool) -> list[_Statement]:
 
 
 def _memory() -> Path:
+    """The file of this installation: what others have read it need not."""
     folder = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(folder, "ragsmith", f"code.{sys.implementation.cache_tag}.json")
+    return Path(folder, "ragsmith", f"code.{sys.implementation.cache_tag}.{_hash([str(_PACKAGE)], 4)}.json")
 
 
 @cache
@@ -650,6 +653,9 @@ def _remember(at_least: int = 1) -> None:
         draft = place.with_name(f"{place.name}.{os.getpid()}")
         draft.write_text(f"{_hash([_seal(), text])}\n{text}", encoding="utf-8")
         draft.replace(place)
+        for other in place.parent.glob("code.*"):
+            if time.time() - other.stat().st_mtime > _KEPT_SECONDS:
+                other.unlink()
 
 
 atexit.register(_remember)

@@ -369,9 +369,15 @@ def old(tmp_path: Path) -> Path:
     return file
 
 
-def remembering(folder: Path, cache: Path, then: str = "", before: str = "pass") -> str:
+def remembering(
+    folder: Path,
+    cache: Path,
+    then: str = "",
+    before: str = "pass",
+    home: Path = Path(ragsmith.digest.__file__).parents[1],
+) -> str:
     command = f"import ragsmith.digest as d; {before}; print(d.fingerprint('aged')); {then}"
-    env = {**os.environ, "XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(Path(ragsmith.digest.__file__).parents[1])}
+    env = {**os.environ, "XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(home)}
     run = subprocess.run(
         [sys.executable, "-B", "-c", command], cwd=folder, capture_output=True, text=True, check=True, env=env
     )
@@ -408,6 +414,33 @@ def test_a_damaged_memory_is_written_again(old: Path, tmp_path: Path, damage: by
     memory.write_bytes(damage or good[:-5])
     assert remembering(tmp_path, cache) == first
     assert memory.read_bytes() == good
+
+
+def test_memories_that_nobody_wrote_to_for_a_month_are_removed(old: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "cache" / "ragsmith"
+    folder.mkdir(parents=True)
+    gone, used, foreign = folder / "code.cpython-39.json", folder / "code.cpython-310.json", folder / "other.json"
+    for memory in (gone, used, foreign):
+        memory.write_text("")
+    for aged in (gone, foreign):
+        os.utime(aged, (1_000_000_000, 1_000_000_000))
+    remembering(tmp_path, tmp_path / "cache")
+    assert not gone.exists()
+    assert used.exists()
+    assert foreign.exists()
+
+
+def test_an_installation_has_a_memory_of_its_own(old: Path, tmp_path: Path) -> None:
+    other = tmp_path / "elsewhere" / "ragsmith"
+    other.mkdir(parents=True)
+    for name in ("__init__", "digest", "errors"):
+        shutil.copy(Path(ragsmith.digest.__file__).with_name(f"{name}.py"), other)
+    remembering(tmp_path, tmp_path / "cache")
+    (first,) = (tmp_path / "cache" / "ragsmith").iterdir()
+    before = first.read_bytes()
+    remembering(tmp_path, tmp_path / "cache", home=other.parent)
+    assert len(list((tmp_path / "cache" / "ragsmith").iterdir())) == 2
+    assert first.read_bytes() == before
 
 
 def test_a_folder_that_cannot_be_written_is_no_error(old: Path, tmp_path: Path) -> None:
