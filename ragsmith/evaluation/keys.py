@@ -8,6 +8,7 @@ error is worded, what a file is called and how models are reached are not among 
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -15,10 +16,11 @@ from ragsmith.digest import digest, fingerprint
 from ragsmith.models.roles import MARKING
 from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import Candidate
-from ragsmith.techniques.families import FILTER
+from ragsmith.techniques.families import FILTER, post_generation
 
 if TYPE_CHECKING:
     from ragsmith.evaluation.testbed import Setup
+    from ragsmith.measures.registry import Measure
 
 CODE = (
     ("ragsmith.datasets.chunking.chunking", "chunk_documents"),
@@ -38,7 +40,7 @@ CODE = (
 def evaluation_key(setup: Setup, candidate: Candidate) -> str:
     """Identifies what every record of ``candidate`` on the data set of ``setup`` depends on."""
     further = [[gene.identity for gene in candidate[GENES:]]] if candidate[GENES:] else []
-    key = pipeline_key(setup.of(candidate), candidate[:GENES])
+    key = pipeline_key(setup.of(candidate), candidate[:GENES], setup.measures)
     return digest("record", key, [measure.identity for measure in setup.measures], *further)
 
 
@@ -46,14 +48,8 @@ def ranking_key(setup: Setup, candidate: Candidate) -> str:
     """Identifies what the rankings of ``candidate`` depend on: its genes up to the filter, and the models they ask."""
     setup, genes = setup.of(candidate), candidate[: FILTER + 1]
     measured = [known for known in setup.measures if known.subject == "ranking"]
-    tools = {tool for gene in genes for tool in gene.technique.tools.values()}
-    roles = {"embedder"} | {role for known in measured for role in known.tools.values()}
-    roles |= {"cross_encoder"} & tools
-    if tools & {"language_model", "entity_graph"}:
-        roles |= {"controller" if "controller" in setup.model_ids else "language_model"}
-    models = {role: setup.model_ids[role] for role in sorted(roles | ({MARKING} & set(setup.model_ids)))}
     identities = [gene.identity for gene in genes], [known.identity for known in measured]
-    return digest("ranking", setup.dataset.digest, setup.cut, *identities, models, code())
+    return digest("ranking", setup.dataset.digest, setup.cut, *identities, _asked(setup, genes, measured), code())
 
 
 def retrieval_key(setup: Setup, candidate: Candidate) -> str:
@@ -64,12 +60,30 @@ def retrieval_key(setup: Setup, candidate: Candidate) -> str:
     return digest("retrieval", ranking_key(setup, candidate), [gene.identity for gene in candidate[FILTER + 1 :]])
 
 
-def pipeline_key(setup: Setup, genes: Candidate) -> str:
-    """Identifies what the stages of ``genes``, a pipeline or the beginning of one, say of the data set of ``setup``."""
-    used = {kind for gene in genes for kind in gene.technique.tools.values()}
-    models = {role: name for role, name in setup.model_ids.items() if role != "cross_encoder" or role in used}
+def pipeline_key(setup: Setup, genes: Candidate, measured: Sequence[Measure] = ()) -> str:
+    """Identifies what the stages of ``genes``, a pipeline or the beginning of one, say of the data set of ``setup``.
+
+    What is ``measured`` of it has models of its own.
+    """
     identities = [gene.identity for gene in genes]
+    models = _asked(setup, genes, measured)
     return digest("evaluation", setup.dataset.digest, setup.cut, identities, models, code())
+
+
+def _asked(setup: Setup, genes: Candidate, measured: Sequence[Measure]) -> dict[str, str]:
+    """What identifies the models that ``genes``, and measures of what they do, ask, by role.
+
+    The embedder is that of the index; what another embedder marks goes by a role of its own.
+    """
+    tools = {tool for gene in genes for tool in gene.technique.tools.values()}
+    roles = {"embedder"} | ({"cross_encoder"} & tools)
+    if tools & {"language_model", "entity_graph"}:
+        roles.add("controller" if "controller" in setup.model_ids else "language_model")
+    if any(gene.technique.family == post_generation.name for gene in genes):
+        roles.add("language_model")
+    marking = {role for known in measured for role in known.tools.values()}
+    roles |= marking | ({MARKING} if "embedder" in marking else set())
+    return {role: setup.model_ids[role] for role in sorted(roles & setup.model_ids.keys())}
 
 
 @cache

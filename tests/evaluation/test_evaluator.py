@@ -140,6 +140,13 @@ def test_what_does_not_matter_is_in_no_key(tiny_setup: Setup, pipeline: Build) -
     assert evaluation_key(renamed, pipeline()) == evaluation_key(tiny_setup, pipeline())
 
 
+def test_a_controller_is_in_the_keys_of_pipelines_that_ask_it(tiny_setup: Setup, pipeline: Build) -> None:
+    names = [ModelNames(controller=f"openai:{name}", base_url="http://127.0.0.1:1") for name in ("one", "another")]
+    setups = [Setup(tiny_setup.dataset, name, 100) for name in names]
+    for options, asked in (({}, 1), ({"query_expansion": "hyde"}, 2)):
+        assert len({evaluation_key(setup, pipeline(**options)) for setup in setups}) == asked
+
+
 # --- failures --------------------------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,14 @@ import ragsmith
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluator import Evaluation, stored_evaluation
-from ragsmith.evaluation.keys import evaluation_key, ranking_key
+from ragsmith.evaluation.keys import evaluation_key, pipeline_key, ranking_key
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.measures.registry import REGISTERED, Measure
+from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.plugins import load_file
 from ragsmith.reporting.result import Result
 from ragsmith.runs.pipeline import Pipeline
 from ragsmith.runs.record import RunRecord, RunSettings
@@ -28,6 +31,7 @@ from ragsmith.runs.run import Run
 from ragsmith.runs.winner import winner_yaml
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
+from ragsmith.techniques.families import FILTER
 
 EMBEDDER = '''
 """Counts letters, and writes down every text that it is asked to embed."""
@@ -328,3 +332,73 @@ def test_rankings_are_shared_with_a_search_on_the_same_chunks_with_the_same_mode
     space = load_space(file)
     candidate = (*baseline("naive"), *space.settings[0][1:])
     assert ranking_key(tiny_setup.searching(space.settings), candidate) == ranking_key(tiny_setup, candidate[:GENES])
+
+
+MEASURES = '''
+"""Measures of rankings that ask a model."""
+
+from ragsmith.measures.case import Case
+from ragsmith.measures.registry import measure
+from ragsmith.models.protocols import Embedder, LanguageModel
+
+
+@measure(label="Embedded", subject="ranking")
+def embedded_ranking(case: Case, embedder: Embedder) -> float:
+    """The number of vectors of a question."""
+    return float(len(embedder.embed([case.question])))
+
+
+@measure(label="Judged", subject="ranking")
+def judged_ranking(case: Case, language_model: LanguageModel) -> float:
+    """The length of the judge's name."""
+    return float(len(language_model.id))
+'''
+
+
+@pytest.fixture(scope="module")
+def measures_that_ask(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Measure]:
+    """`MEASURES`, which are not registered any more; a file is read once in a process."""
+    path = tmp_path_factory.mktemp("measures") / "measures_that_ask.py"
+    path.write_text(MEASURES)
+    load_file(path)
+    return {name: REGISTERED.pop(name) for name in ("embedded_ranking", "judged_ranking")}
+
+
+def keys_where(setup: Setup, **first: str) -> dict[str, str]:
+    """The keys of one pipeline with one embedder, where the ``first`` models of a space mark."""
+    named = {"language_model": "openai:writes", "embedder": "openai:works", **first}
+    marks = replace(setup, models=ModelNames(base_url="http://127.0.0.1:1", **named))
+    works = replace(marks, models=replace(marks.models, embedder="openai:works"), marked_by=marks)
+    naive = baseline("naive")
+    return {
+        "answers": evaluation_key(works, naive),
+        "rankings": ranking_key(works, naive),
+        "fit": pipeline_key(works, naive[: FILTER + 1]),
+    }
+
+
+def changed_keys(setup: Setup, **first: str) -> set[str]:
+    plain, other = keys_where(setup), keys_where(setup, **first)
+    return {name for name, key in plain.items() if other[name] != key}
+
+
+@pytest.mark.parametrize("first", [{"judge": "openai:other"}, {"embedder": "openai:other"}])
+def test_a_model_that_marks_is_in_the_keys_of_what_it_marks(tiny_setup: Setup, first: dict[str, str]) -> None:
+    assert changed_keys(tiny_setup, **first) == {"answers"}
+
+
+@pytest.mark.parametrize(("measured", "asked"), [("embedded_ranking", "embedder"), ("judged_ranking", "judge")])
+def test_a_measure_of_rankings_that_asks_a_model_has_it_in_its_keys(
+    tiny_setup: Setup, measures_that_ask: dict[str, Measure], measured: str, asked: str
+) -> None:
+    REGISTERED[measured] = measures_that_ask[measured]
+    try:
+        changed = {role: changed_keys(tiny_setup, **{role: "openai:other"}) for role in ("embedder", "judge")}
+    finally:
+        del REGISTERED[measured]
+    assert changed.pop(asked) == {"answers", "rankings"}
+    assert list(changed.values()) == [{"answers"}]
+
+
+def test_the_generator_is_in_no_key_of_what_comes_before_it(tiny_setup: Setup) -> None:
+    assert changed_keys(tiny_setup, language_model="openai:other") == {"answers"}
