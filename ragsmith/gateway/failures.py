@@ -91,6 +91,10 @@ class Asker:
         """The task that must succeed for any pipeline to have a score, where it is one of several of this role."""
         return task if self.role in ("language_model", "judge") else None
 
+    def counted(self, task: str, request: Hashable) -> Hashable:
+        """What counts once where it is in vain: the request; of a reranker its query, with whatever texts."""
+        return task if self.role == "cross_encoder" else request
+
 
 def asker_of(role: str, model: Any) -> Asker:
     """Who asks ``model`` in ``role``."""
@@ -180,7 +184,7 @@ class Failures:
         """
         if asker is None or not self._lasting:
             return
-        needed = asker.needs(task)
+        needed, request = asker.needs(task), asker.counted(task, request)
         with self._lock:
             if (asker, needed) in self._answered:
                 return

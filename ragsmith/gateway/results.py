@@ -67,7 +67,7 @@ class Embeddings:
             return vectors
 
         with self._lock:
-            alone = partial(singled_out, self.desk, asker, kind, run)
+            alone = partial(singled_out, partial(attempted, self.desk, asker, kind, run))
             return self._batchers.setdefault(f"{kind} {model.id}", Batcher(alone, size=BATCH_TEXTS))
 
 
@@ -88,8 +88,8 @@ class Scores:
                 self._count("cross_encoder", made=len(wanted))
                 return model.score(query, wanted)
             asker = asker_of("cross_encoder", model)
-            alone = partial(singled_out, self.desk, asker, query, score)
-            return self.desk.kept(asker, query, wanted, alone, float, float, len(wanted))
+            apart = partial(told_apart, partial(attempted, self.desk, asker, query, score))
+            return self.desk.kept(asker, query, wanted, apart, float, float, len(wanted))
 
         def score(wanted: Sequence[str]) -> tuple[float, ...]:
             asked = "".join(query + text for text in wanted)
@@ -102,16 +102,41 @@ class Scores:
         return tuple(self.remembered.get_many([(model.id, query, text) for text in texts], compute))
 
 
-def singled_out(
+Attempt = Callable[[Sequence[str]], list[V | ModelError] | ModelError]
+"""What a model gives for each of several texts; or why it gives nothing."""
+
+
+def attempted(
     desk: Desk, asker: Asker, kind: str, ask: Callable[[Sequence[str]], Sequence[V]], texts: Sequence[str]
-) -> list[V | ModelError]:
-    """What ``ask`` makes of each text; of texts that fail together, halves are asked, down to the one at fault."""
+) -> list[V | ModelError] | ModelError:
+    """What ``ask`` makes of each text, or why it makes nothing of them together."""
     try:
         with desk.failures.asking(asker, kind, tuple(texts)):
             return list(ask(texts))
     except ModelError as error:
-        if len(texts) == 1:
-            return [error]
+        return error
+
+
+def singled_out(attempt: Attempt[V], texts: Sequence[str]) -> list[V | ModelError]:
+    """What comes of each text; of texts that fail together, halves are asked, down to the one at fault."""
+    found = attempt(texts)
+    if not isinstance(found, ModelError):
+        return found
+    if len(texts) == 1:
+        return [found]
     half = len(texts) // 2
-    first = singled_out(desk, asker, kind, ask, texts[:half])
-    return [*first, *singled_out(desk, asker, kind, ask, texts[half:])]
+    return [*singled_out(attempt, texts[:half]), *singled_out(attempt, texts[half:])]
+
+
+def told_apart(attempt: Attempt[V], texts: Sequence[str]) -> list[V | ModelError]:
+    """As `singled_out`, of texts with one query, which is at fault itself where neither end of them can be scored."""
+    found = attempt(texts)
+    if not isinstance(found, ModelError):
+        return found
+    if len(texts) == 1:
+        return [found]
+    first, last = (singled_out(attempt, [text])[0] for text in (texts[0], texts[-1]))
+    middle = texts[1:-1]
+    if isinstance(first, ModelError) and isinstance(last, ModelError):
+        return [first, *(type(found)(str(found)) for _ in middle), last]  # each cost counts once
+    return [first, *(singled_out(attempt, middle) if middle else ()), last]

@@ -280,18 +280,54 @@ def test_the_text_at_fault_is_found_and_the_others_are_kept(store: Store, asked:
     for _ in range(2):
         with pytest.raises(RefusedContent, match="HTTP 400"):
             use(asked, model, store, texts)
-    assert len(model.batches) <= 12  # two for each time that 40 is halved
+    assert len(model.batches) <= 14  # two for each time that 40 is halved, and two for the ends
     assert len(kept_keys(store)) == 1
     before = len(model.batches)
     assert use(asked, model, store, [given for given in texts if given != "text 17"]) == 39
     assert len(model.batches) == before
 
 
-def test_an_embedder_that_refuses_everything_ends_the_run_soon(store: Store, asked: str) -> None:
+def test_an_embedder_that_refuses_everything_ends_the_run_soon(store: Store) -> None:
     model = PickyReranker("text")
-    with pytest.raises(ModelUnavailable, match=f"the {asked} openai:vectors has not given one reply of use"):
-        use(asked, model, store, [f"text {n}" for n in range(64)])
+    with pytest.raises(ModelUnavailable, match="the embedder openai:vectors has not given one reply of use"):
+        use("embedder", model, store, [f"text {n}" for n in range(64)])
     assert len(model.batches) == IN_VAIN
+
+
+def test_a_reranker_that_refuses_a_query_is_asked_three_times(store: Store) -> None:
+    model = PickyReranker("text")
+    texts = [f"text {n}" for n in range(64)]
+    for _ in range(2):
+        with pytest.raises(RefusedContent, match="HTTP 400"):
+            use("reranker", model, store, texts)
+    assert model.batches == [tuple(texts), ("text 0",), ("text 63",)]
+    assert len(kept_keys(store)) == 64
+
+
+def test_a_reranker_that_refuses_every_query_ends_the_run(store: Store) -> None:
+    """Each query counts once, however many texts it is asked with, now and in earlier commands."""
+    model = PickyReranker("text")
+    texts = [f"text {n}" for n in range(10)]
+    for _ in range(2):
+        reranker = Gateway(store, failures=Failures(store)).cross_encoder(model, Meter())
+        for n in range(IN_VAIN - 1):
+            with pytest.raises(RefusedContent):
+                reranker.score(f"query {n}", texts)
+    assert len(model.batches) == 3 * (IN_VAIN - 1)
+    with pytest.raises(ModelUnavailable, match=f"one reply of use to {IN_VAIN} requests"):
+        reranker.score("one query more", texts)
+
+
+@pytest.mark.parametrize("wrong", ["text 0", "text 1", "text 2"])
+def test_one_text_of_a_query_may_be_at_fault_wherever_it_stands(store: Store, wrong: str) -> None:
+    texts = ["text 0", "text 1", "text 2"]
+    model = PickyReranker(wrong)
+    with pytest.raises(RefusedContent):
+        use("reranker", model, store, texts)
+    assert len(kept_keys(store)) == 1
+    before = len(model.batches)
+    assert use("reranker", model, store, [given for given in texts if given != wrong]) == 2
+    assert len(model.batches) == before
 
 
 def test_attempts_and_costs_add_up() -> None:
