@@ -304,10 +304,11 @@ def check_models(
     parameter that is refused. The other arguments are those of `search`.
 
     Raises:
-        UsageError: the space or a model cannot be used.
+        UsageError: the space or a model cannot be used, or the space searches over a model that is given.
     """
     import_files(imports)
     found = _space(space, None)
+    _refuse_twice(found, None, models)
     names, given = _names(models, base_url)
     asked = partial(
         ask_models,

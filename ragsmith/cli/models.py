@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -84,9 +85,11 @@ def check(
     if as_json:
         say_json([{**asdict(checked), "ok": checked.ok} for checked in found])
     else:
-        _say_table(found)
-        for checked in found:
-            _say_problems(checked)
+        of_role = Counter(checked.role for checked in found)
+        called = [one.role if of_role[one.role] == 1 else f"{one.role} {_known_as(one)}" for one in found]
+        _say_table(called, found)
+        for name, checked in zip(called, found, strict=True):
+            _say_problems(name, checked)
             _say_learnt(checked)
     if not all(checked.ok for checked in found):
         raise typer.Exit(1)
@@ -99,30 +102,35 @@ def _say_requests(requests: int) -> None:
         )
 
 
-def _say_table(found: Sequence[Checked]) -> None:
-    """A line for each language task, and for each other model."""
+def _known_as(checked: Checked) -> str:
+    """Its identifier; the name of an embedded model, whose identifier is of a corpus, and there is none here."""
+    return checked.id if checked.id and ":" in checked.name else checked.name
+
+
+def _say_table(called: Sequence[str], found: Sequence[Checked]) -> None:
+    """A line for each language task, and for each other model; ``called`` says of whom."""
     rows = []
-    for checked in found:
+    for name, checked in zip(called, found, strict=True):
         for task in checked.tasks:
             answers = "no" if task.problem else "ok, cut once" if task.requests > 1 else "ok"
             counts = task.usage.input_tokens, task.usage.output_tokens, task.thought_tokens
             shown = [f"{count:,}" if count else "" for count in counts]
-            rows.append([checked.role, task.task, answers, *shown, f"{task.seconds:.2f}"])
+            rows.append([name, task.task, answers, *shown, f"{task.seconds:.2f}"])
         if not checked.tasks:
             seconds = "" if checked.seconds is None else f"{checked.seconds:.2f}"
-            rows.append([checked.role, "", "no" if checked.problem else "ok", "", "", "", seconds])
+            rows.append([name, "", "no" if checked.problem else "ok", "", "", "", seconds])
     head = ["role", "task", "answers", "tokens in", "tokens out", "thinking", "seconds"]
     table(rows, head, frozenset({3, 4, 5, 6}))
 
 
-def _say_problems(checked: Checked) -> None:
+def _say_problems(called: str, checked: Checked) -> None:
     """Each problem once, with the tasks that have it."""
     if checked.problem:
-        say(f"{checked.role}: {checked.problem}")
+        say(f"{called}: {checked.problem}")
     problems = dict.fromkeys(task.problem for task in checked.tasks if task.problem)
     for problem in problems:
         names = [task.task for task in checked.tasks if task.problem == problem]
-        say(f"{checked.role}, {', '.join(names)}: {problem}")
+        say(f"{called}, {', '.join(names)}: {problem}")
 
 
 def _say_learnt(checked: Checked) -> None:
@@ -131,8 +139,7 @@ def _say_learnt(checked: Checked) -> None:
 
     if checked.problem:
         return
-    embedded = ":" not in checked.name  # their identifiers are of a corpus, and there is none here
-    learnt = [checked.name if embedded else checked.id]
+    learnt = [_known_as(checked)]
     if checked.dimensions is not None:
         learnt.append(f"{checked.dimensions} dimensions")
     for name in checked.refuses:

@@ -27,9 +27,9 @@ from ragsmith.measures.judge_check import JudgeChecked, check_judge
 from ragsmith.measures.judge_check import asked as verdicts
 from ragsmith.models.calls import ChatModel, Completion, StoredCall, completes, completion_key
 from ragsmith.models.loading import Loader
-from ragsmith.models.names import NONE, ModelNames
+from ragsmith.models.names import NONE, ModelName, ModelNames, read_name
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.registry import GIVEN, providers
+from ragsmith.models.registry import GIVEN, ROLES, providers
 from ragsmith.models.tasks import Input, Task
 from ragsmith.models.traits import Traits, learner_of
 from ragsmith.models.usage import NOTHING, Meter, Usage
@@ -101,21 +101,32 @@ def check_models(
 ) -> tuple[Checked, ...]:
     """Ask the model of every role what a search in ``space`` would ask of it; one that two roles share, for each.
 
+    Where ``space`` searches over models, each of them is asked; those listed first are those of ``names``, and mark.
+
     ``on_start`` is told, before the first, how many requests servers and objects will get at most: one more for each
     reply that is cut and each parameter that is refused. ``store`` keeps what is learnt of a model, and replies that
     could be used; of those only the verdicts on ``judge_cases``, which say how often a judge errs (`check_judge`), are
     read from it.
 
     Raises:
-        UsageError: a name is unknown, or has an option that its model has not.
+        UsageError: a name is unknown, or has an option that its model has not; or chunks of ``space`` cannot overlap.
     """
     names.check()
     setup = Setup(load_dataset(DATASET), names, faithfulness=faithfulness, given=given or {})
-    check = _Check(setup, space, store, judge_cases)
+    check = _Check(setup.searching(space.settings), space, store, judge_cases)
     if on_start is not None:
         on_start(check.requests)
-    with ThreadPoolExecutor(len(names.named)) as pool:
-        return tuple(pool.map(check.role, names.named))
+    with ThreadPoolExecutor(len(check.models)) as pool:
+        return tuple(pool.map(check.asked, check.models))
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A model that is asked in a role; ``marks`` says that it is one of those that mark answers, if its role does."""
+
+    role: str
+    chosen: ModelName
+    marks: bool = True
 
 
 class _Check:
@@ -130,14 +141,35 @@ class _Check:
     @property
     def requests(self) -> int:
         """To models outside this process."""
-        names = self._setup.models
-        outside = [role for role in names.named if _is_outside(names.of(role).kind, role)]
-        verdicts_asked = len(verdicts()) if self._marks in outside else 0
-        return verdicts_asked + sum(len(self._tasks[role]) if role in self._tasks else 1 for role in outside)
+        outside = [one for one in self.models if _is_outside(one.chosen.kind, one.role)]
+        spoken = [one for one in outside if one.role not in ("embedder", "cross_encoder")]
+        verdicts_asked = len(verdicts()) * sum(map(self._has_cases, outside))
+        return verdicts_asked + sum(len(self._tasks(one)) for one in spoken) + len(outside) - len(spoken)
 
-    def role(self, role: str) -> Checked:
-        """Ask the model of ``role``."""
-        chosen = self._setup.models.of(role).changed(batch=None)  # nobody waits hours for a check
+    def _has_cases(self, one: _Asked) -> bool:
+        """Whether a model is to mark the bundled cases."""
+        return one.marks and one.role == self._marks
+
+    @cached_property
+    def models(self) -> tuple[_Asked, ...]:
+        """Whom to ask: the models of a search, and then all others that its space lists."""
+        names = self._setup.models
+        listed: list[tuple[str, Any]] = [
+            (gene.technique.family, gene.parameters["value"])
+            for genes in self._space.settings
+            for gene in genes[1:]
+            if gene.technique.family in ROLES
+        ]
+        others = [(role, names.overridden({role: read_name(value)})) for role, value in listed]
+        return (
+            *(_Asked(role, names.of(role)) for role in names.named),
+            *(_Asked(role, models.of(role), marks=False) for role, models in others),
+        )
+
+    def asked(self, one: _Asked) -> Checked:
+        """Ask a model."""
+        role = one.role
+        chosen = one.chosen.changed(batch=None)  # nobody waits hours for a check
         if chosen.name == NONE:
             return Checked(role, chosen.name, NONE)
         name, loader = "", None
@@ -152,9 +184,9 @@ class _Check:
             if role == "cross_encoder":
                 model.score(TEXTS[0], TEXTS)
                 return Checked(role, chosen.name, name, "", time.perf_counter() - started)
-            checked, traits = self._language(model, self._tasks[role])
+            checked, traits = self._language(model, self._tasks(one))
             refuses = tuple(sorted(traits.refuses))
-            able = role == self._marks and not any(one.problem for one in checked if one.task == JUDGE.name)
+            able = self._has_cases(one) and not any(task.problem for task in checked if task.task == JUDGE.name)
             judged = self._judged(model) if able else None
             return Checked(role, chosen.name, name, "", None, None, checked, refuses, traits.thinking_tokens, judged)
         except RagsmithError as error:
@@ -236,26 +268,28 @@ class _Check:
 
     # --- who is asked what -------------------------------------------------------------------------------------------
 
+    def _tasks(self, one: _Asked) -> list[Task[Any]]:
+        """The tasks of a model, each once: those of its role, and of roles that have no model of their own."""
+        named = self._setup.models.named
+        found: dict[str, Task[Any]] = {}
+        for role, those in self._tasks_by_role.items():
+            if (role if role in named else "language_model") == one.role and (one.marks or role != "judge"):
+                for task in those:
+                    found.setdefault(task.name, task)
+        return list(found.values())
+
     @cached_property
-    def _tasks(self) -> dict[str, list[Task[Any]]]:
-        """The tasks of each role that has a model of its own, each once."""
+    def _tasks_by_role(self) -> dict[str, Sequence[Task[Any]]]:
         techniques = {gene.technique.name: gene.technique for genes in self._space.options for gene in genes}
         of_techniques = [task for technique in techniques.values() for task in tasks(technique)]
         if any("entity_graph" in technique.tools.values() for technique in techniques.values()):
             of_techniques.append(EXTRACT_RELATIONS)
         by_judge = [known.fn for known in self._setup.measures if "judge" in known.tools.values()]
-        found: dict[str, dict[str, Task[Any]]] = {
-            role: {} for role in ("language_model", "controller", "judge") if role in self._setup.models.named
+        return {
+            "language_model": tasks_named(generate),
+            "controller": of_techniques,
+            "judge": tasks_named(*by_judge),
         }
-        for role, those in (
-            ("language_model", tasks_named(generate)),
-            ("controller", of_techniques),
-            ("judge", tasks_named(*by_judge)),
-        ):
-            of_role = found.get(role, found["language_model"])
-            for task in those:
-                of_role.setdefault(task.name, task)
-        return {role: list(those.values()) for role, those in found.items()}
 
     # --- what it is about --------------------------------------------------------------------------------------------
 

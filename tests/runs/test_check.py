@@ -10,7 +10,7 @@ import pytest
 from fault_replies import chat_reply
 
 from ragsmith import check_models
-from ragsmith.errors import ModelError
+from ragsmith.errors import ModelError, UsageError
 from ragsmith.measures.judge_check import judge_checked
 from ragsmith.models.calls import Completion, completion_key
 from ragsmith.models.tasks import Task
@@ -126,3 +126,64 @@ def test_a_model_that_cannot_judge_is_not_checked_as_a_judge() -> None:
     [checked, *_] = check_models({"language_model": chat, "cross_encoder": "none"}, space="quick")
     assert checked.judged is None
     assert len(chat.asked) == len(checked.tasks)
+
+
+MODELS = '''
+"""Models that write down what they are asked."""
+
+import numpy as np
+
+from ragsmith.models.calls import Completion
+from ragsmith.models.registry import provider
+from ragsmith.models.usage import Usage
+
+
+def writer(name):
+    @provider("language_model", name)
+    class Writer:
+        id = f"{name}:1"
+
+        def complete(self, prompt, *, max_tokens, sample):
+            judges = "reference answer" in prompt
+            with open(LEDGER, "a") as file:
+                file.write(f"{name} {'judges' if judges else 'writes'}\\n")
+            return Completion("Score: 3" if judges else "It is so. [1]", Usage(1, 0, 0, 7, 5, 0.1))
+
+
+writer("first_writer")
+writer("second_writer")
+
+
+@provider("embedder", "same_vectors")
+class SameVectors:
+    id = "same_vectors:1"
+
+    def embed(self, texts):
+        return np.ones((len(texts), 1), dtype=np.float32)
+'''
+
+
+def test_models_that_a_space_searches_over_are_asked_and_the_first_judges(tiny_space: Path, tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(f"LEDGER = {str(tmp_path / 'ledger')!r}\n{MODELS}")
+    space = tmp_path / "space.yaml"
+    space.write_text(
+        f"{tiny_space.read_text()}\nimports: [own.py]\n"
+        "models: {language_model: [first_writer, second_writer], embedder: [wordllama, same_vectors]}\n"
+    )
+    found = check_models(space=space, judge_cases=False, faithfulness=False)
+    assert [(one.role, one.name) for one in found] == [
+        ("language_model", "first_writer"),
+        ("embedder", "wordllama"),
+        ("cross_encoder", "late_interaction"),
+        ("embedder", "same_vectors"),
+        ("language_model", "second_writer"),
+    ]
+    assert all(one.ok for one in found if one.role == "embedder")
+    asked = [{task.task for task in one.tasks} for one in found if one.role == "language_model"]
+    assert asked[0] - asked[1] == {"judge"}
+    assert "answer" in asked[1]
+    ledger = (tmp_path / "ledger").read_text().splitlines()
+    assert "first_writer judges" in ledger
+    assert "second_writer judges" not in ledger
+    with pytest.raises(UsageError, match="language_model is searched over by the space"):
+        check_models({"language_model": "extractive"}, space=space)
