@@ -68,8 +68,12 @@ def run(arguments: list[str]) -> int:
     except (RagsmithError, OSError) as error:
         return _complain(error, as_json=as_json)
     except wrong_usage as error:
-        error.show()
-        return _as_json(error.format_message(), error.exit_code, as_json=as_json)
+        if type(error).__name__ == "NoArgsIsHelpError":
+            error.show()
+            return WRONG
+        from ragsmith.cli.wrong_usage import sentence
+
+        return _complain(UsageError(sentence(error, arguments)), as_json=as_json)
     return code if isinstance(code, int) else DONE
 
 
