@@ -22,7 +22,7 @@ from ragsmith.effects.knowledge import Knowledge
 from ragsmith.effects.knowledge import read as read_effects
 from ragsmith.effects.learning import PIPELINES, learn
 from ragsmith.errors import BudgetExhausted, ModelUnavailable, Notice, UsageError, WrongOption
-from ragsmith.evaluation.fitness import OBJECTIVES, Fitness, Weights
+from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.racing import Racing
 from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup, prepare
 from ragsmith.gateway.budget import Limits, Price, Prices, Spent, read_prices, read_spent
@@ -49,7 +49,7 @@ from ragsmith.runs.plan import Plan
 from ragsmith.runs.plan import plan as work_out
 from ragsmith.runs.recommended import Recommended
 from ragsmith.runs.recommended import recommend as name_pipelines
-from ragsmith.runs.record import WEIGHABLE, RunSettings
+from ragsmith.runs.record import WEIGHABLE, RunSettings, check_objective
 from ragsmith.runs.run import Run, Start, Step
 from ragsmith.runs.winner import run_setup, write_file, write_winner
 from ragsmith.store.store import Store, opened
@@ -623,7 +623,7 @@ def _settings(settings: RunSettings | None, preset: str | None, changes: Mapping
     if "fitness" in given:
         given["fitness"] = Fitness.of(given["fitness"])
     if "objective" in given:
-        check_choice("objective", given["objective"], OBJECTIVES)
+        check_objective(given["objective"])
         given["fitness"] = given.get("fitness", settings.fitness).about(given.pop("objective"))
     of_the_run, genetic = (
         {field.name: given.pop(field.name) for field in fields(part) if field.name in given}

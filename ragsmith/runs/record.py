@@ -6,6 +6,8 @@ and read by ``read``, here and nowhere else; everybody else uses their fields.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -14,7 +16,7 @@ from ragsmith.datasets.groups import GAP
 from ragsmith.datasets.splits import Leaks, Split, leaks, stratified
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.evaluator import Evaluator
-from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.fitness import OBJECTIVES, RETRIEVAL, Fitness
 from ragsmith.evaluation.racing import Racing
 from ragsmith.evaluation.ranking import MAY_MISS
 from ragsmith.evaluation.testbed import Setup
@@ -39,6 +41,18 @@ WEIGHABLE = ("quality", "calls", "money")
 
 WEIGHING = ("nsga2", "random", "exhaustive")
 """Strategies that do not go by quality alone."""
+
+
+def check_objective(name: str) -> None:
+    """Raise `WrongOption` unless ``name`` is what may be tuned; what may be weighed is another option.
+
+    Those who take one for the other are told which they want.
+    """
+    if name in OBJECTIVES:
+        return
+    weighed = ",".join(known for known in WEIGHABLE if known in re.split(r"\W+", f"{WEIGHABLE[0]},{name}"))
+    meant = f"; what weighs quality against costs is --objectives {weighed}" if "," in weighed else ""
+    raise WrongOption("objective", f"is {name!r}: give {' or '.join(OBJECTIVES)}{meant}")
 
 
 @dataclass(frozen=True)
@@ -85,16 +99,17 @@ class RunSettings:
         check_choice("control", self.control, {"none": None, "random": None})
         if not 0 <= self.may_miss < 1:
             raise WrongOption("may_miss", f"is {self.may_miss}: give a share from 0 up to, but not, 1")
-        if not self.margin > 0:
-            raise WrongOption("margin", f"is {self.margin}: give a fitness above 0")
+        most = math.inf if self.fitness.file else 1.0  # a function of one's own may give any numbers
+        if not 0 < self.margin < most:
+            below = "" if self.fitness.file else " and below 1"
+            raise WrongOption("margin", f"is {self.margin}: give a difference of fitness above 0{below}")
         self._check_objectives()
 
     def _check_objectives(self) -> None:
         named = ",".join(self.objectives)
-        for name in self.objectives:
-            check_choice("objective", name, WEIGHABLE)
         if self.objectives != tuple(name for name in WEIGHABLE if name in ("quality", *self.objectives)):
-            raise WrongOption("objectives", f"are {named}: give quality, and after it calls, money or both")
+            meant = f"; what tunes {RETRIEVAL} alone is --objective {RETRIEVAL}" if RETRIEVAL in self.objectives else ""
+            raise WrongOption("objectives", f"are {named}: give quality, and after it calls, money or both{meant}")
         if self.weighs and self.strategy not in WEIGHING:
             raise WrongOption(
                 "strategy", f"is {self.strategy}, which goes by quality alone: with {named} give {', '.join(WEIGHING)}"

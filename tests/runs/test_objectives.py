@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import pytest
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.fitness import OBJECTIVES, Fitness
 from ragsmith.evaluation.racing import Racing
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Price, Prices
@@ -23,7 +25,7 @@ from ragsmith.reporting.wording import summary_lines
 from ragsmith.runs.finals import Finals
 from ragsmith.runs.front import picked
 from ragsmith.runs.objectives import costs, priced
-from ragsmith.runs.record import RunRecord, RunSettings
+from ragsmith.runs.record import RunRecord, RunSettings, check_objective
 from ragsmith.runs.run import Outcome, Run
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
@@ -81,16 +83,43 @@ def test_money_is_refused_where_it_cannot_be_told(found: Models, said: str) -> N
     [
         ({"objectives": ("calls",)}, "objectives are calls: give quality, and after it calls, money or both"),
         ({"objectives": ("quality", "calls", "calls")}, "give quality, and after it"),
-        ({"objectives": ("quality", "beauty")}, "unknown objective 'beauty': known: calls, money, quality"),
+        ({"objectives": ("quality", "beauty")}, "objectives are quality,beauty: give quality, and after it calls"),
+        ({"objectives": ("retrieval",)}, "; what tunes retrieval alone is --objective retrieval"),
         ({"strategy": "tpe"}, "goes by quality alone: with quality,calls give nsga2, random, exhaustive"),
         ({"racing": Racing()}, "race drops what is behind in quality"),
         ({"objectives": ("quality",)}, "strategy is nsga2, which weighs several objectives"),
-        ({"margin": 0.0}, "margin is 0.0: give a fitness above 0"),
+        *(
+            ({"margin": margin}, f"margin is {margin}: give a difference of fitness above 0 and below 1")
+            for margin in (0.0, -0.1, 1.0, 5.0, math.inf, math.nan)
+        ),
     ],
 )
 def test_what_makes_no_search_is_refused(given: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         replace(SETTINGS, **given)
+
+
+def test_a_fitness_of_one_s_own_may_have_a_larger_margin() -> None:
+    own = replace(SETTINGS, fitness=Fitness(file="percent.py", function="percent"))
+    assert replace(own, margin=5.0).margin == 5.0
+    with pytest.raises(UsageError, match=r"give a difference of fitness above 0$"):
+        replace(own, margin=0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("beauty", "is 'beauty': give quality or retrieval$"),
+        ("calls", "; what weighs quality against costs is --objectives quality,calls$"),
+        ("quality,calls", "; what weighs quality against costs is --objectives quality,calls$"),
+        ("money, calls", "; what weighs quality against costs is --objectives quality,calls,money$"),
+    ],
+)
+def test_what_is_tuned_is_not_what_is_weighed(name: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        check_objective(name)
+    for known in OBJECTIVES:
+        check_objective(known)
 
 
 # --- a run -----------------------------------------------------------------------------------------------------------
