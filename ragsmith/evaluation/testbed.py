@@ -81,7 +81,10 @@ class Setup:
         found = replace(first, searched=settings)
         sizes, overlaps = (set(values) for values in zip(*found.cuts, strict=True))
         if max(overlaps) >= min(sizes):
-            raise UsageError(f"chunks of {min(sizes)} characters cannot overlap by {max(overlaps)}: give less")
+            raise UsageError(
+                f"chunks of {min(sizes)} characters cannot overlap by {max(overlaps)}, as the space has it: list less "
+                "as its chunk_overlap, or give longer chunks"
+            )
         return replace(found, gap=max(self.gap, max(sizes) + max(overlaps))) if len(found.cuts) > 1 else found
 
     def of(self, candidate: Candidate) -> Setup:

@@ -11,6 +11,7 @@ from ragsmith.datasets.bundled import bundled_path
 from ragsmith.errors import SpaceError, UsageError
 from ragsmith.models.file import models_in
 from ragsmith.models.names import NONE
+from ragsmith.models.registry import GIVEN
 from ragsmith.pipelines.further import CUTTING, ROLES, Value
 from ragsmith.pipelines.genes import Gene, make_gene
 from ragsmith.pipelines.space import Constraint, Space
@@ -66,6 +67,7 @@ class _Reader:
         options = tuple(self._options(family.name, families[family.name]) for family in FAMILIES)
         constraints = [*self._constraints(root.get("constraints", []), options), *self._declared(options)]
         settings = [genes for section, names in SECTIONS.items() for genes in self._settings(section, names)]
+        self._refuse_whole_overlaps()
         space = Space(name, description, (*options, *settings), tuple(constraints))
         if space.feasible_size == 0:
             raise self._tree.error(("constraints",), "the constraints forbid every candidate")
@@ -98,12 +100,29 @@ class _Reader:
                 genes.append(gene)
             yield tuple(genes)
 
+    def _refuse_whole_overlaps(self) -> None:
+        """Refuse an overlap as long as the shortest chunks; where no size is listed it is not known yet."""
+        listed = self._tree.mapping(("corpus",), optional=True)
+        if "chunk_size" not in listed:
+            return
+        shortest = min(listed["chunk_size"])
+        for i, overlap in enumerate(listed.get("chunk_overlap", [])):
+            if overlap >= shortest:
+                raise self._tree.error(
+                    ("corpus", "chunk_overlap", i),
+                    f"chunks of {shortest} characters cannot overlap by {overlap}: list less, or longer chunks only",
+                )
+
     def _value(self, name: str, value: Any, path: tuple[Any, ...]) -> Value:
         """A value of a setting."""
         if value == NONE and name in ROLES:
             raise self._tree.error(path, f"{NONE} is no model to search over: leave out the techniques that need one")
         if name in ROLES:
-            return models_in(self._tree, {name: value}, *path[:-1], shaping=True)[name].plain()
+            found = models_in(self._tree, {name: value}, *path[:-1], shaping=True)[name]
+            if found.kind == GIVEN:
+                problem = f"{found.name} is an object in Python, which no space can search over: leave it out"
+                raise self._tree.error(path, problem)
+            return found.plain()
         if not is_of(int, value) or value < SMALLEST[name]:
             least = SMALLEST[name]
             raise self._tree.error(path, f"{name} must be a whole number of characters from {least}, not {value!r}")

@@ -104,7 +104,12 @@ class ExportedFile:
         return self._characters(at, "chunk_size", CHUNK_SIZE, 1)
 
     def _overlap(self, at: tuple[str, ...]) -> int:
-        return self._characters(at, "chunk_overlap", 0, 0)
+        overlap, size = self._characters(at, "chunk_overlap", 0, 0), self._size(at)
+        if overlap >= size:
+            raise self._tree.error(
+                (*at, "chunk_overlap"), f"chunks of {size} characters cannot overlap by {overlap}: give less"
+            )
+        return overlap
 
     def _characters(self, at: tuple[str, ...], name: str, default: int, least: int) -> int:
         number: int = self._tree.mapping(at).get(name, default)

@@ -162,6 +162,11 @@ def test_a_space_without_settings_is_what_it_was(space: Space, tiny_setup: Setup
         ("corpus: {chunks: [500]}", "unknown key 'chunks'"),
         ("models: {embedder: [wordlama]}", "unknown embedder 'wordlama'; did you mean 'wordllama'?"),
         ("models: {judge: [extractive]}", "unknown key 'judge'"),
+        (
+            "corpus: {chunk_size: [300, 100], chunk_overlap: [0, 100]}",
+            "chunks of 100 characters cannot overlap by 100: list less, or longer chunks only",
+        ),
+        ("models: {embedder: ['given:mine']}", "given:mine is an object in Python, which no space can search over"),
     ],
 )
 def test_what_is_wrong_with_settings_is_said_with_its_line(
@@ -178,8 +183,8 @@ def test_what_is_wrong_with_settings_is_said_with_its_line(
 
 def test_chunks_overlap_by_less_than_they_are_long(tiny_space: Path, tiny_setup: Setup, tmp_path: Path) -> None:
     file = tmp_path / "space.yaml"
-    file.write_text(tiny_space.read_text() + "corpus: {chunk_size: [300, 100], chunk_overlap: [100]}\n")
-    with pytest.raises(UsageError, match="chunks of 100 characters cannot overlap by 100"):
+    file.write_text(f"{tiny_space.read_text()}corpus: {{chunk_overlap: [0, {tiny_setup.chunk_size}]}}\n")
+    with pytest.raises(UsageError, match="as the space has it: list less as its chunk_overlap, or give longer chunks"):
         tiny_setup.searching(load_space(file).settings)
 
 
