@@ -8,7 +8,8 @@ can be left out where it is itself the target, and R and G can be weighted in an
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,14 +25,20 @@ from ragsmith.effects.mixed_model import STEPS, Array, Block, Effects, Variances
 from ragsmith.effects.terms import GROUPS, PARTS, PLAIN, Labels, ModelClasses, Term, technique_of, terms_of
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.fitness import Weights
+from ragsmith.plugins import is_of
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
+from ragsmith.text.files import MIB, TextError, read_text
+from ragsmith.text.jsonl import key_problems, parse_record
 from ragsmith.types import Dataset, Document
 
 FORMAT = 1
 SHIPPED = Path(__file__).with_name("learned.json")
 FEWEST = 2
 """Data sets that can tell what is general from what is one's own."""
+LARGEST = 256 * MIB
+"""Of a file, in bytes; that of all bundled data sets is a three-thousandth of it."""
+AGAIN = "`ragsmith effects learn` makes one"
 _GROUPS = np.ones(len(GROUPS))
 START = Variances(1e-3 * _GROUPS, 2e-4 * _GROUPS, 5e-4 * _GROUPS, 2e-4)
 """Where the search for variances begins; of scores between 0 and 1."""
@@ -203,26 +210,53 @@ def read(path: str | Path | None = None) -> Knowledge:
     """
     load_techniques()  # they say which models an option asks, and whether its code has changed
     file = SHIPPED if path is None else Path(path)
+    plain = _plain(file)
+    with _reading(file, "'options'"):
+        options = [_label(option) for option in plain["options"]]
+    with _reading(file, "'variances'"):
+        variances = {part: _variances(plain["variances"][part]) for part in PARTS}
+    with _reading(file, "'code'"):
+        code = {name: str(plain["code"][name]) for name in plain["code"] if _label(name)}
+    with _reading(file, "'made'"):
+        made = {name: plain["made"][name] for name in ("space", "pipelines", "seed")} if plain.get("made") else {}
+    observed, checked = [], []
+    for number, one in enumerate(_list(file, plain, "datasets"), start=1):
+        with _reading(file, f"entry {number} of 'datasets'"):
+            observed.append(_observed(one, options))
+    for number, one in enumerate(_list(file, plain, "checked"), start=1):
+        with _reading(file, f"entry {number} of 'checked'"):
+            checked.append(_checked(one, options))
+    return Knowledge(tuple(observed), variances, code, tuple(checked), made)
+
+
+def _plain(file: Path) -> dict[str, Any]:
+    """What stands in a file of effects, by its keys, all of which are there."""
+    if not file.exists():
+        raise UsageError(f"{file}: there is no such file of learned effects: `ragsmith effects learn` makes one")
     try:
-        plain = json.loads(file.read_text(encoding="utf-8"))
-        if plain["format"] != FORMAT:
-            raise UsageError(f"{file}: this ragsmith reads format {FORMAT} of learned effects, not {plain['format']!r}")
-        options = [option.partition(".")[2] for option in plain["options"]]
-        return Knowledge(
-            tuple(_observed(one, options) for one in plain["datasets"]),
-            {part: _variances(its) for part, its in plain["variances"].items()},
-            plain["code"],
-            tuple(Checked(**{**one, "pipeline": _labels(one["pipeline"], options)}) for one in plain["checked"]),
-            plain.get("made", {}),
-        )
-    except FileNotFoundError:
-        raise UsageError(
-            f"{file}: there is no such file of learned effects: `ragsmith effects learn` makes one"
-        ) from None
+        plain = parse_record(read_text(file, limit=LARGEST, links=True))
+    except TextError as error:
+        raise UsageError(f"{error.at(file)}, or make the file of learned effects anew: {AGAIN}") from None
+    if (known := plain.get("format", FORMAT)) != FORMAT:
+        raise UsageError(f"{file}: this ragsmith reads format {FORMAT} of learned effects, not {known!r}: {AGAIN}")
+    required = ("format", "options", "code", "variances", "datasets", "checked")
+    for problem in key_problems(plain, required=required, optional=("made",)):
+        raise UsageError(f"{file}: this is no file of learned effects: {problem}, or make it: {AGAIN}")
+    return plain
+
+
+def _list(file: Path, plain: Mapping[str, Any], key: str) -> list[Any]:
+    with _reading(file, f"{key!r}"):
+        return [*plain[key]]
+
+
+@contextmanager
+def _reading(file: Path, place: str) -> Iterator[None]:
+    """Say in which place of a file of effects something is not of its form."""
+    try:
+        yield
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise UsageError(
-            f"{file} is no file of learned effects ({error}): `ragsmith effects learn` makes one"
-        ) from error
+        raise UsageError(f"{file}: {place} is not what a file of learned effects has there: {AGAIN}") from error
 
 
 def documents_digest(documents: Sequence[Document]) -> str:
@@ -247,24 +281,49 @@ def in_words(pipeline: Labels) -> str:
 
 
 def _observed(plain: Mapping[str, Any], options: Sequence[str]) -> Observed:
+    pipelines = tuple(_labels(one, options) for one in plain["pipelines"])
     return Observed(
         **{
             **plain,
             "corpus": Corpus(**plain["corpus"]),
             "models": ModelClasses(**plain["models"]),
-            "pipelines": tuple(_labels(one, options) for one in plain["pipelines"]),
-            **{name: {part: tuple(v) for part, v in plain[name].items()} for name in ("means", "noise")},
-            "calls": tuple(plain["calls"]),
+            "pipelines": pipelines,
+            "means": {part: _numbers(values, len(pipelines)) for part, values in plain["means"].items()},
+            "noise": {part: _numbers(values, len(GROUPS) + 1) for part, values in plain["noise"].items()},
+            "calls": _numbers(plain["calls"], len(pipelines)) if plain["calls"] else (),
         }
     )
 
 
+def _checked(plain: Mapping[str, Any], options: Sequence[str]) -> Checked:
+    measured = ("expected", "sd", "gain", "low", "high", "calls")
+    numbers = dict(zip(measured, _numbers([plain[name] for name in measured], len(measured)), strict=True))
+    return Checked(**{**plain, **numbers, "pipeline": _labels(plain["pipeline"], options)})
+
+
 def _variances(plain: Mapping[str, Any]) -> Variances:
-    general, kind, own = (np.array(plain[name]) for name in ("general", "kind", "own"))
-    return Variances(general, kind, own, plain["rest"])
+    general, kind, own = (np.array(_numbers(plain[name], len(GROUPS))) for name in ("general", "kind", "own"))
+    return Variances(general, kind, own, *_numbers([plain["rest"]], 1))
+
+
+def _numbers(values: Sequence[Any], count: int) -> tuple[float, ...]:
+    """So many finite numbers; anything else raises ValueError."""
+    if len(values) != count or not all(is_of(float, value) for value in values):
+        raise ValueError(f"{count} numbers are needed")
+    return tuple(float(value) for value in values)
+
+
+def _label(option: str) -> str:
+    """The option of ``family.option``; ValueError where there is no such family."""
+    family, _, label = option.partition(".")
+    if not label or family not in {its.name for its in FAMILIES}:
+        raise ValueError(f"{option!r} is no option of a family")
+    return label
 
 
 def _labels(numbers: Sequence[int], options: Sequence[str]) -> Labels:
+    if len(numbers) != len(FAMILIES):
+        raise ValueError(f"a pipeline has {len(FAMILIES)} options")
     return tuple(options[number] for number in numbers)
 
 

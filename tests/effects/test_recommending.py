@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ragsmith.effects.corpus import Corpus
-from ragsmith.effects.knowledge import Knowledge, read
+from ragsmith.effects.knowledge import SHIPPED, Knowledge, read
 from ragsmith.effects.recommending import Recommendation, recommendations, recommended
 from ragsmith.effects.terms import GROUPS, ModelClasses
 from ragsmith.errors import SpaceError, UsageError
@@ -165,13 +167,65 @@ def test_what_was_learned_is_written_and_read(knowledge: Knowledge, tmp_path: Pa
     assert replace(again, code={**again.code, "retrieval.nest": "of before"}).stale == ("retrieval.nest",)
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"format": 99}', '{"format": 1}'])
-def test_other_files_are_refused(text: str, tmp_path: Path) -> None:
-    (tmp_path / "effects.json").write_text(text)
-    with pytest.raises(UsageError, match="learned effects"):
-        read(tmp_path / "effects.json")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", ":1: not valid JSON: Expecting value at column 1; mend it, or make the file of learned effects anew: "),
+        ('{"format": 1,\n"code": }', ":2: not valid JSON: Expecting value at column 9"),
+        ('{"format": NaN}', ": not valid JSON: NaN is not a number"),
+        ("[]", ": a list stands here instead of a JSON object"),
+        ('{"format": 99}', ": this ragsmith reads format 1 of learned effects, not 99: "),
+        ('{"format": 1}', ": this is no file of learned effects: the key 'options' is missing"),
+    ],
+)
+def test_other_files_are_refused(text: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "effects.json"
+    file.write_text(text)
+    with pytest.raises(UsageError) as refused:
+        read(file)
+    assert str(refused.value).startswith(f"{file}{said}")
+    assert str(refused.value).endswith("`ragsmith effects learn` makes one")
     with pytest.raises(UsageError, match="there is no such file"):
         read(tmp_path / "none.json")
+
+
+@pytest.mark.parametrize(
+    ("path", "to", "place"),
+    [
+        (("options", 0), "listing", "'options'"),
+        (("options", 0), 7, "'options'"),
+        (("code",), {"nothing.hyde": "1"}, "'code'"),
+        (("variances", "retrieval"), None, "'variances'"),
+        (("variances", "retrieval", "general"), [1], "'variances'"),
+        (("variances", "retrieval", "rest"), "much", "'variances'"),
+        (("made",), {"space": "default"}, "'made'"),
+        (("datasets",), 3, "'datasets'"),
+        (("datasets", 1), "law", "entry 2 of 'datasets'"),
+        (("datasets", 1, "colour"), "red", "entry 2 of 'datasets'"),
+        (("datasets", 0, "corpus"), {}, "entry 1 of 'datasets'"),
+        (("datasets", 0, "pipelines", 0), [0], "entry 1 of 'datasets'"),
+        (("datasets", 0, "pipelines", 0, 0), 10**6, "entry 1 of 'datasets'"),
+        (("datasets", 0, "means", "retrieval"), [0.5], "entry 1 of 'datasets'"),
+        (("datasets", 0, "noise", "retrieval", 0), None, "entry 1 of 'datasets'"),
+        (("datasets", 0, "calls", 0), "one", "entry 1 of 'datasets'"),
+        (("checked", 1, "gain"), "some", "entry 2 of 'checked'"),
+        (("checked", 0, "pipeline"), None, "entry 1 of 'checked'"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_said_with_its_place(
+    path: tuple[str | int, ...], to: Any, place: str, tmp_path: Path
+) -> None:
+    plain: Any = json.loads(SHIPPED.read_text())
+    within = plain
+    for step in path[:-1]:
+        within = within[step]
+    within[path[-1]] = to
+    file = tmp_path / "effects.json"
+    file.write_text(json.dumps(plain))
+    with pytest.raises(UsageError) as refused:
+        read(file)
+    said = f"{file}: {place} is not what a file of learned effects has there: `ragsmith effects learn` makes one"
+    assert str(refused.value) == said
 
 
 def test_one_data_set_cannot_tell_what_is_general(knowledge: Knowledge) -> None:
