@@ -285,7 +285,9 @@ class RunFlags:
     ] = None
     objectives: Annotated[
         str | None,
-        typer.Option("--objectives", help="quality,calls or quality,calls,money: weigh them. [default: quality]"),
+        typer.Option(
+            "--objectives", help="quality, and calls, latency, money, or some: weigh them. [default: quality]"
+        ),
     ] = None
     margin: Annotated[
         float | None,

@@ -95,6 +95,12 @@ def _say_plan(found: Plan) -> None:
                 "with all that the rehearsal dropped being dropped a block of questions sooner or later, that would be"
             )
         say(f"replies decide where a search goes: {how} {_between(found)}")
+    if found.timed:
+        say()
+        say(
+            f"latency: {found.timed:,} questions are asked once more, one by one; replies of chat models are not asked "
+            "for again, but taken from the cache with the seconds they took"
+        )
     if found.choices:
         say()
         head = ["what can be left out", "with", "requests", "tokens in", "tokens out", "money"]

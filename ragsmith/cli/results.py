@@ -55,7 +55,10 @@ def export(
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("winner.yaml"),
     run: Annotated[str | None, typer.Option(help="A run's key (see `ragsmith runs`). [default: the latest]")] = None,
     pick: Annotated[
-        str, typer.Option("--pick", help="best, knee, cheapest, single, a place in the ranking, or calls<=N.")
+        str,
+        typer.Option(
+            "--pick", help="best, knee, cheapest, single, a place in the ranking, calls<=N or latency<=SECONDS."
+        ),
     ] = "best",
     imports: ImportsOption = None,
     as_json: JsonOption = False,

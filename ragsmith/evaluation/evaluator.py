@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
+from time import perf_counter
 from types import TracebackType
 from typing import Any
 
@@ -20,9 +21,10 @@ from ragsmith.errors import StoreError
 from ragsmith.evaluation.fitness import COMPOSITES, Fitness, composite
 from ragsmith.evaluation.fitting import Fitter
 from ragsmith.evaluation.keys import evaluation_key, ranking_key, retrieval_key
+from ragsmith.evaluation.latency import Clock, Timer
 from ragsmith.evaluation.processes import ProcessRunner
 from ragsmith.evaluation.testbed import Setup, ordered
-from ragsmith.evaluation.threads import ANSWER, RANKING, Finished, Job, Runner, ThreadRunner, Work
+from ragsmith.evaluation.threads import ANSWER, RANKING, Finished, Job, Runner, ThreadRunner, Work, state_of
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.failures import Failures
 from ragsmith.models.served.provider import Activity
@@ -182,12 +184,14 @@ class Evaluator:
         *,
         retry_failed: bool = False,
         ranks: bool = False,
+        clock: Clock = perf_counter,
     ) -> None:
         self._setup = setup
         self._ranks = ranks
         self._budget = budget
         self._failures = Failures(store, ask_again=retry_failed)
         self._store = store
+        self._timer = Timer(store, budget, self._failures, clock, ranks=ranks)
         self._workers = workers
         self._progress = progress or (lambda done, total: None)
         self._runner: Runner | None = None
@@ -241,6 +245,18 @@ class Evaluator:
         """
         questions = tuple(example.id for example in ordered(examples))
         return self._evaluated(candidates, questions, RANKING, ranking_key, counts=False)
+
+    def timed(self, candidate: Candidate, questions: Sequence[str]) -> tuple[bool, Record]:
+        """Seconds that a user waits for an answer, by question; or that it failed, and what did.
+
+        The questions are asked here, one by one, while no worker has anything to do.
+        """
+        if self._runner is None:
+            self._started().work()  # processes that are just beginning would be in the way
+        try:
+            return True, self._timer.seconds(*self._started().engines.of(candidate), candidate, questions)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  a state, like that of an answer
+            return False, state_of(error, "timing")
 
     def _evaluated(
         self,

@@ -40,7 +40,7 @@ class ProcessRunner:
     """
 
     def __init__(self, setup: Setup, engine: Engine, workers: int) -> None:
-        self._engines = Engines(setup, engine)
+        self.engines = Engines(setup, engine)
         self._shard = {question: i % workers for i, question in enumerate(setup.order)}
         self._installed: set[str] = set()
         self._graphs_sent: set[int] = set()
@@ -71,7 +71,7 @@ class ProcessRunner:
 
     def work(self) -> Work:
         """See `Runner.work`."""
-        total = account(self._engines)
+        total = account(self.engines)
         for _, connection in self._workers:
             _send(connection, ("account",))
             total = total + _receive(connection)
@@ -105,7 +105,7 @@ class ProcessRunner:
             yield batch
 
     def _install(self, candidate: Candidate) -> None:
-        engine, _ = self._engines.of(candidate)
+        engine, _ = self.engines.of(candidate)
         index, graph = engine.prepare(candidate)
         held = f"{id(engine)}:{candidate[0].identity}:{','.join(sorted(index.holds))}"
         new_index = held not in self._installed

@@ -58,7 +58,12 @@ class Work:
 
 
 class Runner(Protocol):
-    """Runs jobs; used as a context manager, so that whatever was started is stopped."""
+    """Runs jobs; used as a context manager, so that whatever was started is stopped.
+
+    ``engines`` are those of this process, which have built what whole collections need.
+    """
+
+    engines: Engines
 
     def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: str = ANSWER) -> Iterator[list[Finished]]:
         """Evaluate ``jobs`` and yield them as they end, a few at a time.
@@ -93,20 +98,24 @@ def evaluate_job(engine: Engine, setup: Setup, candidate: Candidate, job: Job, p
             return Finished(job, True, scored_ranking(setup.marking(engine), setup, trace, example))
         return Finished(job, True, engine.observe(able, part, question, gold))
     except (Exception, SystemExit) as error:  # noqa: BLE001  recorded, shown, retried on resume; never a score
-        stage = error.stage if isinstance(error, StageFailed) else "scoring"
-        cause = error.cause if isinstance(error, StageFailed) else error
-        if isinstance(cause, StoreError | ModelUnavailable | BudgetExhausted | UsageError):
-            raise cause from None  # nothing that this question can help
-        return Finished(
-            job,
-            False,
-            {
-                "stage": stage,
-                "kind": cause.kind if isinstance(cause, ModelError) else "defect",
-                "error": redacted(f"{type(cause).__name__}: {cause}"),
-                "traceback": redacted("".join(traceback.format_exception(cause))),
-            },
-        )
+        return Finished(job, False, state_of(error, "scoring"))
+
+
+def state_of(error: BaseException, stage: str) -> dict[str, Any]:
+    """What is kept of an error, which happened in ``stage`` unless it says so itself.
+
+    Raises:
+        RagsmithError: it is nothing that a question can help.
+    """
+    cause = error.cause if isinstance(error, StageFailed) else error
+    if isinstance(cause, StoreError | ModelUnavailable | BudgetExhausted | UsageError):
+        raise cause from None
+    return {
+        "stage": error.stage if isinstance(error, StageFailed) else stage,
+        "kind": cause.kind if isinstance(cause, ModelError) else "defect",
+        "error": redacted(f"{type(cause).__name__}: {cause}"),
+        "traceback": redacted("".join(traceback.format_exception(cause))),
+    }
 
 
 def account(engines: Iterable[Engine]) -> Work:
@@ -125,7 +134,7 @@ class ThreadRunner:
     """
 
     def __init__(self, setup: Setup, engine: Engine, workers: int) -> None:
-        self._engines = Engines(setup, engine)
+        self.engines = Engines(setup, engine)
         self._gateway = engine.gateway
         self._pool = ThreadPoolExecutor(max_workers=workers, thread_name_prefix="ragsmith")
         self._ahead = JOBS_A_THREAD * workers
@@ -145,12 +154,12 @@ class ThreadRunner:
 
     def work(self) -> Work:
         """See `Runner.work`."""
-        return account(self._engines)
+        return account(self.engines)
 
     def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: str = ANSWER) -> Iterator[list[Finished]]:
         """See `Runner.run`."""
         waiting = iter(sorted(jobs))
-        able = [self._engines.of(candidate) for candidate in candidates]
+        able = [self.engines.of(candidate) for candidate in candidates]
         futures: set[Future[Finished]] = set()
         while True:
             for job in islice(waiting, self._ahead - len(futures)):

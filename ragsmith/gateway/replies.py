@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from time import perf_counter
 from typing import Any, TypeVar
 
 from ragsmith.errors import ModelError, Unreadable
@@ -105,7 +106,11 @@ class Replies:
         def complete(asked: str) -> Completion:
             def send(limit: int) -> Completion:
                 with self.desk.paid(model, asked, limit) as used:
+                    began = perf_counter()
                     completion = model.complete(asked, max_tokens=limit, sample=sample)
+                    if not completion.usage.seconds:  # a model of somebody else may not say how long it took
+                        took = replace(completion.usage, seconds=perf_counter() - began)
+                        completion = replace(completion, usage=took)
                     used.append(completion.usage)
                 spent.append(completion.usage)
                 self._count("language_model", made=1)

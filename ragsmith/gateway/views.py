@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from ragsmith.gateway.asking import parsed, prompted
@@ -55,7 +56,8 @@ class ChatView(Metered[Replies]):
         """See `LanguageModel.run_all`."""
         found = self._calls.desk.in_parallel(lambda given: self._asked(task, 0, given), inputs)
         for _, usage in found:  # in their order, and in this thread
-            self._meter.add(usage)
+            self._meter.add(replace(usage, seconds=0.0))
+        self._meter.seconds += max((usage.seconds for _, usage in found), default=0.0)  # they are waited for together
         return tuple(result for result, _ in found)
 
     def _asked(self, task: Task[T], sample: int, inputs: Mapping[str, Input]) -> tuple[T, Usage]:

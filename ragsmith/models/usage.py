@@ -18,7 +18,7 @@ def tokens_at_most(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What something cost. ``seconds`` is how long models elsewhere took to reply, when the calls were made.
+    """What something cost. ``seconds`` is how long models elsewhere were waited for, when the calls were made.
 
     ``cut`` counts the replies that reached their limit on tokens and were used all the same.
     """

@@ -16,7 +16,7 @@ from ragsmith.reporting.values import SHOWN, TITLES, About, Answered, Domain, Fi
 from ragsmith.reporting.verdicts import cheapest, compare
 from ragsmith.runs.front import front
 from ragsmith.runs.objectives import costs
-from ragsmith.runs.record import DatasetRecord, RunRecord
+from ragsmith.runs.record import DatasetRecord, RunRecord, RunSettings
 from ragsmith.store.store import Store
 
 
@@ -45,7 +45,7 @@ def domain_of(about: About, material: Material) -> Domain:
     proposed = material.finishers(list(searched | dict.fromkeys(reduced)))
     drawn = material.finishers(record.random)
     best_drawn = best(drawn, terms)
-    found = ranking(proposed, terms, record.winner)
+    found = tuple(map(material.timed, ranking(proposed, terms, record.winner)))
     tested = _tested(material)
     pipelines, split = _compared(material, tested, best_drawn)
     types, modalities = about.data.questions, about.data.modalities
@@ -72,9 +72,16 @@ def domain_of(about: About, material: Material) -> Domain:
         lowest=terms.lowest,
         leads=_leads(material, [*[row.key for row in found[:SHOWN]], *record.baselines.values()], best_drawn),
         judged=facts.judged(material),
-        front=tuple(front(found, lambda row: (row.level, *(-cost for cost in costs(record.settings, row.usage))))),
+        front=_front(found, record.settings),
         cheapest=cheapest(tested, material.terms_of_test, record.settings.margin),
     )
+
+
+def _front(ranked: Sequence[Row], settings: RunSettings) -> tuple[Row, ...]:
+    """Those of which no other is as good in everything; one whose costs are not known is compared with none."""
+    each = {row.key: costs(settings, row.usage, row.latency_seconds) for row in ranked}
+    worth = {row.key: (row.level, *(-cost for cost in known)) for row in ranked if (known := each[row.key]) is not None}
+    return tuple(front((row for row in ranked if row.key in worth), lambda row: worth[row.key]))
 
 
 def _scores(material: Material, keys: Sequence[str]) -> list[float | None]:
@@ -109,7 +116,7 @@ def _leads(material: Material, keys: Sequence[str], best_drawn: Evaluation | Non
 def _baselines(material: Material) -> dict[str, Row]:
     stored = material.record.baselines
     found = {name: material.on_search(stored[name]) for name in TITLES if name in stored}
-    return {name: row(evaluation, material.terms) for name, evaluation in found.items() if evaluation}
+    return {name: material.timed(row(evaluation, material.terms)) for name, evaluation in found.items() if evaluation}
 
 
 def _tested(material: Material) -> dict[str, Evaluation]:

@@ -11,7 +11,7 @@ from ragsmith.evaluation.evaluator import Evaluation, Evaluations, Record, evalu
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.measures.judge_check import judge_checked
 from ragsmith.pipelines.genes import read_configuration
-from ragsmith.reporting.values import About
+from ragsmith.reporting.values import About, Row
 from ragsmith.runs.record import DatasetRecord, RunRecord
 from ragsmith.store.store import DatasetRow, ProposalRow, RunRow, Store
 from ragsmith.techniques.own import ANYWHERE, import_recorded
@@ -91,6 +91,8 @@ class Material:
         self.dropped = told | {key: dropped.questions for key, dropped in record.dropped.items()}
         self._found = {found: evaluation for found, evaluation in known.items() if evaluation.attempted}
         self._read(store, {key for key in self.keys if not self._is_found(key)})
+        timed = store.latencies(self.keys, record.settings.machine) if record.settings.machine else {}
+        self._latencies = {key: row.seconds for key, row in timed.items()}
 
     def _is_found(self, key: str) -> bool:
         """Whether nothing more has to be read of an evaluation.
@@ -125,6 +127,10 @@ class Material:
         """How many answers that reached their limit on tokens are scored."""
         evaluations = [found for key in self.keys for found in (self.on_search(key), self.on_test(key)) if found]
         return sum(record.get("cut", False) for found in evaluations for record in found.records.values())
+
+    def timed(self, row: Row) -> Row:
+        """A pipeline with what it takes for a question, where that was measured."""
+        return replace(row, latency_seconds=self._latencies.get(row.key))
 
     def on_search(self, key: str) -> Evaluation | None:
         """An evaluation on the search questions; None when the store does not have it."""

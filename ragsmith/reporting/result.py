@@ -240,7 +240,13 @@ def _flat(row: Row) -> dict[str, Any]:
         cells[name] = score.mean
         if score.low is not None:
             cells |= {f"{name}_low": score.low, f"{name}_high": score.high}
-    return {**cells, "calls": row.usage.get("calls"), **{f"gene_{family}": gene for family, gene in row.genes.items()}}
+    timed = {} if row.latency_seconds is None else {"latency_seconds": row.latency_seconds}
+    return {
+        **cells,
+        "calls": row.usage.get("calls"),
+        **timed,
+        **{f"gene_{family}": gene for family, gene in row.genes.items()},
+    }
 
 
 def _html_row(place: int, row: Row) -> str:

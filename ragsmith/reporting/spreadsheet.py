@@ -41,8 +41,15 @@ def ranking_csv(domain: Domain) -> str:
     head += ["ranked_by"] if levels else []
     for name in metrics:
         head += [name, f"{name}_low", f"{name}_high", *([f"{name}_n"] if name in counted else [])]
-    head += [f"{name}_per_question" for name in usage] + [f"gene_{name}" for name in families]
-    return _csv(head, (_ranked(title, row, metrics, counted, usage, families, levels=levels) for title, row in rows))
+    head += [f"{name}_per_question" for name in usage]
+    timed = any(row.latency_seconds is not None for _, row in rows)
+    head += ["latency_seconds"] * timed + [f"gene_{name}" for name in families]
+
+    def cells(title: str, row: Row) -> list[Cell]:
+        found = _ranked(title, row, metrics, counted, usage, levels=levels)
+        return found + [_number(row.latency_seconds)] * timed + [row.genes[name] for name in families]
+
+    return _csv(head, (cells(title, row) for title, row in rows))
 
 
 def activity_csv(domain: Domain) -> str:
@@ -128,7 +135,6 @@ def _ranked(
     metrics: Sequence[str],
     counted: AbstractSet[str],
     usage: Sequence[str],
-    families: Sequence[str],
     *,
     levels: bool,
 ) -> list[Cell]:
@@ -147,7 +153,7 @@ def _ranked(
     for name in metrics:
         score = row.scores.get(name)
         cells += [*_bounds(score), *([score.n if score else None] if name in counted else [])]
-    return cells + [_number(row.usage.get(name)) for name in usage] + [row.genes[name] for name in families]
+    return cells + [_number(row.usage.get(name)) for name in usage]
 
 
 def _bounds(score: Score | None) -> list[Cell]:

@@ -74,10 +74,13 @@ def front(domain: Domain) -> Table:
     money = "money" in settings.objectives
     rows = []
     for row in domain.front:
-        paid = [numbers.plain(1000 * costs(settings, row.usage)[-1])] if money else []
+        timed = [numbers.plain(row.latency_seconds)] if settings.timed else []
+        known = costs(settings, row.usage, row.latency_seconds) or (0.0,)
+        paid = [numbers.plain(1000 * known[-1])] if money else []
         scores = (numbers.mean(row.scores.get(name)) for name in HEADLINE)
-        rows.append((row.label, *scores, numbers.plain(row.usage["calls"], 1), *paid))
-    figures = ["F", "R", "G", "Calls per question", *(["Money for 1,000 questions"] if money else [])]
+        rows.append((row.label, *scores, numbers.plain(row.usage["calls"], 1), *timed, *paid))
+    further = ["Latency, seconds"] * settings.timed + ["Money for 1,000 questions"] * money
+    figures = ["F", "R", "G", "Calls per question", *further]
     caption = "Search questions: no other pipeline is as good in everything"
     return Table(caption, columns(["Pipeline"], figures), tuple(rows))
 

@@ -113,7 +113,7 @@ class Row:
     They are empty if it failed on more than it may. ``ranked_by`` is its fitness with every failure counted as the
     lowest score; None where it has no failure that counts, and the fitness itself ranks it. ``shared`` counts the
     genomes of the search that found and answered the same. ``fitted`` has what techniques learned on calibration
-    questions, by family.
+    questions, by family. ``latency_seconds`` is what it takes for a question, where the search weighed that.
     """
 
     key: str
@@ -125,6 +125,7 @@ class Row:
     shared: int = 1
     fitted: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     ranked_by: float | None = None
+    latency_seconds: float | None = None
 
     @property
     def level(self) -> float:

@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, RETRIEVAL
+from ragsmith.evaluation.latency import TIMED
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.measures.registry import measures
 from ragsmith.reporting import numbers
 from ragsmith.reporting.values import TITLES, Cheapest, Comparison, Domain, Row
+from ragsmith.runs.record import RunSettings
 
 SELECTED = (
     "Scores on the search questions are optimistically biased for everything the search chose: the best of many looks "
@@ -78,7 +80,18 @@ def front_explained(domain: Domain) -> str:
     return (
         "Every pipeline that met all search questions counts, whoever proposed it. `ragsmith export --pick` writes "
         f"one: knee, where more calls begin to gain little; cheapest, which is shown to be less than {margin} "
-        "behind the winner; calls<=2; or a place in the ranking."
+        "behind the winner; calls<=2; or a place in the ranking." + _timed(domain.about.record.settings)
+    )
+
+
+def _timed(settings: RunSettings) -> str:
+    """How latency was measured, where it was."""
+    if not settings.timed:
+        return ""
+    return (
+        f" latency<=0.5 names one by its seconds: each pipeline was asked {TIMED} questions, one at a time, on warm "
+        "models, and latency is the median. Replies of chat models count with the seconds they took in the search. "
+        f"That was on {settings.machine}."
     )
 
 
@@ -160,6 +173,8 @@ def summary_lines(domain: Domain) -> list[str]:
         lines.append(f"  (n: questions that it finished; it is ranked as if each of its failures had scored {lowest})")
     if record.settings.weighs:
         lines += ["", f"front of {', '.join(record.settings.objectives)}, the best first"]
+        if record.settings.timed:
+            lines[-1] += f" (latency: the median of {TIMED} questions, on {record.settings.machine})"
         lines += [_ranked(None, row) for row in domain.front]
     lines += _simplified(domain)
     lines += ["", f"verdict: {headline(domain)}"]
@@ -265,7 +280,8 @@ def _ranked(place: int | None, row: Row, title: str = "") -> str:
         return f" {number}  not scored: {row.coverage.failed} of {row.coverage.questions} questions failed  {name}"
     parts = [f"{HEADLINE[part]} {numbers.plain(row.scores[part].mean)}" for part in COMPOSITES if part in row.scores]
     fitness = numbers.mean(row.scores["fitness"])
-    return f" {number}  {fitness}  {'  '.join(parts)}  {row.usage['calls']:5.1f}  {name}"
+    timed = "" if row.latency_seconds is None else f"  {numbers.plain(row.latency_seconds)} s"
+    return f" {number}  {fitness}  {'  '.join(parts)}  {row.usage['calls']:5.1f}{timed}  {name}"
 
 
 def _listed(names: Sequence[str], last: str) -> str:

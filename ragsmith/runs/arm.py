@@ -6,9 +6,9 @@ none, so everybody's scores are on the terms of all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import Raced, Races
@@ -19,6 +19,9 @@ from ragsmith.strategies.strategy import Costs, Dropped, Genome, Strategy, Told
 if TYPE_CHECKING:  # how evaluations are come by is no part of where a search goes, nor of its fingerprint
     from ragsmith.evaluation.evaluator import Evaluation
 
+CostsOf: TypeAlias = "Callable[[Evaluation], Costs | None]"
+"""What a pipeline costs by each objective beside quality; None where that is not known."""
+
 FEWEST_TO_TELL = 10
 """Search questions below which two pipelines that do the same may well differ on others, and both count."""
 
@@ -26,15 +29,12 @@ FEWEST_TO_TELL = 10
 class Met:
     """What a run has met on the search questions: everybody's evaluation, and who was dropped by key."""
 
-    def __init__(
-        self, fitness: Fitness, may_miss: float, costs_of: Callable[[Evaluation], Costs] | None = None
-    ) -> None:
-        """Nobody yet; ``costs_of`` is what strategies are told beside scores, where there are several objectives."""
+    def __init__(self, fitness: Fitness, may_miss: float) -> None:
+        """Nobody yet."""
         self.evaluations: list[Evaluation] = []
         self.dropped: dict[str, Dropped] = {}
         self._finished: set[str] = set()
         self._on = fitness, may_miss
-        self._costs_of = costs_of
 
     @property
     def terms(self) -> Terms:
@@ -57,13 +57,6 @@ class Met:
         terms = self.terms
         return {genome: one.dropped or terms.score(one.evaluation) for genome, one in raced.items()}
 
-    def costs(self, raced: Mapping[Genome, Raced]) -> dict[Genome, Costs]:
-        """What the pipelines cost that finished anything, if anybody asks."""
-        if self._costs_of is None:
-            return {}
-        able = {genome: one.evaluation for genome, one in raced.items() if one.evaluation.records}
-        return {genome: self._costs_of(evaluation) for genome, evaluation in able.items()}
-
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -81,14 +74,17 @@ def batches(
     candidate_of: Callable[[Genome], Candidate],
     known: Mapping[Genome, Raced],
     met: Met,
+    costs_of: CostsOf | None = None,
 ) -> Iterator[Batch]:
     """Race what ``strategy`` proposes, batch by batch, until it is done; it is told of those ``known`` first.
+
+    Where there are several objectives, ``costs_of`` says what a pipeline costs that finished anything.
 
     Raises:
         BudgetExhausted: in the middle of a batch, of which nothing is told then.
     """
     races.enter(finishers(known.values()))
-    strategy.tell(met.told(known), (), met.costs(known))
+    _tell(strategy, met.told(known), (), known, costs_of)
     behaviours = {one.behaviour for one in known.values()}
     while genomes := strategy.propose():
         step = len(strategy.history)
@@ -97,8 +93,25 @@ def batches(
         found = dict(zip(genomes, raced, strict=True))
         told = met.told(found)
         repeats = _repeats(zip(genomes, raced, strict=True), behaviours)
-        strategy.tell(told, repeats if races.questions >= FEWEST_TO_TELL else (), met.costs(found))
+        _tell(strategy, told, repeats if races.questions >= FEWEST_TO_TELL else (), found, costs_of)
         yield Batch(step, genomes, raced, list(told.values()))
+
+
+def _tell(
+    strategy: Strategy,
+    told: Mapping[Genome, Told],
+    repeats: Collection[Genome],
+    found: Mapping[Genome, Raced],
+    costs_of: CostsOf | None,
+) -> None:
+    """Tell a strategy of candidates; one whose costs are not known cannot be weighed, and has no score for it."""
+    if costs_of is None:
+        strategy.tell(told, repeats)
+        return
+    asked = {genome: costs_of(one.evaluation) for genome, one in found.items() if one.evaluation.records}
+    costs = {genome: known for genome, known in asked.items() if known is not None}
+    weighed = {genome: None if genome in asked and genome not in costs else one for genome, one in told.items()}
+    strategy.tell(weighed, repeats, costs)
 
 
 def _repeats(batch: Iterable[tuple[Genome, Raced]], behaviours: set[str]) -> list[Genome]:

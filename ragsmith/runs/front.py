@@ -25,9 +25,12 @@ if TYPE_CHECKING:  # how evaluations are come by is no part of what is chosen, n
 
 One = TypeVar("One")
 
-PICKS = "best, knee, cheapest, single, a place in the ranking such as 3, or at most so many calls such as 'calls<=2'"
+PICKS = (
+    "best, knee, cheapest, single, a place in the ranking such as 3, at most so many calls such as 'calls<=2', or at "
+    "most so many seconds such as 'latency<=0.5'"
+)
 
-_CALLS = re.compile(r"calls\s*<=\s*(\d+(?:\.\d+)?)")
+_BOUND = re.compile(r"(calls|latency)\s*<=\s*(\d+(?:\.\d+)?)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,15 +134,32 @@ def picked(store: Store, run_key: str, record: RunRecord, pick: str) -> Evaluati
         if not 1 <= int(pick) <= len(found):
             raise UsageError(f"--pick {pick}: the ranking has the places 1 to {len(found)}")
         return found[int(pick) - 1].evaluation
-    if bound := _CALLS.fullmatch(pick):
-        few = [point for point in found if point.calls <= float(bound[1])]
-        if not few:
-            fewest = min(point.calls for point in found)
+    if bound := _BOUND.fullmatch(pick):
+        timed = bound[1] == "latency"
+        costs = _seconds(store, record, found) if timed else {point.evaluation.key: point.calls for point in found}
+        if not costs:
             raise UsageError(
-                f"--pick {pick!r}: the cheapest pipeline of this search asks {fewest:.1f} calls a question"
+                f"--pick {pick!r}: this search measured no latency: one with --objectives quality,latency does"
             )
-        return max(few, key=lambda point: point.fitness).evaluation
+        able = [point for point in found if costs.get(point.evaluation.key, math.inf) <= float(bound[2])]
+        if not able:
+            least = min(costs.values())
+            says = (
+                f"fastest pipeline of this search takes {least:.3f} s"
+                if timed
+                else (f"cheapest pipeline of this search asks {least:.1f} calls")
+            )
+            raise UsageError(f"--pick {pick!r}: the {says} a question")
+        return max(able, key=lambda point: point.fitness).evaluation
     raise UsageError(f"--pick {pick!r} names no pipeline: give {PICKS}")
+
+
+def _seconds(store: Store, record: RunRecord, found: Sequence[Point]) -> dict[str, float]:
+    """What pipelines take for a question, by key, as far as that was measured."""
+    if record.settings.machine is None:
+        return {}
+    rows = store.latencies([point.evaluation.key for point in found], record.settings.machine)
+    return {key: row.seconds for key, row in rows.items() if row.seconds is not None}
 
 
 def _finishers(store: Store, run_key: str, record: RunRecord) -> Mapping[str, Evaluation]:

@@ -1,16 +1,18 @@
-"""What a search may weigh against quality, and what a pipeline costs by it: means over questions, lower is better.
+"""What a search may weigh against quality, and what a pipeline costs by it: lower is better.
 
-All of it is counted, nothing is timed, so a search that is run again on stored results goes the same way.
+Calls and money are means over questions of what was counted. Latency is measured, and differs each time: it is kept, so
+that a search which is run again on stored results goes the same way.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ragsmith.errors import WrongOption
+from ragsmith.evaluation.latency import this_machine
 from ragsmith.gateway.budget import Price, Prices
 from ragsmith.models.calls import completes
 from ragsmith.models.roles import Models
@@ -18,7 +20,11 @@ from ragsmith.strategies.strategy import Costs
 
 if TYPE_CHECKING:  # how evaluations are come by is no part of what they cost, nor of its fingerprint
     from ragsmith.evaluation.evaluator import Evaluation
+    from ragsmith.evaluation.testbed import Setup
     from ragsmith.runs.record import RunSettings
+
+LatencyOf: TypeAlias = "Callable[[Evaluation], float | None]"
+"""The seconds that a pipeline takes for a question; None where that could not be measured."""
 
 COUNTS = ("calls", "input_tokens", "output_tokens")
 """What of the usage of a question costs something."""
@@ -55,20 +61,43 @@ def priced(settings: RunSettings, models: Models, prices: Prices) -> RunSettings
     return replace(settings, price=price)
 
 
-def costs(settings: RunSettings, usage: Mapping[str, float]) -> Costs:
-    """What a question costs by each objective beside quality, from its mean ``usage``; its calls where there is none.
+def on_this_machine(settings: RunSettings, setups: Iterable[Setup]) -> RunSettings:
+    """``settings`` with the machine that latency is measured on, where latency is one of the objectives.
+
+    Raises:
+        UsageError: it is one, and a model is asked in batches.
+    """
+    if not settings.timed:
+        return settings
+    if batched := sorted({name for setup in setups for name in setup.models.batched}):
+        raise WrongOption(
+            "objectives",
+            f"have latency, but {', '.join(batched)} is asked in batches, whose replies say nothing of what a user "
+            "waits for: ask it without batches, or weigh calls instead",
+        )
+    return replace(settings, machine=settings.machine or this_machine())
+
+
+def costs(settings: RunSettings, usage: Mapping[str, float], latency: float | None = None) -> Costs | None:
+    """What a question costs by each objective beside quality; its calls where there is none.
+
+    ``usage`` are means, and ``latency`` is in seconds; where it is an objective and not known, nothing is.
 
     Raises:
         UsageError: money is an objective without a price.
     """
+    if settings.timed and latency is None:
+        return None
+    known = {"calls": usage["calls"], "latency": latency or 0.0}
     others = settings.objectives[1:] or ("calls",)
-    return tuple(usage["calls"] if name == "calls" else _money(settings.price, usage) for name in others)
+    return tuple(_money(settings.price, usage) if name == "money" else known[name] for name in others)
 
 
-def costs_of(settings: RunSettings, evaluation: Evaluation) -> Costs:
+def costs_of(settings: RunSettings, latency_of: LatencyOf, evaluation: Evaluation) -> Costs | None:
     """The same of an evaluation, over the questions that it finished, of which there is at least one."""
     finished = len(evaluation.records)
-    return costs(settings, {name: math.fsum(evaluation.values(name)) / finished for name in COUNTS})
+    usage = {name: math.fsum(evaluation.values(name)) / finished for name in COUNTS}
+    return costs(settings, usage, latency_of(evaluation) if settings.timed else None)
 
 
 def _money(price: Price | None, usage: Mapping[str, float]) -> float:

@@ -282,7 +282,7 @@ def export_yaml(
     fitness: Fitness,
     ids: Mapping[str, str] | None = None,
 ) -> str:
-    """The YAML of a pipeline: nothing in it depends on when, where or on how many workers it was found.
+    """The YAML of a pipeline: but for its latency, nothing in it depends on when, where or by how many it was found.
 
     Paths in it are relative to ``folder``. ``ids`` are those that its models had, by role: known, nothing has to be
     loaded, and no key be at hand.

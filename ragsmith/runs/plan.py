@@ -12,17 +12,21 @@ import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from random import Random
 from statistics import fmean
 
 from ragsmith.evaluation.baselines import BASELINES, probes_of
+from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.latency import TIMED, answered_alone, texts_of, timed_on
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.gateway.budget import Budget, Prices
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
+from ragsmith.gateway.timing import Timing
 from ragsmith.index.index import Corpus
 from ragsmith.measures.faithfulness import CLAIMS, supporting
 from ragsmith.measures.judge import JUDGE
@@ -113,7 +117,8 @@ class Plan:
     Replies decide where a search goes: ``ranges`` has, by the names of ``totals``, the least and the most that the
     rehearsals came to, each for all questions; of a race, of which there is one, what it would have come to had every
     candidate that it dropped left a look sooner, or later (``raced``). Where no model costs anything nothing is
-    rehearsed: ``genomes``, the number of pipelines, is None then.
+    rehearsed: ``genomes``, the number of pipelines, is None then. Where latency is weighed, ``timed`` questions are
+    asked once more, one by one, and what that takes has lines of its own.
     """
 
     genomes: int | None
@@ -124,6 +129,7 @@ class Plan:
     notes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     raced: bool = False
+    timed: int = 0
 
     @property
     def totals(self) -> Totals:
@@ -194,7 +200,8 @@ def plan(
         enough = max(FEWEST_SAMPLED, ANSWERS // _most_pipelines(space, settings))
         samples = _sampled(setup, sample or enough, REHEARSALS)
     sampled = sum(map(len, samples))
-    found = _rehearsed(setup, space, store, settings, stored, samples)
+    timed = _Timed()
+    found = _rehearsed(setup, space, store, settings, stored, samples, timed)
     alone, beside = [one.alone for one in found], [one.beside for one in found]
     whole = added(*alone, *beside)
     expected, notes = {}, {}
@@ -207,6 +214,11 @@ def plan(
         return _lines(tallies, expected, rehearsed / count, prices or Prices())
 
     lines = lines_of(whole, sampled)
+    again = {asked: tally for asked, tally in timed.tallies.items() if not completes(each_model[asked[0]])}
+    questions = timed.pipelines * min(TIMED, len(setup.split.search)) / len(samples)
+    if questions:  # as many for each pipeline, however many questions there are
+        times = _lines(again, expected, timed.questions / questions, prices or Prices())
+        lines += tuple(replace(line, request=f"{line.request}, timed") for line in times)
     choices = tuple(
         _choices(setup, space, lines, lines_of(added(*alone), sampled) if settings.control != "none" else None)
     )
@@ -222,7 +234,8 @@ def plan(
             ]
         )
     genomes = round(fmean(one.pipelines for one in found))
-    return Plan(genomes, count, sampled, lines, choices, notes, ranges, raced=settings.racing is not None)
+    raced = settings.racing is not None
+    return Plan(genomes, count, sampled, lines, choices, notes, ranges, raced, round(questions))
 
 
 def _most_pipelines(space: Space, settings: RunSettings) -> int:
@@ -256,6 +269,15 @@ def _sampled(setup: Setup, sample: int, rehearsals: int) -> list[list[Example]]:
     return dealt
 
 
+@dataclass
+class _Timed:
+    """What all rehearsals asked anew to time pipelines, how many these were, and on how many questions in all."""
+
+    tallies: Tallies = field(default_factory=dict)
+    pipelines: int = 0
+    questions: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class _Rehearsed:
     """What came of a rehearsal: the number of pipelines, what they asked ``alone``, and what random ones ``beside``.
@@ -277,8 +299,9 @@ def _rehearsed(
     settings: RunSettings,
     stored: Mapping[str, Sequence[StoredCall]],
     samples: Sequence[Sequence[Example]],
+    timed: _Timed,
 ) -> list[_Rehearsed]:
-    """A rehearsal for each of ``samples``.
+    """A rehearsal for each of ``samples``; what timing takes is added to ``timed``.
 
     On other questions a search goes another way, so several rehearsals come nearer to what is to be expected than one,
     and show how far searches differ.
@@ -286,6 +309,8 @@ def _rehearsed(
     tallies: Tallies = {}
     gateway = Gateway()
     engines: dict[tuple[int, int, ModelNames], Engine] = {}
+    anew: dict[int, Models] = {}
+    calls: dict[str, float] = {}
 
     def shared(wanted: Setup) -> Engine:
         asked = wanted.chunk_size, wanted.chunk_overlap, wanted.models
@@ -295,7 +320,23 @@ def _rehearsed(
             raced = settings.racing is not None
             models = stand_ins(its.loaded_models, texts, store, stored, tallies, raced=raced)
             engines[asked] = Engine(its.corpus, models, gateway)
+            anew[id(engines[asked])] = stand_ins(its.loaded_models, texts, scratch, stored, timed.tallies, raced=raced)
         return engines[asked]
+
+    def latency_of(evaluation: Evaluation, rehearsal: Setup) -> float:
+        """Ask what is asked to time a pipeline, once; each call of a chat model is taken to be a second."""
+        key, candidate = evaluation.key, evaluation.candidate
+        if key not in calls:
+            engine = shared(rehearsal.of(candidate))
+            timing = Timing(gateway, texts_of(engine, candidate))
+            for question in timed_on(rehearsal.order, evaluation.records):
+                fresh = Engine(engine.corpus, anew[id(engine)], timing)
+                asked = rehearsal.examples[question].question
+                answered_alone(fresh, engine, candidate, asked, ranks=settings.fitness.ranks)
+                timed.questions += 1
+            timed.pipelines += 1
+            calls[key] = fmean(evaluation.values("calls"))
+        return calls[key]
 
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "plan.sqlite") as scratch:
 
@@ -304,7 +345,8 @@ def _rehearsed(
             of_setup = setup.models, setup.chunk_size, setup.checks_claims
             overlap, gap = setup.chunk_overlap, setup.gap
             rehearsal = _Rehearsal(dataset, *of_setup, chunk_overlap=overlap, gap=gap, shared=shared)
-            outcome = Run(rehearsal, space, scratch, replace(settings, control=control)).go()
+            of_rehearsal = partial(latency_of, rehearsal=rehearsal.searching(space.settings))
+            outcome = Run(rehearsal, space, scratch, replace(settings, control=control), latency_of=of_rehearsal).go()
             asked = dict(tallies)
             tallies.clear()
             pipelines = len({key for key, _ in outcome.evaluations})

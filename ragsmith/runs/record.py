@@ -36,7 +36,7 @@ VERSION = 2
 """Of the stored form of a run. The first form names no version; it is brought forward when it is read."""
 
 
-WEIGHABLE = ("quality", "calls", "money")
+WEIGHABLE = ("quality", "calls", "latency", "money")
 """What a search may weigh; all but quality are costs."""
 
 WEIGHING = ("nsga2", "random", "exhaustive")
@@ -85,6 +85,8 @@ class RunSettings:
     """What is weighed, in the order of `WEIGHABLE`. Beside others quality names the winner, and the rest a front."""
     price: Price | None = None
     """Of the model that is asked, where money is an objective."""
+    machine: str | None = None
+    """What kind of machine latency is measured on, where that is an objective."""
     margin: float = 0.02
     """The fitness by which the cheapest pipeline that is compared with the winner may be behind it, and is not."""
 
@@ -109,7 +111,9 @@ class RunSettings:
         named = ",".join(self.objectives)
         if self.objectives != tuple(name for name in WEIGHABLE if name in ("quality", *self.objectives)):
             meant = f"; what tunes {RETRIEVAL} alone is --objective {RETRIEVAL}" if RETRIEVAL in self.objectives else ""
-            raise WrongOption("objectives", f"are {named}: give quality, and after it calls, money or both{meant}")
+            raise WrongOption(
+                "objectives", f"are {named}: give quality, and after it any of calls, latency, money{meant}"
+            )
         if self.weighs and self.strategy not in WEIGHING:
             raise WrongOption(
                 "strategy", f"is {self.strategy}, which goes by quality alone: with {named} give {', '.join(WEIGHING)}"
@@ -120,6 +124,11 @@ class RunSettings:
             )
         if self.strategy == "nsga2" and not self.weighs:
             raise WrongOption("strategy", "is nsga2, which weighs several objectives: give objectives, too")
+
+    @property
+    def timed(self) -> bool:
+        """Whether pipelines are timed."""
+        return "latency" in self.objectives
 
     @classmethod
     def preset(cls, name: str) -> RunSettings:

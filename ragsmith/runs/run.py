@@ -24,6 +24,7 @@ from ragsmith.digest import digest, fingerprint
 from ragsmith.effects import Prior
 from ragsmith.errors import BudgetExhausted
 from ragsmith.evaluation.evaluator import Evaluation, Evaluations, Evaluator
+from ragsmith.evaluation.latency import Clock
 from ragsmith.evaluation.racing import Raced, Races
 from ragsmith.evaluation.ranking import best
 from ragsmith.evaluation.testbed import Setup
@@ -37,7 +38,8 @@ from ragsmith.runs.arm import Batch, Met, batches, finishers
 from ragsmith.runs.choice import choose, simplified, single
 from ragsmith.runs.finals import Finals
 from ragsmith.runs.front import cheapest, points
-from ragsmith.runs.objectives import costs_of
+from ragsmith.runs.latency import Latencies
+from ragsmith.runs.objectives import LatencyOf, costs_of, on_this_machine
 from ragsmith.runs.prelude import prelude
 from ragsmith.runs.recommended import prior_of, recommended_for, what_is_known
 from ragsmith.runs.record import Account, DatasetRecord, RunRecord, RunSettings, SetAside
@@ -149,10 +151,13 @@ class Run:
         retry_failed: bool = False,
         accept_spent: Spent | None = None,
         now: Callable[[], float] = time.time,
+        clock: Clock = time.perf_counter,
+        latency_of: LatencyOf | None = None,
     ) -> None:
         """Prepare a search of ``space`` for the best pipeline on the data set of ``setup``; nothing is computed yet.
 
-        ``retry_failed`` asks again what earlier runs found hopeless to ask.
+        ``retry_failed`` asks again what earlier runs found hopeless to ask. Where latency is an objective, it is
+        measured by ``clock``, unless ``latency_of`` says what it is.
 
         Raises:
             UsageError: an option of the space needs a model that this run has not, or answers are to be scored and a
@@ -162,7 +167,7 @@ class Run:
         setup = setup.searching(space.settings)
         if len(setup.folds) < 2:  # nothing can be held out, so nothing can be learned
             space = space.without(lambda gene: gene.technique.fitting is not None)
-        self._settings = settings or RunSettings()
+        self._settings = on_this_machine(settings or RunSettings(), setup.variants)
         ranks = self._settings.fitness.ranks
         if ranks:
             space = space.of_rankings()
@@ -175,7 +180,7 @@ class Run:
         self.key = run_key(setup, space, self._settings)
         self._budget = Budget(store, self.key, limits, prices, accept_spent)
         self._evaluator = Evaluator(
-            setup, store, workers, on_progress, self._budget, retry_failed=retry_failed, ranks=ranks
+            setup, store, workers, on_progress, self._budget, retry_failed=retry_failed, ranks=ranks, clock=clock
         )
         self._on_step = on_step or (lambda step: None)
         self._on_start = on_start or (lambda start: None)
@@ -187,8 +192,8 @@ class Run:
         self.why = "the time limit is reached: the same command goes on"
         self._incremental = True
         self._proposals: list[ProposalRow] = []
-        weighing = partial(costs_of, self._settings) if self._settings.weighs else None
-        self._met = Met(self._settings.fitness, self._settings.may_miss, weighing)
+        self._latency_of = latency_of or Latencies(self._evaluator, store, self._settings.machine or "", setup.order).of
+        self._met = Met(self._settings.fitness, self._settings.may_miss)
         self._tested: list[Evaluation] = []  # on the test questions
 
     @property
@@ -308,6 +313,10 @@ class Run:
 
         winner, removals = simplified(chosen, self._space, evaluate, lambda: self._met.terms)
         self._record = replace(self._record, winner=winner.key, removals=removals)
+        if self._settings.timed:  # they are on the front, too
+            tried = {removal.key for removal in removals}
+            for one in {one.key: one for one in self._met.evaluations if one.key in tried}.values():
+                self._latency_of(one)
         self._on_step(Step("each option left out", 0, len(removals), None, None))
         return winner
 
@@ -376,8 +385,10 @@ class Run:
     def _arm(self, strategy: Strategy, known: Mapping[Genome, Raced], *, control: bool = False) -> list[Raced]:
         """Race what ``strategy`` proposes until it is done, or at a limit."""
         proposed: list[Raced] = []
+        weighs = self._settings.weighs and not control
+        costs = partial(costs_of, self._settings, self._latency_of) if weighs else None
         try:
-            for batch in batches(strategy, self._races(), self._space.candidate, known, self._met):
+            for batch in batches(strategy, self._races(), self._space.candidate, known, self._met, costs):
                 if not control:
                     self._keep(len(proposed), batch)
                 proposed += batch.raced

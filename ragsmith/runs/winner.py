@@ -75,6 +75,12 @@ def winner_yaml(store: Store, run_key: str, setup: Setup, folder: Path, pick: st
         "evaluations": len(store.proposals(run_key)),
         **({} if pick == "best" else {"pick": pick}),
     }
+    if settings.machine and (timed := store.latencies([winner.key], settings.machine).get(winner.key)):
+        about |= {
+            "latency_seconds": timed.seconds,
+            "latency_questions": len(timed.by_question),
+            "machine": settings.machine,
+        }
     if record.failed:
         aside = {question: str(why) for question, why in record.aside.items()}
         about |= {"failed_answers": record.failed, "may_miss": settings.may_miss, "set_aside": aside}

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from hashlib import blake2b
+from statistics import median
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from sqlalchemy import BigInteger, Double, Table
@@ -61,6 +62,26 @@ class ResultRow:
     state: Literal["ok", "failed"]
     value: Json
     attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyRow:
+    """How long a pipeline takes on one kind of machine: ``value`` has seconds by question, or what failed."""
+
+    evaluation: str
+    machine: str
+    state: Literal["ok", "failed"]
+    value: Json
+
+    @property
+    def by_question(self) -> dict[str, float]:
+        """Seconds by question; none where one failed."""
+        return dict(self.value) if self.state == "ok" else {}
+
+    @property
+    def seconds(self) -> float | None:
+        """The median over the questions; None where one failed."""
+        return median(self.by_question.values()) if self.state == "ok" else None
 
 
 RunState: TypeAlias = Literal["running", "finished", "interrupted", "failed"]

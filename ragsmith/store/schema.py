@@ -149,10 +149,19 @@ PAYMENT = _table(
     Column("cost", Double, nullable=False),
 )
 """What runs had paid when they kept a reply, row by row and since the row before: ``expense`` has at least as much."""
+LATENCY = _table(
+    "latency",
+    _key("evaluation"),
+    _key("machine"),
+    _text("state"),
+    _json("value"),
+    CheckConstraint("state IN ('ok', 'failed')", name="latency_state"),
+)
+"""How long pipelines take, by the kind of machine: apart from results, which are equal wherever they are made."""
 
 TABLES = (
     *(MODEL_CALL, DATASET, EVALUATION, RESULT, RUN, PROPOSAL, FIT, SPENDING),
-    *(CLAIM, TRAITS, PROCESS, FAILED_CALL, EXPENSE, ORIGIN, BATCHED_REQUEST, PAYMENT),
+    *(CLAIM, TRAITS, PROCESS, FAILED_CALL, EXPENSE, ORIGIN, BATCHED_REQUEST, PAYMENT, LATENCY),
 )
 
 Migration = Callable[[Connection], None]
@@ -254,6 +263,11 @@ def add_payments(connection: Connection) -> None:
     METADATA.create_all(connection, tables=[PAYMENT], checkfirst=False)
 
 
+def add_latencies(connection: Connection) -> None:
+    """Version 12: how long pipelines take."""
+    METADATA.create_all(connection, tables=[LATENCY], checkfirst=False)
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     create_tables,
     add_fits,
@@ -266,6 +280,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     forget_cut_replies,
     add_batched_requests,
     add_payments,
+    add_latencies,
 )
 """Step ``n`` (1-based) leads to version ``n``. Steps are appended, never edited or removed."""
 

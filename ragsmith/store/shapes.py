@@ -113,6 +113,11 @@ def _fit(row: Sequence[Json]) -> bool:
     )
 
 
+def _latency(row: Sequence[Json]) -> bool:
+    state, value = row[2:4]
+    return _has(value, stage=str, error=str) if state == "failed" else bool(value) and _maps(value, _NUMBERS)
+
+
 def _traits(row: Sequence[Json]) -> bool:
     value = row[1]
     return _has(value, refuses=list, thinking_tokens=int) and _lists(value["refuses"], _TEXTS)
@@ -128,6 +133,7 @@ SHAPES: Mapping[str, Shape] = MappingProxyType(
         "proposal": _proposal,
         "fit": _fit,
         "traits": _traits,
+        "latency": _latency,
     }
 )
 """By table. A table without an entry holds no JSON, or nothing that is read by its form."""

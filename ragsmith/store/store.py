@@ -29,6 +29,7 @@ from ragsmith.store.engine import alone_at, parse
 from ragsmith.store.rows import (
     DatasetRow,
     EvaluationRow,
+    LatencyRow,
     ProposalRow,
     ResultRow,
     RunRow,
@@ -46,6 +47,7 @@ from ragsmith.store.schema import (
     EVALUATION,
     FAILED_CALL,
     FIT,
+    LATENCY,
     MIGRATIONS,
     MODEL_CALL,
     PAYMENT,
@@ -64,6 +66,7 @@ __all__ = [
     "Damage",
     "DatasetRow",
     "EvaluationRow",
+    "LatencyRow",
     "ProposalRow",
     "ResultRow",
     "RunRow",
@@ -443,6 +446,26 @@ class Store:
             for row in self._database.fetch_keyed(connection, RESULT, found, column="evaluation"):
                 found[row[0]][row[1]] = ResultRow(*row)
         return found
+
+    # How long pipelines take
+
+    def put_latency(self, row: LatencyRow) -> LatencyRow:
+        """Keep how long a pipeline takes; what is known already of the same questions stays, and is returned."""
+        with self._database.writing_alone("latency", row.evaluation) as connection:
+            kept = self._latencies(connection, [row.evaluation], row.machine).get(row.evaluation)
+            if kept is not None and kept.by_question.keys() == row.by_question.keys() and kept.state == "ok":
+                return kept
+            self._database.put(connection, LATENCY, [columns_of(row)], replacing=True)
+        return row
+
+    def latencies(self, evaluations: Iterable[str], machine: str) -> dict[str, LatencyRow]:
+        """Those that are there for a kind of machine, by evaluation."""
+        with self._database.reading() as connection:
+            return self._latencies(connection, evaluations, machine)
+
+    def _latencies(self, connection: Connection, evaluations: Iterable[str], machine: str) -> dict[str, LatencyRow]:
+        rows = self._database.fetch_keyed(connection, LATENCY, evaluations, column="evaluation")
+        return {row[0]: LatencyRow(*row) for row in rows if row[1] == machine}
 
     # Runs and their proposals
 

@@ -81,7 +81,7 @@ def test_money_is_refused_where_it_cannot_be_told(found: Models, said: str) -> N
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"objectives": ("calls",)}, "objectives are calls: give quality, and after it calls, money or both"),
+        ({"objectives": ("calls",)}, "objectives are calls: give quality, and after it any of calls, latency, money"),
         ({"objectives": ("quality", "calls", "calls")}, "give quality, and after it"),
         ({"objectives": ("quality", "beauty")}, "objectives are quality,beauty: give quality, and after it calls"),
         ({"objectives": ("retrieval",)}, "; what tunes retrieval alone is --objective retrieval"),

@@ -1,0 +1,100 @@
+"""How long a user waits for an answer: a few questions, each asked alone, on models that are warm.
+
+The index, the vectors of the collection, and what was fitted are there before. Each question is asked once before it is
+timed: then models are loaded, and it makes no difference what other pipelines asked before. Nothing that was found or
+answered is remembered from that, but for the replies of chat models, which say themselves how long they took.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+from collections.abc import Callable, Container, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragsmith.gateway.budget import Budget
+from ragsmith.gateway.failures import Failures
+from ragsmith.gateway.gateway import Gateway
+from ragsmith.gateway.timing import Timing
+from ragsmith.pipelines.genes import Candidate, facing
+from ragsmith.types import Question
+
+if TYPE_CHECKING:
+    from ragsmith.evaluation.testbed import Setup
+    from ragsmith.pipelines.engine import Engine
+    from ragsmith.pipelines.trace import Trace
+    from ragsmith.store.store import Store
+
+TIMED = 5
+"""Questions that a pipeline is timed on: the median of five passes over two at which the machine was busy."""
+
+Clock = Callable[[], float]
+"""Seconds since any moment."""
+
+
+class Timer:
+    """Times pipelines by ``clock``; what has to be asked for that is paid from ``budget``."""
+
+    def __init__(self, store: Store, budget: Budget | None, failures: Failures, clock: Clock, *, ranks: bool) -> None:
+        """With ``ranks`` a question has its answer when it is ranked: nothing is generated."""
+        self._store = store
+        self._budget = budget
+        self._failures = failures
+        self._clock = clock
+        self._ranks = ranks
+
+    def seconds(self, engine: Engine, setup: Setup, candidate: Candidate, questions: Sequence[str]) -> dict[str, float]:
+        """Seconds that each question takes, by its id; ``engine`` has built what the collection needs.
+
+        Raises:
+            StageFailed: a technique raised.
+        """
+        collection = texts_of(engine, candidate)
+
+        def answered(gateway: Gateway, question: str) -> Trace:
+            return answered_alone(setup.engine(gateway=gateway), engine, candidate, question, ranks=self._ranks)
+
+        found = {}
+        for id_ in questions:
+            question = setup.examples[id_].question
+            warm = Gateway(self._store, self._budget, self._failures)
+            try:
+                answered(warm, question)
+                timing = Timing(warm, collection, self._budget)
+                started = self._clock()
+                trace = answered(timing, question)
+                took = self._clock() - started
+            finally:
+                warm.write_rest()
+            found[id_] = took + math.fsum(usage.seconds for usage in trace.usage.values())
+        return found
+
+
+def answered_alone(fresh: Engine, engine: Engine, candidate: Candidate, question: str, *, ranks: bool) -> Trace:
+    """What a ``fresh`` engine makes of a question, on what ``engine`` has built for the whole collection."""
+    fresh.share_collection(engine)
+    return (fresh.rank if ranks else fresh.answer)(facing(candidate, question), Question(question))
+
+
+def texts_of(engine: Engine, candidate: Candidate) -> frozenset[str]:
+    """The texts that are embedded before anybody asks a question."""
+    index, _ = engine.prepare(candidate)
+    return frozenset([*index.keys, *(entry.chunk.text for entry in index.entries)])
+
+
+def timed_on(order: Sequence[str], answered: Container[str]) -> list[str]:
+    """The questions that a pipeline is timed on: the first `TIMED` of those that it ``answered``."""
+    return list(islice((question for question in order if question in answered), TIMED))
+
+
+def this_machine() -> str:
+    """What kind of machine this is, as far as seconds depend on it: system, processor and how many there are."""
+    processor = platform.processor() or platform.machine()
+    with suppress(OSError):  # only Linux says it here, and nowhere else
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        processor = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), processor)
+    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} x {processor}"

@@ -1,0 +1,54 @@
+"""The gateway of a question that is timed: what a user waits for is asked anew, but no reply is paid for twice.
+
+A reply of a chat model says how many seconds it took when it was made. So it is taken from where it is remembered, and
+its seconds are added to those of the clock. Vectors and scores say nothing of the kind, and are made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ragsmith.gateway.budget import Budget
+from ragsmith.gateway.gateway import Gateway
+from ragsmith.gateway.results import Embeddings
+from ragsmith.gateway.views import EmbedderView
+from ragsmith.models.calls import ChatModel, completes
+from ragsmith.models.protocols import Embedder, LanguageModel, Vectors
+from ragsmith.models.usage import Meter
+
+
+class Timing(Gateway):
+    """For one question, all replies to which ``warm`` remembers; vectors of ``collection`` are there before, too.
+
+    Nothing is kept of what is asked anew, nor of its failures: what was found the first time counts.
+    """
+
+    def __init__(self, warm: Gateway, collection: frozenset[str], budget: Budget | None = None) -> None:
+        super().__init__(None, budget)
+        self._warm = warm
+        self._collection = collection
+
+    def language_model(self, model: LanguageModel | ChatModel, meter: Meter, role: str = "") -> LanguageModel:
+        """See `Gateway.language_model`."""
+        if completes(model):
+            return self._warm.language_model(model, meter, role)
+        return super().language_model(model, meter, role)
+
+    def embedder(self, model: Embedder, meter: Meter) -> Embedder:
+        """See `Gateway.embedder`."""
+        self._watch(model)
+        return _View(self._embeddings, model, meter, self._warm.embedder(model, meter), self._collection)
+
+
+class _View(EmbedderView):
+    """Texts of a collection were embedded before anybody asked; others are embedded anew."""
+
+    def __init__(self, calls: Embeddings, model: Any, meter: Meter, warm: Embedder, collection: frozenset[str]) -> None:
+        super().__init__(calls, model, meter)
+        self._warm = warm
+        self._collection = collection
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """See `Embedder.embed`."""
+        return self._warm.embed(texts) if self._collection.issuperset(texts) else super().embed(texts)

@@ -1,0 +1,340 @@
+"""Latency as an objective: what is timed, what is kept of it, and what a search makes of it.
+
+Time passes only where a model says so: the chat model by the seconds of its replies, the reranker by moving the clock.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from fault_replies import chat_reply
+
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.errors import RefusedContent, UsageError
+from ragsmith.evaluation.latency import TIMED, this_machine
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.gateway.gateway import Gateway
+from ragsmith.models.calls import Completion
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.models.given import apart
+from ragsmith.models.names import ModelName, ModelNames
+from ragsmith.models.usage import Meter, Usage
+from ragsmith.pipelines.space import Space
+from ragsmith.reporting.domain import load_domain
+from ragsmith.reporting.spreadsheet import ranking_csv
+from ragsmith.reporting.wording import front_explained, summary_lines
+from ragsmith.runs.plan import plan
+from ragsmith.runs.record import RunRecord, RunSettings
+from ragsmith.runs.run import Outcome, Run
+from ragsmith.runs.winner import winner_yaml
+from ragsmith.store.store import LatencyRow, Store
+from ragsmith.strategies import GeneticSettings
+from ragsmith.techniques.query_expansion.hyde import IMAGINE
+
+ANSWER, IMAGINED, RERANKED = 1.0, 0.25, 0.5
+"""Seconds of a reply, of one to hyde, and of a reranked list."""
+
+SETTINGS = RunSettings(
+    strategy="nsga2",
+    objectives=("quality", "latency"),
+    racing=None,
+    seed=7,
+    genetic=GeneticSettings(population=4, generations=2, elitism=2),
+    begin_with_known=False,
+    probes=False,
+    machine="a machine for tests",
+)
+
+
+@dataclass
+class Chat:
+    id: str = "chat"
+    prompts: list[str] = field(default_factory=list)
+
+    def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+        self.prompts.append(prompt)
+        seconds = IMAGINED if "Write a passage of" in prompt else ANSWER
+        return Completion(chat_reply(prompt), Usage(1, 0, 0, 10, 2, seconds))
+
+
+class Words:
+    """Embeds, as if that took long enough to keep the vectors."""
+
+    id = "words"
+    slow = True
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self._words = WordLlamaEmbedder()
+
+    def embed(self, texts: Sequence[str]) -> Any:
+        self.asked += texts
+        return self._words.embed(texts)
+
+
+class Reranker:
+    """Scores by length, and lets time pass; one that is ``tired`` refuses what it has scored before."""
+
+    id = "reranker"
+    slow = True
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.asked: set[tuple[str, str]] = set()
+        self.tired = False
+
+    def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
+        pairs = {(query, text) for text in texts}
+        if self.tired and pairs & self.asked:
+            raise RefusedContent("no time for that")
+        self.asked |= pairs
+        self.now += RERANKED
+        return tuple(float(len(text)) for text in texts)
+
+    def clock(self) -> float:
+        return self.now
+
+
+@dataclass
+class World:
+    setup: Setup
+    chat: Chat
+    words: Words
+    reranker: Reranker
+
+
+@pytest.fixture
+def world(tiny_folder: Path) -> World:
+    return made(tiny_folder)
+
+
+def made(folder: Path) -> World:
+    chat, words, reranker = Chat(), Words(), Reranker()
+    names, given = apart({"language_model": chat, "embedder": words, "cross_encoder": reranker})
+    setup = Setup(load_dataset(folder), ModelNames().overridden(names), 100, given=given)
+    return World(setup, chat, words, reranker)
+
+
+def searched(world: World, space: Space, store: Store, settings: RunSettings = SETTINGS, **more: Any) -> Outcome:
+    return Run(world.setup, space, store, settings, **{"workers": 8, "clock": world.reranker.clock, **more}).go()
+
+
+def recorded(store: Store, outcome: Outcome) -> RunRecord:
+    run = store.run(outcome.key)
+    assert run is not None
+    return RunRecord.read(run.value)
+
+
+def kept(store: Store, outcome: Outcome) -> dict[str, LatencyRow]:
+    return store.latencies([key for key, _ in outcome.evaluations], SETTINGS.machine or "")
+
+
+def rows(path: Path, table: str) -> list[tuple[Any, ...]]:
+    with sqlite3.connect(path) as connection:
+        return sorted(connection.execute(f"SELECT * FROM {table}").fetchall())
+
+
+def end(store: Store, outcome: Outcome) -> tuple[Any, ...]:
+    record = recorded(store, outcome)
+    proposals = [(row.position, row.genome, row.evaluation, row.value) for row in store.proposals(outcome.key)]
+    front = [(row.key, row.latency_seconds) for row in load_domain(store, "island").front]
+    return record.history, record.winner, record.test, record.removals, proposals, front
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path, space: Space) -> Iterator[Any]:
+    world = made(tiny_folder)
+    with Store.open(tmp_path_factory.mktemp("timed") / "cache.sqlite") as opened:
+        yield opened, searched(world, space, opened), world
+
+
+def test_a_question_takes_what_its_stages_take_one_after_the_other(finished: tuple[Store, Outcome, World]) -> None:
+    store, outcome, world = finished
+    found = kept(store, outcome)
+    told = {row.evaluation for row in store.proposals(outcome.key)} | set(recorded(store, outcome).told)
+    assert told <= set(found)
+    by_key = {key: evaluation for (key, _), evaluation in outcome.evaluations.items()}
+    for key, row in found.items():
+        genes = {gene.technique.name for gene in by_key[key].candidate}
+        expected = ANSWER + IMAGINED * ("hyde" in genes) + RERANKED * ("cross_encoder" in genes)
+        assert row.seconds == pytest.approx(expected)
+        assert list(row.by_question) == sorted(row.by_question)
+        assert set(row.by_question) == set(world.setup.order[:TIMED])
+
+
+def test_no_reply_is_paid_twice_and_only_queries_are_embedded_anew(finished: tuple[Store, Outcome, World]) -> None:
+    _, _, world = finished
+    assert len(world.chat.prompts) == len(set(world.chat.prompts))
+    twice = {text for text in world.words.asked if world.words.asked.count(text) > 1}
+    asked = {world.setup.examples[question].question for question in world.setup.order[:TIMED]}
+    assert asked <= twice
+    assert not twice & {chunk.text for chunk in world.setup.corpus.chunks}
+
+
+def test_the_front_is_what_nothing_else_is_as_good_and_as_fast_as(finished: tuple[Store, Outcome, World]) -> None:
+    store, _, _ = finished
+    domain = load_domain(store, "island")
+    reached = {(row.level, row.latency_seconds or 0.0) for row in domain.ranking}
+    best = {(f, s) for f, s in reached if not any(g >= f and t <= s and (g, t) != (f, s) for g, t in reached)}
+    assert {(row.level, row.latency_seconds) for row in domain.front} == best
+    assert domain.front[-1].latency_seconds == ANSWER
+    lines = summary_lines(domain)
+    head = next(line for line in lines if line.startswith("front of quality, latency"))
+    assert f"the median of {TIMED} questions, on {SETTINGS.machine}" in head
+    assert "1.000 s  " in lines[lines.index(head) + len(domain.front)]
+    assert f"{TIMED} questions, one at a time" in front_explained(domain)
+    assert "latency_seconds" in ranking_csv(domain).splitlines()[0].split(",")
+
+
+def test_a_search_that_goes_on_reads_what_was_measured_and_goes_the_same_way(
+    finished: tuple[Store, Outcome, World], space: Space, tmp_path: Path
+) -> None:
+    store, outcome, world = finished
+
+    def no_clock() -> float:
+        raise AssertionError("nothing is timed twice")
+
+    again = searched(world, space, store, clock=no_clock)
+    assert (again.key, again.computed) == (outcome.key, 0)
+    assert end(store, again) == end(store, outcome)
+    with Store.open(tmp_path / "paused.sqlite") as other:
+        ticks = iter(range(10**6))
+        short = replace(SETTINGS, time_limit=0.5)
+        states = []
+        while "finished" not in states:
+            paused = searched(world, space, other, short, now=lambda: float(next(ticks)))
+            states.append(paused.state)
+        assert len(states) > 2
+        assert end(other, paused) == end(store, outcome)
+
+
+def test_another_machine_is_another_search(finished: tuple[Store, Outcome, World], space: Space) -> None:
+    store, outcome, world = finished
+    elsewhere = replace(SETTINGS, machine="another")
+    assert Run(world.setup, space, store, elsewhere).key != outcome.key
+    assert store.latencies([key for key, _ in outcome.evaluations], "another") == {}
+    here = Run(world.setup, space, store, replace(SETTINGS, machine=None))
+    assert here.key == Run(world.setup, space, store, replace(SETTINGS, machine=this_machine())).key
+
+
+@pytest.mark.parametrize("objectives", [("quality",), ("quality", "calls")])
+def test_nothing_is_timed_unless_it_is_weighed(
+    objectives: tuple[str, ...], world: World, space: Space, store: Store
+) -> None:
+    strategy = "nsga2" if len(objectives) > 1 else "genetic"
+    settings = replace(SETTINGS, objectives=objectives, strategy=strategy, machine=None)
+    outcome = searched(world, space, store, settings)
+    assert store.statistics()["tables"]["latency"]["rows"] == 0
+    assert recorded(store, outcome).settings.machine is None
+    with pytest.raises(UsageError, match="measured no latency: one with --objectives quality,latency does"):
+        winner_yaml(store, outcome.key, world.setup, Path(), "latency<=2")
+
+
+def test_what_cannot_be_timed_has_no_latency_and_is_tried_again_by_the_next_search(
+    world: World, space: Space, store: Store
+) -> None:
+    world.reranker.tired = True
+    outcome = searched(world, space, store)
+    failed = {key: row for key, row in kept(store, outcome).items() if row.state == "failed"}
+    assert failed
+    for row in failed.values():
+        assert (row.seconds, row.by_question) == (None, {})
+        assert row.value["stage"] == "reranking.cross_encoder"
+        assert row.value["error"] == "RefusedContent: no time for that"
+    domain = load_domain(store, "island")
+    assert not {row.key for row in domain.front} & set(failed)
+    timed = {row.key: row.latency_seconds for row in domain.ranking}
+    assert {key for key, seconds in timed.items() if seconds is None} <= set(failed)
+    assert all("cross_encoder" not in population for population in domain.front[0].genes.values())
+    assert not store.verify()
+    world.reranker.tired = False
+    again = searched(world, space, store)
+    assert {row.state for row in kept(store, again).values()} == {"ok"}
+
+
+@pytest.mark.processes
+def test_rows_that_have_to_be_equal_know_nothing_of_it(tiny_setup: Setup, space: Space, tmp_path: Path) -> None:
+    paths = [tmp_path / f"{workers}.sqlite" for workers in (1, 4)]
+    for path, workers in zip(paths, (1, 4), strict=True):
+        with Store.open(path) as store:
+            Run(tiny_setup, space, store, SETTINGS, workers=workers, clock=lambda: 0.0).go()
+    for table in ("result", "evaluation", "proposal", "latency"):
+        one, four = (rows(path, table) for path in paths)
+        assert one == four
+        assert one
+
+
+def test_a_pipeline_is_picked_by_its_seconds(finished: tuple[Store, Outcome, World], world: World) -> None:
+    store, outcome, world = finished
+    domain = load_domain(store, "island")
+    for most in (ANSWER, ANSWER + IMAGINED, ANSWER + IMAGINED + RERANKED):
+        written = yaml.safe_load(winner_yaml(store, outcome.key, world.setup, Path(), f"latency <= {most}"))
+        able = [row for row in domain.ranking if row.latency_seconds is not None and row.latency_seconds <= most]
+        assert written["expected"]["search"]["fitness"] == max(row.level for row in able)
+        assert written["run"]["latency_seconds"] <= most
+        assert (written["run"]["latency_questions"], written["run"]["machine"]) == (TIMED, SETTINGS.machine)
+    with pytest.raises(UsageError, match=r"the fastest pipeline of this search takes 1\.000 s a question"):
+        winner_yaml(store, outcome.key, world.setup, Path(), "latency<=0.5")
+
+
+def test_batches_say_nothing_of_what_a_user_waits_for(tiny_folder: Path, space: Space, store: Store) -> None:
+    names = ModelNames().overridden({"language_model": ModelName("openai:tiny", batch=True)}, "http://127.0.0.1:9")
+    with pytest.raises(UsageError, match="objectives have latency, but openai:tiny is asked in batches"):
+        Run(Setup(load_dataset(tiny_folder), names, 100), space, store, SETTINGS)
+
+
+def test_a_plan_says_what_timing_takes_and_that_no_reply_is_asked_for_again(
+    world: World, space: Space, store: Store
+) -> None:
+    found = plan(world.setup, space, store, SETTINGS, sample=1000)
+    assert found.genomes is not None
+    assert 2 * TIMED < found.timed <= TIMED * found.genomes
+    timed = {line.request: line for line in found.lines if line.request.endswith(", timed")}
+    assert set(timed) == {"embed queries, timed", "score a list of passages, timed"}
+    for line in timed.values():
+        assert 0 < line.calls <= 2 * found.timed  # hyde searches for the question, and for what it imagined
+    assert not world.chat.prompts
+    without = plan(world.setup, space, store, replace(SETTINGS, objectives=("quality", "calls")), sample=1000)
+    assert without.timed == 0
+    assert not [line for line in without.lines if line.request.endswith(", timed")]
+
+
+def test_replies_that_are_asked_for_together_are_waited_for_together() -> None:
+    meter, chat = Meter(), Chat()
+    view = Gateway().language_model(chat, meter)
+    view.run_all(IMAGINE, [{"question": "When?"}, {"question": "Where?"}])
+    view.run(IMAGINE, question="Who?")
+    assert meter.total().calls == 3
+    assert meter.total().seconds == 2 * IMAGINED
+
+
+def test_a_model_that_does_not_say_how_long_it_took_is_timed(store: Store) -> None:
+    chat = Chat()
+    silent = SimpleNamespace(
+        id="silent", complete=lambda prompt, **more: Completion(chat_reply(prompt), Usage(1, 0, 0, 10, 2))
+    )
+    meters = Meter(), Meter()
+    for meter in meters:  # the second time from the store
+        Gateway(store).language_model(silent, meter).run(IMAGINE, question="When?")
+    assert 0 < meters[0].total().seconds == meters[1].total().seconds
+    Gateway(store).language_model(chat, meters[0]).run(IMAGINE, question="When?")
+    assert meters[0].total().seconds == meters[1].total().seconds + IMAGINED
+
+
+def test_what_another_process_measured_first_stays(store: Store) -> None:
+    first, second = (LatencyRow("key", "machine", "ok", {"a": seconds, "b": 2.0}) for seconds in (1.0, 3.0))
+    failed = LatencyRow("key", "machine", "failed", {"stage": "timing", "error": "no"})
+    assert store.put_latency(failed) == failed
+    assert store.put_latency(first) == first
+    assert store.put_latency(second) == first
+    assert store.latencies(["key", "other"], "machine") == {"key": first}
+    assert first.seconds == 1.5
+    more = LatencyRow("key", "machine", "ok", {"a": 1.0, "c": 2.0})
+    assert store.put_latency(more) == more  # other questions
