@@ -147,9 +147,9 @@ def search(
     ``fitness`` may be `Weights`, ``FILE.py:function``, or a function of a file that was imported. With
     ``objective="retrieval"`` retrieval alone is tuned: the fitness is R, nothing is generated, and questions need no
     answers. With ``objectives="quality,calls"`` the fitness is weighed against calls of models, with
-    ``"quality,calls,money"`` against money as well, which needs ``prices``: the strategy is NSGA-II then, and nobody
-    races. ``space`` is the one of the preset unless given; ``without`` lists what to leave out of it, as ``FAMILY``
-    (all but ``none``) or ``FAMILY.OPTION``.
+    ``"quality,calls,latency,money"`` against seconds and money as well, which needs ``prices``: the strategy is NSGA-II
+    then, and nobody races. ``space`` is the one of the preset unless given; ``without`` lists what to leave out of it,
+    as ``FAMILY`` (all but ``none``) or ``FAMILY.OPTION``.
 
     ``models`` are names, or by role a name or an object: a LlamaIndex ``LLM`` or ``BaseEmbedding``, or anything with
     the protocol that its role has in `ragsmith.models`, whose ``id`` says what its results depend on. Objects are asked

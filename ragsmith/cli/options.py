@@ -285,9 +285,7 @@ class RunFlags:
     ] = None
     objectives: Annotated[
         str | None,
-        typer.Option(
-            "--objectives", help="quality, and calls, latency, money, or some: weigh them. [default: quality]"
-        ),
+        typer.Option("--objectives", help="quality, and any of calls, latency, money: weigh them. [default: quality]"),
     ] = None
     margin: Annotated[
         float | None,

@@ -83,7 +83,10 @@ def test_money_is_refused_where_it_cannot_be_told(found: Models, said: str) -> N
     [
         ({"objectives": ("calls",)}, "objectives are calls: give quality, and after it any of calls, latency, money"),
         ({"objectives": ("quality", "calls", "calls")}, "give quality, and after it"),
-        ({"objectives": ("quality", "beauty")}, "objectives are quality,beauty: give quality, and after it calls"),
+        (
+            {"objectives": ("quality", "beauty")},
+            "objectives are quality,beauty: give quality, and after it any of calls",
+        ),
         ({"objectives": ("retrieval",)}, "; what tunes retrieval alone is --objective retrieval"),
         ({"strategy": "tpe"}, "goes by quality alone: with quality,calls give nsga2, random, exhaustive"),
         ({"racing": Racing()}, "race drops what is behind in quality"),
