@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
-from time import perf_counter
+from time import monotonic, perf_counter
 from types import TracebackType
 from typing import Any
 
@@ -24,7 +24,17 @@ from ragsmith.evaluation.keys import evaluation_key, ranking_key, retrieval_key
 from ragsmith.evaluation.latency import Clock, Timer
 from ragsmith.evaluation.processes import ProcessRunner
 from ragsmith.evaluation.testbed import Setup, ordered
-from ragsmith.evaluation.threads import ANSWER, RANKING, Finished, Job, Runner, ThreadRunner, Work, state_of
+from ragsmith.evaluation.threads import (
+    ANSWER,
+    RANKING,
+    REPORT_SECONDS,
+    Finished,
+    Job,
+    Runner,
+    ThreadRunner,
+    Work,
+    state_of,
+)
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.failures import Failures
 from ragsmith.models.served.provider import Activity
@@ -32,7 +42,7 @@ from ragsmith.models.vector_address import serves_one_process
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.further import CUTTING
 from ragsmith.pipelines.genes import Candidate, configuration, read_configuration
-from ragsmith.store.store import ResultRow, Store
+from ragsmith.store.store import EvaluationRow, ResultRow, Store
 from ragsmith.types import Example
 
 Record = dict[str, Any]
@@ -328,10 +338,11 @@ class Evaluator:
 
     def _describe_new(self, distinct: Sequence[tuple[str, Candidate]]) -> None:
         """See to it that the store says what each evaluation is; a row that was damaged is written again."""
-        for key, candidate in distinct:
-            if key not in self._described:
-                self._store.put_evaluation(key, self._setup.dataset.digest, self._describe(candidate))
-                self._described.add(key)
+        digest = self._setup.dataset.digest
+        new = [EvaluationRow(key, digest, self._describe(one)) for key, one in distinct if key not in self._described]
+        if new:
+            self._store.put_evaluations(new)
+            self._described.update(row.key for row in new)
 
     @cached_property
     def _described(self) -> set[str]:
@@ -340,19 +351,33 @@ class Evaluator:
     def _compute(
         self, distinct: Sequence[tuple[str, Candidate]], jobs: Sequence[Job], part: str, *, counts: bool
     ) -> None:
+        """Run ``jobs`` and store what comes of them: together, and what has ended for `REPORT_SECONDS` at once.
+
+        A commit takes longer than many an answer; of a process that is killed, so much has to be done again.
+        """
         done = 0
-        for batch in self._started().run([candidate for _, candidate in distinct], jobs, part):
-            rows = [self._row(distinct[finished.job[0]][0], finished) for finished in batch]
-            self._put(rows)
-            done += len(rows)
-            if counts:
-                self.computed += len(rows)
-                self._progress(done, len(jobs))
+        ended: list[ResultRow] = []
+        stored = monotonic()
+        try:
+            for batch in self._started().run([candidate for _, candidate in distinct], jobs, part):
+                ended += [self._row(distinct[finished.job[0]][0], finished) for finished in batch]
+                done += len(batch)
+                if counts:
+                    self.computed += len(batch)
+                    self._progress(done, len(jobs))
+                if monotonic() - stored >= REPORT_SECONDS:
+                    rows, ended = ended, []
+                    self._put(rows)
+                    stored = monotonic()
+        finally:
+            self._put(ended)
 
     def _row(self, key: str, finished: Finished) -> ResultRow:
         return ResultRow(key, finished.job[1], "ok" if finished.ok else "failed", finished.value)
 
     def _put(self, rows: Sequence[ResultRow]) -> None:
+        if not rows:
+            return
         for row in self._store.put_results(rows):
             self._known[row.evaluation][row.question] = row
 

@@ -21,7 +21,7 @@ from typing import Any, cast
 from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.evaluation.signals import ignore_signals, signals_held
 from ragsmith.evaluation.testbed import Engines, Setup
-from ragsmith.evaluation.threads import ANSWER, Finished, Job, Work, account, evaluate_job
+from ragsmith.evaluation.threads import ANSWER, REPORT_SECONDS, Finished, Job, Work, account, evaluate_job
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
 from ragsmith.pipelines.engine import Engine
@@ -93,9 +93,9 @@ class ProcessRunner:
             waiting[connection] = sum(map(len, share.values()))
         while waiting:
             batch: list[Finished] = []
-            for ready in wait_for(list(waiting)):
+            for ready in wait_for(list(waiting), REPORT_SECONDS):
                 connection = cast(Connection, ready)
-                # whatever else has come meanwhile is stored with it, in one transaction
+                # whatever else has come meanwhile is handed over with it
                 while waiting[connection] and (not batch or connection.poll()):
                     received = _receive(connection)
                     waiting[connection] -= len(received)

@@ -28,6 +28,9 @@ PATIENCE_WHEN_STOPPING, PATIENCE_ON_INTERRUPT = 10.0, 2.0
 JOBS_A_THREAD = 4
 """Jobs for each thread that are handed out at a time: looking after all of a batch costs more than the work."""
 
+REPORT_SECONDS = 0.5
+"""So often a runner says at least what has ended, if only that nothing has: what it says is stored within this time."""
+
 ANSWER, RANKING = "answer", "ranking"
 """What is made of a question: an answer, or the ranking alone, up to the filter."""
 
@@ -66,7 +69,7 @@ class Runner(Protocol):
     engines: Engines
 
     def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: str = ANSWER) -> Iterator[list[Finished]]:
-        """Evaluate ``jobs`` and yield them as they end, a few at a time.
+        """Evaluate ``jobs`` and yield them as they end, a few at a time, or none at all for `REPORT_SECONDS`.
 
         The value is a record of the answer, or of the `RANKING` alone; or, where ``part`` is the name of a family, what
         its gene, which is to be fitted, observes on the question.
@@ -166,7 +169,7 @@ class ThreadRunner:
                 futures.add(self._pool.submit(evaluate_job, *able[job[0]], candidates[job[0]], job, part))
             if not futures:
                 return
-            done, futures = wait(futures, return_when=FIRST_COMPLETED)
+            done, futures = wait(futures, REPORT_SECONDS, return_when=FIRST_COMPLETED)
             finished = [future for future in done if future.exception() is None]
             yield [future.result() for future in finished]
             for future in done:

@@ -356,10 +356,10 @@ class Store:
         """Every data set, by name."""
         return [DatasetRow(*row) for row in self._all(DATASET, order=(DATASET.c.name, DATASET.c.digest))]
 
-    def put_evaluation(self, key: str, dataset: str, configuration: Json) -> None:
-        """Keep what the evaluation under ``key`` is; the first one stays."""
+    def put_evaluations(self, rows: Iterable[EvaluationRow]) -> None:
+        """Keep what evaluations are, in one transaction; of two under the same key the first one stays."""
         with self._database.writing() as connection:
-            self._database.put(connection, EVALUATION, [(key, dataset, configuration)])
+            self._database.put(connection, EVALUATION, map(columns_of, rows))
 
     def evaluation(self, key: str) -> EvaluationRow | None:
         """The evaluation under ``key``."""

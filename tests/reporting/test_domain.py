@@ -26,7 +26,7 @@ from ragsmith.reporting.spreadsheet import ranking_csv
 from ragsmith.reporting.values import Option
 from ragsmith.reporting.wording import headline
 from ragsmith.runs.record import RunRecord
-from ragsmith.store.store import ResultRow, Store
+from ragsmith.store.store import EvaluationRow, ResultRow, Store
 from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.registry import Fitting, Technique
 from ragsmith.types import Fitted, Gold, Hits, Question
@@ -170,7 +170,7 @@ def test_records_of_version_0_1_kept_metrics_apart_and_are_read(store: Store) ->
         for row in rows.values()
     ]
     fresh = [replace(row, evaluation="toy: old") for row in old]
-    store.put_evaluation("toy: old", "digest of toy", store.evaluation("toy: naive").configuration)  # type: ignore[union-attr]
+    store.put_evaluations([EvaluationRow("toy: old", "digest of toy", store.evaluation("toy: naive").configuration)])  # type: ignore[union-attr]
     store.put_results(fresh)
     value = dict(store.run("run").value)  # type: ignore[union-attr]
     store.update_run("run", "finished", {**value, "baselines": {"naive": "toy: old"}})
@@ -220,7 +220,7 @@ def test_what_was_fitted_is_shown_with_its_pipeline(store: Store, registered: Ca
     kept = dict(store.evaluation("toy: hybrid").configuration["pipeline"])  # type: ignore[union-attr]
     fit = Fit({"keep": 0.123456789})
     kept["passage_filter"] = {"technique": "kept_share", "parameters": {}, "fitted": fit.plain()}
-    store.put_evaluation("toy: fitted", "digest of toy", {"pipeline": kept})
+    store.put_evaluations([EvaluationRow("toy: fitted", "digest of toy", {"pipeline": kept})])
     store.put_results([replace(row, evaluation="toy: fitted") for row in store.results("toy: hybrid").values()])
     value = dict(store.run("run").value)  # type: ignore[union-attr]
     store.update_run("run", "finished", {**value, "baselines": {**value["baselines"], "naive": "toy: fitted"}})
@@ -296,7 +296,7 @@ def test_a_pipeline_that_fails_on_a_test_question_is_not_compared(store: Store) 
     value = dict(store.run("run").value)  # type: ignore[union-attr]
     value["test"] = {**value["test"], "bm25": "toy: lost questions"}
     pipeline = store.evaluation("toy: bm25").configuration  # type: ignore[union-attr]
-    store.put_evaluation("toy: lost questions", "digest of toy", pipeline)
+    store.put_evaluations([EvaluationRow("toy: lost questions", "digest of toy", pipeline)])
     store.update_run("run", "finished", value)
     domain = load_domain(store, "toy")
     found = {comparison.name: comparison for comparison in domain.comparisons}
@@ -389,7 +389,9 @@ def lose(store: Store, questions: list[str], *labels: str) -> None:
     value = dict(store.run("run").value)  # type: ignore[union-attr]
     for label in labels:
         rows = store.results(f"toy: {label}")
-        store.put_evaluation(f"toy: {label} lost", "digest of toy", store.evaluation(f"toy: {label}").configuration)  # type: ignore[union-attr]
+        store.put_evaluations(
+            [EvaluationRow(f"toy: {label} lost", "digest of toy", store.evaluation(f"toy: {label}").configuration)]
+        )  # type: ignore[union-attr]
         lost = [ResultRow(f"toy: {label} lost", q, "failed", failure) for q in questions]
         kept = [ResultRow(f"toy: {label} lost", q, "ok", row.value) for q, row in rows.items() if q not in questions]
         store.put_results([*lost, *kept])

@@ -13,7 +13,7 @@ from stored import put_call
 
 from ragsmith.store.rows import insertion, seal
 from ragsmith.store.schema import METADATA
-from ragsmith.store.store import ProposalRow, ResultRow, Store
+from ragsmith.store.store import EvaluationRow, ProposalRow, ResultRow, Store
 
 RESULT = {"answer": "a", "retrieved": ["c1"], "measures": {"f1": 0.5, "em": None}, "usage": {"calls": 1}}
 RUN: dict[str, Any] = {
@@ -37,7 +37,7 @@ def path(tmp_path: Path) -> Path:
     path = tmp_path / "cache.sqlite"
     with Store.open(path) as store:
         store.put_dataset("d", "law", {"title": "t", "description": "", "documents": 1, "chunks": 2, "questions": {}})
-        store.put_evaluation("e", "d", {"pipeline": {}, "chunk_size": 9, "models": {}})
+        store.put_evaluations([EvaluationRow("e", "d", {"pipeline": {}, "chunk_size": 9, "models": {}})])
         store.put_results([ResultRow("e", "q1", "ok", RESULT)])
         store.put_results([ResultRow("e", "q2", "failed", {"stage": "s", "error": "x"})])
         store.put_run("r", "d", RUN)

@@ -22,7 +22,7 @@ from ragsmith.errors import StoreError
 from ragsmith.models.traits import Traits
 from ragsmith.store.rows import insertion, settled
 from ragsmith.store.schema import RESULT, TABLES
-from ragsmith.store.store import ProposalRow, ResultRow, RunRow, Store, StoredCall
+from ragsmith.store.store import EvaluationRow, ProposalRow, ResultRow, RunRow, Store, StoredCall
 
 VALUE = {"scores": {"f1": 0.1 + 0.2}, "answer": "Straße \0 \ud83d", "cited": [0, 2]}
 
@@ -84,8 +84,8 @@ def test_data_sets_and_evaluations(store: Store) -> None:
     store.put_dataset("d1", "finance", {})
     store.put_dataset("d2", "civil law", {"questions": 3})
     assert [(row.digest, row.name) for row in store.datasets()] == [("d2", "civil law"), ("d1", "finance")]
-    store.put_evaluation("e", "d1", {"genome": [1, 2]})
-    store.put_evaluation("e", "d1", {"genome": "late"})
+    store.put_evaluations([EvaluationRow("e", "d1", {"genome": [1, 2]})])
+    store.put_evaluations([EvaluationRow("e", "d1", {"genome": "late"})])
     row = store.evaluation("e")
     assert row is not None
     assert (row.dataset, row.configuration) == ("d1", {"genome": [1, 2]})

@@ -17,7 +17,7 @@ from ragsmith.runs.record import (
     RunSettings,
     SearchedSpace,
 )
-from ragsmith.store.store import ProposalRow, ResultRow, RunState, Store
+from ragsmith.store.store import EvaluationRow, ProposalRow, ResultRow, RunState, Store
 from ragsmith.strategies import Generation
 from ragsmith.techniques.families import FAMILIES
 
@@ -91,7 +91,7 @@ def put_toy(
         "reranked": {"reranking": "cross_encoder"},
     }
     for label, key in keys.items():
-        store.put_evaluation(key, digest, {"pipeline": configuration(candidate(**genes[label]))})
+        store.put_evaluations([EvaluationRow(key, digest, {"pipeline": configuration(candidate(**genes[label]))})])
         store.put_results(_results(key, label, TEST if test else []))
     fitness = {"naive": 0.5, "bm25": 0.51, "hybrid": 0.7, "hybrid reranked": 0.7, "reranked": None}
     record = replace(_described(test), settings=RunSettings(may_miss=may_miss))

@@ -1,0 +1,30 @@
+"""How much a search does, in counts that no machine changes: nothing may grow unseen."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import counting
+import pytest
+import yaml
+
+import ragsmith
+
+LIMITS: dict[str, dict[str, int]] = yaml.safe_load(Path(__file__).with_name("work.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.processes
+def test_a_search_does_what_it_did_and_no_more(tiny_folder: Path, tiny_space: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, counting.__file__, str(tiny_folder), str(tiny_space)],
+        env={**os.environ, "PYTHONPATH": str(Path(ragsmith.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    counted = json.loads(run.stdout)
+    for kind, limits in LIMITS.items():
+        assert counted[kind].pop("commits") <= limits.pop("commits")  # a slow machine has more half seconds
+    assert counted == LIMITS, "where more is needed, or less, change tests/runs/work.yaml with it"
