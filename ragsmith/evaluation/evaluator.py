@@ -319,6 +319,8 @@ class Evaluator:
     def _register(self, found: Mapping[str, Evaluation]) -> None:
         """Keep evaluations; one on more questions takes the place of the one on some of them."""
         for key, evaluation in found.items():
+            if any(set(evaluation.questions) < set(other) for other in self._parts.get(key, ())):
+                continue
             for other in self._parts.get(key, ()):
                 if set(other) < set(evaluation.questions):
                     del self._evaluations[key, other]

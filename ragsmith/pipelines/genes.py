@@ -72,9 +72,13 @@ class Gene:
     fit: Fit | None = None
 
     def __str__(self) -> str:
-        changed = {k: v for k, v in self.parameters.items() if v != self.technique.defaults[k]}
-        inside = ", ".join(f"{name}={value}" for name, value in changed.items())
+        inside = ", ".join(f"{name}={value}" for name, value in self.changed.items())
         return f"{self.technique.name}({inside})" if inside else self.technique.name
+
+    @property
+    def changed(self) -> dict[str, Parameter]:
+        """The parameters that are not at their defaults."""
+        return {k: v for k, v in self.parameters.items() if v != self.technique.defaults[k]}
 
     @cached_property
     def identity(self) -> str:

@@ -90,7 +90,8 @@ def removals(domain: Domain) -> Table:
     rows, marks = [], []
     for removal in domain.about.record.removals:
         loss = f"{numbers.signed(-removal.loss)} ± {numbers.plain(removal.error)}"
-        became = "left out" if removal.left_out else "stays"
+        gone = f"{removal.instead} instead" if removal.instead else "left out"
+        became = gone if removal.left_out else "stays"
         rows.append((removal.family, removal.option, became, loss, numbers.signed(-removal.calls, 1)))
         marks.append("inert" if removal.left_out else "")
     shown = columns(

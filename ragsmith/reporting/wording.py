@@ -204,7 +204,8 @@ def simplified(domain: Domain) -> str:
     return (shrunk if domain.about.record.estimated else "") + (
         f"Each option of the pipeline with the {chosen(domain)} was left out in turn, on the search questions. What "
         "came within one standard error of it and asks models less was left out for good, and so was what asks nothing "
-        "of them and gains nothing: the rest is the winner. Losses are always those against the pipeline with the "
+        "of them and gains nothing; parameters that change no answer were put back to their defaults. The rest is the "
+        "winner. Losses are always those against the pipeline with the "
         f"{chosen(domain)}."
     )
 
@@ -223,12 +224,14 @@ def _simplified(domain: Domain) -> list[str]:
         )
     last = gone[-1]
     saved = sum(removal.calls for removal in gone)
-    named = _listed([f"{removal.family} {removal.option}" for removal in gone], "and")
+    without = _listed([f"{removal.family} {removal.option}" for removal in gone if not removal.instead], "and")
+    back = _listed([f"{removal.instead} for {removal.option}" for removal in gone if removal.instead], "and")
+    changes = " and ".join(f"{how} {named}" for how, named in (("without", without), ("with", back)) if named)
     led = f", and has the {TITLES['leader']}" if record.winner == record.leader else ""
     side = "ahead of" if last.loss < 0 else "behind"
     return [
         "",
-        f"the winner is the {chosen(domain)} without {named}{led}: {numbers.plain(abs(last.loss))} ± "
+        f"the winner is the {chosen(domain)} {changes}{led}: {numbers.plain(abs(last.loss))} ± "
         f"{numbers.plain(last.error)} {side} it, {saved:.1f} calls a question saved",
     ]
 

@@ -8,6 +8,9 @@ within one standard error of it, in paired differences over questions, the one i
 one-standard-error rule of Breiman et al. 1984, *Classification and Regression Trees*, section 3.4.3). The distance is
 always to the chosen one, so that small losses do not add up unseen. A gene that asks nothing of a model is left out
 where the mean does not fall.
+
+At last, parameters of what is left are put back to their defaults where that changes no ranking and no answer, and asks
+models for no more.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.estimate import shrunk
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms, common, ranked, shown_better
-from ragsmith.pipelines.genes import Candidate, label
+from ragsmith.pipelines.genes import Candidate, Gene, label
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.record import Removal, SetAside
 from ragsmith.techniques.families import FAMILIES
@@ -145,11 +148,13 @@ def simplified(
     leader: Evaluation,
     space: Space,
     evaluate: Callable[[Sequence[Candidate]], Sequence[Evaluation]],
+    alike: Callable[[Candidate, Evaluation], Evaluation | None],
     terms: Callable[[], Terms],
 ) -> tuple[Evaluation, tuple[Removal, ...]]:
     """``leader`` without the genes that do not pay, and everything that was tried on the way.
 
-    ``evaluate`` evaluates candidates on the search questions, and ``terms`` are those of everything evaluated so far.
+    ``evaluate`` evaluates candidates on the search questions, ``alike`` one that does the same as another; it is None
+    where it does not. ``terms`` are those of everything evaluated so far.
     """
     current, tried = leader, []
     while candidates := list(_without_one(current.candidate, space)):
@@ -165,19 +170,48 @@ def simplified(
         if going is None:
             break
         current = going.evaluation
+    for place in range(len(FAMILIES)):
+        if found := _put_back(place, current, space, alike):
+            tried.append(_removal(place, found, current, leader, terms().fitness).taken(True))
+            current = found
     return current, tuple(tried)
+
+
+def _put_back(
+    place: int, current: Evaluation, space: Space, alike: Callable[[Candidate, Evaluation], Evaluation | None]
+) -> Evaluation | None:
+    """``current`` with fewer parameters of a gene away from their defaults, if that does the same and costs no more."""
+    gene, options = current.candidate[place], space.options[place]
+    plainer = [one for one in options if one.technique == gene.technique and len(one.changed) < len(gene.changed)]
+    for option in sorted(plainer, key=lambda one: len(one.changed)):
+        candidate = _with(option, place, current.candidate)
+        found = alike(candidate, current) if space.allows(candidate) else None
+        if found is not None and not _dearer(found, current):
+            return found
+    return None
+
+
+def _with(option: Gene, place: int, candidate: Candidate) -> Candidate:
+    """``candidate`` with another gene at a place; what learns does so anew behind it."""
+    unfitted = tuple(replace(gene, fit=None) for gene in candidate)
+    return (*unfitted[:place], option, *unfitted[place + 1 :])
+
+
+def _dearer(one: Evaluation, other: Evaluation) -> bool:
+    """Whether ``one`` asks models for more of anything, on the same questions."""
+    counts = next(iter(other.records.values()))["usage"]
+    return any(math.fsum(one.values(name)) > math.fsum(other.values(name)) for name in counts)
 
 
 def _without_one(candidate: Candidate, space: Space) -> Iterator[tuple[int, Candidate]]:
     """``candidate`` without each of its genes in turn, where the space has that pipeline."""
     plain = baseline("naive")
-    unfitted = tuple(replace(gene, fit=None) for gene in candidate)  # what learns does so anew behind other genes
-    for place, (family, gene, options) in enumerate(zip(FAMILIES, unfitted, space.options, strict=False)):
+    for place, (family, gene, options) in enumerate(zip(FAMILIES, candidate, space.options, strict=False)):
         name = plain[place].technique.name
         off = next((option for option in options if option.technique.name == name), None)
         if family.name in KEPT or off is None or gene.technique.name == name:
             continue
-        simpler = (*unfitted[:place], off, *unfitted[place + 1 :])
+        simpler = _with(off, place, candidate)
         if space.allows(simpler):
             yield place, simpler
 
@@ -187,13 +221,20 @@ def _trial(place: int, simpler: Evaluation, current: Evaluation, leader: Evaluat
     both = common([simpler, current, leader])
     if not terms.admit(simpler) or not both:
         return None
-    loss, error = _behind(leader, simpler, both, terms.fitness)
+    removal = _removal(place, simpler, current, leader, terms.fitness)
     step, _ = _behind(current, simpler, both, terms.fitness)
-    calls = math.fsum(current.on(both).values("calls")) - math.fsum(simpler.on(both).values("calls"))
-    saved = calls / len(both)
-    paying = loss > error or (saved <= 0 and step > 0)
-    removal = Removal(FAMILIES[place].name, str(current.candidate[place]), simpler.key, loss, error, saved)
+    paying = removal.loss > removal.error or (removal.calls <= 0 and step > 0)
     return _Trial(removal, simpler, paying)
+
+
+def _removal(place: int, simpler: Evaluation, current: Evaluation, leader: Evaluation, fitness: Fitness) -> Removal:
+    """What ``simpler`` loses against the leader, and saves against ``current``, of which it differs in one gene."""
+    both = common([simpler, current, leader])
+    loss, error = _behind(leader, simpler, both, fitness)
+    calls = math.fsum(current.on(both).values("calls")) - math.fsum(simpler.on(both).values("calls"))
+    gene, now = current.candidate[place], simpler.candidate[place]
+    instead = str(now) if now.technique == gene.technique else ""
+    return Removal(FAMILIES[place].name, str(gene), simpler.key, loss, error, calls / len(both), instead=instead)
 
 
 def _behind(first: Evaluation, second: Evaluation, questions: Sequence[str], fitness: Fitness) -> tuple[float, float]:

@@ -237,7 +237,8 @@ class Removal:
     """The pipeline that was chosen without one of its genes, or one of what was left of it: the key of that evaluation.
 
     ``loss`` is what it is behind the chosen one, the mean over questions, and ``error`` the standard error of that;
-    ``calls`` is what it saves a question. ``left_out`` says whether that was for good.
+    ``calls`` is what it saves a question. ``left_out`` says whether that was for good. Where only parameters
+    went back to their defaults, ``instead`` is what the gene became.
     """
 
     family: str
@@ -247,6 +248,7 @@ class Removal:
     error: float
     calls: float
     left_out: bool = False
+    instead: str = ""
 
     def taken(self, left_out: bool) -> Removal:
         """The same, with what became of it."""

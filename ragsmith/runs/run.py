@@ -47,6 +47,7 @@ from ragsmith.runs.requirements import refuse_missing_answers, refuse_missing_mo
 from ragsmith.store.store import ProposalRow, RunRow, RunState, Store
 from ragsmith.strategies import make_strategy
 from ragsmith.strategies.strategy import Dropped, Genome, Strategy
+from ragsmith.types import Example
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +312,7 @@ class Run:
             self._meet([Raced.through(evaluation) for evaluation in found])
             return found
 
-        winner, removals = simplified(chosen, self._space, evaluate, lambda: self._met.terms)
+        winner, removals = simplified(chosen, self._space, evaluate, self._alike, lambda: self._met.terms)
         self._record = replace(self._record, winner=winner.key, removals=removals)
         if self._settings.timed:  # they are on the front, too
             tried = {removal.key for removal in removals}
@@ -319,6 +320,22 @@ class Run:
                 self._latency_of(one)
         self._on_step(Step("each option left out", 0, len(removals), None, None))
         return winner
+
+    def _alike(self, candidate: Candidate, other: Evaluation) -> Evaluation | None:
+        """The evaluation of ``candidate`` if it does the same as ``other``; None where that shows to be otherwise.
+
+        It is looked at after 1, 2, 4 and so on questions: what does the same costs next to nothing, and what does not
+        shows that soon.
+        """
+        order, asked = self._search_order, 1
+        while True:
+            [found] = self._evaluator.evaluate([candidate], order[:asked])
+            if found.phenotype != other.on(found.questions).phenotype:
+                return None
+            if asked >= len(order):
+                self._meet([Raced.through(found)])
+                return found
+            asked *= 2
 
     def _cheapest(self, winner: Evaluation, able: Sequence[Evaluation]) -> Evaluation:
         """The cheapest shown to be less than the margin behind, of who was able to win and what was tried with it."""
@@ -349,10 +366,13 @@ class Run:
 
     def _races(self) -> Races:
         settings = self._settings
-        by_id = self._setup.examples
+        return Races(self._evaluator, self._search_order, settings.racing, settings.fitness, settings.may_miss)
+
+    @cached_property
+    def _search_order(self) -> list[Example]:
+        """The search questions as candidates meet them."""
         searched = {example.id for example in self._split.search}
-        order = [by_id[question] for question in self._setup.order if question in searched]
-        return Races(self._evaluator, order, settings.racing, settings.fitness, settings.may_miss)
+        return [self._setup.examples[question] for question in self._setup.order if question in searched]
 
     def _known(self) -> dict[Genome, Raced]:
         """Evaluate what is known before the search; a strategy is told of what is in the space, and it may win."""

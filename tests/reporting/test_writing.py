@@ -240,6 +240,15 @@ def test_the_terminal_says_where_the_winner_comes_from(domain: Domain) -> None:
         "the winner is the highest mean of the search without reranking cross_encoder: "
         "0.012 ± 0.004 behind it, 1.0 calls a question saved"
     )
+    back = replace(gone, option="cross_encoder(depth=40)", instead="cross_encoder", loss=0.0, error=0.0, calls=0.0)
+    assert chosen(domain, leader="toy: hybrid reranked", removals=(back,)) == (
+        "the winner is the highest mean of the search with cross_encoder for cross_encoder(depth=40): "
+        "0.000 ± 0.000 behind it, 0.0 calls a question saved"
+    )
+    both = (replace(gone, family="query_expansion", option="hyde"), back)
+    assert " without query_expansion hyde and with cross_encoder for cross_encoder(depth=40): " in chosen(
+        domain, leader="toy: hybrid reranked", removals=both
+    )
 
 
 def test_the_front_is_explained_with_the_margin(domain: Domain) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from ragsmith.effects import Corpus, ModelClasses, Prior, prior_for, read
 from ragsmith.evaluation.evaluator import Evaluation
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.ranking import Terms
-from ragsmith.pipelines.genes import Candidate, label, make_gene
+from ragsmith.pipelines.genes import Candidate, Gene, label, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.choice import choose, simplified, single
 from ragsmith.runs.record import Removal
@@ -67,8 +68,12 @@ class World:
 
 def left(world: World, leader: Candidate) -> tuple[str, tuple[Removal, ...]]:
     whole = world.evaluation(leader)
-    found, removals = simplified(whole, SPACE, world.evaluate, lambda: Terms.of([whole], FITNESS))
+    found, removals = simplified(whole, SPACE, world.evaluate, nothing_alike, lambda: Terms.of([whole], FITNESS))
     return label(found.candidate), removals
+
+
+def nothing_alike(candidate: Candidate, other: Evaluation) -> None:
+    """Whatever has other parameters does something else."""
 
 
 FULL = pipeline(query_expansion="hyde", reranking="cross_encoder", post_generation="reflection_revising")
@@ -114,6 +119,72 @@ def test_retrieval_stays_and_what_the_space_does_not_allow_is_not_tried() -> Non
     world = World({}, {})
     assert left(world, pipeline(retrieval="bm25")) == ("bm25", ())
     assert world.evaluated == []
+
+
+DEPTHS = [
+    make_gene("reranking", "cross_encoder", {"depth": depth, "first_stage_weight": w})
+    for depth in (40, 20)
+    for w in (0.5, 0.0)
+]
+FUSIONS = [make_gene("retrieval", "hybrid", {"fusion": fusion}) for fusion in ("rrf", "convex")]
+PARAMETERS = replace(
+    SPACE,
+    options=tuple(
+        {"reranking": tuple(DEPTHS), "retrieval": tuple(FUSIONS)}.get(family.name, options)
+        for family, options in zip(FAMILIES, SPACE.options, strict=True)
+    ),
+)
+
+
+def settled(leader: Candidate, matters: set[str], pairs: Callable[[Candidate], float] = lambda candidate: 0.0) -> Any:
+    """What is left of ``leader`` where the parameters that ``matters`` names change what is answered."""
+
+    def evaluation(candidate: Candidate) -> Evaluation:
+        answer = str([(gene.technique.name, {k: gene.parameters.get(k) for k in matters}) for gene in candidate])
+        usage = {"calls": 1.0, "pairs_scored": pairs(candidate)}
+        measures = dict.fromkeys(("recall", "map", "ndcg", "mrr", "judge", "similarity"), 0.5 + len(answer) / 1e6)
+        records = {q: {"measures": measures, "usage": usage, "answer": answer, "retrieved": []} for q in QUESTIONS}
+        return Evaluation(label(candidate), candidate, QUESTIONS, records, {})
+
+    def alike(candidate: Candidate, other: Evaluation) -> Evaluation | None:
+        found = evaluation(candidate)
+        return found if found.phenotype == other.phenotype else None
+
+    whole = evaluation(leader)
+    space = replace(PARAMETERS, forbidden=({"reranking": frozenset({"none"})},))
+    found, removals = simplified(
+        whole, space, lambda some: [evaluation(one) for one in some], alike, lambda: Terms.of([whole], FITNESS)
+    )
+    return label(found.candidate), [(one.option, one.instead) for one in removals if one.left_out]
+
+
+def test_parameters_that_change_nothing_go_back_to_their_defaults() -> None:
+    deep = replace_gene(pipeline(), DEPTHS[1], FUSIONS[0])
+    assert settled(deep, set()) == (
+        "retrieval hybrid + cross_encoder",
+        [
+            ("hybrid(fusion=rrf)", "hybrid"),
+            ("cross_encoder(depth=40, first_stage_weight=0.0)", "cross_encoder"),
+        ],
+    )
+    assert settled(deep, {"fusion", "depth"}) == (
+        "retrieval hybrid(fusion=rrf) + cross_encoder(depth=40)",
+        [("cross_encoder(depth=40, first_stage_weight=0.0)", "cross_encoder(depth=40)")],
+    )
+    assert settled(deep, {"fusion", "depth", "first_stage_weight"})[1] == []
+
+
+def test_a_parameter_stays_where_its_default_costs_more() -> None:
+    """Here the default asks for more pairs, and what asks for fewer answers the same."""
+    shallow = replace_gene(pipeline(), DEPTHS[0], FUSIONS[1])
+    found = settled(shallow, set(), lambda candidate: 100.0 - float(candidate[3].parameters["depth"]))
+    assert found == ("retrieval hybrid + cross_encoder(depth=40)", [])
+
+
+def replace_gene(candidate: Candidate, *genes: Gene) -> Candidate:
+    return tuple(
+        next((one for one in genes if one.technique.family == gene.technique.family), gene) for gene in candidate
+    )
 
 
 def expecting() -> Prior:

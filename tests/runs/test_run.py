@@ -469,3 +469,32 @@ def test_the_baselines_are_one_retriever_and_nothing_else() -> None:
         "none",
     ]
     assert [str(gene) for gene in baseline("bm25")][2] == "bm25"
+
+
+def with_depth(setup: Setup, store: Store, depth: int) -> tuple[Outcome, RunRecord, Space]:
+    """A run that meets one pipeline: a reranker of ``depth``, in a space that has the default, 20, as well."""
+    reranking = tuple(make_gene("reranking", "cross_encoder", {"depth": n}) for n in (depth, 20))
+    naive = baseline("naive")
+    space = Space("depths", "", tuple((gene,) if i != 3 else reranking for i, gene in enumerate(naive)))
+    settings = RunSettings(
+        strategy="exhaustive", max_evaluations=1, probes=False, racing=None, begin_with_known=False, choose="mean"
+    )
+    outcome = Run(setup, space, store, settings).go()
+    return outcome, recorded(store, outcome), space
+
+
+def test_parameters_that_change_nothing_are_not_part_of_the_winner(tiny_setup: Setup, store: Store) -> None:
+    outcome, record, space = with_depth(tiny_setup, store, 2000)
+    assert outcome.winner.candidate == space.candidate((0, 0, 0, 1, 0, 0, 0, 0, 0))
+    assert [(one.option, one.instead, one.left_out, one.loss) for one in record.removals] == [
+        ("cross_encoder(depth=2000)", "cross_encoder", True, 0.0)
+    ]
+    assert record.winner == record.removals[0].key != record.leader
+
+
+def test_a_parameter_that_changes_something_costs_few_answers(tiny_setup: Setup, store: Store) -> None:
+    outcome, record, space = with_depth(tiny_setup, store, 3)
+    assert outcome.winner.candidate == space.candidate((0,) * 9)
+    assert record.removals == ()
+    other = evaluation_key(tiny_setup, space.candidate((0, 0, 0, 1, 0, 0, 0, 0, 0)))
+    assert 1 <= len(store.results(other)) <= 2
