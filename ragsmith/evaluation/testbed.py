@@ -27,7 +27,7 @@ from ragsmith.gateway.gateway import Gateway
 from ragsmith.index.index import Corpus
 from ragsmith.index.stores import open_vectors
 from ragsmith.measures.registry import Measure, measures
-from ragsmith.models.loading import Made, ModelNames, load_models
+from ragsmith.models.loading import ModelNames, Shared, load_models
 from ragsmith.models.names import read_name
 from ragsmith.models.roles import MARKING, Models
 from ragsmith.pipelines.engine import Engine
@@ -130,13 +130,13 @@ class Setup:
     @cached_property
     def loaded_models(self) -> Models:
         """The models, which load their weights when first used."""
-        made = (self.marked_by or self)._made
-        return load_models(self.models, [chunk.text for chunk in self.corpus.chunks], self.given, made)
+        shared = (self.marked_by or self)._shared
+        return load_models(self.models, [chunk.text for chunk in self.corpus.chunks], self.given, shared)
 
     @cached_property
-    def _made(self) -> Made:
-        """Models that depend on no corpus, for this setup and all that candidates ask for."""
-        return {}
+    def _shared(self) -> Shared:
+        """Models that depend on no corpus, and servers, for this setup and all that candidates ask for."""
+        return Shared()
 
     @property
     def variants(self) -> list[Setup]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.digest import fingerprint
@@ -11,26 +12,34 @@ from ragsmith.models.local.weights import installed_version
 from ragsmith.models.names import WORDLLAMA, ModelName, ModelNames
 from ragsmith.models.registry import GIVEN, ROLES, providers
 from ragsmith.models.served.json_endpoint import JsonEndpoint
-from ragsmith.models.served.servers import Servers, server_of
+from ragsmith.models.served.servers import Providers, Servers, server_of
 from ragsmith.models.vector_address import QDRANT
 from ragsmith.plugins import file_of
 
 if TYPE_CHECKING:
     from ragsmith.models.roles import Models
 
-__all__ = ["Loader", "ModelName", "ModelNames", "load_models"]
+__all__ = ["Loader", "ModelName", "ModelNames", "Shared", "load_models"]
 
 
 Made = dict[tuple[str, ModelName], Any]
 """Models by the role that their provider is registered for, and by name."""
 
 
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """What several corpora, or choices of models, have in common: models that take nothing from texts, and servers."""
+
+    models: Made = field(default_factory=dict)
+    providers: Providers = field(default_factory=dict)
+
+
 def load_models(
-    names: ModelNames, texts: Sequence[str], given: Mapping[str, Any] | None = None, shared: Made | None = None
+    names: ModelNames, texts: Sequence[str], given: Mapping[str, Any] | None = None, shared: Shared | None = None
 ) -> Models:
     """Models for a corpus of ``texts``; the embedded ones take word statistics from it, objects are ``given`` by role.
 
-    Those that take nothing from it are in ``shared`` if one like them is there already, and put there else.
+    What is ``shared`` already is taken from there, and the rest that can be shared put there.
 
     Nothing is sent and no weights are read before a model is used. Those asked at one server with one key have one
     ``provider``.
@@ -81,10 +90,10 @@ class Loader:
         texts: Sequence[str],
         given: Mapping[str, Any] | None = None,
         *,
-        shared: Made | None = None,
+        shared: Shared | None = None,
         **limits: Any,
     ) -> None:
-        """Models that take nothing from ``texts`` are ``shared``.
+        """Models that take nothing from ``texts``, and servers, are ``shared``.
 
         ``limits`` (``in_flight``, ``attempts``, ``deadline``) go before those of the names.
         """
@@ -93,8 +102,8 @@ class Loader:
         self._chosen = chosen
         self._texts = texts
         self._made: Made = {}
-        self._shared: Made = {} if shared is None else shared
-        self.servers = Servers(chosen, **limits)
+        self._shared = shared or Shared()
+        self.servers = Servers(chosen, self._shared.providers, **limits)
 
     def model(self, role: str) -> Any:
         """The model of ``role``, with the protocol of the role.
@@ -109,7 +118,7 @@ class Loader:
     def _model(self, role: str, chosen: ModelName) -> Any:
         known = ROLES[role], chosen
         declared = providers(role)[chosen.kind]
-        models = self._made if "texts" in declared.handed_over else self._shared
+        models = self._made if "texts" in declared.handed_over else self._shared.models
         if known not in models:
             if declared.extra:
                 installed_version(declared.extra, declared.extra)

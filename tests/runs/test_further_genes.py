@@ -314,6 +314,15 @@ def test_retrieval_alone_is_tuned_over_settings(searched: Searched, tiny_setup: 
     assert outcome.winner.mean("generation") is None
 
 
+def test_models_at_one_server_share_its_limit(tiny_setup: Setup, tiny_space: Path, tmp_path: Path) -> None:
+    file = tmp_path / "space.yaml"
+    file.write_text(f"{tiny_space.read_text()}models: {{language_model: ['openai:one', 'openai:other']}}\n")
+    setup = replace(tiny_setup, models=ModelNames(base_url="http://127.0.0.1:1")).searching(load_space(file).settings)
+    writers: list[Any] = [variant.loaded_models.language_model for variant in setup.variants]
+    assert [writer.id.partition("@")[0] for writer in writers] == ["openai:one", "openai:other"]
+    assert writers[0].provider is writers[1].provider
+
+
 # --- keys ------------------------------------------------------------------------------------------------------------
 
 

@@ -71,11 +71,15 @@ def _key(chosen: ModelName, role: str, service: Service, *, needed: bool) -> str
     return key
 
 
+Providers = dict[tuple[Any, ...], Provider]
+"""What sends requests, by server and limits."""
+
+
 class Servers:
     """The servers of a run's models: those at one address with one key share a limit, pauses and connections."""
 
-    def __init__(self, models: Mapping[str, ModelName], **limits: Any) -> None:
-        """Take up ``models`` by role; ``limits`` go before theirs.
+    def __init__(self, models: Mapping[str, ModelName], shared: Providers | None = None, **limits: Any) -> None:
+        """Take up ``models`` by role; ``limits`` go before theirs. Others may be asked through what is ``shared``.
 
         Raises:
             UsageError: two models at one server have different limits.
@@ -87,10 +91,14 @@ class Servers:
                 own = asked.setdefault(server_of(chosen, role), {})
                 for limit in LIMITS:
                     _agree(own, limit, chosen.options.get(limit), role)
-        self._known = {
-            server: Provider(server.base_url, Policy(**{name: value for name, (value, _) in own.items()} | limits))
-            for server, own in asked.items()
-        }
+        shared = {} if shared is None else shared
+        self._known: dict[Server, Provider] = {}
+        for server, own in asked.items():
+            policy = {name: value for name, (value, _) in own.items()} | limits
+            known = server, *sorted(policy.items())
+            if known not in shared:
+                shared[known] = Provider(server.base_url, Policy(**policy))
+            self._known[server] = shared[known]
 
     def provider(self, server: Server) -> Provider:
         """What sends requests to ``server``."""
