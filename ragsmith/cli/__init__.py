@@ -77,6 +77,10 @@ def run(arguments: list[str]) -> int:
     return code if isinstance(code, int) else DONE
 
 
+OF_ROLES = {"--language-model": "--llm", "--cross-encoder": "--reranker"}
+"""Flags that are not called after what they set, by what they would be called."""
+
+
 def _complain(error: RagsmithError | OSError, *, as_json: bool) -> int:
     from ragsmith.text.redaction import redacted
 
@@ -88,7 +92,7 @@ def _complain(error: RagsmithError | OSError, *, as_json: bool) -> int:
             said = f"{error.filename}: " if error.filename else ""
             said += error.strerror or str(error)
         case WrongOption():
-            said, code = f"{error.flag} {error.problem}", WRONG
+            said, code = f"{OF_ROLES.get(error.flag, error.flag)} {error.problem}", WRONG
         case _:
             said, code = str(error), WRONG if isinstance(error, UsageError) else FAILED
     said = redacted(said)

@@ -256,3 +256,16 @@ def test_models_of_a_file_search_and_answer(
     assert "Oda Lenz" in shown.out
     verified = ragsmith("verify", winner, "--models", models_file, "--cache", "cache.sqlite")
     assert (verified.code, verified.err) == (0, "")
+
+
+@pytest.mark.parametrize("flag", ["--llm", "--embedder", "--reranker"])
+def test_a_model_that_the_space_searches_over_is_not_given_as_well(
+    ragsmith: Command, tiny_space: Path, tmp_path: Path, flag: str
+) -> None:
+    listed = {"--llm": "language_model: [extractive", "--embedder": "embedder: [wordllama"}
+    space = tmp_path / "space.yaml"
+    role = listed.get(flag, "cross_encoder: [late_interaction")
+    space.write_text(f"{tiny_space.read_text()}models: {{{role}]}}\n")
+    refused = ragsmith("models", "check", "--space", space, flag, "openai:some")
+    assert refused.code == 2
+    assert refused.err == f"error: {flag} is searched over by the space 'tiny': leave it out\n"
