@@ -78,10 +78,14 @@ def domain_of(about: About, material: Material) -> Domain:
 
 
 def _front(ranked: Sequence[Row], settings: RunSettings) -> tuple[Row, ...]:
-    """Those of which no other is as good in everything; one whose costs are not known is compared with none."""
-    each = {row.key: costs(settings, row.usage, row.latency_seconds) for row in ranked}
-    worth = {row.key: (row.level, *(-cost for cost in known)) for row in ranked if (known := each[row.key]) is not None}
-    return tuple(front((row for row in ranked if row.key in worth), lambda row: worth[row.key]))
+    """Those that find anything, and of which no other is as good in everything that was weighed.
+
+    One whose costs are not known is compared with none.
+    """
+    able = [row for row in ranked if row.scores["retrieval"].mean > 0]
+    each = {row.key: costs(settings, row.usage, row.latency_seconds) for row in able}
+    worth = {row.key: (row.level, *(-cost for cost in known)) for row in able if (known := each[row.key]) is not None}
+    return tuple(front((row for row in able if row.key in worth), lambda row: worth[row.key]))
 
 
 def _scores(material: Material, keys: Sequence[str]) -> list[float | None]:

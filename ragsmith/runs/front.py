@@ -1,7 +1,8 @@
 """Which of the pipelines that a run evaluated one may want besides its winner: quality against what it costs.
 
-The front are the pipelines of which no other is as good in everything and better in something. Everything here is of
-the search questions, and of pipelines that met all of them.
+The front are the pipelines of which no other is as good in everything and better in something. One that finds nothing
+is cheap and no offer: it is on no front, and is picked by its place in the ranking only. Everything here is of the
+search questions, and of pipelines that met all of them.
 """
 
 from __future__ import annotations
@@ -53,6 +54,11 @@ def points(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None =
     return found
 
 
+def finds(evaluation: Evaluation) -> bool:
+    """Whether anything relevant is found for any question; what is answered without it is luck, or known by heart."""
+    return any(evaluation.values("retrieval"))
+
+
 def front(found: Iterable[One], worth: Callable[[One], tuple[float, ...]]) -> list[One]:
     """Those of which no other is worth as much in everything, best first; of equals the first.
 
@@ -91,7 +97,8 @@ def cheapest(found: Sequence[Point], winner: Evaluation, terms: Terms, margin: f
         return loss is not None and loss < margin
 
     own = math.fsum(winner.values("calls")) / len(winner.records)
-    few = sorted((point for point in found if point.calls < own), key=lambda point: (point.calls, -point.fitness))
+    saving = [point for point in found if point.calls < own and finds(point.evaluation)]
+    few = sorted(saving, key=lambda point: (point.calls, -point.fitness))
     return next((point.evaluation for point in few if able(point)), winner)
 
 
@@ -120,28 +127,35 @@ def picked(store: Store, run_key: str, record: RunRecord, pick: str) -> Evaluati
     met = _finishers(store, run_key, record)
     terms = Terms.of(list(met.values()), record.settings.fitness, record.settings.may_miss)
     found = points(list(met.values()), terms, record.winner)
+    if pick.isdecimal():
+        if not 1 <= int(pick) <= len(found):
+            raise UsageError(f"--pick {pick}: the ranking has the places 1 to {len(found)}")
+        return found[int(pick) - 1].evaluation
+    offered = [point for point in found if finds(point.evaluation)]
+    if not offered:
+        raise UsageError(
+            f"--pick {pick}: no pipeline of this search finds anything: look at the questions, or search another space"
+        )
     if pick == "knee":
-        return knee(front(found, by_calls)).evaluation
+        return knee(front(offered, by_calls)).evaluation
     if pick == "cheapest":
         return cheapest(found, winner, terms, record.settings.margin)
     if pick == "single":
         naive = stored_evaluation(store, record.baselines["naive"], record.split.search)
         alone = best(single(met.values(), naive), terms)
-        if alone is None:
-            raise UsageError("--pick single: the search finished no pipeline one option away from naive RAG")
+        if alone is None or not finds(alone):
+            raise UsageError(
+                "--pick single: the search finished none that finds anything and is one option away from naive RAG"
+            )
         return alone
-    if pick.isdecimal():
-        if not 1 <= int(pick) <= len(found):
-            raise UsageError(f"--pick {pick}: the ranking has the places 1 to {len(found)}")
-        return found[int(pick) - 1].evaluation
     if bound := _BOUND.fullmatch(pick):
         timed = bound[1] == "latency"
-        costs = _seconds(store, record, found) if timed else {point.evaluation.key: point.calls for point in found}
+        costs = _seconds(store, record, offered) if timed else {point.evaluation.key: point.calls for point in offered}
         if not costs:
             raise UsageError(
                 f"--pick {pick!r}: this search measured no latency: one with --objectives quality,latency does"
             )
-        able = [point for point in found if costs.get(point.evaluation.key, math.inf) <= float(bound[2])]
+        able = [point for point in offered if costs.get(point.evaluation.key, math.inf) <= float(bound[2])]
         if not able:
             least = min(costs.values())
             says = (
@@ -149,7 +163,8 @@ def picked(store: Store, run_key: str, record: RunRecord, pick: str) -> Evaluati
                 if timed
                 else (f"cheapest pipeline of this search asks {least:.1f} calls")
             )
-            raise UsageError(f"--pick {pick!r}: the {says} a question")
+            nothing = "" if len(offered) == len(found) else ", but for those that find nothing"
+            raise UsageError(f"--pick {pick!r}: the {says} a question{nothing}")
         return max(able, key=lambda point: point.fitness).evaluation
     raise UsageError(f"--pick {pick!r} names no pipeline: give {PICKS}")
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -17,6 +18,8 @@ from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.space import Space
+from ragsmith.pipelines.space_file import load_space
+from ragsmith.reporting.domain import load_domain
 from ragsmith.runs.front import Point, by_calls, cheapest, front, knee, points
 from ragsmith.runs.pipeline import Pipeline
 from ragsmith.runs.record import RunRecord, RunSettings
@@ -24,6 +27,8 @@ from ragsmith.runs.run import Run
 from ragsmith.runs.winner import write_winner
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
+from ragsmith.techniques.families import FAMILIES, passage_filter
+from ragsmith.types import Hits, Question
 
 QUESTIONS = tuple(f"q{n:02}" for n in range(30))
 FITNESS = Fitness(Weights(1, 0))
@@ -73,6 +78,38 @@ def test_the_cheapest_is_shown_to_be_within_the_margin() -> None:
     assert cheapest(found(*everyone), winner, Terms.of(everyone, FITNESS), MARGIN).key == "near"
     assert cheapest(found(*everyone), winner, Terms.of(everyone, FITNESS), 3 * MARGIN).key == "far"
     assert cheapest(found(winner), winner, Terms.of(everyone, FITNESS), MARGIN).key == "winner"
+
+
+def test_what_finds_nothing_is_not_the_cheapest() -> None:
+    everyone = flat("winner", MARGIN / 2, 5), flat("little", MARGIN / 4, 3), flat("nothing", 0.0, 0)
+    assert cheapest(found(*everyone), everyone[0], Terms.of(everyone, FITNESS), MARGIN).key == "little"
+
+
+def test_what_finds_nothing_is_offered_by_its_place_alone(
+    store: Store, tiny_setup: Setup, tmp_path: Path, registered: Callable[..., Any]
+) -> None:
+    def keep_nothing(question: Question, hits: Hits) -> Hits:
+        """Keep nothing, so that nothing is found and nobody is asked."""
+        return ()
+
+    registered(passage_filter, keep_nothing)
+    options = dict.fromkeys((family.name for family in FAMILIES), "none")
+    options |= {"retrieval": "vector, bm25", "passage_filter": "top_k, keep_nothing", "prompt_maker": "listing"}
+    file = tmp_path / "space.yaml"
+    file.write_text("families:\n" + "".join(f"  {name}: [{listed}]\n" for name, listed in options.items()))
+    settings = RunSettings(strategy="exhaustive", racing=None, begin_with_known=False, simplify=False)
+    key = Run(tiny_setup, load_space(file), store, settings).go().key
+    domain = load_domain(store, tiny_setup.dataset.name)
+    assert domain.ranking[-1].scores["retrieval"].mean == 0
+    assert domain.ranking[-1].usage["calls"] == 0
+    assert [row.scores["retrieval"].mean > 0 for row in domain.front] == [True]
+    for pick in ("knee", "cheapest", "single", "calls<=1"):
+        written = yaml.safe_load(write_winner(store, key, tiny_setup, tmp_path / "p.yaml", pick).read_text())
+        assert written["expected"]["search"]["retrieval"] > 0
+    last = write_winner(store, key, tiny_setup, tmp_path / "p.yaml", str(len(domain.ranking)))
+    assert yaml.safe_load(last.read_text())["expected"]["search"]["retrieval"] == 0
+    with pytest.raises(UsageError, match=r"asks 1\.0 calls a question, but for those that find nothing"):
+        write_winner(store, key, tiny_setup, tmp_path / "p.yaml", "calls<=0")
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), max_size=20))
