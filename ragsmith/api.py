@@ -51,7 +51,8 @@ from ragsmith.runs.recommended import Recommended
 from ragsmith.runs.recommended import recommend as name_pipelines
 from ragsmith.runs.record import WEIGHABLE, RunSettings, check_objective
 from ragsmith.runs.run import Run, Start, Step
-from ragsmith.runs.winner import run_setup, write_file, write_winner
+from ragsmith.runs.winner import Exported, run_setup, write_file
+from ragsmith.runs.winner import export as write_pipeline
 from ragsmith.store.store import Store, opened
 from ragsmith.strategies.settings import PRESETS, GeneticSettings, check_choice
 from ragsmith.techniques.own import import_files
@@ -362,7 +363,7 @@ def audit(
         findings = switch_on(setup, found, store, questions, workers=own, fitness=Fitness.of(fitness))
     audited = Audit(setup.dataset.name, found.name, len(questions), setup.loaded_models.ids(), tuple(findings))
     if output is not None:
-        Path(output).write_text(audit_markdown(audited), encoding="utf-8")
+        write_file(audit_markdown(audited), Path(output), telling=True)
     return audited
 
 
@@ -386,12 +387,13 @@ def export(
     run: str | None = None,
     pick: str | int = "best",
     imports: Sequence[str | Path] = (),
-) -> Path:
+) -> Exported:
     """Write the winner of a search on ``dataset`` as YAML: the latest search, or the one whose key ``run`` begins.
 
     ``pick`` names another pipeline that the search evaluated: ``knee``, where quality against model calls bends;
     ``cheapest``, shown not to be behind the winner by 0.02 of fitness; ``single``, the best with one option more than
     naive RAG; a place in the ranking; or ``"calls<=2"``, the best with so few calls a question.
+    What is returned says which pipeline it is; where ``output`` was a file with something else in it, a `Notice` does.
 
     Raises:
         UsageError: there is no such cache, search or pipeline.
@@ -399,7 +401,7 @@ def export(
     import_files(imports)
     with opened(cache, read_only=True) as store:
         key, setup = run_setup(store, dataset, run)
-        return write_winner(store, key, setup, Path(output), str(pick))
+        return write_pipeline(store, key, setup, Path(output), str(pick))
 
 
 def recommend(
@@ -441,7 +443,7 @@ def recommend(
     found = name_pipelines(setup, _space(space, None), known, most_calls=calls, fitness=Fitness.of(fitness))
     if output is not None:
         folder = Path(documents) if bare and not isinstance(documents, Dataset) else None
-        write_file(found.yaml(Path(output).parent, folder), Path(output))
+        write_file(found.yaml(Path(output).parent, folder), Path(output), telling=True)
     return found
 
 

@@ -66,11 +66,15 @@ def export(
     """Write the winner of a search as YAML, or another of its pipelines."""
     import ragsmith
 
-    winner = str(ragsmith.export(dataset, cache=cache, output=output, run=run, pick=pick))
+    found = ragsmith.export(dataset, cache=cache, output=output, run=run, pick=pick)
     if as_json:
-        say_json({"winner": winner})
-    else:
-        say(winner)
+        say_json({"winner": str(found.path), **{name: its for name, its in asdict(found).items() if name != "path"}})
+        return
+    picked = "" if pick == "best" else f", picked by {pick}"
+    which = f"the winner{picked}" if found.is_winner else f"not the winner{picked}"
+    say(f"{found.path}: {found.label or 'naive RAG'}")
+    say(f"of the search {found.run[:12]}, {which}")
+    say(f"fitness {found.fitness:.3f} on {found.questions} search questions, {found.calls:.1f} calls a question")
 
 
 @app.command()

@@ -394,13 +394,16 @@ class RunRecord:
         settings["racing"] = settings["racing"] and Racing(**settings["racing"])
         settings["objectives"] = tuple(settings.get("objectives", WEIGHABLE[:1]))
         settings["price"] = Price(**price) if (price := settings.get("price")) else None
+        fitness = Fitness.read(given)
+        if not fitness.file and settings.get("margin", 0.0) >= 1.0:  # before it was refused, it let everything pass
+            settings["margin"] = math.nextafter(1.0, 0.0)
         return cls(
             SearchedSpace(**{**space, "options": {name: tuple(all_) for name, all_ in space["options"].items()}}),
             RunSettings(
                 **{
                     **settings,
                     "genetic": GeneticSettings(**{"breeding": "best", **settings["genetic"]}),  # before it had a name
-                    "fitness": Fitness.read(given),
+                    "fitness": fitness,
                 }
             ),
             stored["models"],

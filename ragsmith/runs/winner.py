@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+import warnings
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.errors import UsageError
-from ragsmith.evaluation.evaluator import stored_evaluation
+from ragsmith.errors import Notice, UsageError
+from ragsmith.evaluation.evaluator import Evaluation, stored_evaluation
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_address import AUTO, read_from
 from ragsmith.pipelines.further import GENES
+from ragsmith.pipelines.genes import label
 from ragsmith.runs.front import picked
 from ragsmith.runs.pipeline import dataset_location, export_yaml
 from ragsmith.runs.record import RunRecord
@@ -20,6 +23,24 @@ from ragsmith.store.store import Store
 from ragsmith.techniques.own import ANYWHERE, import_recorded
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.types import Dataset
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A pipeline that was written to ``path``: which of the run, what it is, and how it did on the search questions.
+
+    ``pick`` is what it was asked for by, and ``is_winner`` whether that is the run's winner all the same. ``fitness``
+    and ``calls`` of models are means over the ``questions`` that it finished.
+    """
+
+    path: Path
+    run: str
+    pick: str
+    label: str
+    is_winner: bool
+    fitness: float
+    calls: float
+    questions: int
 
 
 def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None = None) -> tuple[str, Setup]:
@@ -59,13 +80,24 @@ def winner_yaml(store: Store, run_key: str, setup: Setup, folder: Path, pick: st
     Raises:
         UsageError: the run is unknown, has no winner yet, or nothing that ``pick`` names.
     """
+    record = _finished(store, run_key)
+    return _yaml(store, run_key, record, picked(store, run_key, record, pick), setup, folder, pick)
+
+
+def _finished(store: Store, run_key: str) -> RunRecord:
     run = store.run(run_key)
     record = RunRecord.read(run.value) if run else None
     if record is None or record.winner is None:
         why = f": {record.no_winner}" if record and record.no_winner else " yet: let the search finish first"
         raise UsageError(f"this run has no winner{why}")
+    return record
+
+
+def _yaml(
+    store: Store, run_key: str, record: RunRecord, winner: Evaluation, setup: Setup, folder: Path, pick: str
+) -> str:
+    """The YAML of the pipeline ``winner`` of a run."""
     split, settings = record.split, record.settings
-    winner = picked(store, run_key, record, pick)
     test = stored_evaluation(store, winner.key, split.test) if split.test else None
     about = {
         "key": run_key,
@@ -104,14 +136,29 @@ def write_winner(store: Store, run_key: str, setup: Setup, path: Path, pick: str
     return write_file(winner_yaml(store, run_key, setup, path.parent, pick), path)
 
 
-def write_file(text: str, path: Path) -> Path:
-    """Write a file whole or not at all.
+def export(store: Store, run_key: str, setup: Setup, path: Path, pick: str = "best") -> Exported:
+    """The same, and say what was written, and with a `Notice` that something else was there.
+
+    Raises:
+        UsageError: as for `winner_yaml`, or ``path`` is a folder.
+    """
+    record = _finished(store, run_key)
+    found = picked(store, run_key, record, pick)
+    write_file(_yaml(store, run_key, record, found, setup, path.parent, pick), path, telling=True)
+    fitness, calls = found.values("fitness", record.settings.fitness), found.values("calls")
+    means = math.fsum(fitness) / len(fitness), math.fsum(calls) / len(calls)
+    return Exported(path, run_key, pick, label(found.candidate), found.key == record.winner, *means, len(calls))
+
+
+def write_file(text: str, path: Path, *, telling: bool = False) -> Path:
+    """Write a file whole or not at all; ``telling`` says with a `Notice` that it replaces something else.
 
     Raises:
         UsageError: ``path`` is a folder.
     """
     if path.is_dir():
         raise UsageError(f"{path} is a folder: name a file in it")
+    replaces = telling and path.exists() and path.read_bytes() != text.encode()
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
@@ -120,4 +167,6 @@ def write_file(text: str, path: Path) -> Path:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
+    if replaces:
+        warnings.warn(f"{path} replaces a file of that name with something else in it.", Notice, stacklevel=2)
     return path

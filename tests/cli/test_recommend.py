@@ -34,6 +34,9 @@ def test_three_classes_of_costs_are_told_and_the_file_is_asked(ragsmith: Command
     assert ended.out.splitlines()[-1] == f"{file}: the pipeline of at most 1 call"
     assert "shed" in ragsmith("ask", file, "Where is the key?").out
     assert ragsmith("verify", file).code == 2
+    assert ragsmith("recommend", folder, "-o", file, "--calls", 1).err == ""
+    file.write_text("something of mine")
+    assert f"{file} replaces a file of that name" in ragsmith("recommend", folder, "-o", file, "--calls", 1).err
 
 
 def test_for_programs(ragsmith: Command, folder: Path, tmp_path: Path) -> None:

@@ -153,8 +153,29 @@ def test_an_export_is_what_the_search_wrote(
     shown = ragsmith("export", "--dataset", tiny_folder, "-o", winner.parent / "again.yaml")
     assert shown.code == 0
     assert (winner.parent / "again.yaml").read_bytes() == winner.read_bytes()
-    assert shown.out.strip() == str(winner.parent / "again.yaml")
+    assert shown.out.startswith(f"{winner.parent / 'again.yaml'}: ")
     (winner.parent / "again.yaml").unlink()
+
+
+def test_an_export_says_which_pipeline_it_wrote_and_what_it_replaced(
+    home: Path, winner: Path, ragsmith: Command, tiny_folder: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "winner.yaml"
+    asked = ("export", "--dataset", tiny_folder, "-o", path)
+    run, scores = (yaml.safe_load(winner.read_text())[name] for name in ("run", "expected"))
+    first, again, third = ragsmith(*asked), ragsmith(*asked), ragsmith(*asked, "--pick", "3")
+    on = f"on {scores['search']['questions']} search questions"
+    for ended, which in ((first, "the winner"), (third, "not the winner, picked by 3")):
+        file, of, figures = ended.out.splitlines()
+        assert file.startswith(f"{path}: ")
+        assert of == f"of the search {run['key'][:12]}, {which}"
+        assert re.fullmatch(rf"fitness [\d.]+ {on}, [\d.]+ calls a question", figures)
+    assert f"fitness {scores['search']['fitness']:.3f} " in first.out
+    assert first.err == again.err == ""
+    assert third.err == f"warning: {path} replaces a file of that name with something else in it.\n"
+    said = json.loads(ragsmith(*asked, "--json").out)
+    assert (said["winner"], said["pick"], said["is_winner"]) == (str(path), "best", True)
+    assert said["fitness"] == scores["search"]["fitness"]
 
 
 def test_an_export_elsewhere_finds_its_documents(

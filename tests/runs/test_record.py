@@ -109,6 +109,12 @@ def test_a_run_that_was_killed_has_an_empty_record_of_what_it_had_not_come_to(ol
     assert (record.winner, record.probes, record.random, record.baselines, record.test) == (None, (), (), {}, {})
 
 
+def test_a_margin_of_before_it_had_an_end_is_read(old: Path) -> None:
+    plain = stored(EMBEDDED)
+    read = RunRecord.read({**plain, "settings": {**plain["settings"], "margin": 5.0}})
+    assert 0.99 < read.settings.margin < 1
+
+
 def test_the_searches_are_listed(old: Path, ragsmith: Callable[..., Any]) -> None:
     found = json.loads(ragsmith("runs", "--cache", "cache.sqlite", "--json").out)
     asked = {"data set": "island", "state": "finished", "space": "tiny", "strategy": "genetic", "seed": 42}
