@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from ragsmith.cli.app import app
 from ragsmith.cli.options import JsonOption
 from ragsmith.cli.output import say, say_json, table
-
-if TYPE_CHECKING:
-    pass
 
 commands = typer.Typer(
     help="Data sets: documents and questions with evidence.", no_args_is_help=True, rich_markup_mode=None
@@ -66,6 +64,8 @@ def validate(dataset: NameOrFolder, as_json: JsonOption = False) -> None:
     if found.near:
         warnings.warn(f"{found}: the test is less unseen than it should be.", Notice, stacklevel=2)
     say(f"{dataset}: valid")
+    alone = "" if data.examples[0].answer else " --objective retrieval"  # all have one, or none
+    say(f"search it  ragsmith search --dataset {shlex.quote(dataset)}{alone}")
 
 
 @commands.command()
