@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -38,7 +37,7 @@ from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.expected import Expected, expected_of
 from ragsmith.runs.record import RunRecord, RunSettings
-from ragsmith.runs.requirements import refuse_missing_models
+from ragsmith.runs.requirements import searchable
 from ragsmith.runs.run import Run
 from ragsmith.runs.stand_ins import (
     RERANKED,
@@ -117,8 +116,9 @@ class Plan:
     Replies decide where a search goes: ``ranges`` has, by the names of ``totals``, the least and the most that the
     rehearsals came to, each for all questions; of a race, of which there is one, what it would have come to had every
     candidate that it dropped left a look sooner, or later (``raced``). Where no model costs anything nothing is
-    rehearsed: ``genomes``, the number of pipelines, is None then. Where latency is weighed, ``timed`` questions are
-    asked once more, one by one, and what that takes has lines of its own.
+    rehearsed: ``genomes``, the number of pipelines, is None then, and ``most_pipelines`` the most that the search goes
+    through, with so many answers, or rankings, in all (``most_made`` of what ``made`` says). Where latency is weighed,
+    ``timed`` questions are asked once more, one by one, and what that takes has lines of its own.
     """
 
     genomes: int | None
@@ -130,6 +130,9 @@ class Plan:
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     raced: bool = False
     timed: int = 0
+    most_pipelines: int = 0
+    made: str = "answers"
+    most_made: int = 0
 
     @property
     def totals(self) -> Totals:
@@ -184,12 +187,12 @@ def plan(
     measured on replies in ``store``, and as the provider is asked.
     """
     count = len(setup.dataset.examples)
-    refuse_missing_models(chain.from_iterable(space.options), setup.models)
-    setup = setup.searching(space.settings)
+    setup, settings = setup.searching(space.settings), settings or RunSettings()
+    space = searchable(setup, space, ranks=settings.fitness.ranks)
     each_model = {model.id: model for variant in setup.variants for model in variant.loaded_models.all()}
     if not any(completes(model) or keeps(model) for model in each_model.values()):
-        return Plan(None, count, 0)
-    settings = settings or RunSettings()
+        most, searched = _most_pipelines(space, settings), len(setup.split.search)
+        return Plan(None, count, 0, most_pipelines=most, made=settings.fitness.made, most_made=most * searched)
     stored = {}
     for model in filter(completes, each_model.values()):
         Gateway(store).language_model(model, Meter())  # tells it what was learnt of it

@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.fitness import RETRIEVAL
+from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import LATE_INTERACTION, NONE, ModelNames
 from ragsmith.pipelines.genes import Gene
+from ragsmith.pipelines.space import Space
 from ragsmith.types import Example
 
 HOW_TO_GET: dict[str, str] = {
     "cross_encoder": f"name a reranker (--reranker {LATE_INTERACTION} is embedded and needs nothing)",
 }
 """Kind of tool that a run may do without, and where it comes from."""
+
+
+def searchable(setup: Setup, space: Space, *, ranks: bool) -> Space:
+    """What a search on ``setup`` looks at of ``space``: rankings alone if it ``ranks``, and nothing that cannot learn.
+
+    Raises:
+        UsageError: an option needs a model that this run has not, or answers are to be scored and a question has none
+            to compare with.
+    """
+    if len(setup.folds) < 2:  # nothing can be held out, so nothing can be learned
+        space = space.without(lambda gene: gene.technique.fitting is not None)
+    if ranks:
+        space = space.of_rankings()
+    else:
+        refuse_missing_answers(setup.dataset.examples)
+    refuse_missing_models(chain.from_iterable(space.options), setup.models)
+    return space
 
 
 def refuse_missing_answers(examples: Sequence[Example]) -> None:

@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from importlib.metadata import version
-from itertools import chain
 from typing import Any
 
 from ragsmith.datasets.splits import Split
@@ -43,7 +42,7 @@ from ragsmith.runs.objectives import LatencyOf, costs_of, on_this_machine
 from ragsmith.runs.prelude import prelude
 from ragsmith.runs.recommended import prior_of, recommended_for, what_is_known
 from ragsmith.runs.record import Account, DatasetRecord, RunRecord, RunSettings, SetAside
-from ragsmith.runs.requirements import refuse_missing_answers, refuse_missing_models
+from ragsmith.runs.requirements import searchable
 from ragsmith.store.store import ProposalRow, RunRow, RunState, Store
 from ragsmith.strategies import make_strategy
 from ragsmith.strategies.strategy import Dropped, Genome, Strategy
@@ -166,15 +165,9 @@ class Run:
             SpendingDamaged: there are limits, what was spent is not known, and no ``accept_spent`` says it.
         """
         setup = setup.searching(space.settings)
-        if len(setup.folds) < 2:  # nothing can be held out, so nothing can be learned
-            space = space.without(lambda gene: gene.technique.fitting is not None)
         self._settings = on_this_machine(settings or RunSettings(), setup.variants)
         ranks = self._settings.fitness.ranks
-        if ranks:
-            space = space.of_rankings()
-        else:
-            refuse_missing_answers(setup.dataset.examples)
-        refuse_missing_models(chain.from_iterable(space.options), setup.models)
+        space = searchable(setup, space, ranks=ranks)
         self._setup = setup
         self._space = space
         self._store = store

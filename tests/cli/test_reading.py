@@ -120,11 +120,23 @@ def test_bundled_data_sets_are_listed(ragsmith: Command) -> None:
 
 
 def test_a_data_set_is_checked(ragsmith: Command, tiny_folder: Path) -> None:
-    assert ragsmith("dataset", "validate", tiny_folder).code == 0
+    shown = ragsmith("dataset", "validate", tiny_folder)
+    assert shown.code == 0
+    assert shown.out.splitlines()[-1] == f"search it  ragsmith search --dataset {tiny_folder}"
     assert json.loads(ragsmith("dataset", "validate", "law", "--json").out) == {
         **{"valid": True, "mistakes": [], "split": "given"},
         "leaks": {"test": 29, "shared": 0, "near": 0, "gap": 900},
     }
+
+
+def test_a_plan_with_embedded_models_says_what_it_takes_instead_of_money(ragsmith: Command, tmp_path: Path) -> None:
+    shown = ragsmith(
+        "plan", "--dataset", "law", "--max-evaluations", 10, "--no-probes", "--cache", tmp_path / "c.sqlite"
+    )
+    free, takes = shown.out.splitlines()
+    assert (shown.code, free) == (0, "every model is embedded: nothing is sent, and nothing costs money")
+    assert takes.startswith("about 12 pipelines and 780 answers, fewer where ")
+    assert takes.endswith(": less than a minute of one core at the pace of the bundled data sets")
 
 
 def test_every_mistake_of_a_data_set_is_shown(ragsmith: Command, tmp_path: Path) -> None:

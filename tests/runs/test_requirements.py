@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ragsmith.errors import SpaceError, UsageError
+from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import make_gene
+from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.runs.plan import plan
+from ragsmith.runs.record import RunSettings
 from ragsmith.runs.requirements import refuse_missing_models
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
@@ -21,6 +26,32 @@ def test_a_search_is_refused_before_anything_is_computed(tiny_setup: Setup, stor
     with pytest.raises(UsageError, match=r"^reranking.cross_encoder and reranking.hybrid need a cross-encoder"):
         Run(without, load_space("paper"), store).go()
     assert store.runs() == []
+
+
+def test_a_plan_refuses_what_a_search_refuses_in_the_same_sentence(
+    tiny_setup: Setup, space: Space, store: Store
+) -> None:
+    data = tiny_setup.dataset
+    unanswered = replace(data, examples=tuple(replace(example, answer="") for example in data.examples))
+    wrong = (
+        (Setup(data, ModelNames(cross_encoder="none"), tiny_setup.chunk_size), load_space("paper")),
+        (Setup(unanswered, ModelNames(), tiny_setup.chunk_size), space),
+    )
+    for setup, searched in wrong:
+        with pytest.raises(UsageError) as refused:
+            Run(setup, searched, store)
+        with pytest.raises(UsageError) as planned:
+            plan(setup, searched, store)
+        assert str(planned.value) == str(refused.value)
+    ranking = RunSettings(fitness=Fitness().about("retrieval"))
+    assert plan(wrong[1][0], space, store, ranking).made == "rankings"
+
+
+def test_a_plan_with_embedded_models_says_how_much_is_answered(tiny_setup: Setup, space: Space, store: Store) -> None:
+    settings = RunSettings(max_evaluations=7, probes=False)
+    found = plan(tiny_setup, space, store, settings)
+    searched = len(tiny_setup.split.search)
+    assert (found.genomes, found.most_pipelines, found.most_made) == (None, 9, 9 * searched)  # with two baselines
 
 
 def test_a_space_that_needs_no_reranker_is_searched_without_one() -> None:
