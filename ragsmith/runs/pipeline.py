@@ -218,8 +218,11 @@ class Pipeline:
             RagsmithError: a question fails now.
         """
         if not self.expected:
+            now = ", ".join(f"{role.replace('_', ' ')} {id_} now" for role, (_, id_) in self.changed_models().items())
+            checked = f"its models are others: {now}" if now else "its techniques, models and documents are at hand"
             raise UsageError(
-                "there is nothing to verify: the file has no expected scores on this data set, as an exported one has"
+                "there is nothing to verify, as the file has no expected scores on this data set: a search writes "
+                f"them, and a pipeline that was recommended has none; {checked}, and `ragsmith evaluate` scores it"
             )
         parts = self.setup.split
         differences: list[Difference] = []

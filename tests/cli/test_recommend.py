@@ -33,7 +33,12 @@ def test_three_classes_of_costs_are_told_and_the_file_is_asked(ragsmith: Command
     assert "take care: these documents are of the kind conversation" in ended.out
     assert ended.out.splitlines()[-1] == f"{file}: the pipeline of at most 1 call"
     assert "shed" in ragsmith("ask", file, "Where is the key?").out
-    assert ragsmith("verify", file).code == 2
+    verified = ragsmith("verify", file)
+    assert verified.code == 2
+    assert "a pipeline that was recommended has none; its techniques, models and documents are at hand" in verified.err
+    file.write_text(file.read_text().replace("embedder: wordllama:", "embedder: before:"))
+    assert "recommended has none; its models are others: embedder wordllama:" in ragsmith("verify", file).err
+    ragsmith("recommend", folder, "-o", file, "--calls", 1)
     assert ragsmith("recommend", folder, "-o", file, "--calls", 1).err == ""
     file.write_text("something of mine")
     assert f"{file} replaces a file of that name" in ragsmith("recommend", folder, "-o", file, "--calls", 1).err
