@@ -19,7 +19,7 @@ from ragsmith.pipelines.genes import label
 from ragsmith.runs.front import picked
 from ragsmith.runs.pipeline import dataset_location, export_yaml
 from ragsmith.runs.record import RunRecord
-from ragsmith.store.store import Store
+from ragsmith.store.store import RunRow, Store
 from ragsmith.techniques.own import ANYWHERE, import_recorded
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.types import Dataset
@@ -53,17 +53,17 @@ def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None =
     load_techniques()
     data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
     recorded = [(row, RunRecord.read(row.value)) for row in store.runs() if row.dataset == data.digest]
+    named = [(row, record) for row, record in recorded if row.key.startswith(run_key or "")]
+    if recorded and not named:
+        raise UsageError(f"no search {run_key!r} on {data.name!r} is in the cache: see `ragsmith runs`")
     ended = sorted(
-        ((row, record) for row, record in recorded if record.winner or record.no_winner),
+        ((row, record) for row, record in named if record.winner or record.no_winner),
         key=lambda pair: pair[0].finished or "",
     )
-    if run_key is not None:
-        named = [(row, record) for row, record in ended if row.key.startswith(run_key)]
-        if ended and not named:
-            raise UsageError(f"no finished search {run_key!r} on {data.name!r} is in the cache: see `ragsmith runs`")
-        ended = named
+    if named and not ended:
+        raise UsageError(_unfinished(store, data, *named[-1]))
     if not ended:
-        raise UsageError(f"the cache has no finished search on {data.name!r} as it is now: run one first")
+        raise UsageError(f"the cache has no search on {data.name!r} as it is now: run one first")
     row, record = next((pair for pair in reversed(ended) if pair[1].winner), ended[-1])
     if record.winner is None:
         raise UsageError(f"the search {row.key[:12]} on {data.name!r} has no winner: {record.no_winner}")
@@ -72,6 +72,18 @@ def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None =
     if record.vector_store != AUTO:
         names = replace(names, vector_store=read_from(ANYWHERE, record.vector_store))
     return row.key, Setup(data, names, record.chunk_size, chunk_overlap=record.chunk_overlap, gap=record.split.gap)
+
+
+def _unfinished(store: Store, data: Dataset, row: RunRow, record: RunRecord) -> str:
+    """What there is of a search that has not come to its end, and how it does."""
+    state, count = record.state(row.state), len(store.proposals(row.key))
+    done = f"after {count} pipeline{'' if count == 1 else 's'}" if count else "before it proposed a pipeline"
+    if state == "running":
+        return f"the search {row.key[:12]} on {data.name!r} is still running and has no winner yet: wait until it ends"
+    return (
+        f"the search {row.key[:12]} on {data.name!r} was stopped {done} and has no winner yet: the same search command "
+        "goes on where it stopped, and `ragsmith report` shows what there is"
+    )
 
 
 def winner_yaml(store: Store, run_key: str, setup: Setup, folder: Path, pick: str = "best") -> str:

@@ -192,7 +192,7 @@ def test_an_export_elsewhere_finds_its_documents(
 def test_an_export_of_what_was_not_searched_is_refused(home: Path, ragsmith: Command, tmp_path: Path) -> None:
     shown = ragsmith("export", "--dataset", "law", "-o", tmp_path / "w.yaml")
     assert shown.code == 2
-    assert "no finished search on 'law'" in shown.err
+    assert "the cache has no search on 'law' as it is now" in shown.err
     shown = ragsmith("export", "--dataset", "law", "--run", "zzz", "-o", tmp_path / "w.yaml")
     assert shown.code == 2
     assert not (tmp_path / "w.yaml").exists()

@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,10 @@ from ragsmith.models.vector_address import read_from, written_in
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.pipeline import Pipeline, dataset_location
 from ragsmith.runs.pipeline_file import ExportedFile
-from ragsmith.runs.record import RunSettings
+from ragsmith.runs.record import RunRecord, RunSettings
 from ragsmith.runs.run import Outcome, Run
 from ragsmith.runs.winner import run_setup, winner_yaml, write_winner
+from ragsmith.store.rows import RunState
 from ragsmith.store.store import Store
 from ragsmith.strategies import GeneticSettings
 from ragsmith.techniques.families import FAMILIES
@@ -355,8 +357,30 @@ def test_the_latest_finished_search_is_found(
     assert run_setup(store, str(tiny_folder), outcome.key[:8])[0] == outcome.key
 
 
+def test_a_search_that_was_killed_is_named_with_how_it_goes_on(
+    tiny_folder: Path, tiny_setup: Setup, space: Space, store: Store
+) -> None:
+    settings = RunSettings("random", seed=1, max_evaluations=2, probes=False, simplify=False)
+    key = Run(tiny_setup, space, store, settings).go().key
+    [row] = store.runs()
+    record = replace(RunRecord.read(row.value), winner=None)
+    gone = "was stopped after 2 pipelines and has no winner yet: the same search command goes on where it stopped, and "
+    states: tuple[tuple[RunState, str], ...] = (
+        ("interrupted", gone),
+        ("running", "is still running and has no winner yet: wait until it "),
+    )
+    for state, said in states:
+        store.update_run(key, state, record.plain())
+        for named in (None, key[:8]):
+            with pytest.raises(UsageError) as refused:
+                run_setup(store, str(tiny_folder), named)
+            assert str(refused.value).startswith(f"the search {key[:12]} on 'island' {said}")
+    with pytest.raises(UsageError, match="no search 'ffff' on 'island' is in the cache"):
+        run_setup(store, str(tiny_folder), "ffff")
+
+
 def test_a_search_that_is_not_there_is_named(found: tuple[Store, Outcome], tiny_folder: Path, store: Store) -> None:
-    with pytest.raises(UsageError, match="no finished search on 'island'"):
+    with pytest.raises(UsageError, match="the cache has no search on 'island'"):
         run_setup(store, str(tiny_folder))
     with pytest.raises(UsageError):
         run_setup(found[0], str(tiny_folder), "ffff")
