@@ -80,7 +80,8 @@ def front_explained(domain: Domain) -> str:
     return (
         "Every pipeline that met all search questions counts, whoever proposed it, unless it finds nothing. "
         "`ragsmith export --pick` writes one: knee, where more calls begin to gain little; cheapest, which is shown "
-        f"to be less than {margin} behind the winner; calls<=2; or a place in the ranking." + _timed(domain.about.record.settings)
+        f"to be less than {margin} behind the winner; calls<=2; or a place in the ranking."
+        + _timed(domain.about.record.settings)
     )
 
 
