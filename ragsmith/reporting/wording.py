@@ -163,7 +163,8 @@ def summary_lines(domain: Domain) -> list[str]:
     ]
     if domain.ranking:
         parts = ", ".join(part for part in COMPOSITES if part in domain.ranking[0].scores)
-        lines += ["", f"search questions: fitness with 95 % interval, {parts}, calls per question"]
+        asked = "calls and seconds per question" if record.settings.timed else "calls per question"
+        lines += ["", f"search questions: fitness with 95 % interval, {parts}, {asked}"]
         lines += [_ranked(place, row) for place, row in enumerate(domain.ranking[:LISTED], 1)]
     lines += [_ranked(None, row, TITLES[name]) for name, row in domain.baselines.items()]
     if domain.random:
