@@ -48,7 +48,7 @@ def test_a_folder_of_documents_gets_a_pipeline_that_answers(folder: Path, tmp_pa
 
 def test_there_is_nothing_to_verify_or_to_score_by(folder: Path, tmp_path: Path) -> None:
     ragsmith.recommend(folder, output=tmp_path / "winner.yaml")
-    with pytest.raises(UsageError, match="there is nothing to verify: the file has no expected scores"):
+    with pytest.raises(UsageError, match="there is nothing to verify, as the file has no expected scores"):
         ragsmith.verify(tmp_path / "winner.yaml")
     with pytest.raises(UsageError, match="has no questions to score by: name a data set that has with --dataset"):
         ragsmith.evaluate(tmp_path / "winner.yaml", cache=tmp_path / "cache.sqlite")
