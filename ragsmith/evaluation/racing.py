@@ -1,11 +1,11 @@
 """Racing: what is shown to be behind the front-runners leaves before it costs more.
 
-Everybody is ranked on all questions before anything is generated: rankings are cheap, and candidates that differ only
-behind the filter share theirs. R is known then. The answers follow a block of questions at a time, and after each block
-every candidate is compared, question by question, with the one at the place ``front`` of all who finished or still
-race. Who is shown to be behind it is dropped: that is a state, with the number of questions answered, and no score. All
-others answer every question, the front-runners among them always (races: Maron and Moore 1994; paired by question:
-F-Race, Birattari et al. 2002).
+All questions are ranked before anything is generated: rankings are cheap, and candidates that differ only behind the
+filter share theirs. R is known then. The answers follow a block of questions at a time, and after each block every
+candidate is compared, question by question, with the one at the place ``front`` of all who finished or still race. Who
+is shown to be behind it is dropped: that is a state, with the number of questions answered, and no score. All others
+answer every question, the front-runners among them always (races: Maron and Moore 1994; paired by question: F-Race,
+Birattari et al. 2002).
 
 Two tests drop a candidate, each at a stated error.
 
@@ -14,6 +14,13 @@ Two tests drop a candidate, each at a stated error.
   before it by far, it may do wrong.
 - After each block: with its R, which is known, and its G so far, a one-sided paired t test over questions. What is
   still to come is a finite number of questions, so the variance of the mean shrinks to nothing towards the end.
+
+Where ranking asks a model that costs something, questions are ranked in blocks, too, and the first test follows each:
+R is then what these questions let expect, beside the one at the front, and the interval as much wider. Answers wait for
+all rankings all the same. One more question ranked is mostly one call, and one more answered several: of candidates
+who answered first and ranked as they went, those who come near the front stayed longer for want of their R, and that
+took more answers than it saved rankings. Who answers the first block whatever its R is ranks as it answers: then like
+is compared with like, the whole fitness on the questions answered.
 
 A fitness of one's own is no formula of R and G, and one of retrieval has no G: then nothing is ranked first, and the
 second test is of the fitness, question by question.
@@ -25,8 +32,10 @@ same way, with any number of workers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,6 +46,7 @@ from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.statistics import Vector, student_quantile
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.strategies.strategy import Dropped
+from ragsmith.techniques.families import FAMILIES, FILTER
 from ragsmith.types import Example
 
 if TYPE_CHECKING:  # how evaluations are come by is no part of what is decided, nor of its fingerprint
@@ -55,7 +65,8 @@ class Racing:
 
     ``block`` is how many questions are answered between two looks. ``error`` bounds the chance that a candidate which
     would have ended as high as the one it is compared with is dropped: each of n looks tests at ``error`` / n
-    (Bonferroni). ``front`` is the place of the one that all are compared with.
+    (Bonferroni), and those at rankings that come in blocks share one such level more. ``front`` is the place of the one
+    that all are compared with.
     """
 
     block: int = 10
@@ -82,12 +93,19 @@ class Racing:
 class Standing:
     """What is known of somebody: shape (questions,) each, in the order of the race.
 
-    ``exact`` is what counts of the fitness and is known on all questions, such as the share of R; ``sampled`` is what
-    is known of the rest, on the questions answered so far. A question that counts for nobody is NaN.
+    ``exact`` is what counts of the fitness and is known before there are answers: the share of R, on all questions, or,
+    where somebody is not ``ranked``, on those met so far. ``sampled`` is what is known of the rest, on the questions
+    answered so far. What is not known is NaN, and so is a question that counts for nobody.
     """
 
     exact: Vector
     sampled: Vector
+    ranked: bool = True
+
+    @property
+    def whole(self) -> Vector:
+        """Both together, on the questions answered so far."""
+        return self.exact + self.sampled
 
     def value(self, answered: int | None = None) -> float:
         """The mean of both, the second over so many questions: over all of them it is the fitness."""
@@ -108,15 +126,27 @@ class Track:
         self._finished.append(standing)
 
     def hopeless(self, runners: Mapping[int, Standing]) -> list[int]:
-        """Those of ``runners``, of whom the exact part is known, who are behind with the best that answers may be."""
-        if len(self._finished) < max(2, self._racing.front):
+        """Those of ``runners``, of whom rankings are known, who are behind with the best that answers may be."""
+        n = len(self._finished)
+        if n < max(2, self._racing.front):
             return []
         means = np.array([_mean(standing.sampled) for standing in self._finished])
-        n = len(means)
-        spread = float(means.std(ddof=1)) * math.sqrt(1 + 1 / n)
-        highest = float(means.mean()) + student_quantile(1 - self._level, n - 1) * spread
-        bar = self._reference(self._finished, self._questions).value()
-        return [number for number, found in runners.items() if _mean(found.exact) + highest < bar]
+        usual, spread = float(means.mean()), float(means.std(ddof=1)) * math.sqrt(1 + 1 / n)
+        reference = self._reference(self._finished, self._questions)
+        bar = reference.value()
+        looks = self._racing.looks(self._questions)
+
+        def is_behind(standing: Standing) -> bool:
+            retrieval, error, known = self._retrieval(standing, reference)
+            if standing.ranked:
+                level, degrees = self._level, n - 1
+            elif known:
+                level, degrees = self._level / len(looks), min(n - 1, known)
+            else:
+                return False
+            return retrieval + (usual + student_quantile(1 - level, degrees) * math.hypot(spread, error)) < bar
+
+        return [number for number, found in runners.items() if is_behind(found)]
 
     def behind(self, answered: int, runners: Mapping[int, Standing]) -> list[int]:
         """Those of ``runners`` who are shown to be behind, with so many questions ``answered``."""
@@ -133,25 +163,36 @@ class Track:
         """
         sampled = [found.sampled for found in self._finished]
         easier = [_mean(values) - _mean(values[:answered]) for values in sampled]
-        estimate = standing.value(answered) + (math.fsum(easier) / len(easier) if easier else 0.0)
-        if not answered:
-            means = [_mean(values) for values in sampled]
-            return Dropped(0, estimate, float(np.std(means, ddof=1)) if len(means) > 1 else 0.0)
+        estimate = self._value(standing, answered) + (math.fsum(easier) / len(easier) if easier else 0.0)
         if not self._finished:
             return Dropped(answered, estimate, 0.0)
         reference = self._reference(self._finished, self._questions)
-        return Dropped(answered, estimate, self._difference(standing, reference, answered)[1])
+        if answered:
+            return Dropped(answered, estimate, self._difference(standing, reference, answered)[1])
+        means = [_mean(values) for values in sampled]
+        spread = float(np.std(means, ddof=1)) if len(means) > 1 else 0.0
+        return Dropped(0, estimate, math.hypot(spread, self._retrieval(standing, reference)[1]))
+
+    def _value(self, standing: Standing, answered: int) -> float:
+        """The value after so many answers, with what the questions not ranked have been easier by for all others."""
+        value = standing.value(answered)
+        if standing.ranked or not self._finished:
+            return value
+        known = ~np.isnan(standing.exact)
+        easier = [_mean(found.exact) - _mean(found.exact[known]) for found in self._finished]
+        return value + math.fsum(easier) / len(easier)
 
     def _reference(self, field: Sequence[Standing], answered: int) -> Standing:
-        ranked = sorted(field, key=lambda standing: -standing.value(answered))
+        ranked = sorted(field, key=lambda standing: -self._value(standing, answered))
         return ranked[min(self._racing.front, len(ranked)) - 1]
 
-    def _variance(self, reference: Standing) -> float:
-        """The variance of answers against the reference that those who finished have had; 0 where nobody has."""
-        seen = [found.sampled - reference.sampled for found in self._finished if found is not reference]
-        known = [values[~np.isnan(values)] for values in seen]
-        usual = [float(values.var(ddof=1)) for values in known if len(values) > 1]
-        return math.fsum(usual) / len(usual) if usual else 0.0
+    def _retrieval(self, standing: Standing, reference: Standing) -> tuple[float, float, int]:
+        """What R counts of the fitness, its standard error and degrees of freedom; no error where R is known."""
+        if standing.ranked:
+            return _mean(standing.exact), 0.0, 0
+        known = np.count_nonzero(~np.isnan(standing.exact))
+        ahead, error, degrees = self._paired(attrgetter("exact"), standing, reference, int(known))
+        return _mean(reference.exact) + ahead, error, degrees
 
     def _is_behind(self, standing: Standing, reference: Standing, answered: int) -> bool:
         """Whether somebody is behind, by a t test with moderated variance (Smyth 2004)."""
@@ -159,20 +200,35 @@ class Track:
         return degrees > 0 and ahead < -student_quantile(1 - self._level, degrees) * error
 
     def _difference(self, standing: Standing, reference: Standing, answered: int) -> tuple[float, float, int]:
-        """The mean difference, its standard error, and the degrees of freedom of that; 0 of them where none is known.
+        """The mean difference on all questions, its standard error and degrees of freedom; see `_paired`."""
+        if not (standing.ranked and reference.ranked):
+            return self._paired(attrgetter("whole"), standing, reference, answered)
+        ahead, error, degrees = self._paired(attrgetter("sampled"), standing, reference, answered)
+        return _mean(standing.exact - reference.exact) + ahead, error, degrees
 
-        Of what is still to be answered only so much is left that the error is nothing at the end.
+    def _paired(
+        self, part: Callable[[Standing], Vector], standing: Standing, reference: Standing, met: int
+    ) -> tuple[float, float, int]:
+        """The mean difference in a part, its standard error, and the degrees of freedom; 0 of them where none is known.
+
+        Of what is still to be met only so much is left that the error is nothing at the end.
         """
-        differences = standing.sampled[:answered] - reference.sampled[:answered]
+        differences = part(standing) - part(reference)
         differences = differences[~np.isnan(differences)]
         n = len(differences)
-        ahead = _mean(standing.exact - reference.exact) + _mean(differences)
         if n < 2:
-            return ahead, 0.0, 0
+            return _mean(differences), 0.0, 0
         degrees = n - 1 + USUAL
-        variance = ((n - 1) * float(differences.var(ddof=1)) + USUAL * self._variance(reference)) / degrees
-        left = 1 - answered / self._questions
-        return ahead, math.sqrt(variance * left / n), degrees
+        variance = ((n - 1) * float(differences.var(ddof=1)) + USUAL * self._variance(part, reference)) / degrees
+        left = 1 - met / self._questions
+        return _mean(differences), math.sqrt(variance * left / n), degrees
+
+    def _variance(self, part: Callable[[Standing], Vector], reference: Standing) -> float:
+        """The variance of a part against the reference that those who finished have had; 0 where nobody has."""
+        seen = [part(found) - part(reference) for found in self._finished if found is not reference]
+        known = [values[~np.isnan(values)] for values in seen]
+        usual = [float(values.var(ddof=1)) for values in known if len(values) > 1]
+        return math.fsum(usual) / len(usual) if usual else 0.0
 
 
 def _mean(values: Vector) -> float:
@@ -197,10 +253,24 @@ class Raced:
         return cls(evaluation, evaluation.phenotype)
 
 
+def asks_to_rank(candidate: Candidate, costly: AbstractSet[str]) -> bool:
+    """Whether each question that ``candidate`` is to rank is asked of tools of a ``costly`` kind.
+
+    What the collection is asked for once is not among that, nor what is asked before a gene that is fitted: it learns
+    from the rankings of all questions.
+    """
+    asks = False
+    for family, gene in zip(FAMILIES[: FILTER + 1], candidate, strict=False):
+        asked = family.tier != "collection" and not costly.isdisjoint(gene.technique.tools.values())
+        asks = asked or (asks and gene.technique.fitting is None)
+    return asks
+
+
 class Races:
     """Races batches of candidates on the same questions, each batch against all who finished before.
 
     ``examples`` are the questions in the order in which they are met. Without ``racing`` everybody answers all of them.
+    ``costly`` says which kinds of tools cost something where a candidate asks them.
     """
 
     def __init__(
@@ -210,6 +280,7 @@ class Races:
         racing: Racing | None,
         fitness: Fitness,
         may_miss: float,
+        costly: Callable[[Candidate], AbstractSet[str]],
     ) -> None:
         self._evaluator = evaluator
         self._examples = tuple(examples)
@@ -218,6 +289,7 @@ class Races:
         self._racing = racing
         self._fitness = fitness
         self._may_miss = may_miss
+        self._costly = costly
         self._track = Track(len(examples), racing or Racing())
         self._finished: list[Evaluation] = []
 
@@ -241,10 +313,10 @@ class Races:
             return [Raced.through(evaluation) for evaluation in self._evaluator.evaluate(candidates, self._examples)]
         running = dict(enumerate(self._evaluator.evaluate(candidates, ())))
         ended: dict[int, Raced] = {}
-        ranked = self._ranked(candidates)
         terms = self._terms(())
-        standings = {number: self._standing(ranked.get(number), None, terms) for number in running}
+        ranked = self._ranked(candidates, running, ended, terms, answering=answering)
         if ranked and not answering:
+            standings = {number: self._standing(ranked[number], None, terms) for number in running}
             self._leave(running, ended, self._track.hopeless(standings), ranked, standings, 0)
         for answered in self._racing.looks(len(self._examples)):
             running = self._answered(candidates, running, answered)
@@ -256,11 +328,36 @@ class Races:
             ended[number] = Raced.through(evaluation)
         return [ended[number] for number in range(len(candidates))]
 
-    def _ranked(self, candidates: Sequence[Candidate]) -> dict[int, Evaluation]:
-        """The rankings of all questions; nothing where the fitness does not add up from R and G."""
-        if not self._fitness.adds_up:
+    def _ranked(
+        self,
+        candidates: Sequence[Candidate],
+        running: dict[int, Evaluation],
+        ended: dict[int, Raced],
+        terms: Terms,
+        *,
+        answering: bool,
+    ) -> dict[int, Evaluation]:
+        """The rankings of all questions; nothing where the fitness does not add up from R and G.
+
+        Those that cost something come in blocks, after each of which the hopeless leave; not of those who are
+        ``answering``: their rankings come with their answers.
+        """
+        if self._racing is None or not self._fitness.adds_up:
             return {}
-        return dict(enumerate(self._evaluator.rank(candidates, self._examples)))
+        asking = [n for n, candidate in enumerate(candidates) if asks_to_rank(candidate, self._costly(candidate))]
+        ranked = self._rank(candidates, [number for number in running if number not in asking], len(self._examples))
+        for met in () if answering or not asking else self._racing.looks(len(self._examples)):
+            asking = [number for number in asking if number in running]
+            ranked |= self._rank(candidates, asking, met)
+            if met < len(self._examples):
+                standings = {number: self._standing(ranked[number], None, terms) for number in asking}
+                self._leave(running, ended, self._track.hopeless(standings), ranked, standings, 0)
+        return ranked
+
+    def _rank(self, candidates: Sequence[Candidate], numbers: Sequence[int], met: int) -> dict[int, Evaluation]:
+        """How those of such ``numbers`` rank the first questions."""
+        evaluations = self._evaluator.rank([candidates[number] for number in numbers], self._examples[:met])
+        return dict(zip(numbers, evaluations, strict=True))
 
     def _answered(
         self, candidates: Sequence[Candidate], running: Iterable[int], answered: int
@@ -286,7 +383,8 @@ class Races:
         """Move those who are ``leaving`` from ``running`` to ``ended``."""
         for number in leaving:
             evaluation = running.pop(number)
-            behaviour = evaluation.phenotype if evaluation.records else f"ranked {ranked[number].phenotype}"
+            known = None if evaluation.records else ranked.get(number)
+            behaviour = f"ranked {known.phenotype}" if known else evaluation.phenotype
             ended[number] = Raced(evaluation, behaviour, self._track.dropped(standings[number], answered))
 
     def _finish(self, evaluation: Evaluation, terms: Terms) -> None:
@@ -298,18 +396,25 @@ class Races:
         return Terms.of([*self._finished, *evaluations], self._fitness, self._may_miss)
 
     def _standing(self, ranked: Evaluation | None, answered: Evaluation | None, terms: Terms) -> Standing:
-        """What the rankings and the answers of a candidate say of it; a failure is the lowest there is."""
+        """What the rankings and the answers of a candidate say of it; a failure is the lowest there is.
+
+        Where nothing is ``ranked`` apart, answers have the rankings with them.
+        """
         exact, sampled = np.full((2, len(self._order)), math.nan)
+        known = ranked or answered
         for place, question in enumerate(self._order):
             if question in terms.aside:
                 continue
-            retrieval = self._share(ranked, question)
-            exact[place] = terms.lowest if retrieval is None else retrieval
+            retrieval = self._share(known, question)
+            if retrieval is not None:
+                exact[place] = retrieval
+            elif known and question in known.failures:
+                exact[place] = terms.lowest
             if answered and question in answered.records:
                 sampled[place] = self._fitness(answered.records[question]["measures"]) - exact[place]
             elif answered and question in answered.failures:
                 sampled[place] = terms.lowest - exact[place]
-        return Standing(exact, sampled)
+        return Standing(exact, sampled, ranked=ranked is not None and len(ranked.questions) == len(self._order))
 
     def _share(self, ranked: Evaluation | None, question: str) -> float | None:
         """What R counts of a question's fitness; 0 where that does not add up, None where ranking failed."""

@@ -107,6 +107,12 @@ def result_key(kind: str, model: str, text: str, query: str = "text") -> str:
     return digest(kind, query, model, text)
 
 
+def costs(model: object) -> bool:
+    """Whether asking ``model`` costs money or patience; what stands in for another costs what that does."""
+    real = getattr(model, "real", model)
+    return completes(real) or keeps(real)
+
+
 def keeps(model: object) -> bool:
     """Whether what a model returns is kept on disk: it is paid for, or takes longer to compute than to read."""
     return hasattr(model, "provider") or bool(getattr(model, "slow", False))

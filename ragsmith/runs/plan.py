@@ -29,7 +29,7 @@ from ragsmith.gateway.timing import Timing
 from ragsmith.index.index import Corpus
 from ragsmith.measures.faithfulness import CLAIMS, supporting
 from ragsmith.measures.judge import JUDGE
-from ragsmith.models.calls import StoredCall, completes, keeps
+from ragsmith.models.calls import StoredCall, completes, costs
 from ragsmith.models.names import ModelNames
 from ragsmith.models.roles import Models
 from ragsmith.models.usage import Meter
@@ -45,7 +45,6 @@ from ragsmith.runs.stand_ins import (
     Tally,
     added,
     collection_requests,
-    ranking_requests,
     stand_ins,
 )
 from ragsmith.store.store import Store
@@ -190,7 +189,7 @@ def plan(
     setup, settings = setup.searching(space.settings), settings or RunSettings()
     space = searchable(setup, space, ranks=settings.fitness.ranks)
     each_model = {model.id: model for variant in setup.variants for model in variant.loaded_models.all()}
-    if not any(completes(model) or keeps(model) for model in each_model.values()):
+    if not any(costs(model) for model in each_model.values()):
         most, searched = _most_pipelines(space, settings), len(setup.split.search)
         return Plan(None, count, 0, most_pipelines=most, made=settings.fitness.made, most_made=most * searched)
     stored = {}
@@ -226,8 +225,7 @@ def plan(
         _choices(setup, space, lines, lines_of(added(*alone), sampled) if settings.control != "none" else None)
     )
     if settings.racing:
-        held = ranking_requests() if settings.fitness.adds_up else collection_requests()
-        ranges = _raced_ranges(lines, found[0].looks, held) if found[0].looks else {}
+        ranges = _raced_ranges(lines, found[0].looks) if found[0].looks else {}
     else:
         shared = {asked: tally for asked, tally in whole.items() if asked[1] in collection_requests()}
         ranges = _ranges(
@@ -378,15 +376,10 @@ def _looks(record: RunRecord, pipelines: int) -> tuple[float, float] | None:
     return (finished + sooner) / answers, (finished + later) / answers
 
 
-def _raced_ranges(
-    lines: Sequence[Line], looks: tuple[float, float], held: frozenset[str]
-) -> dict[str, tuple[float, float]]:
-    """The least and the most of each total with so many times as many answers.
-
-    What is ``held`` is asked for all the same: rankings, where a race begins with those of all questions; of a fitness
-    that does not add up from R and G, what the collection needs alone.
-    """
-    whole, answering = _totals(lines), _totals([line for line in lines if line.request not in held])
+def _raced_ranges(lines: Sequence[Line], looks: tuple[float, float]) -> dict[str, tuple[float, float]]:
+    """The least and the most of each total with so many times as many answers; the collection needs as much."""
+    once = collection_requests()
+    whole, answering = _totals(lines), _totals([line for line in lines if line.request not in once])
     calls, cached = answering["calls"] or 0, answering["cached"] or 0
     found = {}
     for name in SUMMED:
@@ -437,8 +430,8 @@ def _totals(lines: Sequence[Line]) -> Totals:
 
 def _cost(lines: Sequence[Line]) -> float | None:
     """What lines cost together; None where one has no price."""
-    costs = [line.cost for line in lines if line.cost is not None]
-    return math.fsum(costs) if len(costs) == len(lines) else None
+    known = [line.cost for line in lines if line.cost is not None]
+    return math.fsum(known) if len(known) == len(lines) else None
 
 
 def _choices(setup: Setup, space: Space, lines: Sequence[Line], without: Sequence[Line] | None) -> Iterator[Choice]:

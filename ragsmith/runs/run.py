@@ -102,6 +102,7 @@ class Outcome:
 DECIDES = (
     ("ragsmith.strategies", "make_strategy"),
     ("ragsmith.evaluation.racing", "Races"),
+    ("ragsmith.models.calls", "costs"),
     ("ragsmith.evaluation.ranking", "Terms"),
     ("ragsmith.evaluation.ranking", "ranked"),
     ("ragsmith.evaluation.ranking", "shown_better"),
@@ -359,7 +360,11 @@ class Run:
 
     def _races(self) -> Races:
         settings = self._settings
-        return Races(self._evaluator, self._search_order, settings.racing, settings.fitness, settings.may_miss)
+
+        def costly(candidate: Candidate) -> frozenset[str]:
+            return self._setup.of(candidate).loaded_models.costly
+
+        return Races(self._evaluator, self._search_order, settings.racing, settings.fitness, settings.may_miss, costly)
 
     @cached_property
     def _search_order(self) -> list[Example]:

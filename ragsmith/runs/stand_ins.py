@@ -28,7 +28,7 @@ from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel, Vec
 from ragsmith.models.roles import Models
 from ragsmith.models.tasks import Input, Task
 from ragsmith.techniques.asked import tasks
-from ragsmith.techniques.families import FAMILIES, FILTER
+from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.query_expansion.srr import sampled
 from ragsmith.techniques.registry import Family
 
@@ -316,11 +316,6 @@ def stand_ins(
 def collection_requests() -> frozenset[str]:
     """Names of what is asked once for a collection, however many questions there are."""
     return frozenset([EXTRACT_RELATIONS.name, COLLECTION_TEXTS, *_tasks_where(lambda f: f.tier == "collection")])
-
-
-def ranking_requests() -> frozenset[str]:
-    """Names of what is asked until rankings are there: by everybody, for all questions, whoever then leaves a race."""
-    return collection_requests() | {RERANKED} | _tasks_where(lambda family: family in FAMILIES[: FILTER + 1])
 
 
 def _tasks_where(is_meant: Callable[[Family[Any]], bool]) -> frozenset[str]:

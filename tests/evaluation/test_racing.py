@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from ragsmith.errors import UsageError
-from ragsmith.evaluation.racing import Racing, Standing, Track
+from ragsmith.evaluation.baselines import baseline
+from ragsmith.evaluation.evaluator import Evaluation, Evaluator
+from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.racing import Races, Racing, Standing, Track, asks_to_rank
+from ragsmith.evaluation.ranking import MAY_MISS
+from ragsmith.pipelines.genes import Candidate, make_gene
+from ragsmith.techniques.families import FAMILIES
+from ragsmith.types import Example
 
 QUESTIONS = 70
 
@@ -16,6 +26,12 @@ def standing(exact: np.ndarray, sampled: np.ndarray, answered: int = QUESTIONS) 
     known = np.full(QUESTIONS, np.nan)
     known[:answered] = sampled[:answered]
     return Standing(exact, known)
+
+
+def unranked(exact: np.ndarray, sampled: np.ndarray, ranked: int, answered: int = 0) -> Standing:
+    """Somebody whose rankings are known on the first questions alone."""
+    found = standing(exact, sampled, answered)
+    return Standing(np.where(np.arange(QUESTIONS) < ranked, exact, np.nan), found.sampled, ranked=False)
 
 
 def field(rng: np.random.Generator, size: int, level: float = 0.3) -> list[Standing]:
@@ -123,3 +139,191 @@ def test_an_estimate_adds_what_the_questions_still_to_come_are_easier_by() -> No
     assert track.dropped(standing(exact, easy_later, 10), 10).estimate == pytest.approx(easy_later.mean())
     unanswered = Standing(exact + 0.1, np.full(QUESTIONS, np.nan))
     assert track.dropped(unanswered, 0).estimate == pytest.approx(0.1 + easy_later.mean())
+
+
+def naive_with(**genes: str) -> Candidate:
+    naive = zip(FAMILIES, baseline("naive"), strict=True)
+    return tuple(make_gene(family.name, genes.get(family.name, gene.technique.name)) for family, gene in naive)
+
+
+@pytest.mark.parametrize(
+    ("genes", "asks"),
+    [
+        ({}, False),
+        ({"query_expansion": "hyde"}, True),
+        ({"reranking": "llm"}, True),
+        ({"reranking": "cross_encoder"}, False),
+        ({"pre_embedding": "hype", "retrieval": "graph"}, False),
+        ({"passage_compress": "tree_summarize"}, False),
+        ({"reranking": "llm", "passage_filter": "sscc"}, False),
+    ],
+)
+def test_who_asks_a_chat_model_to_rank_each_question(genes: dict[str, str], asks: bool) -> None:
+    """What the collection is asked for is asked once; what learns to filter has all rankings before it anyway."""
+    candidate = naive_with(**genes)
+    assert asks_to_rank(candidate, frozenset({"language_model"})) is asks
+    assert not asks_to_rank(candidate, frozenset())
+
+
+def test_whose_rankings_come_with_the_answers_is_compared_on_the_same_questions() -> None:
+    """The first questions are hard to rank for all: that alone says nothing against who is known on these only."""
+    rng = np.random.default_rng(7)
+    finished = field(rng, 6)
+    hard = finished[0].exact.copy()
+    hard[:10] -= 0.3
+    alike = [Standing(hard.copy(), one.sampled) for one in finished]
+    track = begun(alike)
+    same = unranked(hard, 0.3 * rng.random(QUESTIONS), 10, 10)
+    worse_to_rank = unranked(hard - 0.2, alike[0].sampled, 10, 10)
+    worse_to_answer = unranked(hard, alike[0].sampled - 0.2, 10, 10)
+    better = unranked(hard + 0.2, alike[0].sampled, 10, 10)
+    runners = {1: same, 2: worse_to_rank, 3: worse_to_answer, 4: better}
+    assert track.behind(10, runners) == [2, 3]
+    whole = Standing(hard - 0.2, alike[0].sampled).value()
+    assert track.dropped(worse_to_rank, 10).estimate == pytest.approx(whole, abs=0.05)
+
+
+def test_the_order_of_those_partly_ranked_is_that_of_those_ranked() -> None:
+    """Somebody of whom R is known on hard questions alone is no worse for it: the reference stays the third of all."""
+    exact = np.concatenate((np.zeros(10), np.full(QUESTIONS - 10, 0.7)))
+    level = np.full(QUESTIONS, 0.2)
+    spread = np.resize([-0.01, 0.01], QUESTIONS)
+    track = begun([Standing(exact.copy(), level + spread * i) for i in range(3)], Racing(front=3))
+    ahead = {number: unranked(exact + 0.1, level + spread, 10, 10) for number in range(3)}
+    as_good_as_the_finished = standing(exact, level, 10)
+    assert track.behind(10, ahead) == []
+    assert track.behind(10, {**ahead, 9: as_good_as_the_finished}) == [9]
+
+
+def test_whoever_ranks_a_part_of_the_questions_far_worse_leaves_before_it_ranks_the_others() -> None:
+    rng = np.random.default_rng(8)
+    finished = field(rng, 30)
+    track = begun(finished)
+    nothing = np.full(QUESTIONS, np.nan)
+    worse, alike = unranked(finished[0].exact - 0.3, nothing, 10), unranked(finished[0].exact, nothing, 10)
+    unknown = unranked(finished[0].exact - 0.3, nothing, 1)
+    assert track.hopeless({1: worse, 2: alike, 3: unknown}) == [1]
+    left = track.dropped(worse, 0)
+    assert left.questions == 0
+    assert left.estimate == pytest.approx(np.mean([one.value() for one in finished]) - 0.3, abs=0.03)
+
+
+def race(track: Track, racing: Racing, exact: np.ndarray, sampled: np.ndarray, *, answering: bool) -> bool:
+    """Whether somebody leaves whose rankings come in blocks: with the answers, or before them."""
+    looks = racing.looks(QUESTIONS)[:-1]
+    if answering:
+        return any(track.behind(met, {0: unranked(exact, sampled, met, met)}) for met in looks)
+    nothing = np.full(QUESTIONS, np.nan)
+    early = any(track.hopeless({0: unranked(exact, nothing, met)}) for met in looks)
+    return early or bool(track.hopeless({0: Standing(exact, nothing)}))
+
+
+@pytest.mark.parametrize("answering", [False, True])
+def test_whoever_ranks_in_blocks_and_would_end_at_the_front_is_seldom_dropped(answering: bool) -> None:
+    """Rankings differ by chance, too; who would have ended above the front is known here without any test."""
+    rng = np.random.default_rng(9)
+    racing = Racing(error=0.05, front=5)
+    able = wrong = 0
+    for _ in range(300):
+        common = rng.random(QUESTIONS)
+        pipelines = []
+        for _ in range(11):
+            exact = np.where(rng.random(QUESTIONS) < 0.3, rng.random(QUESTIONS), common) / 2
+            pipelines.append(Standing(exact, 0.3 * rng.random(QUESTIONS)))
+        candidate, *finished = pipelines
+        bar = sorted((float((one.exact + one.sampled).mean()) for one in finished), reverse=True)[racing.front - 1]
+        if float((candidate.exact + candidate.sampled).mean()) < bar:
+            continue
+        able += 1
+        wrong += race(begun(finished, racing), racing, candidate.exact, candidate.sampled, answering=answering)
+    assert able > 80
+    assert wrong / able <= racing.error
+
+
+class Marked:
+    """Takes an evaluator's place: R and G of each question as ``marks`` says of a candidate; ``met`` is what was asked.
+
+    A ranking has no marks of answers, and what is marked None fails.
+    """
+
+    def __init__(self, marks: Callable[[Candidate], tuple[float | None, float]]) -> None:
+        self._marks = marks
+        self.met: dict[tuple[str, Candidate], int] = {}
+
+    def evaluate(self, candidates: Sequence[Candidate], examples: Sequence[Example]) -> list[Evaluation]:
+        return [self._met("answers", candidate, examples) for candidate in candidates]
+
+    def rank(self, candidates: Sequence[Candidate], examples: Sequence[Example]) -> list[Evaluation]:
+        return [self._met("rankings", candidate, examples) for candidate in candidates]
+
+    def _met(self, what: str, candidate: Candidate, examples: Sequence[Example]) -> Evaluation:
+        self.met[what, candidate] = len(examples)
+        questions = tuple(example.id for example in examples)
+        retrieval, generation = self._marks(candidate)
+        if retrieval is None:
+            return Evaluation(str(hash(candidate)), candidate, questions, {}, {question: {} for question in questions})
+        measures: dict[str, float] = dict.fromkeys(("recall", "map", "ndcg", "mrr"), retrieval)
+        if what == "answers":
+            measures |= dict.fromkeys(("judge", "similarity"), generation)
+        record: dict[str, Any] = {"measures": measures, "retrieved": [], "usage": {}}
+        return Evaluation(str(hash(candidate)), candidate, questions, dict.fromkeys(questions, record), {})
+
+
+def races(marks: Callable[[Candidate], tuple[float | None, float]]) -> tuple[Races, Marked]:
+    """Races in which three have finished who rank well."""
+    examples = [Example(f"q{i:02}", "?", "!", "", ()) for i in range(30)]
+    marked = Marked(marks)
+    found = Races(
+        cast(Evaluator, marked),
+        examples,
+        Racing(),
+        Fitness(),
+        MAY_MISS,
+        lambda candidate: frozenset({"language_model"}),
+    )
+    rivals = [naive_with(retrieval=name) for name in ("vector", "bm25", "hybrid")]
+    found.enter(marked.evaluate(rivals, examples))
+    return found, marked
+
+
+def dear() -> Candidate:
+    return naive_with(reranking="llm")
+
+
+def free() -> Candidate:
+    return naive_with(passage_filter="nr")
+
+
+def good() -> Candidate:
+    return naive_with(query_expansion="hyde")
+
+
+def bad(candidate: Candidate) -> tuple[float | None, float]:
+    return (0.1 if candidate in (dear(), free()) else 0.8), 0.5
+
+
+def test_who_is_hopeless_is_asked_to_rank_one_block_where_that_costs_something() -> None:
+    found, marked = races(bad)
+    ended = found.run([dear(), free(), good()])
+    assert [one.dropped and one.dropped.questions for one in ended] == [0, 0, None]
+    assert (marked.met["rankings", dear()], marked.met["rankings", free()]) == (10, 30)
+    assert (marked.met["rankings", good()], marked.met["answers", good()]) == (30, 30)
+    assert ended[0].behaviour != ended[1].behaviour, "they are alike on one block, and nothing is known of the others"
+
+
+def test_who_answers_the_first_block_anyway_ranks_it_with_the_answers() -> None:
+    found, marked = races(bad)
+    ended = found.run([dear(), free(), good()], answering=True)
+    assert [one.dropped and one.dropped.questions for one in ended] == [10, 10, None]
+    assert ("rankings", dear()) not in marked.met
+    assert marked.met["rankings", free()] == 30
+    assert ended[2].evaluation.complete
+
+
+@pytest.mark.parametrize("answering", [False, True])
+def test_who_cannot_rank_is_dropped_as_the_lowest_there_is(answering: bool) -> None:
+    found, _ = races(lambda candidate: (None if candidate == dear() else 0.8, 0.5))
+    [one] = found.run([dear()], answering=answering)
+    assert one.dropped
+    assert one.dropped.estimate < 0.5
+    assert not one.evaluation.records
