@@ -311,7 +311,7 @@ def _rehearsed(
     gateway = Gateway()
     engines: dict[tuple[int, int, ModelNames], Engine] = {}
     anew: dict[int, Models] = {}
-    calls: dict[str, float] = {}
+    calls: dict[tuple[str, tuple[str, ...]], float] = {}
 
     def shared(wanted: Setup) -> Engine:
         asked = wanted.chunk_size, wanted.chunk_overlap, wanted.models
@@ -326,8 +326,8 @@ def _rehearsed(
 
     def latency_of(evaluation: Evaluation, rehearsal: Setup) -> float:
         """Ask what is asked to time a pipeline, once; each call of a chat model is taken to be a second."""
-        key, candidate = evaluation.key, evaluation.candidate
-        if key not in calls:
+        asked_of, candidate = (evaluation.key, evaluation.questions), evaluation.candidate
+        if asked_of not in calls:  # rehearsals have the same pipelines, on other questions
             engine = shared(rehearsal.of(candidate))
             timing = Timing(gateway, texts_of(engine, candidate))
             for question in timed_on(rehearsal.order, evaluation.records):
@@ -336,8 +336,8 @@ def _rehearsed(
                 answered_alone(fresh, engine, candidate, asked, ranks=settings.fitness.ranks)
                 timed.questions += 1
             timed.pipelines += 1
-            calls[key] = fmean(evaluation.values("calls"))
-        return calls[key]
+            calls[asked_of] = fmean(evaluation.values("calls"))
+        return calls[asked_of]
 
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "plan.sqlite") as scratch:
 

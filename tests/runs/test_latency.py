@@ -301,6 +301,8 @@ def test_a_plan_says_what_timing_takes_and_that_no_reply_is_asked_for_again(
     for line in timed.values():
         assert 0 < line.calls <= 2 * found.timed  # hyde searches for the question, and for what it imagined
     assert not world.chat.prompts
+    rows = kept(store, searched(world, space, store)).values()
+    assert found.timed == pytest.approx(sum(len(row.by_question) for row in rows), rel=0.3)
     without = plan(world.setup, space, store, replace(SETTINGS, objectives=("quality", "calls")), sample=1000)
     assert without.timed == 0
     assert not [line for line in without.lines if line.request.endswith(", timed")]
