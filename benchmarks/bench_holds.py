@@ -26,7 +26,7 @@ The rules. With N evaluations, besides BM25 and naive RAG, which every search is
     raw, prior   the same of a search that begins with what is known
     estimate     of those of `raw`, the best by an estimate that knows nothing of other data sets
     with prior   of those of `raw, prior`, and of what is recommended, the best by an estimate with the prior
-    simplified   `raw` or `with prior` without what does not pay, by the rule of `ragsmith.runs.choice`
+    simplified   `raw`, `raw, prior` or `with prior` without what does not pay, by the rule of `ragsmith.runs.choice`
     or recom.    `raw, prior` or `with prior` where it is ahead of what is recommended by more than one standard error
                  of their difference on the search side, else what is recommended
     recommended  what is named by the prior alone, for any number of model calls and for one a question; nothing is
@@ -408,6 +408,7 @@ class Study:
             "raw": raw,
             "raw, simplified": simple(raw),
             "raw, prior": raw_prior,
+            "raw, prior, simplified": simple(raw_prior),
             "raw, prior, or recom.": or_recommended(raw_prior),
             "estimate": max(seen["flat"], key=lambda row: blind[row]),
             "with prior": with_prior,
@@ -465,7 +466,7 @@ def pooled(gains: Sequence[tuple[Floats, Floats]], seed: int = 0) -> tuple[float
 
 FIXED = ("recommended", "recommended, one call", "expected", "oracle")
 SEARCHED = (
-    *("random", "raw", "raw, simplified", "raw, prior", "raw, prior, or recom."),
+    *("random", "raw", "raw, simplified", "raw, prior", "raw, prior, simplified", "raw, prior, or recom."),
     *("estimate", "with prior", "with prior, simplified", "with prior, or recom."),
 )
 RULES = (*FIXED[:3], *SEARCHED, "oracle")

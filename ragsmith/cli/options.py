@@ -373,8 +373,7 @@ class RunFlags:
         str | None,
         typer.Option(
             "--choose",
-            help="The winner is what is best by an estimate, or has the highest mean: estimate, mean. "
-            "[default: estimate; paper: mean]",
+            help="The winner has the highest mean, or is what is best by an estimate: mean, estimate. [default: mean]",
         ),
     ] = None
     simplify: Annotated[

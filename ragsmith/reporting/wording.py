@@ -193,7 +193,8 @@ def summary_lines(domain: Domain) -> list[str]:
 def chosen(domain: Domain) -> str:
     """By what the pipeline was chosen that options were then left out of."""
     record = domain.about.record
-    return TITLES["leader" if record.estimated in (None, record.leader) else "estimate"]
+    by_estimate = record.settings.choose == "estimate" and record.estimated not in (None, record.leader)
+    return TITLES["estimate" if by_estimate else "leader"]
 
 
 def simplified(domain: Domain) -> str:
@@ -203,7 +204,7 @@ def simplified(domain: Domain) -> str:
         "far the questions that happen to be asked move it and those that do nearly the same: the highest of many "
         "means belongs to a pipeline that was lucky. "
     )
-    return (shrunk if domain.about.record.estimated else "") + (
+    return (shrunk if domain.about.record.settings.choose == "estimate" else "") + (
         f"Each option of the pipeline with the {chosen(domain)} was left out in turn, on the search questions. What "
         "came within one standard error of it and asks models less was left out for good, and so was what asks nothing "
         "of them and gains nothing; parameters that change no answer were put back to their defaults. The rest is the "

@@ -1,7 +1,8 @@
 """Which pipeline a run hands over: what is likely to be best of all it evaluated, without the parts that do not pay.
 
-The highest of many noisy means belongs to a pipeline that was lucky. So the one is chosen whose worth is estimated
-highest: `ragsmith.evaluation.estimate` shrinks the means towards what was expected of the pipelines.
+That is the one with the highest mean, or the one whose worth is estimated highest: the highest of many noisy means
+belongs to a pipeline that was lucky, and `ragsmith.evaluation.estimate` shrinks them towards what was expected of the
+pipelines. Which of the two holds better on questions that nobody saw was measured (docs/effects.md).
 
 Part of the luck is in parts that do nothing, so each gene of the chosen one is switched off in turn. Of all that come
 within one standard error of it, in paired differences over questions, the one is taken that asks models least (the
@@ -44,23 +45,30 @@ KEPT = ("retrieval",)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What was ``chosen`` of all that was evaluated, and who has the ``highest`` mean."""
+    """What was ``chosen`` of all that was evaluated; who has the ``highest`` mean, and, with a prior, estimate."""
 
     chosen: Evaluation
     highest: Evaluation
+    estimated: Evaluation | None
 
 
-def choose(proposed: Sequence[Evaluation], terms: Terms, prior: Prior | None = None) -> tuple[Choice | None, str]:
-    """Choose by what pipelines are estimated to be worth under ``prior``, without one by the mean; or say why not."""
+def choose(
+    proposed: Sequence[Evaluation], terms: Terms, prior: Prior | None = None, *, by: str = "mean"
+) -> tuple[Choice | None, str]:
+    """Choose by the ``mean``, or by the ``estimate`` of what pipelines are worth under ``prior``; or say why not.
+
+    Without a prior it is the mean that decides.
+    """
     if why_none := _why_none(proposed, terms):
         return None, why_none
     ranking = ranked(proposed, terms)
-    leader = ranking[0] if prior is None else best_estimated(ranking, terms, prior)
+    estimated = best_estimated(ranking, terms, prior) if prior else None
+    leader = estimated if estimated and by == "estimate" else ranking[0]
     # whoever has a higher mean with its failures counted was passed over for another reason than these
     ahead = {one.phenotype for one in ranking[: ranking.index(leader)]}
     others = [one for one in proposed if one.phenotype not in ahead]
     if (above := shown_better(leader, others, terms.fitness)) is None:
-        return Choice(leader, ranking[0]), ""
+        return Choice(leader, ranking[0], estimated), ""
     return None, (
         f"{label(leader.candidate)} leads, but {label(above.candidate)}, which failed on {terms.missed(above)} of "
         f"{len(terms.counted)} questions, is better on the {len(common([leader, above]))} that both finished: which of "

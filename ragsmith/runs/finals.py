@@ -13,14 +13,14 @@ from ragsmith.pipelines.genes import Candidate
 class Finals:
     """The winner of a search, what it was made of, and what it has to beat.
 
-    ``leader`` has the highest mean, ``estimated`` is what was chosen before options were left out; ``single`` is the
+    ``leader`` has the highest mean, ``estimated`` the highest estimate, where something was expected; ``single`` is the
     best single option, ``random`` the best drawn, and ``cheapest`` the cheapest that is shown to be less than the
     margin behind the winner. ``baselines`` are naive RAG and BM25 on the search questions.
     """
 
     winner: Evaluation
     leader: Evaluation
-    estimated: Evaluation
+    estimated: Evaluation | None
     recommended: Evaluation | None
     single: Evaluation | None
     cheapest: Evaluation
@@ -36,7 +36,7 @@ class Finals:
         found = {"winner": self.winner.candidate}
         if self.leader.key != self.winner.key:
             found["leader"] = self.leader.candidate
-        if self.estimated.key not in (self.winner.key, self.leader.key):
+        if self.estimated and self.estimated.key not in (self.winner.key, self.leader.key):
             found["estimate"] = self.estimated.candidate
         found |= {name: one.candidate for name, one in self.baselines.items()}
         others = [self.winner, *([self.recommended] if self.recommended else [])]

@@ -73,8 +73,8 @@ class RunSettings:
     """Whether what other data sets taught names a pipeline to begin with, and to beat."""
     probes: bool = True
     """Whether to try, first, every option alone in naive RAG."""
-    choose: str = "estimate"
-    """By what the winner is chosen: an ``estimate`` of what pipelines are worth, or the highest ``mean``."""
+    choose: str = "mean"
+    """By what the winner is chosen: the highest ``mean``, or an ``estimate`` of what pipelines are worth."""
     simplify: bool = True
     """Whether to leave out of the pipeline that was chosen what does not pay."""
     control: str = "none"
@@ -287,8 +287,8 @@ class RunRecord:
     question that failed for every pipeline, ``failed`` counts the answers that failed, and ``unfinished`` are the
     evaluations that an error cut off. ``dropped`` says where candidates left a race, and
     ``told`` are those that the strategy was told of before it began: they may win, too. ``leader`` has the highest
-    mean of all, ``estimated`` was chosen in its place, where that was done by an estimate, and ``removals`` are the
-    genes that were left out of what was chosen to see what they are worth: what is left of it is the winner. Where
+    mean of all, ``estimated`` the highest estimate, where something was expected, and ``removals`` are the genes that
+    were left out of what was chosen of the two to see what they are worth: what is left of it is the winner. Where
     settings were searched over, chunks and models are those of the first option of each.
     ``recommended`` was named by what other data sets taught, before anything was evaluated.
     """

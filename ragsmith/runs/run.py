@@ -270,13 +270,13 @@ class Run:
             for row, raced in zip(self._proposals, proposed, strict=True)
         ]
         able = finishers([*known.values(), *proposed])
-        by = self._prior if self._settings.choose == "estimate" else None
-        choice, why_none = choose(able, terms, by)
+        choice, why_none = choose(able, terms, self._prior, by=self._settings.choose)
         self._record = replace(self._record, winner=choice.chosen.key if choice else None, no_winner=why_none)
         if choice is None or self._stopped:
             return choice.chosen if choice else None
         winner = choice.chosen
-        self._record = replace(self._record, leader=choice.highest.key, estimated=winner.key if by else None)
+        estimated = choice.estimated.key if choice.estimated else None
+        self._record = replace(self._record, leader=choice.highest.key, estimated=estimated)
         try:
             winner = self._simplified(choice.chosen)
             by_key = {one.key: one for one in self._met.evaluations}
@@ -284,7 +284,7 @@ class Run:
             finals = Finals(
                 winner,
                 leader=choice.highest,
-                estimated=choice.chosen,
+                estimated=choice.estimated,
                 recommended=by_key.get(self._record.recommended or ""),
                 single=best(single(able, baselines["naive"]), terms),
                 cheapest=self._cheapest(winner, able),

@@ -227,10 +227,12 @@ def test_the_terminal_says_where_the_winner_comes_from(domain: Domain) -> None:
     gone = Removal("reranking", "cross_encoder", "toy: hybrid", -0.012, 0.004, 1.0, left_out=True)
     assert chosen(domain, leader=winner) == chosen(domain, leader=winner, estimated=winner) == ""
     assert chosen(domain, leader=None) == ""  # a run that was stopped, or one of an earlier version
-    assert chosen(domain, leader="toy: bm25", estimated=winner) == (
+    by_estimate = replace(domain.about.record.settings, choose="estimate")
+    assert chosen(domain, leader="toy: bm25", estimated=winner, settings=by_estimate) == (
         "the winner has the highest estimate of the search, and not the highest mean of the search"
     )
-    assert chosen(domain, leader=winner, estimated="toy: hybrid reranked", removals=(gone,)) == (
+    estimated = {"estimated": "toy: hybrid reranked", "settings": by_estimate, "removals": (gone,)}
+    assert chosen(domain, leader=winner, **estimated) == (
         "the winner is the highest estimate of the search without reranking cross_encoder, and has the highest mean "
         "of the search: "
         "0.012 ± 0.004 ahead of it, 1.0 calls a question saved"

@@ -216,16 +216,22 @@ def unlucky_field() -> tuple[list[Evaluation], Evaluation]:
     return [*good, *poor, lucky], lucky
 
 
-def test_a_lucky_pipeline_has_the_highest_mean_and_one_that_others_speak_for_is_chosen() -> None:
+def test_a_lucky_pipeline_has_the_highest_mean_and_one_that_others_speak_for_the_highest_estimate() -> None:
     everybody, lucky = unlucky_field()
     terms = Terms.of(everybody, FITNESS)
-    by_mean, _ = choose(everybody, terms)
-    estimated, _ = choose(everybody, terms, expecting())
+    by_mean, _ = choose(everybody, terms, expecting())
     assert by_mean is not None
     assert by_mean.chosen is by_mean.highest is lucky
-    assert estimated is not None
-    assert estimated.highest is lucky
-    assert label(estimated.chosen.candidate).find("bm25") >= 0
+    assert by_mean.estimated is not None
+    assert label(by_mean.estimated.candidate).find("bm25") >= 0
+    by_estimate, _ = choose(everybody, terms, expecting(), by="estimate")
+    assert by_estimate is not None
+    assert by_estimate.highest is lucky
+    assert by_estimate.chosen is by_estimate.estimated is by_mean.estimated
+    knowing_nothing, _ = choose(everybody, terms, by="estimate")
+    assert knowing_nothing is not None
+    assert knowing_nothing.chosen is lucky
+    assert knowing_nothing.estimated is None
 
 
 def test_a_failure_of_whoever_has_the_highest_mean_is_no_reason_to_name_nobody() -> None:
@@ -239,7 +245,7 @@ def test_a_failure_of_whoever_has_the_highest_mean_is_no_reason_to_name_nobody()
         {QUESTIONS[-1]: {"stage": "answer", "kind": "Timeout", "error": "too slow"}},
     )
     field = [partial if one is lucky else one for one in everybody]
-    found, why = choose(field, Terms.of(field, FITNESS), expecting())
+    found, why = choose(field, Terms.of(field, FITNESS), expecting(), by="estimate")
     assert why == ""
     assert found is not None
     assert found.highest is partial
@@ -248,7 +254,7 @@ def test_a_failure_of_whoever_has_the_highest_mean_is_no_reason_to_name_nobody()
 
 def test_one_pipeline_or_one_question_is_chosen_by_its_mean() -> None:
     alone = scored(pipeline(), np.full(40, 0.5))
-    found, why = choose([alone], Terms.of([alone], FITNESS), expecting())
+    found, why = choose([alone], Terms.of([alone], FITNESS), expecting(), by="estimate")
     assert found is not None
     assert found.chosen is alone
     assert why == ""
