@@ -27,9 +27,6 @@ from ragsmith.cli.output import say, say_json, table
 if TYPE_CHECKING:
     from ragsmith.runs.plan import Plan
 
-EMBEDDED = 0.006
-"""Seconds of one core that an answer of the embedded models takes, on average over a search of a bundled data set."""
-
 
 @app.command()
 @merged
@@ -80,9 +77,8 @@ def plan(
 def _say_plan(found: Plan) -> None:
     if found.genomes is None:
         say("every model is embedded: nothing is sent, and nothing costs money")
-        counts = f"about {found.most_pipelines:,} pipelines and {found.most_made:,} {found.made}"
-        time = f"{_roughly(found.most_made * EMBEDDED)} of one core at the pace of the bundled data sets"
-        say(f"{counts}, fewer where races are lost or nothing better is found: {time}")
+        counts = f"about {found.about_pipelines:,} pipelines and {found.about_made:,} {found.made}"
+        say(f"{counts}, fewer where races are lost or nothing better is found")
         return
     say(
         f"about {found.genomes} pipelines on {found.questions} questions, worked out on {found.sampled} of them with "
@@ -119,14 +115,6 @@ def _say_plan(found: Plan) -> None:
             say(f"{_name(model)}: {note}")
     if total["cost"] is None:
         say("money: no price is known for all of these; name a file with --prices")
-
-
-def _roughly(seconds: float) -> str:
-    """A time in words, which is not known any better."""
-    if seconds < 60:
-        return "less than a minute"
-    minutes = round(seconds / 60)
-    return f"some {minutes} minutes" if minutes < 120 else f"some {round(minutes / 60):,} hours"
 
 
 def _between(found: Plan) -> str:

@@ -115,9 +115,11 @@ class Plan:
     Replies decide where a search goes: ``ranges`` has, by the names of ``totals``, the least and the most that the
     rehearsals came to, each for all questions; of a race, of which there is one, what it would have come to had every
     candidate that it dropped left a look sooner, or later (``raced``). Where no model costs anything nothing is
-    rehearsed: ``genomes``, the number of pipelines, is None then, and ``most_pipelines`` the most that the search goes
-    through, with so many answers, or rankings, in all (``most_made`` of what ``made`` says). Where latency is weighed,
-    ``timed`` questions are asked once more, one by one, and what that takes has lines of its own.
+    rehearsed: ``genomes``, the number of pipelines, is None then. ``about_pipelines`` says about how many there would
+    be if the strategy used up its budget and no race were lost, and ``about_made`` how many answers, or rankings
+    (``made``), these make on the search questions. Left out are the pipeline that other data sets recommend, the
+    references of single options, what is tried to simplify the winner, and the test questions. Where latency is
+    weighed, ``timed`` questions are asked once more, one by one, and what that takes has lines of its own.
     """
 
     genomes: int | None
@@ -129,9 +131,9 @@ class Plan:
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     raced: bool = False
     timed: int = 0
-    most_pipelines: int = 0
+    about_pipelines: int = 0
     made: str = "answers"
-    most_made: int = 0
+    about_made: int = 0
 
     @property
     def totals(self) -> Totals:
@@ -190,8 +192,8 @@ def plan(
     space = searchable(setup, space, ranks=settings.fitness.ranks)
     each_model = {model.id: model for variant in setup.variants for model in variant.loaded_models.all()}
     if not any(costs(model) for model in each_model.values()):
-        most, searched = _most_pipelines(space, settings), len(setup.split.search)
-        return Plan(None, count, 0, most_pipelines=most, made=settings.fitness.made, most_made=most * searched)
+        about, searched = _about_pipelines(space, settings), len(setup.split.search)
+        return Plan(None, count, 0, about_pipelines=about, made=settings.fitness.made, about_made=about * searched)
     stored = {}
     for model in filter(completes, each_model.values()):
         Gateway(store).language_model(model, Meter())  # tells it what was learnt of it
@@ -199,7 +201,7 @@ def plan(
     if settings.racing:
         samples = _sampled(setup, sample or RACED, 1)
     else:
-        enough = max(FEWEST_SAMPLED, ANSWERS // _most_pipelines(space, settings))
+        enough = max(FEWEST_SAMPLED, ANSWERS // _about_pipelines(space, settings))
         samples = _sampled(setup, sample or enough, REHEARSALS)
     sampled = sum(map(len, samples))
     timed = _Timed()
@@ -239,11 +241,10 @@ def plan(
     return Plan(genomes, count, sampled, lines, choices, notes, ranges, raced, round(questions))
 
 
-def _most_pipelines(space: Space, settings: RunSettings) -> int:
-    """The pipelines that a search evaluates at most, those that it is compared with included."""
-    bounds = [space.feasible_size, settings.max_evaluations]
-    bounds += [settings.genetic.evaluations] if settings.strategy in ("genetic", "nsga2") else []
-    proposed = min(bound for bound in bounds if bound is not None)
+def _about_pipelines(space: Space, settings: RunSettings) -> int:
+    """About how many pipelines a search evaluates that ends by its budget; see `Plan` for what is left out."""
+    unless_given = space.feasible_size if settings.strategy == "exhaustive" else settings.genetic.evaluations
+    proposed = min(space.feasible_size, settings.max_evaluations or unless_given)
     probed = len(probes_of(space)) if settings.probes else 0
     return len(BASELINES) + probed + (2 if settings.control == "random" else 1) * proposed
 

@@ -9,6 +9,7 @@ import pytest
 
 from ragsmith.errors import SpaceError, UsageError
 from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.racing import Racing
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import make_gene
@@ -19,6 +20,7 @@ from ragsmith.runs.record import RunSettings
 from ragsmith.runs.requirements import refuse_missing_models
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
+from ragsmith.strategies import STRATEGIES
 
 
 def test_a_search_is_refused_before_anything_is_computed(tiny_setup: Setup, store: Store) -> None:
@@ -51,7 +53,24 @@ def test_a_plan_with_embedded_models_says_how_much_is_answered(tiny_setup: Setup
     settings = RunSettings(max_evaluations=7, probes=False)
     found = plan(tiny_setup, space, store, settings)
     searched = len(tiny_setup.split.search)
-    assert (found.genomes, found.most_pipelines, found.most_made) == (None, 9, 9 * searched)  # with two baselines
+    assert (found.genomes, found.about_pipelines, found.about_made) == (None, 9, 9 * searched)  # with two baselines
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_plan_knows_the_budget_of_every_strategy(tiny_setup: Setup, store: Store, strategy: str) -> None:
+    paper = load_space("paper")
+    objectives = ("quality", "calls") if strategy == "nsga2" else ("quality",)
+    racing = None if strategy == "nsga2" else Racing()
+    settings = RunSettings(strategy=strategy, probes=False, objectives=objectives, racing=racing)
+    whole = paper.feasible_size if strategy == "exhaustive" else 100
+    assert plan(tiny_setup, paper, store, settings).about_pipelines == whole + 2
+    few = replace(settings, max_evaluations=7)
+    assert plan(tiny_setup, paper, store, few).about_pipelines == 7 + 2
+
+
+def test_a_plan_has_no_more_pipelines_than_the_space(tiny_setup: Setup, space: Space, store: Store) -> None:
+    settings = RunSettings(strategy="random", max_evaluations=1_000_000, probes=False)
+    assert plan(tiny_setup, space, store, settings).about_pipelines == space.feasible_size + 2
 
 
 def test_a_space_that_needs_no_reranker_is_searched_without_one() -> None:
