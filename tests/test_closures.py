@@ -90,5 +90,6 @@ def test_a_run_is_identified_by_what_decides_where_it_goes_and_by_nothing_that_o
         "models",  # the protocols, by annotations
         "types",
     }
+    assert "ragsmith.models.calls" in closure("ragsmith.evaluation.racing", "Races")  # which models cost something
     modules = {name for part in DECIDES for name in closure(*part)}
     assert not [name for name in modules if name.startswith(("ragsmith.models.served", "ragsmith.runs.run"))]

@@ -44,6 +44,7 @@ from ragsmith.errors import WrongOption
 from ragsmith.evaluation.fitness import Fitness, composite
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.statistics import Vector, student_quantile
+from ragsmith.models.calls import costs
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.strategies.strategy import Dropped
 from ragsmith.techniques.families import FAMILIES, FILTER
@@ -51,6 +52,7 @@ from ragsmith.types import Example
 
 if TYPE_CHECKING:  # how evaluations are come by is no part of what is decided, nor of its fingerprint
     from ragsmith.evaluation.evaluator import Evaluation, Evaluator
+    from ragsmith.models.roles import Models
 
 USUAL = 4
 """So many degrees of freedom the usual variance of differences has beside that of a candidate's own.
@@ -253,6 +255,12 @@ class Raced:
         return cls(evaluation, evaluation.phenotype)
 
 
+def costly_kinds(models: Models) -> frozenset[str]:
+    """The kinds of tools that cost something, in money or patience, each time they are asked for something new."""
+    asked = {"language_model": models.asked, "cross_encoder": models.cross_encoder}
+    return frozenset(kind for kind, model in asked.items() if costs(model))
+
+
 def asks_to_rank(candidate: Candidate, costly: AbstractSet[str]) -> bool:
     """Whether each question that ``candidate`` is to rank is asked of tools of a ``costly`` kind.
 
@@ -270,7 +278,7 @@ class Races:
     """Races batches of candidates on the same questions, each batch against all who finished before.
 
     ``examples`` are the questions in the order in which they are met. Without ``racing`` everybody answers all of them.
-    ``costly`` says which kinds of tools cost something where a candidate asks them.
+    ``models_of`` are the models that a candidate asks: some cost something.
     """
 
     def __init__(
@@ -280,7 +288,7 @@ class Races:
         racing: Racing | None,
         fitness: Fitness,
         may_miss: float,
-        costly: Callable[[Candidate], AbstractSet[str]],
+        models_of: Callable[[Candidate], Models],
     ) -> None:
         self._evaluator = evaluator
         self._examples = tuple(examples)
@@ -289,7 +297,7 @@ class Races:
         self._racing = racing
         self._fitness = fitness
         self._may_miss = may_miss
-        self._costly = costly
+        self._models_of = models_of
         self._track = Track(len(examples), racing or Racing())
         self._finished: list[Evaluation] = []
 
@@ -344,7 +352,8 @@ class Races:
         """
         if self._racing is None or not self._fitness.adds_up:
             return {}
-        asking = [n for n, candidate in enumerate(candidates) if asks_to_rank(candidate, self._costly(candidate))]
+        costly = [costly_kinds(self._models_of(candidate)) for candidate in candidates]
+        asking = [n for n, candidate in enumerate(candidates) if asks_to_rank(candidate, costly[n])]
         ranked = self._rank(candidates, [number for number in running if number not in asking], len(self._examples))
         for met in () if answering or not asking else self._racing.looks(len(self._examples)):
             asking = [number for number in asking if number in running]

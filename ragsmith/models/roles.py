@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ragsmith.models.calls import ChatModel, completes, costs, keeps, takes_cut_answers
+from ragsmith.models.calls import ChatModel, completes, keeps, takes_cut_answers
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
 from ragsmith.models.vector_address import EXACT
 
@@ -39,12 +39,6 @@ class Models:
         """Whether a model is somewhere else, or slow, so that processes would not help and threads do."""
         chats = any(completes(model) for model in (self.language_model, self.asked, self.judge))
         return chats or keeps(self.embedder) or keeps(self.cross_encoder)
-
-    @property
-    def costly(self) -> frozenset[str]:
-        """The kinds of tools that cost something each time a technique asks them for something new."""
-        asked = {"language_model": self.asked, "cross_encoder": self.cross_encoder}
-        return frozenset(kind for kind, model in asked.items() if costs(model))
 
     def all(self) -> tuple[Any, ...]:
         """Every model, each once."""

@@ -30,6 +30,7 @@ from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Work
 from ragsmith.gateway.budget import NOTHING_SPENT, Budget, Limits, Prices, Spent
 from ragsmith.gateway.owners import this_process
+from ragsmith.models.roles import Models
 from ragsmith.models.served.provider import Activity
 from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.pipelines.space import Space
@@ -102,7 +103,6 @@ class Outcome:
 DECIDES = (
     ("ragsmith.strategies", "make_strategy"),
     ("ragsmith.evaluation.racing", "Races"),
-    ("ragsmith.models.calls", "costs"),
     ("ragsmith.evaluation.ranking", "Terms"),
     ("ragsmith.evaluation.ranking", "ranked"),
     ("ragsmith.evaluation.ranking", "shown_better"),
@@ -361,10 +361,11 @@ class Run:
     def _races(self) -> Races:
         settings = self._settings
 
-        def costly(candidate: Candidate) -> frozenset[str]:
-            return self._setup.of(candidate).loaded_models.costly
+        def models_of(candidate: Candidate) -> Models:
+            return self._setup.of(candidate).loaded_models
 
-        return Races(self._evaluator, self._search_order, settings.racing, settings.fitness, settings.may_miss, costly)
+        race = settings.racing, settings.fitness, settings.may_miss
+        return Races(self._evaluator, self._search_order, *race, models_of)
 
     @cached_property
     def _search_order(self) -> list[Example]:

@@ -129,7 +129,9 @@ def test_a_data_set_is_checked(ragsmith: Command, tiny_folder: Path) -> None:
     }
 
 
-def test_a_plan_with_embedded_models_says_how_much_is_answered_instead_of_money(ragsmith: Command, tmp_path: Path) -> None:
+def test_a_plan_with_embedded_models_says_how_much_is_answered_instead_of_its_price(
+    ragsmith: Command, tmp_path: Path
+) -> None:
     shown = ragsmith(
         "plan", "--dataset", "law", "--max-evaluations", 10, "--no-probes", "--cache", tmp_path / "c.sqlite"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -13,8 +14,9 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluator import Evaluation, Evaluator
 from ragsmith.evaluation.fitness import Fitness
-from ragsmith.evaluation.racing import Races, Racing, Standing, Track, asks_to_rank
+from ragsmith.evaluation.racing import Races, Racing, Standing, Track, asks_to_rank, costly_kinds
 from ragsmith.evaluation.ranking import MAY_MISS
+from ragsmith.models.roles import Models
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.types import Example
@@ -165,6 +167,21 @@ def test_who_asks_a_chat_model_to_rank_each_question(genes: dict[str, str], asks
     assert not asks_to_rank(candidate, frozenset())
 
 
+CHAT, SLOW, FREE = SimpleNamespace(complete=None), SimpleNamespace(slow=True), SimpleNamespace()
+
+
+def models(**others: Any) -> Models:
+    """Models that cost nothing, but for some ``others``."""
+    return Models(**{**dict.fromkeys(("language_model", "embedder", "cross_encoder", "judge"), FREE), **others})
+
+
+def test_chat_models_and_rerankers_that_are_served_or_slow_cost_something() -> None:
+    served = SimpleNamespace(provider=None)
+    assert costly_kinds(models()) == costly_kinds(models(judge=CHAT, embedder=SLOW)) == set()
+    assert costly_kinds(models(language_model=CHAT)) == costly_kinds(models(controller=CHAT)) == {"language_model"}
+    assert costly_kinds(models(cross_encoder=served)) == costly_kinds(models(cross_encoder=SLOW)) == {"cross_encoder"}
+
+
 def test_whose_rankings_come_with_the_answers_is_compared_on_the_same_questions() -> None:
     """The first questions are hard to rank for all: that alone says nothing against who is known on these only."""
     rng = np.random.default_rng(7)
@@ -279,7 +296,7 @@ def races(marks: Callable[[Candidate], tuple[float | None, float]]) -> tuple[Rac
         Racing(),
         Fitness(),
         MAY_MISS,
-        lambda candidate: frozenset({"language_model"}),
+        lambda candidate: models(language_model=CHAT),
     )
     rivals = [naive_with(retrieval=name) for name in ("vector", "bm25", "hybrid")]
     found.enter(marked.evaluate(rivals, examples))
