@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from toy import put_toy
 
+import ragsmith
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.evaluator import Evaluator
@@ -132,3 +133,12 @@ def test_the_section_is_shown_on_the_page_and_in_markdown(tmp_path: Path) -> Non
     assert "## The hardest questions" in text
     assert "The questions with the lowest fitness of the winner." in page
     assert "*The hardest questions for the winner*" in text
+
+
+def test_every_broad_handler_is_listed() -> None:
+    """Whoever catches any exception decides what becomes of errors that nobody thought of."""
+    folder = Path(ragsmith.__file__).parent
+    broad = re.compile(r"^ *except .*\bException\b", re.MULTILINE)
+    found = {str(file.relative_to(folder.parent)) for file in folder.rglob("*.py") if broad.search(file.read_text())}
+    [rule] = [rule for rule in TEXT.split("\n- ") if "broad handlers" in rule]
+    assert found == set(re.findall(r"`(ragsmith/\S+\.py)`", rule))
