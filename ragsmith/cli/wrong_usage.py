@@ -11,10 +11,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ragsmith.text.files import shown
-from ragsmith.text.suggest import did_you_mean, nearest
+from ragsmith.text.suggest import nearest
 
 EXTRA = re.compile(r"unexpected extra argument\S* \((.+)\)", re.DOTALL)
 UNKNOWN = re.compile(r"No such command (['\"])(.+?)\1", re.DOTALL)
+
+KINDS = {"int": "a whole number", "integer": "a whole number", "float": "a number"}
+"""What to give for a parameter, by the name of its type in newer and in older versions of Typer."""
 
 
 def sentence(error: Any, arguments: Sequence[str]) -> str:
@@ -27,31 +30,33 @@ def sentence(error: Any, arguments: Sequence[str]) -> str:
         case "MissingParameter":
             return f"{command} needs {_name(error.param)}: {_help(error.param)}"
         case "BadParameter":
-            name = _name(error.param)
-            kind = "a whole number" if "integer" in error.message else "a number"
-            return f"{name} is {shown(_value(arguments, error.param.opts))}: give {kind}"
+            kind, value = KINDS.get(_type(error.param)), _value(arguments, getattr(error.param, "opts", ()))
+            if kind and value is not None:
+                return f"{_name(error.param)} is {shown(value)}: give {kind}"
         case "BadOptionUsage":
             if "not take a value" in error.message:
-                return f"{error.option_name} is a switch and takes no value: leave out the = and what follows"
-            return f"{error.option_name} has no value: write one behind it"
+                return f"{error.option_name} is a switch and takes no value: leave out = and what comes after it"
+            return f"{error.option_name} has no value: give one after it"
     return _too_much(error, context, command)
 
 
 def _too_much(error: Any, context: Any, command: str) -> str:
-    """Where a word stands that is no command, or one argument more than there are."""
+    """Where a word stands that is no command, or one argument more than there are; else what Typer says itself."""
     if extra := EXTRA.search(error.message):
-        return f"{command} takes no argument {shown(extra[1])}: `{command} -h` says what it takes"
+        return f"{command} does not take {shown(extra[1])}: `{command} -h` says what it takes"
     if unknown := UNKNOWN.search(error.message):
-        known = getattr(context.command, "commands", {})
-        return f"{command} has no command {shown(unknown[2])}: {did_you_mean(unknown[2], known)}"
-    return f"{command}: {error.format_message()}"
+        known = sorted(getattr(context.command, "commands", {}))
+        near = nearest(unknown[2], known)
+        do = f"did you mean {near}?" if near else f"it has {', '.join(known)}"
+        return f"{command} has no command {shown(unknown[2])}: {do}"
+    return " ".join(error.format_message().split()).removesuffix(".")
 
 
 def _near(option: str, context: Any, command: str) -> str:
     """The option that was most likely meant, or where they are listed."""
     known = {name.lstrip("-"): name for name in _options(context)}  # dashes would make all of them alike
     near = nearest(option.lstrip("-"), known)
-    return f"did you mean {known[near]}?" if near else f"`{command} -h` lists them"
+    return f"did you mean {known[near]}?" if near else f"`{command} -h` lists its options"
 
 
 def _options(context: Any) -> Iterator[str]:
@@ -73,9 +78,16 @@ def _help(parameter: Any) -> str:
     return said[:1].lower() + said[1:]
 
 
-def _value(arguments: Sequence[str], names: Sequence[str]) -> str:
-    """What stands behind the last of the options ``names``."""
-    given = ""
+def _type(parameter: Any) -> str:
+    """The name of the type that the value of a parameter has."""
+    if described := getattr(parameter, "type_descriptor", None):
+        return getattr(described.annotation, "__name__", "")
+    return str(getattr(getattr(parameter, "type", None), "name", ""))
+
+
+def _value(arguments: Sequence[str], names: Sequence[str]) -> str | None:
+    """What comes after the last of the options ``names``; None where none of them is written out."""
+    given = None
     for argument, following in zip(arguments, [*arguments[1:], ""], strict=True):
         option, equals, value = argument.partition("=")
         if option in names:

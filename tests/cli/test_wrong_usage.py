@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 import pytest
+import typer
+
+from ragsmith.cli.wrong_usage import sentence
 
 Command = Callable[..., Any]
 
@@ -15,18 +19,19 @@ DATASET = ("--dataset", "law")
 WRONG = [
     (("search", "--datset", "law"), "ragsmith search has no option '--datset': did you mean --dataset?"),
     (("search", *DATASET, "--no-rase"), "ragsmith search has no option '--no-rase': did you mean --no-race?"),
-    (("search", *DATASET, "--foo"), "ragsmith search has no option '--foo': `ragsmith search -h` lists them"),
-    (("ask", "-z"), "ragsmith ask has no option '-z': `ragsmith ask -h` lists them"),
+    (("search", *DATASET, "--foo"), "ragsmith search has no option '--foo': `ragsmith search -h` lists its options"),
+    (("ask", "-z"), "ragsmith ask has no option '-z': `ragsmith ask -h` lists its options"),
     (("search",), "ragsmith search needs --dataset: a bundled data set by name, or a folder"),
     (("ask",), "ragsmith ask needs PIPELINE: an exported pipeline (winner.yaml)"),
     (("dataset", "show"), "ragsmith dataset show needs DATASET: a bundled data set by name, or a folder"),
     (("search", *DATASET, "--seed", "x"), "--seed is 'x': give a whole number"),
     (("search", *DATASET, "--seed", "7", "--seed=1.5"), "--seed is '1.5': give a whole number"),
     (("search", *DATASET, "--margin", "little"), "--margin is 'little': give a number"),
-    (("search", "--dataset"), "--dataset has no value: write one behind it"),
-    (("runs", "--mirror=yes"), "--mirror is a switch and takes no value: leave out the = and what follows"),
-    (("runs", "more"), "ragsmith runs takes no argument 'more': `ragsmith runs -h` says what it takes"),
-    (("effects", "lern"), "ragsmith effects has no command 'lern': did you mean 'learn'? known: learn, show"),
+    (("search", "--dataset"), "--dataset has no value: give one after it"),
+    (("runs", "--mirror=yes"), "--mirror is a switch and takes no value: leave out = and what comes after it"),
+    (("runs", "more"), "ragsmith runs does not take 'more': `ragsmith runs -h` says what it takes"),
+    (("effects", "lern"), "ragsmith effects has no command 'lern': did you mean learn?"),
+    (("effects", "gaze"), "ragsmith effects has no command 'gaze': it has learn, show"),
 ]
 
 
@@ -39,13 +44,48 @@ def test_it_is_one_sentence_that_says_what_is_wrong_where_and_what_to_do(
 
 
 def test_the_nearest_command_is_named(ragsmith: Command) -> None:
-    [said] = ragsmith("serch", *DATASET).err.splitlines()
-    assert said.startswith("error: ragsmith has no command 'serch': did you mean 'search'? known: ask, audit, ")
+    assert ragsmith("serch", *DATASET).err == "error: ragsmith has no command 'serch': did you mean search?\n"
+    assert ragsmith("zzz").err.startswith("error: ragsmith has no command 'zzz': it has ask, audit, ")
 
 
 def test_programs_are_told_the_same(ragsmith: Command) -> None:
     error = json.loads(ragsmith("runs", "--json", "more").out)["error"]
-    assert error["message"].startswith("ragsmith runs takes no argument 'more'")
+    assert error["message"].startswith("ragsmith runs does not take 'more'")
+
+
+def _refused(arguments: Sequence[str]) -> str:
+    """What is said of a command line of another program, which takes what ours does not."""
+    app = typer.Typer()
+
+    @app.command()
+    def given(
+        count: int,
+        share: Annotated[float, typer.Option("--share", "-s")] = 0.0,
+        tables: Annotated[Path, typer.Option(exists=True)] = Path(),
+    ) -> None: ...
+
+    with pytest.raises(typer.BadParameter) as refused:
+        app(arguments, prog_name="given", standalone_mode=False)
+    return sentence(refused.value, arguments)
+
+
+def test_a_number_is_asked_for_where_one_belongs() -> None:
+    assert _refused(("1", "--share", "integer")) == "--share is 'integer': give a number"
+    assert _refused(("1", "-s", "x")) == "--share is 'x': give a number"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("1", "--tables", "nowhere"), ("--tables", "'nowhere' does not exist")),
+        (("x",), ("count", "valid integer")),
+        (("1", "-sx"), ("--share", "valid")),
+    ],
+)
+def test_what_else_is_wrong_is_said_as_typer_says_it(arguments: Sequence[str], words: Sequence[str]) -> None:
+    said = _refused(arguments).lower()
+    assert [word for word in words if word not in said] == []
+    assert "give" not in said
 
 
 def test_a_group_of_commands_alone_is_explained(ragsmith: Command) -> None:
