@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import blake2b
-from time import monotonic, perf_counter
+from time import perf_counter
 from types import TracebackType
 from typing import Any
 
@@ -181,7 +181,8 @@ Progress = Callable[[int, int], None]
 class Evaluator:
     """Evaluates candidates on one data set. Nothing is started, and no model loaded, before something is missing.
 
-    With ``ranks`` an evaluation is of the rankings alone: nothing is generated.
+    With ``ranks`` an evaluation is of the rankings alone: nothing is generated. By ``clock`` pipelines are timed, and
+    what has ended is stored every so often.
     """
 
     def __init__(
@@ -201,6 +202,7 @@ class Evaluator:
         self._budget = budget
         self._failures = Failures(store, ask_again=retry_failed)
         self._store = store
+        self._clock = clock
         self._timer = Timer(store, budget, self._failures, clock, ranks=ranks)
         self._workers = workers
         self._progress = progress or (lambda done, total: None)
@@ -359,7 +361,7 @@ class Evaluator:
         """
         done = 0
         ended: list[ResultRow] = []
-        stored = monotonic()
+        stored = self._clock()
         try:
             for batch in self._started().run([candidate for _, candidate in distinct], jobs, part):
                 ended += [self._row(distinct[finished.job[0]][0], finished) for finished in batch]
@@ -367,10 +369,10 @@ class Evaluator:
                 if counts:
                     self.computed += len(batch)
                     self._progress(done, len(jobs))
-                if monotonic() - stored >= REPORT_SECONDS:
+                if self._clock() - stored >= REPORT_SECONDS:
                     rows, ended = ended, []
                     self._put(rows)
-                    stored = monotonic()
+                    stored = self._clock()
         finally:
             self._put(ended)
 

@@ -157,8 +157,8 @@ class Run:
     ) -> None:
         """Prepare a search of ``space`` for the best pipeline on the data set of ``setup``; nothing is computed yet.
 
-        ``retry_failed`` asks again what earlier runs found hopeless to ask. Where latency is an objective, it is
-        measured by ``clock``, unless ``latency_of`` says what it is.
+        ``retry_failed`` asks again what earlier runs found hopeless to ask. By ``clock`` what has ended is
+        stored every so often, and latency is measured where it is an objective, unless ``latency_of`` says what it is.
 
         Raises:
             UsageError: an option of the space needs a model that this run has not, or answers are to be scored and a

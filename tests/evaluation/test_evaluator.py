@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from ragsmith.digest import canonical
-from ragsmith.errors import StoreError
+from ragsmith.errors import StoreError, UsageError
 from ragsmith.evaluation.evaluator import Evaluation, Evaluator, stored_evaluation
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.keys import evaluation_key
@@ -111,6 +111,48 @@ def test_progress_is_told(tiny_setup: Setup, store: Store, pipeline: Build) -> N
         evaluator.evaluate([pipeline()], tiny_setup.dataset.examples)
     assert told[-1] == (24, 24)
     assert [done for done, _ in told] == sorted({done for done, _ in told})
+
+
+# --- what has ended is stored ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seconds", [0.5, 0.0])
+def test_what_has_ended_is_stored_after_half_a_second_although_the_batch_goes_on(
+    tiny_setup: Setup, store: Store, pipeline: Build, seconds: float
+) -> None:
+    key, now, reported, stored = evaluation_key(tiny_setup, pipeline()), [0.0], [0], []
+
+    def progress(done: int, total: int) -> None:
+        stored.append(len(store.results(key)))
+        reported.append(done)
+        now[0] += seconds
+
+    with Evaluator(tiny_setup, store, 1, progress, clock=lambda: now[0]) as evaluator:
+        evaluator.evaluate([pipeline()], tiny_setup.dataset.examples)
+    assert len(stored) > 1
+    assert stored == [done if seconds else 0 for done in reported[:-1]]
+    assert len(store.results(key)) == 24
+
+
+def test_what_has_ended_is_stored_when_the_batch_is_broken_off(
+    tiny_setup: Setup, store: Store, pipeline: Build, registered: Callable[..., Technique]
+) -> None:
+    last = max(tiny_setup.examples)
+
+    def refusing(question: Question, hits: Hits) -> Hits:
+        """Refuse the last question."""
+        if question.text == tiny_setup.examples[last].question:
+            raise UsageError("not this one")
+        return hits
+
+    registered(passage_filter, refusing)
+    candidate = pipeline(passage_filter="refusing")
+    with (
+        pytest.raises(UsageError, match="not this one"),
+        Evaluator(tiny_setup, store, 1, clock=lambda: 0.0) as evaluator,
+    ):
+        evaluator.evaluate([candidate], tiny_setup.dataset.examples)
+    assert store.results(evaluation_key(tiny_setup, candidate)).keys() == tiny_setup.examples.keys() - {last}
 
 
 # --- what a result depends on ----------------------------------------------------------------------------------------

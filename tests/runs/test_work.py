@@ -12,7 +12,7 @@ import yaml
 
 import ragsmith
 
-LIMITS: dict[str, dict[str, int]] = yaml.safe_load(Path(__file__).with_name("work.yaml").read_text(encoding="utf-8"))
+COUNTS: dict[str, dict[str, int]] = yaml.safe_load(Path(__file__).with_name("work.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.processes
@@ -24,7 +24,4 @@ def test_a_search_does_what_it_did_and_no_more(tiny_folder: Path, tiny_space: Pa
         text=True,
         check=True,
     )
-    counted = json.loads(run.stdout)
-    for kind, limits in LIMITS.items():
-        assert counted[kind].pop("commits") <= limits.pop("commits")  # a slow machine has more half seconds
-    assert counted == LIMITS, "where more is needed, or less, change tests/runs/work.yaml with it"
+    assert json.loads(run.stdout) == COUNTS, "where more is needed, or less, change tests/runs/work.yaml with it"
