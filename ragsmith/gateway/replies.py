@@ -15,6 +15,7 @@ from ragsmith.gateway.limits import most_tokens, whole
 from ragsmith.gateway.memo import Memo
 from ragsmith.models.calls import ChatModel, Completion, StoredCall, completion_key, takes_cut_answers
 from ragsmith.models.protocols import LanguageModel
+from ragsmith.models.served.chat_batches import ChatBatches
 from ragsmith.models.tasks import Input, Task
 from ragsmith.models.usage import ONE_CALL, Usage
 
@@ -102,13 +103,16 @@ class Replies:
             Unreadable: that is no better.
         """
         spent: list[Usage] = []
+        batched = isinstance(
+            getattr(model, "batches", None), ChatBatches
+        )  # how long these take says nothing of a reply
 
         def complete(asked: str) -> Completion:
             def send(limit: int) -> Completion:
                 with self.desk.paid(model, asked, limit) as used:
                     began = perf_counter()
                     completion = model.complete(asked, max_tokens=limit, sample=sample)
-                    if not completion.usage.seconds:  # a model of somebody else may not say how long it took
+                    if not completion.usage.seconds and not batched:  # a model of somebody else may not say it
                         took = replace(completion.usage, seconds=perf_counter() - began)
                         completion = replace(completion, usage=took)
                     used.append(completion.usage)

@@ -1,21 +1,28 @@
-"""The gateway of a question that is timed: what a user waits for is asked anew, but no reply is paid for twice.
+"""The gateway of a question that is timed: what a user waits for is asked anew, but for replies of chat models.
 
 A reply of a chat model says how many seconds it took when it was made. So it is taken from where it is remembered, and
-its seconds are added to those of the clock. Vectors and scores say nothing of the kind, and are made again.
+its seconds are added to those of the clock. Vectors and scores say nothing of the kind, and are made again: where the
+embedder or the reranker is paid for, they are paid for again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
+from ragsmith.errors import RagsmithError
 from ragsmith.gateway.budget import Budget
+from ragsmith.gateway.failures import asker_of
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.results import Embeddings
-from ragsmith.gateway.views import EmbedderView
+from ragsmith.gateway.views import ChatView, EmbedderView
 from ragsmith.models.calls import ChatModel, completes
 from ragsmith.models.protocols import Embedder, LanguageModel, Vectors
-from ragsmith.models.usage import Meter
+from ragsmith.models.tasks import Input, Task
+from ragsmith.models.usage import Meter, Usage
+
+
+T = TypeVar("T")
 
 
 class Timing(Gateway):
@@ -32,13 +39,25 @@ class Timing(Gateway):
     def language_model(self, model: LanguageModel | ChatModel, meter: Meter, role: str = "") -> LanguageModel:
         """See `Gateway.language_model`."""
         if completes(model):
-            return self._warm.language_model(model, meter, role)
+            return _Told(self._warm._replies, model, meter, asker_of(role, model) if role else None)
         return super().language_model(model, meter, role)
 
     def embedder(self, model: Embedder, meter: Meter) -> Embedder:
         """See `Gateway.embedder`."""
         self._watch(model)
         return _View(self._embeddings, model, meter, self._warm.embedder(model, meter), self._collection)
+
+
+class _Told(ChatView):
+    """Replies that say how long they took; without that, no more is known of the question than that it takes longer."""
+
+    def _asked(self, task: Task[T], sample: int, inputs: Mapping[str, Input]) -> tuple[T, Usage]:
+        result, usage = super()._asked(task, sample, inputs)
+        if not usage.seconds:
+            raise RagsmithError(
+                f"a reply of {self.id} to {task.name} is kept without the seconds that it took, as those of batches are"
+            )
+        return result, usage
 
 
 class _View(EmbedderView):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from heapq import heapreplace
 from typing import Any, Generic, TypeVar
 
 from ragsmith.gateway.asking import parsed, prompted
@@ -57,7 +58,7 @@ class ChatView(Metered[Replies]):
         found = self._calls.desk.in_parallel(lambda given: self._asked(task, 0, given), inputs)
         for _, usage in found:  # in their order, and in this thread
             self._meter.add(replace(usage, seconds=0.0))
-        self._meter.seconds += max((usage.seconds for _, usage in found), default=0.0)  # they are waited for together
+        self._meter.seconds += _together([usage.seconds for _, usage in found], self._model)
         return tuple(result for result, _ in found)
 
     def _asked(self, task: Task[T], sample: int, inputs: Mapping[str, Input]) -> tuple[T, Usage]:
@@ -66,6 +67,16 @@ class ChatView(Metered[Replies]):
             self._calls.desk.count("language_model", cut=1)
         reply, usage = self._calls.complete(self._model, task, prompt, sample, self._asker)
         return parsed(task, reply), usage
+
+
+def _together(seconds: Sequence[float], model: Any) -> float:
+    """How long it takes until all replies are there, if ``model`` is asked for as many at once as it may be."""
+    provider = getattr(model, "provider", None)
+    slots = len(seconds) if provider is None else min(len(seconds), provider.policy.in_flight)
+    free = [0.0] * slots  # when each is
+    for each in seconds:
+        heapreplace(free, free[0] + each)
+    return max(free, default=0.0)
 
 
 class EmbedderView(Metered[Embeddings]):

@@ -24,13 +24,17 @@ VERDICTS = (
 
 @dataclass
 class Replies:
-    """Replies in the cache, added up: ``requests`` counts those that were asked for once more."""
+    """Replies in the cache, added up: ``requests`` counts those that were asked for once more.
+
+    ``timed`` of them are known to have taken ``seconds``: nobody knows it of what came in a batch.
+    """
 
     replies: int = 0
     requests: int = 0
     output_tokens: int = 0
     written: int = 0
     seconds: float = 0.0
+    timed: int = 0
 
     def add(self, call: StoredCall) -> None:
         """Count one in."""
@@ -39,6 +43,7 @@ class Replies:
         self.output_tokens += call.output_tokens
         self.written += len(str(call.value))
         self.seconds += call.seconds
+        self.timed += call.calls if call.seconds else 0
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ def expected_of(
     thinking: float = allowance
     if replies.output_tokens:
         thinking = max(0.0, (replies.output_tokens - replies.written / characters) / replies.replies)
-    seconds = replies.seconds / replies.requests if replies.seconds else None
+    seconds = replies.seconds / replies.timed if replies.timed else None
     provider = getattr(model, "provider", None)
     found = Expected(
         latency or seconds or LATENCY,

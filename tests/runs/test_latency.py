@@ -25,6 +25,7 @@ from ragsmith.models.calls import Completion
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.given import apart
 from ragsmith.models.names import ModelName, ModelNames
+from ragsmith.models.served.policy import Policy
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.space import Space
 from ragsmith.reporting.domain import load_domain
@@ -57,10 +58,14 @@ SETTINGS = RunSettings(
 class Chat:
     id: str = "chat"
     prompts: list[str] = field(default_factory=list)
+    provider: Any = None
+    seconds: float | None = None
+    by_prompt: dict[str, float] = field(default_factory=dict)
 
     def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
         self.prompts.append(prompt)
-        seconds = IMAGINED if "Write a passage of" in prompt else ANSWER
+        seconds = self.seconds or (IMAGINED if "Write a passage of" in prompt else ANSWER)
+        seconds = next((own for word, own in self.by_prompt.items() if f"is {word}?" in prompt), seconds)
         return Completion(chat_reply(prompt), Usage(1, 0, 0, 10, 2, seconds))
 
 
@@ -315,6 +320,23 @@ def test_replies_that_are_asked_for_together_are_waited_for_together() -> None:
     view.run(IMAGINE, question="Who?")
     assert meter.total().calls == 3
     assert meter.total().seconds == 2 * IMAGINED
+
+
+@pytest.mark.parametrize(("at_once", "seconds"), [(1, 20.0), (8, 3.0), (20, 1.0), (32, 1.0)])
+def test_no_more_are_waited_for_together_than_may_be_in_flight(at_once: int, seconds: float) -> None:
+    meter, chat = Meter(), Chat()
+    chat.seconds = 1.0
+    chat.provider = SimpleNamespace(policy=Policy(in_flight=at_once))
+    Gateway().language_model(chat, meter).run_all(IMAGINE, [{"question": f"Where is {i}?"} for i in range(20)])
+    assert meter.total().seconds == seconds
+
+
+def test_a_free_slot_takes_the_next_that_waits() -> None:
+    meter, chat = Meter(), Chat()
+    chat.by_prompt = {"one": 3.0, "two": 1.0, "three": 1.0, "four": 2.0}
+    chat.provider = SimpleNamespace(policy=Policy(in_flight=2))
+    Gateway().language_model(chat, meter).run_all(IMAGINE, [{"question": f"Where is {n}?"} for n in chat.by_prompt])
+    assert meter.total().seconds == 4.0  # one takes 3, and beside it two, three and four take 1, 1 and 2
 
 
 def test_a_model_that_does_not_say_how_long_it_took_is_timed(store: Store) -> None:
