@@ -392,7 +392,8 @@ def export(
 
     ``pick`` names another pipeline that the search evaluated: ``knee``, where quality against model calls bends;
     ``cheapest``, shown not to be behind the winner by 0.02 of fitness; ``single``, the best with one option more than
-    naive RAG; a place in the ranking; or ``"calls<=2"``, the best with so few calls a question.
+    naive RAG; a place in the ranking; ``"calls<=2"``, the best with so few calls a question; or
+    ``"latency<=0.5"``, the best within so many seconds, where the search weighed latency.
     What is returned says which pipeline it is; where ``output`` was a file with something else in it, a `Notice` does.
 
     Raises:

@@ -216,6 +216,7 @@ class Evaluator:
         self._evaluations: dict[tuple[str, tuple[str, ...]], Evaluation] = {}
         self.computed = 0
         self.reused = 0
+        self.timings = 0
 
     def __enter__(self) -> Evaluator:
         return self
@@ -258,17 +259,19 @@ class Evaluator:
         questions = tuple(example.id for example in ordered(examples))
         return self._evaluated(candidates, questions, RANKING, ranking_key, counts=False)
 
-    def timed(self, candidate: Candidate, questions: Sequence[str]) -> tuple[bool, Record]:
-        """Seconds that a user waits for an answer, by question; or that it failed, and what did.
+    def timed(self, candidate: Candidate, question: str) -> float | Record:
+        """Seconds that a user waits for the answer to a question, or what failed.
 
-        The questions are asked here, one by one, while no worker has anything to do.
+        It is asked here, alone, while no worker has anything to do.
         """
         if self._runner is None:
             self._started().work()  # processes that are just beginning would be in the way
         try:
-            return True, self._timer.seconds(*self._started().engines.of(candidate), candidate, questions)
+            seconds = self._timer.seconds(*self._started().engines.of(candidate), candidate, question)
         except (Exception, SystemExit) as error:  # noqa: BLE001  a state, like that of an answer
-            return False, state_of(error, "timing")
+            return state_of(error, "timing")
+        self.timings += 1
+        return seconds
 
     def _evaluated(
         self,

@@ -47,31 +47,27 @@ class Timer:
         self._clock = clock
         self._ranks = ranks
 
-    def seconds(self, engine: Engine, setup: Setup, candidate: Candidate, questions: Sequence[str]) -> dict[str, float]:
-        """Seconds that each question takes, by its id; ``engine`` has built what the collection needs.
+    def seconds(self, engine: Engine, setup: Setup, candidate: Candidate, question: str) -> float:
+        """Seconds that the question of that id takes; ``engine`` has built what the collection needs.
 
         Raises:
             StageFailed: a technique raised.
         """
-        collection = texts_of(engine, candidate)
+        collection, asked = texts_of(engine, candidate), setup.examples[question].question
 
-        def answered(gateway: Gateway, question: str) -> Trace:
-            return answered_alone(setup.engine(gateway=gateway), engine, candidate, question, ranks=self._ranks)
+        def answered(gateway: Gateway) -> Trace:
+            return answered_alone(setup.engine(gateway=gateway), engine, candidate, asked, ranks=self._ranks)
 
-        found = {}
-        for id_ in questions:
-            question = setup.examples[id_].question
-            warm = Gateway(self._store, self._budget, self._failures)
-            try:
-                answered(warm, question)
-                timing = Timing(warm, collection, self._budget)
-                started = self._clock()
-                trace = answered(timing, question)
-                took = self._clock() - started
-            finally:
-                warm.write_rest()
-            found[id_] = took + math.fsum(usage.seconds for usage in trace.usage.values())
-        return found
+        warm = Gateway(self._store, self._budget, self._failures)
+        try:
+            answered(warm)
+            timing = Timing(warm, collection, self._budget)
+            started = self._clock()
+            trace = answered(timing)
+            took = self._clock() - started
+        finally:
+            warm.write_rest()
+        return took + math.fsum(usage.seconds for usage in trace.usage.values())
 
 
 def answered_alone(fresh: Engine, engine: Engine, candidate: Candidate, question: str, *, ranks: bool) -> Trace:
@@ -92,9 +88,10 @@ def timed_on(order: Sequence[str], answered: Container[str]) -> list[str]:
 
 
 def this_machine() -> str:
-    """What kind of machine this is, as far as seconds depend on it: system, processor and how many there are."""
+    """What kind of machine this is, as far as seconds depend on it: system, processor and how many may be used."""
     processor = platform.processor() or platform.machine()
     with suppress(OSError):  # only Linux says it here, and nowhere else
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         processor = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), processor)
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} x {processor}"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return f"{platform.system()} {platform.machine()}, {cores} x {processor}"

@@ -21,7 +21,6 @@ from ragsmith.models.protocols import Embedder, LanguageModel, Vectors
 from ragsmith.models.tasks import Input, Task
 from ragsmith.models.usage import Meter, Usage
 
-
 T = TypeVar("T")
 
 

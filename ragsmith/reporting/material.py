@@ -12,6 +12,7 @@ from ragsmith.evaluation.ranking import Terms
 from ragsmith.measures.judge_check import judge_checked
 from ragsmith.pipelines.genes import read_configuration
 from ragsmith.reporting.values import About, Row
+from ragsmith.runs.latency import kept_latencies
 from ragsmith.runs.record import DatasetRecord, RunRecord
 from ragsmith.store.store import DatasetRow, ProposalRow, RunRow, Store
 from ragsmith.techniques.own import ANYWHERE, import_recorded
@@ -91,8 +92,7 @@ class Material:
         self.dropped = told | {key: dropped.questions for key, dropped in record.dropped.items()}
         self._found = {found: evaluation for found, evaluation in known.items() if evaluation.attempted}
         self._read(store, {key for key in self.keys if not self._is_found(key)})
-        timed = store.latencies(self.keys, record.settings.machine) if record.settings.machine else {}
-        self._latencies = {key: row.seconds for key, row in timed.items()}
+        self._latencies = kept_latencies(store, record, filter(None, map(self.on_search, self.keys)))
 
     def _is_found(self, key: str) -> bool:
         """Whether nothing more has to be read of an evaluation.

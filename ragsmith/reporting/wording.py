@@ -77,8 +77,9 @@ def sentence(comparison: Comparison) -> str:
 def front_explained(domain: Domain) -> str:
     """What the front is made of, and how another of its pipelines is written."""
     margin = numbers.plain(domain.about.record.settings.margin)
+    unless = "it finds nothing" + " or has no latency" * domain.about.record.settings.timed
     return (
-        "Every pipeline that met all search questions counts, whoever proposed it, unless it finds nothing. "
+        f"Every pipeline that met all search questions counts, whoever proposed it, unless {unless}. "
         "`ragsmith export --pick` writes one: knee, where more calls begin to gain little; cheapest, which is shown "
         f"to be less than {margin} behind the winner; calls<=2; or a place in the ranking."
         + _timed(domain.about.record.settings)

@@ -18,6 +18,7 @@ from ragsmith.evaluation.evaluator import stored_evaluation
 from ragsmith.evaluation.ranking import Terms, best, common, ranked
 from ragsmith.evaluation.statistics import mean_at_most
 from ragsmith.runs.choice import single
+from ragsmith.runs.latency import kept_latencies
 from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import Store
 
@@ -150,7 +151,9 @@ def picked(store: Store, run_key: str, record: RunRecord, pick: str) -> Evaluati
         return alone
     if bound := _BOUND.fullmatch(pick):
         timed = bound[1] == "latency"
-        costs = _seconds(store, record, offered) if timed else {point.evaluation.key: point.calls for point in offered}
+        costs = {point.evaluation.key: point.calls for point in offered}
+        if timed:
+            costs = kept_latencies(store, record, [point.evaluation for point in offered])
         if not costs:
             raise UsageError(
                 f"--pick {pick!r}: this search measured no latency: one with --objectives quality,latency does"
@@ -167,14 +170,6 @@ def picked(store: Store, run_key: str, record: RunRecord, pick: str) -> Evaluati
             raise UsageError(f"--pick {pick!r}: the {says} a question{nothing}")
         return max(able, key=lambda point: point.fitness).evaluation
     raise UsageError(f"--pick {pick!r} names no pipeline: give {PICKS}")
-
-
-def _seconds(store: Store, record: RunRecord, found: Sequence[Point]) -> dict[str, float]:
-    """What pipelines take for a question, by key, as far as that was measured."""
-    if record.settings.machine is None:
-        return {}
-    rows = store.latencies([point.evaluation.key for point in found], record.settings.machine)
-    return {key: row.seconds for key, row in rows.items() if row.seconds is not None}
 
 
 def _finishers(store: Store, run_key: str, record: RunRecord) -> Mapping[str, Evaluation]:

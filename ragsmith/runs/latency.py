@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median
+from typing import Literal
 
 from ragsmith.evaluation.evaluator import Evaluation, Evaluator
 from ragsmith.evaluation.latency import timed_on
+from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import LatencyRow, Store
 
 
@@ -18,7 +21,7 @@ class Latencies:
         self._store = store
         self._machine = machine
         self._order = order
-        self._failed: set[str] = set()
+        self._failed: dict[tuple[str, str], LatencyRow] = {}
 
     def of(self, evaluation: Evaluation) -> float | None:
         """The median over the questions of `timed_on`; None where one fails now.
@@ -26,13 +29,34 @@ class Latencies:
         Like an answer, one that failed in an earlier run is tried again, and one of this run is not.
         """
         key = evaluation.key
+        rows = self._store.latencies([key], self._machine)[key]
         questions = timed_on(self._order, evaluation.records)
-        kept = self._store.latencies([key], self._machine).get(key)
-        if kept is not None and kept.by_question.keys() == set(questions):
-            return kept.seconds
-        if key in self._failed:
-            return None
-        ok, value = self._evaluator.timed(evaluation.candidate, questions)
-        if not ok:
-            self._failed.add(key)
-        return self._store.put_latency(LatencyRow(key, self._machine, "ok" if ok else "failed", value)).seconds
+        for question in questions:
+            if question not in rows or rows[question].state == "failed":
+                rows[question] = self._failed.get((key, question)) or self._measured(evaluation, question)
+            if rows[question].state == "failed":
+                return None
+        return _median(rows, questions)
+
+    def _measured(self, evaluation: Evaluation, question: str) -> LatencyRow:
+        found = self._evaluator.timed(evaluation.candidate, question)
+        state: Literal["ok", "failed"] = "failed" if isinstance(found, dict) else "ok"
+        row = self._store.put_latency(LatencyRow(evaluation.key, self._machine, question, state, found))
+        if row.state == "failed":
+            self._failed[evaluation.key, question] = row
+        return row
+
+
+def kept_latencies(store: Store, record: RunRecord, evaluations: Iterable[Evaluation]) -> dict[str, float]:
+    """The seconds of those pipelines of a run that were timed on all that they were to be timed on, by key."""
+    asked = {one.key: timed_on(record.split.order, one.records) for one in evaluations}
+    machine = record.settings.measured_on
+    rows = store.latencies(asked, machine) if machine else {}
+    found = {key: _median(rows[key], asked[key]) for key in rows}
+    return {key: seconds for key, seconds in found.items() if seconds is not None}
+
+
+def _median(rows: Mapping[str, LatencyRow], questions: Sequence[str]) -> float | None:
+    """Over ``questions``; None where one is not known, or there is none."""
+    known = [rows[question].value for question in questions if question in rows and rows[question].state == "ok"]
+    return median(known) if known and len(known) == len(questions) else None

@@ -9,19 +9,29 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import WrongOption
-from ragsmith.evaluation.latency import this_machine
+from ragsmith.evaluation.latency import Timer, this_machine
 from ragsmith.gateway.budget import Price, Prices
 from ragsmith.models.calls import completes
+from ragsmith.models.names import ModelName
+from ragsmith.models.options import OF_SERVED
 from ragsmith.models.roles import Models
+from ragsmith.models.vector_address import serves_one_process
 from ragsmith.strategies.strategy import Costs
 
 if TYPE_CHECKING:  # how evaluations are come by is no part of what they cost, nor of its fingerprint
     from ragsmith.evaluation.evaluator import Evaluation
     from ragsmith.evaluation.testbed import Setup
     from ragsmith.runs.record import RunSettings
+
+ANSWERING = ("language_model", "controller", "embedder", "cross_encoder")
+"""The roles that a user waits for."""
+
+NO_SECONDS = frozenset(OF_SERVED) - {"in_flight"} | {"accept_model", "batch", "thinking_tokens", "vector_store"}
+"""Options that say where a model is served, when to give it up, and what to take of it. Vector stores count apart."""
 
 LatencyOf: TypeAlias = "Callable[[Evaluation], float | None]"
 """The seconds that a pipeline takes for a question; None where that could not be measured."""
@@ -65,17 +75,27 @@ def on_this_machine(settings: RunSettings, setups: Iterable[Setup]) -> RunSettin
     """``settings`` with the machine that latency is measured on, where latency is one of the objectives.
 
     Raises:
-        UsageError: it is one, and a model is asked in batches.
+        UsageError: it is one, and a model that helps to answer is asked in batches.
     """
     if not settings.timed:
         return settings
-    if batched := sorted({name for setup in setups for name in setup.models.batched}):
+    each = [setup.models for setup in setups]
+    asked = [names.of(role) for names in each for role in ANSWERING]
+    if batched := sorted({model.name for model in asked if model.options.get("batch")}):
         raise WrongOption(
             "objectives",
             f"have latency, but {', '.join(batched)} is asked in batches, whose replies say nothing of what a user "
             "waits for: ask it without batches, or weigh calls instead",
         )
-    return replace(settings, machine=settings.machine or this_machine())
+    options = {digest(model.name, _taking_time(model)) for model in asked}
+    stores = {(names.vectors_at.partition(":")[0], serves_one_process(names.vectors_at)) for names in each}
+    measuring = digest(sorted(options), sorted(stores), fingerprint(Timer.__module__, Timer.__name__))
+    return replace(settings, machine=settings.machine or this_machine(), measuring=measuring)
+
+
+def _taking_time(model: ModelName) -> dict[str, Any]:
+    """The options that determine no result, and may determine how long it takes."""
+    return {name: value for name, value in model.given if name not in model.shaping.keys() | NO_SECONDS}
 
 
 def costs(settings: RunSettings, usage: Mapping[str, float], latency: float | None = None) -> Costs | None:

@@ -87,6 +87,8 @@ class RunSettings:
     """Of the model that is asked, where money is an objective."""
     machine: str | None = None
     """What kind of machine latency is measured on, where that is an objective."""
+    measuring: str = ""
+    """Digest of what else seconds depend on there: how models are asked, and the code that measures."""
     margin: float = 0.02
     """The fitness by which the cheapest pipeline that is compared with the winner may be behind it, and is not."""
 
@@ -129,6 +131,11 @@ class RunSettings:
     def timed(self) -> bool:
         """Whether pipelines are timed."""
         return "latency" in self.objectives
+
+    @property
+    def measured_on(self) -> str:
+        """What latency is kept by; "" where it is no objective."""
+        return f"{self.machine}, {self.measuring}" if self.machine else ""
 
     @classmethod
     def preset(cls, name: str) -> RunSettings:

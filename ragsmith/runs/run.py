@@ -187,7 +187,7 @@ class Run:
         self.why = "the time limit is reached: the same command goes on"
         self._incremental = True
         self._proposals: list[ProposalRow] = []
-        self._latency_of = latency_of or Latencies(self._evaluator, store, self._settings.machine or "", setup.order).of
+        self._latency_of = latency_of or Latencies(self._evaluator, store, self._settings.measured_on, setup.order).of
         self._met = Met(self._settings.fitness, self._settings.may_miss)
         self._tested: list[Evaluation] = []  # on the test questions
 
@@ -243,7 +243,7 @@ class Run:
 
     def _ends_otherwise(self, before: RunRow | None) -> bool:
         """Whether anything has changed since ``before``: here, or by other runs that made good what had failed."""
-        if before is None or self._evaluator.computed:
+        if before is None or self._evaluator.computed or self._evaluator.timings:
             return True
         kept, now = RunRecord.read(before.value), self._record
         return (kept.winner, kept.no_winner, kept.failed) != (now.winner, now.no_winner, now.failed)
@@ -430,7 +430,8 @@ class Run:
         Replaying what is stored does not count: a limit shorter than the replay would never let a run end.
         """
         limit = self._settings.time_limit
-        return limit is not None and self._now() - self._started >= limit and self._evaluator.computed > 0
+        has_done = self._evaluator.computed + self._evaluator.timings > 0
+        return limit is not None and self._now() - self._started >= limit and has_done
 
     def _control(self, budget: int) -> list[Raced]:
         """If asked for: as many random candidates that do different things as the search found, raced alike."""

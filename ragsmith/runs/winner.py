@@ -11,12 +11,14 @@ from uuid import uuid4
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import Notice, UsageError
 from ragsmith.evaluation.evaluator import Evaluation, stored_evaluation
+from ragsmith.evaluation.latency import timed_on
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_address import AUTO, read_from
 from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import label
 from ragsmith.runs.front import picked
+from ragsmith.runs.latency import kept_latencies
 from ragsmith.runs.pipeline import dataset_location, export_yaml
 from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import RunRow, Store
@@ -119,12 +121,9 @@ def _yaml(
         "evaluations": len(store.proposals(run_key)),
         **({} if pick == "best" else {"pick": pick}),
     }
-    if settings.machine and (timed := store.latencies([winner.key], settings.machine).get(winner.key)):
-        about |= {
-            "latency_seconds": timed.seconds,
-            "latency_questions": len(timed.by_question),
-            "machine": settings.machine,
-        }
+    if (seconds := kept_latencies(store, record, [winner]).get(winner.key)) is not None:
+        asked = len(timed_on(split.order, winner.records))
+        about |= {"latency_seconds": seconds, "latency_questions": asked, "machine": settings.machine}
     if record.failed:
         aside = {question: str(why) for question, why in record.aside.items()}
         about |= {"failed_answers": record.failed, "may_miss": settings.may_miss, "set_aside": aside}

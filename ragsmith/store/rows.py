@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from hashlib import blake2b
-from statistics import median
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from sqlalchemy import BigInteger, Double, Table
@@ -66,22 +65,13 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True)
 class LatencyRow:
-    """How long a pipeline takes on one kind of machine: ``value`` has seconds by question, or what failed."""
+    """How long a pipeline takes for a question on one kind of machine: ``value`` is in seconds, or says what failed."""
 
     evaluation: str
     machine: str
+    question: str
     state: Literal["ok", "failed"]
     value: Json
-
-    @property
-    def by_question(self) -> dict[str, float]:
-        """Seconds by question; none where one failed."""
-        return dict(self.value) if self.state == "ok" else {}
-
-    @property
-    def seconds(self) -> float | None:
-        """The median over the questions; None where one failed."""
-        return median(self.by_question.values()) if self.state == "ok" else None
 
 
 RunState: TypeAlias = Literal["running", "finished", "interrupted", "failed"]

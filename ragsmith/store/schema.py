@@ -153,6 +153,7 @@ LATENCY = _table(
     "latency",
     _key("evaluation"),
     _key("machine"),
+    _key("question"),
     _text("state"),
     _json("value"),
     CheckConstraint("state IN ('ok', 'failed')", name="latency_state"),

@@ -114,8 +114,8 @@ def _fit(row: Sequence[Json]) -> bool:
 
 
 def _latency(row: Sequence[Json]) -> bool:
-    state, value = row[2:4]
-    return _has(value, stage=str, error=str) if state == "failed" else bool(value) and _maps(value, _NUMBERS)
+    state, value = row[3:5]
+    return _has(value, stage=str, error=str) if state == "failed" else type(value) in _NUMBERS
 
 
 def _traits(row: Sequence[Json]) -> bool:

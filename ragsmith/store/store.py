@@ -450,22 +450,28 @@ class Store:
     # How long pipelines take
 
     def put_latency(self, row: LatencyRow) -> LatencyRow:
-        """Keep how long a pipeline takes; what is known already of the same questions stays, and is returned."""
+        """Keep how long a pipeline takes for a question; seconds that are known already stay, and are returned."""
         with self._database.writing_alone("latency", row.evaluation) as connection:
-            kept = self._latencies(connection, [row.evaluation], row.machine).get(row.evaluation)
-            if kept is not None and kept.by_question.keys() == row.by_question.keys() and kept.state == "ok":
+            kept = self._latencies(connection, [row.evaluation], row.machine)[row.evaluation].get(row.question)
+            if kept is not None and kept.state == "ok":
                 return kept
             self._database.put(connection, LATENCY, [columns_of(row)], replacing=True)
         return row
 
-    def latencies(self, evaluations: Iterable[str], machine: str) -> dict[str, LatencyRow]:
-        """Those that are there for a kind of machine, by evaluation."""
+    def latencies(self, evaluations: Iterable[str], machine: str) -> dict[str, dict[str, LatencyRow]]:
+        """What is there for a kind of machine, by question; every evaluation asked for has an entry."""
         with self._database.reading() as connection:
             return self._latencies(connection, evaluations, machine)
 
-    def _latencies(self, connection: Connection, evaluations: Iterable[str], machine: str) -> dict[str, LatencyRow]:
-        rows = self._database.fetch_keyed(connection, LATENCY, evaluations, column="evaluation")
-        return {row[0]: LatencyRow(*row) for row in rows if row[1] == machine}
+    def _latencies(
+        self, connection: Connection, evaluations: Iterable[str], machine: str
+    ) -> dict[str, dict[str, LatencyRow]]:
+        found: dict[str, dict[str, LatencyRow]] = {key: {} for key in evaluations}
+        for values in self._database.fetch_keyed(connection, LATENCY, found, column="evaluation"):
+            row = LatencyRow(*values)
+            if row.machine == machine:
+                found[row.evaluation][row.question] = row
+        return found
 
     # Runs and their proposals
 

@@ -64,7 +64,7 @@ NAMES = {
     "spending": "what run {key} has spent",
     "expense": "what run {run} has spent",
     "payment": "what run {run} had paid when it kept a reply",
-    "latency": "how long the pipeline of evaluation {evaluation} takes",
+    "latency": "how long the pipeline of evaluation {evaluation} takes for question {question}",
     "traits": "what was learnt of the model {model}",
     "failed_call": "why a request to {model} failed",
     "origin": "the name of this database, beside which its spending is witnessed",

@@ -5,6 +5,8 @@ Time passes only where a model says so: the chat model by the seconds of its rep
 
 from __future__ import annotations
 
+import itertools
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,10 +20,11 @@ from fault_replies import chat_reply
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import RefusedContent, UsageError
+from ragsmith.evaluation.evaluator import Evaluation
 from ragsmith.evaluation.latency import TIMED, this_machine
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.gateway import Gateway
-from ragsmith.models.calls import Completion
+from ragsmith.models.calls import Completion, StoredCall
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.given import apart
 from ragsmith.models.names import ModelName, ModelNames
@@ -31,6 +34,9 @@ from ragsmith.pipelines.space import Space
 from ragsmith.reporting.domain import load_domain
 from ragsmith.reporting.spreadsheet import ranking_csv
 from ragsmith.reporting.wording import front_explained, summary_lines
+from ragsmith.runs.expected import expected_of
+from ragsmith.runs.latency import Latencies
+from ragsmith.runs.objectives import on_this_machine
 from ragsmith.runs.plan import plan
 from ragsmith.runs.record import RunRecord, RunSettings
 from ragsmith.runs.run import Outcome, Run
@@ -137,8 +143,10 @@ def recorded(store: Store, outcome: Outcome) -> RunRecord:
     return RunRecord.read(run.value)
 
 
-def kept(store: Store, outcome: Outcome) -> dict[str, LatencyRow]:
-    return store.latencies([key for key, _ in outcome.evaluations], SETTINGS.machine or "")
+def kept(store: Store, outcome: Outcome) -> dict[str, dict[str, LatencyRow]]:
+    machine = recorded(store, outcome).settings.measured_on
+    found = store.latencies([key for key, _ in outcome.evaluations], machine)
+    return {key: by_question for key, by_question in found.items() if by_question}
 
 
 def rows(path: Path, table: str) -> list[tuple[Any, ...]]:
@@ -166,12 +174,11 @@ def test_a_question_takes_what_its_stages_take_one_after_the_other(finished: tup
     told = {row.evaluation for row in store.proposals(outcome.key)} | set(recorded(store, outcome).told)
     assert told <= set(found)
     by_key = {key: evaluation for (key, _), evaluation in outcome.evaluations.items()}
-    for key, row in found.items():
+    for key, by_question in found.items():
         genes = {gene.technique.name for gene in by_key[key].candidate}
         expected = ANSWER + IMAGINED * ("hyde" in genes) + RERANKED * ("cross_encoder" in genes)
-        assert row.seconds == pytest.approx(expected)
-        assert list(row.by_question) == sorted(row.by_question)
-        assert set(row.by_question) == set(world.setup.order[:TIMED])
+        assert [row.value for row in by_question.values()] == pytest.approx([expected] * TIMED)
+        assert set(by_question) == set(world.setup.order[:TIMED])
 
 
 def test_no_reply_is_paid_twice_and_only_queries_are_embedded_anew(finished: tuple[Store, Outcome, World]) -> None:
@@ -195,6 +202,7 @@ def test_the_front_is_what_nothing_else_is_as_good_and_as_fast_as(finished: tupl
     assert f"the median of {TIMED} questions, on {SETTINGS.machine}" in head
     assert "1.000 s  " in lines[lines.index(head) + len(domain.front)]
     assert f"{TIMED} questions, one at a time" in front_explained(domain)
+    assert "unless it finds nothing or has no latency. " in front_explained(domain)
     assert "latency_seconds" in ranking_csv(domain).splitlines()[0].split(",")
 
 
@@ -224,7 +232,6 @@ def test_another_machine_is_another_search(finished: tuple[Store, Outcome, World
     store, outcome, world = finished
     elsewhere = replace(SETTINGS, machine="another")
     assert Run(world.setup, space, store, elsewhere).key != outcome.key
-    assert store.latencies([key for key, _ in outcome.evaluations], "another") == {}
     here = Run(world.setup, space, store, replace(SETTINGS, machine=None))
     assert here.key == Run(world.setup, space, store, replace(SETTINGS, machine=this_machine())).key
 
@@ -247,21 +254,20 @@ def test_what_cannot_be_timed_has_no_latency_and_is_tried_again_by_the_next_sear
 ) -> None:
     world.reranker.tired = True
     outcome = searched(world, space, store)
-    failed = {key: row for key, row in kept(store, outcome).items() if row.state == "failed"}
+    timed = kept(store, outcome)
+    failed = {key: row for key, rows in timed.items() for row in rows.values() if row.state == "failed"}
     assert failed
     for row in failed.values():
-        assert (row.seconds, row.by_question) == (None, {})
         assert row.value["stage"] == "reranking.cross_encoder"
         assert row.value["error"] == "RefusedContent: no time for that"
     domain = load_domain(store, "island")
     assert not {row.key for row in domain.front} & set(failed)
-    timed = {row.key: row.latency_seconds for row in domain.ranking}
-    assert {key for key, seconds in timed.items() if seconds is None} <= set(failed)
+    assert {row.key for row in domain.ranking if row.latency_seconds is None} <= set(failed)
     assert all("cross_encoder" not in population for population in domain.front[0].genes.values())
     assert not store.verify()
     world.reranker.tired = False
     again = searched(world, space, store)
-    assert {row.state for row in kept(store, again).values()} == {"ok"}
+    assert {row.state for rows in kept(store, again).values() for row in rows.values()} == {"ok"}
 
 
 @pytest.mark.processes
@@ -289,10 +295,18 @@ def test_a_pipeline_is_picked_by_its_seconds(finished: tuple[Store, Outcome, Wor
         winner_yaml(store, outcome.key, world.setup, Path(), "latency<=0.5")
 
 
-def test_batches_say_nothing_of_what_a_user_waits_for(tiny_folder: Path, space: Space, store: Store) -> None:
-    names = ModelNames().overridden({"language_model": ModelName("openai:tiny", batch=True)}, "http://127.0.0.1:9")
-    with pytest.raises(UsageError, match="objectives have latency, but openai:tiny is asked in batches"):
-        Run(Setup(load_dataset(tiny_folder), names, 100), space, store, SETTINGS)
+def test_batches_say_nothing_of_what_a_user_waits_for(tiny_folder: Path) -> None:
+    data = load_dataset(tiny_folder)
+    alone, batched = ModelName("openai:tiny"), ModelName("openai:tiny", batch=True)
+    for given in (
+        {"language_model": batched},
+        {"language_model": batched, "judge": alone},  # a judge that is asked alone makes it no quicker
+        {"language_model": alone, "controller": batched},
+    ):
+        with pytest.raises(UsageError, match="objectives have latency, but openai:tiny is asked in batches"):
+            on_this_machine(SETTINGS, [Setup(data, ModelNames().overridden(given), 100)])
+    nobody_waits = ModelNames().overridden({"language_model": alone, "judge": batched})
+    assert on_this_machine(SETTINGS, [Setup(data, nobody_waits, 100)]).measuring
 
 
 def test_a_plan_says_what_timing_takes_and_that_no_reply_is_asked_for_again(
@@ -307,7 +321,7 @@ def test_a_plan_says_what_timing_takes_and_that_no_reply_is_asked_for_again(
         assert 0 < line.calls <= 2 * found.timed  # hyde searches for the question, and for what it imagined
     assert not world.chat.prompts
     rows = kept(store, searched(world, space, store)).values()
-    assert found.timed == pytest.approx(sum(len(row.by_question) for row in rows), rel=0.3)
+    assert found.timed == pytest.approx(sum(map(len, rows)), rel=0.3)
     without = plan(world.setup, space, store, replace(SETTINGS, objectives=("quality", "calls")), sample=1000)
     assert without.timed == 0
     assert not [line for line in without.lines if line.request.endswith(", timed")]
@@ -352,13 +366,106 @@ def test_a_model_that_does_not_say_how_long_it_took_is_timed(store: Store) -> No
     assert meters[0].total().seconds == meters[1].total().seconds + IMAGINED
 
 
+FAILED = {"stage": "timing", "error": "no"}
+
+
 def test_what_another_process_measured_first_stays(store: Store) -> None:
-    first, second = (LatencyRow("key", "machine", "ok", {"a": seconds, "b": 2.0}) for seconds in (1.0, 3.0))
-    failed = LatencyRow("key", "machine", "failed", {"stage": "timing", "error": "no"})
+    first, second = (LatencyRow("key", "machine", "a", "ok", seconds) for seconds in (1.0, 3.0))
+    failed = LatencyRow("key", "machine", "a", "failed", FAILED)
     assert store.put_latency(failed) == failed
     assert store.put_latency(first) == first
     assert store.put_latency(second) == first
-    assert store.latencies(["key", "other"], "machine") == {"key": first}
-    assert first.seconds == 1.5
-    more = LatencyRow("key", "machine", "ok", {"a": 1.0, "c": 2.0})
-    assert store.put_latency(more) == more  # other questions
+    assert store.put_latency(failed) == first
+    beside = LatencyRow("key", "machine", "b", "failed", FAILED)
+    assert store.put_latency(beside) == beside
+    store.put_latency(replace(second, machine="another"))
+    assert store.latencies(["key", "other"], "machine") == {"key": {"a": first, "b": beside}, "other": {}}
+
+
+@dataclass
+class Stopwatch:
+    """Times questions as if it were an evaluator: a minute for the first, two for the second, and so on."""
+
+    asked: list[str] = field(default_factory=list)
+
+    def timed(self, candidate: Any, question: str) -> float:
+        self.asked.append(question)
+        return 60.0 * len(self.asked)
+
+
+def test_searches_that_begin_with_other_questions_leave_each_other_what_they_measured(store: Store) -> None:
+    watch: Any = Stopwatch()
+    names = tuple("abcdefgh")
+    evaluation = Evaluation("key", (), names, {name: {} for name in names}, {})
+    forwards, backwards = (Latencies(watch, store, "machine", order) for order in (names, names[::-1]))
+    assert forwards.of(evaluation) == 180.0
+    assert backwards.of(evaluation) == 360.0  # of 4 and 5 minutes from before, and 6, 7 and 8
+    assert watch.asked == [*"abcde", *"hgf"]
+    assert (forwards.of(evaluation), backwards.of(evaluation)) == (180.0, 360.0)
+    assert len(watch.asked) == 8
+    unanswered = replace(evaluation, records={}, failures={name: {} for name in names})
+    assert forwards.of(unanswered) is None
+
+
+def test_the_key_has_whatever_else_takes_time(tiny_folder: Path) -> None:
+    data = load_dataset(tiny_folder)
+
+    def measured(vector_store: str | None = None, **options: Any) -> str:
+        embedder = ModelName("hf:any/model", **options)
+        setup = Setup(data, ModelNames(embedder=embedder, vector_store=vector_store), 100)
+        return on_this_machine(replace(SETTINGS, machine=None), [setup]).measured_on
+
+    plain = measured()
+    assert plain.startswith(f"{this_machine()}, ")
+    others = measured(device="cuda"), measured(batch_size=8), measured("qdrant:here"), measured(dimensions=None)
+    assert len({plain, *others}) == 4
+    assert others[-1] == plain
+    assert measured("qdrant:http://a:6333") == measured("qdrant:http://b:6333") != measured("qdrant:here")
+    assert measured("qdrant:here") == measured("qdrant:there")
+    served = ModelName("openai:tiny", base_url="http://127.0.0.1:1/v1", deadline=3.0)
+    moved, faster = served.changed(base_url="http://127.0.0.1:2/v1", deadline=None), served.changed(in_flight=1)
+    keys = [
+        on_this_machine(SETTINGS, [Setup(data, ModelNames(language_model=name), 100)]).measured_on
+        for name in (served, moved, faster)
+    ]
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_processors_are_counted_as_far_as_they_may_be_used() -> None:
+    if hasattr(os, "sched_getaffinity"):
+        assert f", {len(os.sched_getaffinity(0))} x " in this_machine()
+
+
+def test_a_search_that_only_times_stops_at_its_time_limit(world: World, space: Space, store: Store) -> None:
+    searched(world, space, store)
+    elsewhere = replace(SETTINGS, machine="another", time_limit=0.5)
+    ticks = itertools.count()
+    outcome = searched(world, space, store, elsewhere, now=lambda: float(next(ticks)))
+    assert (outcome.state, outcome.computed) == ("interrupted", 0)
+
+
+def test_a_finished_search_is_brought_up_to_date_by_what_can_be_timed_now(
+    world: World, space: Space, store: Store
+) -> None:
+    settings = replace(SETTINGS, strategy="random", max_evaluations=12, simplify=False)
+
+    def ended(at: float) -> str | None:
+        outcome = searched(world, space, store, settings, now=lambda: at)
+        assert (outcome.state, outcome.computed == 0) == ("finished", at > 0)
+        run = store.run(outcome.key)
+        assert run is not None
+        return run.finished
+
+    world.reranker.tired = True
+    first = ended(0.0)
+    assert ended(1.0) == first  # it fails again
+    world.reranker.tired = False
+    second = ended(2.0)
+    assert second != first
+    assert ended(3.0) == second
+
+
+def test_a_plan_takes_seconds_from_replies_that_say_them() -> None:
+    replies = [StoredCall(str(seconds), "chat", "answer", "yes", seconds=seconds) for seconds in (0.0, 2.0, 4.0)]
+    found, _ = expected_of(Chat(), replies, {}, None, None)
+    assert found.latency == 3.0
