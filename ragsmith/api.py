@@ -51,11 +51,12 @@ from ragsmith.runs.recommended import Recommended
 from ragsmith.runs.recommended import recommend as name_pipelines
 from ragsmith.runs.record import WEIGHABLE, RunSettings, check_objective
 from ragsmith.runs.run import Run, Start, Step
-from ragsmith.runs.winner import Exported, run_setup, write_file
+from ragsmith.runs.winner import Exported, run_setup
 from ragsmith.runs.winner import export as write_pipeline
 from ragsmith.store.store import Store, opened
 from ragsmith.strategies.settings import PRESETS, GeneticSettings, check_choice
 from ragsmith.techniques.own import import_files
+from ragsmith.text.writing import write_file
 from ragsmith.types import Dataset
 
 CACHE = "cache.sqlite"
@@ -137,7 +138,7 @@ def search(
 
     >>> found = ragsmith.search("law", space="quick", seed=1, max_evaluations=8, probes=False)
     >>> found.state, len(found.ranking)
-    ('finished', 8)
+    ('finished', 7)
     >>> print(found.verdict.words)
     No difference from naive RAG, BM25 or the recommended pipeline shown.
     >>> found.winner.ask("When does the limitation period start?").sources[0].title

@@ -289,7 +289,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"time_limit": 0.0}, "time_limit is 0.0: give seconds above 0"),
     ({"prices": {"openai:x": {"inptu": 1}}}, "prices:1: unknown key 'inptu'; did you mean 'input'"),
     ({"models": "nowhere.yaml"}, "nowhere.yaml"),
-    ({"fitness": "nowhere.py:f"}, "the fitness 'nowhere.py:f' is in no file"),
+    ({"fitness": "nowhere.py:f"}, "the fitness 'nowhere.py:f' names the file nowhere.py, which is missing"),
 ]
 
 

@@ -88,9 +88,11 @@ def _complain(error: RagsmithError | OSError, *, as_json: bool) -> int:
         case BrokenPipeError():
             return _gone()
         case OSError():
-            code = FAILED if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO) else WRONG
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            code = FAILED if full or error.errno == errno.EIO else WRONG
             said = f"{error.filename}: " if error.filename else ""
             said += error.strerror or str(error)
+            said += ": free some space, and run the same command again" if full else ""
         case WrongOption():
             said, code = f"{OF_ROLES.get(error.flag, error.flag)} {error.problem}", WRONG
         case _:

@@ -102,6 +102,8 @@ class Fitness:
             function = getattr(given, "__qualname__", "")
             imported = inspect.isfunction(given) and given.__module__ != "__main__"
             file = (inspect.getsourcefile(given) or "") if imported else ""
+        if isinstance(given, str) and file and not Path(file).is_file():
+            raise UsageError(f"the fitness {given!r} names the file {file}, which is missing: give FILE.py:function")
         if not file or not function.isidentifier() or not Path(file).is_file():
             form = "FILE.py:function, or a function of a file that is not the script itself"
             raise UsageError(f"the fitness {given!r} is in no file that can be imported: give {form}")

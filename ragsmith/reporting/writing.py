@@ -15,6 +15,7 @@ from ragsmith.reporting.page import domain_page, index_page
 from ragsmith.reporting.spreadsheet import activity_csv, groups_csv, questions_csv, ranking_csv
 from ragsmith.reporting.values import Domain
 from ragsmith.store.store import Store
+from ragsmith.text.writing import write_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +82,4 @@ def write_domains(folder: Path, domains: Sequence[Domain]) -> tuple[Path, ...]:
 
 
 def _write(folder: Path, files: dict[str, str]) -> list[Path]:
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for name, text in files.items():
-        path = folder / name
-        path.write_text(text, encoding="utf-8", newline="\n")
-        paths.append(path)
-    return paths
+    return [write_file(text, folder / name) for name, text in files.items()]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
-from uuid import uuid4
 
 from ragsmith.datasets.dataset import load_dataset
-from ragsmith.errors import Notice, UsageError
+from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluator import Evaluation, stored_evaluation
 from ragsmith.evaluation.latency import timed_on
 from ragsmith.evaluation.testbed import Setup
@@ -24,6 +22,7 @@ from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import RunRow, Store
 from ragsmith.techniques.own import ANYWHERE, import_recorded
 from ragsmith.techniques.registry import load_techniques
+from ragsmith.text.writing import write_file
 from ragsmith.types import Dataset
 
 
@@ -159,25 +158,3 @@ def export(store: Store, run_key: str, setup: Setup, path: Path, pick: str = "be
     fitness, calls = found.values("fitness", record.settings.fitness), found.values("calls")
     means = math.fsum(fitness) / len(fitness), math.fsum(calls) / len(calls)
     return Exported(path, run_key, pick, label(found.candidate), found.key == record.winner, *means, len(calls))
-
-
-def write_file(text: str, path: Path, *, telling: bool = False) -> Path:
-    """Write a file whole or not at all; ``telling`` says with a `Notice` that it replaces something else.
-
-    Raises:
-        UsageError: ``path`` is a folder.
-    """
-    if path.is_dir():
-        raise UsageError(f"{path} is a folder: name a file in it")
-    replaces = telling and path.exists() and path.read_bytes() != text.encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{uuid4().hex}")
-    try:
-        draft.write_text(text, encoding="utf-8")
-        draft.replace(path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
-    if replaces:
-        warnings.warn(f"{path} replaces a file of that name with something else in it.", Notice, stacklevel=2)
-    return path

@@ -1,0 +1,47 @@
+"""Files are written whole or not at all."""
+
+import errno
+from pathlib import Path
+
+import pytest
+
+from ragsmith.errors import Notice, UsageError
+from ragsmith.text.writing import write_file
+
+
+def test_a_file_is_written_with_its_folder_and_its_line_ends(tmp_path: Path) -> None:
+    written = write_file("one\ntwo\r\n", tmp_path / "new" / "a.txt")
+    assert written.read_bytes() == b"one\ntwo\r\n"
+    assert [path.name for path in written.parent.iterdir()] == ["a.txt"]
+
+
+def test_what_cannot_be_written_whole_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("before")
+    with pytest.raises(UnicodeEncodeError):
+        write_file("good until here \ud800", path)
+    assert path.read_text() == "before"
+    assert [each.name for each in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_an_error_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match=r"file/a\.txt") as caught:
+        write_file("text", tmp_path / "file" / "a.txt")
+    assert caught.value.filename == str(tmp_path / "file" / "a.txt")
+    assert caught.value.errno in (errno.ENOTDIR, errno.EEXIST)
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is a folder: name a file in it"):
+        write_file("text", tmp_path)
+
+
+def test_something_else_that_is_replaced_is_told(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    path = tmp_path / "a.txt"
+    write_file("one", path, telling=True)
+    write_file("one", path, telling=True)
+    assert not recwarn.list
+    with pytest.warns(Notice, match=r"a\.txt replaces a file of that name"):
+        write_file("two", path, telling=True)
+    assert list(tmp_path.iterdir()) == [path]
