@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from threading import RLock
 
 import numpy as np
@@ -50,6 +52,58 @@ class BM25:
                 held = slice(self._cuts[column], self._cuts[column + 1])
                 scores[self._rows[held]] += self._gains[held]  # the rows of a column are distinct
         return scores
+
+    def best(self, query: str, n: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the positions and scores of the ``n`` best texts, to 6 decimals and above 0; ties by position.
+
+        They are those of ``scores``. For a query of one or two terms, only as many texts are looked at as hold the
+        rarer one: short phrases can be searched for in large numbers, however many the texts.
+        """
+        columns = [column for token in self._tokenise(query) if (column := self._vocabulary.get(token)) is not None]
+        if len(set(columns)) > 2:
+            scores = np.round(self.scores(query), 6)
+            rows = np.flatnonzero(scores > 0)
+            scores = scores[rows]
+        else:
+            rows = self._candidates(columns, n)
+            scores = np.zeros(len(rows))
+            for column in columns:
+                scores += self._gains_of(column, rows)
+            scores = np.round(scores, 6)
+            rows, scores = rows[scores > 0], scores[scores > 0]
+        if 0 < n < len(rows):
+            reached = scores >= np.partition(scores, -n)[-n]
+            rows, scores = rows[reached], scores[reached]
+        order = np.argsort(-scores, kind="stable")[: max(0, n)]
+        return rows[order], scores[order]
+
+    def _candidates(self, columns: Sequence[int], n: int) -> NDArray[np.int64]:
+        """Texts among which are the ``n`` best for one or two columns, ascending."""
+        if not columns:
+            return np.empty(0, dtype=np.int64)
+        *rarer, last = sorted(set(columns), key=lambda column: (self._cuts[column + 1] - self._cuts[column], column))
+        found = [self._rows[self._cuts[column] : self._cuts[column + 1]] for column in rarer]
+        start, end = int(self._cuts[last]), int(self._cuts[last + 1])
+        if Counter(columns)[last] == 1:  # then texts that hold nothing but it stand in the order of its gains
+            end = min(end, start + max(0, n) + sum(map(len, found)))
+            found.append(self._rows[self._by_gain[start:end]])
+        else:
+            found.append(self._rows[start:end])
+        return np.unique(np.concatenate(found)).astype(np.int64)
+
+    def _gains_of(self, column: int, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """What a column adds to the texts ``rows``."""
+        start, end = self._cuts[column], self._cuts[column + 1]
+        held = self._rows[start:end]
+        place = np.minimum(np.searchsorted(held, rows), len(held) - 1)
+        gains: NDArray[np.float64] = np.where(held[place] == rows, self._gains[start:end][place], 0.0)
+        return gains
+
+    @cached_property
+    def _by_gain(self) -> NDArray[np.int64]:
+        """Places of the gains, column by column, the highest first; ties, to 6 decimals, by position."""
+        columns = np.repeat(np.arange(len(self._cuts) - 1), np.diff(self._cuts))
+        return np.lexsort((self._rows, -np.round(self._gains, 6), columns))
 
 
 _Columns = tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int64]]

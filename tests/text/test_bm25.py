@@ -42,6 +42,20 @@ def test_scores_equal_those_of_rank_bm25(corpus: list[list[str]], query: list[st
     np.testing.assert_allclose(index.scores(" ".join(query)), expected, rtol=1e-12, atol=0)
 
 
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.lists(st.sampled_from("abcdef"), max_size=8), max_size=30),
+    st.lists(st.sampled_from("abcdefx"), max_size=4),
+    st.integers(0, 12),
+)
+def test_the_best_are_those_of_all_scores_in_their_order(corpus: list[list[str]], query: list[str], n: int) -> None:
+    index = BM25([" ".join(tokens) for tokens in corpus], tokenise=str.split)
+    scores = np.round(index.scores(" ".join(query)), 6).tolist()
+    expected = sorted((-score, position) for position, score in enumerate(scores) if score > 0)[:n]
+    positions, found = index.best(" ".join(query), n)
+    assert list(zip((-found).tolist(), positions.tolist(), strict=True)) == expected
+
+
 def test_worked_example() -> None:
     # 2 texts of lengths 1 and 3, mean 2; "cat" is in both, "sat" in the second
     scores = BM25(["cat", "cat cat sat"], tokenise=str.split).scores("cat sat")

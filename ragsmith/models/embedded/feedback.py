@@ -7,8 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache
 
-import numpy as np
-
 from ragsmith.models.embedded.lexicon import Lexicon, is_wordlike
 from ragsmith.text.bm25 import BM25
 from ragsmith.text.words import terms
@@ -37,11 +35,8 @@ class Feedback:
         """The ``n`` best texts that share a term with ``query``; equals go by position."""
         if n < 1 or not self._texts:
             return ()
-        scores = np.round(self._bm25.scores(query), 6)
-        least = np.partition(scores, -n)[-n] if n < len(scores) else 0.0
-        found = np.flatnonzero((scores >= least) & (scores > 0))
-        order = found[np.argsort(-scores[found], kind="stable")][:n]
-        return tuple(zip(order.tolist(), scores[order].tolist(), strict=True))
+        positions, scores = self._bm25.best(query, n)
+        return tuple(zip(positions.tolist(), scores.tolist(), strict=True))
 
     def _expansion_terms(self, query: str, n: int, documents: int) -> tuple[str, ...]:
         """Words that set the feedback texts apart from the corpus, in the spelling of the corpus, best first.

@@ -1,0 +1,262 @@
+"""How the cost of an index and of a data set grows with its size, as Markdown tables.
+
+    python benchmarks/bench_growth.py [SIZE ...] [--only PART ...] [--limit SECONDS] [--seed N]
+    python benchmarks/bench_growth.py --documents [SIZE ...]
+
+The first counts chunks (1,000, 10,000 and 100,000 unless others are given): CPU seconds to build what each retriever
+searches, beyond what the rows above it have built already, and milliseconds of one query: the median of 20, each the
+best of five, after a first one, which counts as building. The second counts documents (10 to 10,000) of about 40 chunks and two questions.
+Each figure comes from a process of its own, whose peak of memory includes Python, the models and the corpus. A part
+that takes more than ``--limit`` CPU seconds is ended, and its cell says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import median
+
+from growing_corpus import SEED, growing_corpus, growing_documents, growing_examples
+from large_corpus import timed
+
+from ragsmith.datasets.chunking.chunking import chunk_documents
+from ragsmith.datasets.dataset import load_dataset, make_dataset, write_dataset
+from ragsmith.datasets.relevance import ChunkMap
+from ragsmith.datasets.splits import folds, leaks, split
+from ragsmith.index.entity_graph import build_graph
+from ragsmith.index.index import Index
+from ragsmith.models.embedded.extractive import ExtractiveModel
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.techniques.pre_embedding.cross_document import cross_document
+from ragsmith.techniques.pre_embedding.none import none
+from ragsmith.techniques.pre_embedding.raptor import raptor
+from ragsmith.techniques.retrieval.bm25 import bm25
+from ragsmith.techniques.retrieval.complete_hybrid import complete_hybrid
+from ragsmith.techniques.retrieval.graph import graph
+from ragsmith.techniques.retrieval.graph_ppr import graph_ppr
+from ragsmith.techniques.retrieval.hybrid import hybrid
+from ragsmith.techniques.retrieval.nest import nest
+from ragsmith.techniques.retrieval.vector import vector
+from ragsmith.types import Chunks, Rankings
+
+Search = Callable[[tuple[str, ...]], Rankings]
+Steps = Iterator[Search | None]
+"""What a part does: up to the first yield comes what is there already, up to the second what is timed."""
+
+EMBEDDER = WordLlamaEmbedder()
+SIZES = (1_000, 10_000, 100_000)
+DOCUMENTS = (10, 100, 1_000, 10_000)
+LIMIT = 300
+
+
+def by_words(chunks: Chunks) -> Steps:
+    yield None
+    index = Index(none(chunks))
+    yield lambda queries: bm25(index, queries)
+
+
+def by_vectors(chunks: Chunks) -> Steps:
+    EMBEDDER.embed(["its files are read"])
+    yield None
+    index = Index(none(chunks))
+    vector(index, (), embedder=EMBEDDER)
+    yield lambda queries: vector(index, queries, embedder=EMBEDDER)
+
+
+def by_both(chunks: Chunks) -> Steps:
+    index = _searched(chunks)
+    yield None
+    yield lambda queries: hybrid(index, queries, embedder=EMBEDDER)
+
+
+def by_scopes(chunks: Chunks) -> Steps:
+    index = _searched(chunks)
+    yield None
+    yield lambda queries: nest(index, queries, embedder=EMBEDDER)
+
+
+def by_chunk_graph(chunks: Chunks) -> Steps:
+    index = _searched(chunks)
+    yield None
+    yield lambda queries: graph_ppr(index, queries, embedder=EMBEDDER)
+
+
+def by_entities(chunks: Chunks) -> Steps:
+    index = Index(none(chunks))
+    EMBEDDER.embed(["its files are read"])
+    yield None
+    entities = build_graph(chunks, ExtractiveModel([chunk.text for chunk in chunks], EMBEDDER))
+    yield lambda queries: graph(index, queries, entity_graph=entities)
+
+
+def by_all(chunks: Chunks) -> Steps:
+    index = _searched(chunks)
+    entities = build_graph(chunks, ExtractiveModel([chunk.text for chunk in chunks], EMBEDDER))
+    yield None
+    yield lambda queries: complete_hybrid(index, queries, embedder=EMBEDDER, entity_graph=entities)
+
+
+def with_trees(chunks: Chunks) -> Steps:
+    model = ExtractiveModel([chunk.text for chunk in chunks], EMBEDDER)
+    yield None
+    index = Index(raptor(chunks, language_model=model, embedder=EMBEDDER))
+    yield lambda queries: bm25(index, queries)
+
+
+def with_tier(chunks: Chunks) -> Steps:
+    model = ExtractiveModel([chunk.text for chunk in chunks], EMBEDDER)
+    yield None
+    index = Index(cross_document(chunks, language_model=model, embedder=EMBEDDER))
+    yield lambda queries: bm25(index, queries)
+
+
+PARTS = {
+    "bm25": by_words,
+    "vector": by_vectors,
+    "hybrid": by_both,
+    "nest": by_scopes,
+    "graph_ppr": by_chunk_graph,
+    "graph": by_entities,
+    "complete_hybrid": by_all,
+    "bm25 on raptor": with_trees,
+    "bm25 on cross_document": with_tier,
+}
+
+
+def _searched(chunks: Chunks) -> Index:
+    """An index that hybrid search has used."""
+    index = Index(none(chunks))
+    hybrid(index, ("a first question",), embedder=EMBEDDER)
+    return index
+
+
+def measured(part: str, size: int, limit: int, seed: int) -> dict[str, float]:
+    """CPU seconds, milliseconds a query and MiB of one part."""
+    chunks, questions = growing_corpus(size, seed)
+    _limit(limit)
+    steps = PARTS[part](chunks)
+    next(steps)
+    _limit(limit)
+    started = time.process_time()
+    search = next(steps)
+    assert search is not None
+    search(questions[:1])
+    found = {"seconds": time.process_time() - started}
+    _limit(limit)
+    times = timed({part: search}, questions)[part]
+    return found | {"ms": median(times), "MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+
+
+def documents_measured(count: int, limit: int, seed: int) -> dict[str, float]:
+    """CPU seconds of what is done to a data set before a search."""
+    documents = list(growing_documents(count, seed))
+    dataset = make_dataset({"name": "growing"}, documents, growing_examples(documents, seed))
+    found: dict[str, float] = {}
+
+    def step(name: str, work: Callable[[], object]) -> None:
+        _limit(limit)
+        started = time.process_time()
+        work()
+        found[name] = time.process_time() - started
+
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "growing"
+        step("write and check", lambda: write_dataset(dataset, place))
+        step("load", lambda: load_dataset(place))
+    step("cut into chunks", lambda: chunk_documents(dataset.documents))
+    chunks = chunk_documents(dataset.documents)
+    step("find the relevant chunks", lambda: _relevances(dataset, chunks))
+    divided = split(dataset)
+    step("split", lambda: split(dataset))
+    step("count leaks", lambda: leaks(dataset, divided))
+    step("make folds", lambda: folds(dataset, divided.search, 5))
+    return found | {"chunks": len(chunks), "MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+
+
+def _relevances(dataset, chunks) -> list[object]:
+    where = ChunkMap(chunks)
+    return [where.relevance(example.evidence) for example in dataset.examples]
+
+
+def _limit(seconds: int) -> None:
+    """End this process after so many more CPU seconds."""
+    soft = int(time.process_time()) + 1 + seconds
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.RLIM_INFINITY))
+
+
+def in_a_process(*arguments: object) -> dict[str, float]:
+    """What this script measures when it is called with ``arguments``; nothing if it was ended."""
+    command = [sys.executable, __file__, *map(str, arguments)]
+    env = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode not in {0, -24}:  # SIGXCPU
+        sys.exit(f"{' '.join(command)} ended with {done.returncode}")
+    return json.loads(done.stdout) if done.returncode == 0 else {}
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table, numbers to the right."""
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def chunks_table(sizes: list[int], parts: list[str], limit: int, seed: int) -> str:
+    """A row for each part, a column for each size."""
+    head = ["retriever", *(f"build at {n:,}, s" for n in sizes), "ratio", *(f"ms a query at {n:,}" for n in sizes)]
+    rows = []
+    for part in parts:
+        found = [in_a_process("--part", part, "--limit", limit, "--seed", seed, size) for size in sizes]
+        print(part, found, file=sys.stderr)
+        rows.append([part, *_grown([one.get("seconds") for one in found], limit)])
+        rows[-1] += [f"{one['ms']:.1f}" if one else "" for one in found]
+        rows[-1] += [f"{found[-1]['MiB']:,.0f}" if found[-1] else ""]
+    return table([*head, f"peak at {sizes[-1]:,}, MiB"], rows)
+
+
+def documents_table(sizes: list[int], limit: int, seed: int) -> str:
+    """A row for each step, a column for each number of documents."""
+    found = [in_a_process("--part", "documents", "--limit", limit, "--seed", seed, size) for size in sizes]
+    names = [name for name in next(one for one in found if one) if name not in {"chunks", "MiB"}]
+    rows = [[name, *_grown([one.get(name) for one in found], limit)] for name in names]
+    rows.append(["chunks", *(f"{one['chunks']:,.0f}" if one else "" for one in found), ""])
+    rows.append(["peak, MiB", *(f"{one['MiB']:,.0f}" if one else "" for one in found), ""])
+    return table(["CPU s", *(f"{size:,} documents" for size in sizes), "ratio"], rows)
+
+
+def _grown(seconds: list[float | None], limit: int) -> list[str]:
+    """Seconds, and the last as a multiple of the one before."""
+    cells = [f"> {limit}" if one is None else f"{one:.2f}" for one in seconds]
+    last, before = seconds[-1], seconds[-2] if len(seconds) > 1 else None
+    return [*cells, f"{last / before:.1f}" if last and before and before >= 0.005 else ""]
+
+
+def main() -> None:
+    """Measure, and print a table; or, in a process of its own, one part as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sizes", type=int, nargs="*", metavar="SIZE", help="chunks, or documents")
+    parser.add_argument("--documents", action="store_true", help="grow documents")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help="these retrievers")
+    parser.add_argument("--limit", type=int, default=LIMIT, help="CPU seconds of each part")
+    parser.add_argument("--seed", type=int, default=SEED, help="of the corpus")
+    parser.add_argument("--part", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.part == "documents":
+        print(json.dumps(documents_measured(given.sizes[0], given.limit, given.seed)))
+    elif given.part:
+        print(json.dumps(measured(given.part, given.sizes[0], given.limit, given.seed)))
+    elif given.documents:
+        print(documents_table(given.sizes or list(DOCUMENTS), given.limit, given.seed))
+    else:
+        print(chunks_table(given.sizes or list(SIZES), given.only, given.limit, given.seed))
+
+
+if __name__ == "__main__":
+    main()
