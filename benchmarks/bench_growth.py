@@ -4,10 +4,10 @@
     python benchmarks/bench_growth.py --documents [SIZE ...]
 
 The first counts chunks (1,000, 10,000 and 100,000 unless others are given): CPU seconds to build what each retriever
-searches, beyond what the rows above it have built already, and milliseconds of one query: the median of 20, each the
-best of five, after a first one, which counts as building. The second counts documents (10 to 10,000) of about 40 chunks and two questions.
-Each figure comes from a process of its own, whose peak of memory includes Python, the models and the corpus. A part
-that takes more than ``--limit`` CPU seconds is ended, and its cell says so.
+searches, beyond what it shares with hybrid search, and milliseconds of one query: the median of 20, each the best of
+five, after a first one, which counts as building. The second counts documents (10 to 10,000) of about 40 chunks and two
+questions. Each figure comes from a process of its own, whose peak of memory includes Python, the models and the corpus.
+A part that takes more than ``--limit`` CPU seconds is ended, and its cell says so.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from ragsmith.techniques.retrieval.graph_ppr import graph_ppr
 from ragsmith.techniques.retrieval.hybrid import hybrid
 from ragsmith.techniques.retrieval.nest import nest
 from ragsmith.techniques.retrieval.vector import vector
-from ragsmith.types import Chunks, Rankings
+from ragsmith.types import Chunks, Dataset, Rankings
 
 Search = Callable[[tuple[str, ...]], Rankings]
 Steps = Iterator[Search | None]
@@ -181,7 +181,7 @@ def documents_measured(count: int, limit: int, seed: int) -> dict[str, float]:
     return found | {"chunks": len(chunks), "MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
-def _relevances(dataset, chunks) -> list[object]:
+def _relevances(dataset: Dataset, chunks: Chunks) -> list[object]:
     where = ChunkMap(chunks)
     return [where.relevance(example.evidence) for example in dataset.examples]
 
@@ -243,7 +243,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sizes", type=int, nargs="*", metavar="SIZE", help="chunks, or documents")
     parser.add_argument("--documents", action="store_true", help="grow documents")
-    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help="these retrievers")
+    parser.add_argument(
+        "--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help="these retrievers"
+    )
     parser.add_argument("--limit", type=int, default=LIMIT, help="CPU seconds of each part")
     parser.add_argument("--seed", type=int, default=SEED, help="of the corpus")
     parser.add_argument("--part", help=argparse.SUPPRESS)

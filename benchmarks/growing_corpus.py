@@ -1,8 +1,9 @@
 """Any number of documents of made-up English, for the benchmarks of growth.
 
 A document takes its sentences from one section of a bundled data set and its neighbours, so that it has its matter. The
-names in them become those of the document or, by rank, well-known ones, and every third word becomes another that
-is drawn by rank (Zipf): names and rare words become more with the documents, as in real collections, and no two chunks are alike.
+names in them become those of the document or, by rank, well-known ones, and every third word becomes another that is
+drawn by rank (Zipf): names and rare words become more with the documents, as in real collections, and no two chunks are
+alike.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ QUESTIONS = 20
 _SWAPPED = 1 / 3
 _VOCABULARY = 1e6
 _WORD = re.compile(r"[A-Za-z]+")
-_SYLLABLES = "ba bel cor dan dor el fal gan hol is jor kal len mar nor os per ral sen tor ul ven wil yar zen".split()
+_SYLLABLES = re.findall("..", "babecodadoelfagahoisjokalemanoosperasetoulvewiyaze")
 
 
 class _Writer:
@@ -37,13 +38,11 @@ class _Writer:
         self._seed = seed
         chunks = [chunk for name in ("law", "workshop") for chunk in chunk_documents(load_dataset(name).documents)]
         prose = [chunk for chunk in chunks if chunk.modality is Modality.PROSE and "|" not in chunk.text]
-        self._matter = [
-            [text for chunk in held for start, end in sentences(chunk.text) if 40 < len(text := chunk.text[start:end]) < 160]
-            for _, held in groupby(prose, key=lambda chunk: (chunk.doc, chunk.section))
-        ]
-        self._matter = [found for found in self._matter if found]
-        self._words = sorted({word for found in self._matter for text in found for word in _WORD.findall(text) if word.islower()})
-        self._words = [word for word in self._words if len(word) > 3 and word not in STOP_WORDS]
+        sections = groupby(prose, key=lambda chunk: (chunk.doc, chunk.section))
+        matter = [[text for chunk in held for text in _sentences(chunk.text)] for _, held in sections]
+        self._matter = [found for found in matter if found]
+        words = {word for found in self._matter for text in found for word in _WORD.findall(text)}
+        self._words = sorted(word for word in words if _is_open(word))
         random.Random(seed).shuffle(self._words)
 
     def document(self, number: int) -> Document:
@@ -76,7 +75,7 @@ class _Writer:
             word = found[0]
             if word[0].isupper() and found.start():
                 return rng.choice(names) if rng.random() < 0.7 else _known(rng)
-            if word.islower() and len(word) > 3 and word not in STOP_WORDS and rng.random() < _SWAPPED:
+            if _is_open(word) and rng.random() < _SWAPPED:
                 rank = _rank(rng)
                 return self._words[rank] if rank < len(self._words) else _spelled(rank).lower()
             return word
@@ -110,6 +109,16 @@ def growing_examples(documents: list[Document], seed: int = SEED) -> list[Exampl
             span = Span(chunk.doc, chunk.start, chunk.end)
             examples.append(Example(f"{chunk.id}", _asked(rng, chunk.text), chunk.text, "factual", (span,)))
     return examples
+
+
+def _sentences(text: str) -> Iterator[str]:
+    """Its sentences of middling length."""
+    yield from (text[start:end] for start, end in sentences(text) if 40 < end - start < 160)
+
+
+def _is_open(word: str) -> bool:
+    """Whether another word may take its place."""
+    return word.islower() and len(word) > 3 and word not in STOP_WORDS
 
 
 def _asked(rng: random.Random, text: str) -> str:

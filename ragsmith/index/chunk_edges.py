@@ -14,6 +14,7 @@ Two chunks are joined once; the weight is the largest that one of the kinds give
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -61,8 +62,20 @@ _EACH_NUMBER = re.compile(_NUMBER)
 _CITATION = re.compile(r"\[(\d{1,4}(?:\s*[,;–-]\s*\d{1,4})*)\]")
 _IDENTIFIER = re.compile(r"\b[A-Za-z_]\w{3,}")
 
+ALL_PAIRS = 10_000
+"""Up to so many chunks, all pairs are compared, in a second or two; ten times as many would take a hundred times as
+long, and the time would grow with the square of their number."""
+COMPARED = 5_000
+"""Of more chunks, each is compared with so many at most, which lie around it: so the time grows with their number. Of
+the pairs above the threshold among 100,000, four in a hundred are overlooked."""
+
 _BLOCK = 1 << 22
-"""Cosines held at once: 32 MB."""
+"""Cosines held at once: 16 MB in single precision, in which all are screened."""
+_PAIRS = 1 << 14
+"""Pairs of vectors held at once, whose cosines are then worked out in double precision."""
+_MANY = 8
+_SAMPLED = 1 << 14
+"""Rows that decide where the centres of cells are."""
 
 
 def edges_of(chunks: Sequence[Chunk], vectors: NDArray[np.float64], threshold: float, neighbours: int) -> Edges:
@@ -90,25 +103,100 @@ def semantic(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Pairs of ``positions`` of which one has the other among its ``neighbours`` nearest above ``threshold``; cosines.
 
-    The nearest are taken by cosine to 6 decimals, then by position. A pair that has each other is there twice.
+    The nearest are taken by cosine to 6 decimals, then by position. A pair that has each other is there twice. Of more
+    than ``ALL_PAIRS`` positions, each is compared with ``COMPARED`` at most, see `neighbourhoods`.
     """
     vectors = vectors[positions]
-    size = len(positions)
+    rough = vectors.astype(np.float32)
+    # a product in single precision is wrong by (dimensions + 2) 2^-24 at most; and cosines have 6 decimals
+    margin = (vectors.shape[1] + 8) * 2**-23 + 1e-6
     pairs, alike = [np.zeros((0, 2), dtype=np.int64)], [np.zeros(0)]
-    rows = max(1, _BLOCK // max(1, size))
-    for first in range(0, size, rows):
-        block = np.round(vectors[first : first + rows] @ vectors.T, 6)
-        here = np.arange(len(block))
-        block[here, first + here] = -np.inf
-        floor = np.partition(block, size - neighbours, axis=1)[:, size - neighbours] if size > neighbours else -np.inf
-        near, far = np.nonzero((block > threshold) & (block >= np.reshape(floor, (-1, 1))))
-        cosine = block[near, far]
-        order = np.lexsort((far, -cosine, near))
-        near, far, cosine = near[order], far[order], cosine[order]
-        kept = np.arange(len(near)) - np.searchsorted(near, near) < neighbours  # at the floor there may be ties
-        pairs.append(positions[np.stack([first + near[kept], far[kept]], axis=1)])
-        alike.append(cosine[kept])
+    for members, others in neighbourhoods(vectors):
+        beside = rough[others].T
+        rows = max(1, _BLOCK // max(1, len(others)))
+        for first in range(0, len(members), rows):
+            here = members[first : first + rows]
+            screened = rough[here] @ beside
+            screened[np.arange(len(here)), np.searchsorted(others, here)] = -np.inf
+            near, far = _promising(screened, threshold, neighbours, margin)
+            if len(near) > _MANY * neighbours * len(here):  # most of them alike: one product costs less than the pairs
+                cosine = np.round(vectors[here] @ vectors[others].T, 6)[near, far]
+            else:
+                cosine = np.round(_cosines(vectors, here[near], others[far]), 6)
+            above = np.flatnonzero(cosine > threshold)
+            order = above[np.lexsort((far[above], -cosine[above], near[above]))]
+            near, far, cosine = near[order], far[order], cosine[order]
+            kept = np.arange(len(near)) - np.searchsorted(near, near) < neighbours  # at the floor there may be ties
+            pairs.append(positions[np.stack([here[near[kept]], others[far[kept]]], axis=1)])
+            alike.append(cosine[kept])
     return np.concatenate(pairs), np.concatenate(alike)
+
+
+def neighbourhoods(vectors: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Rows of ``vectors``, and the rows they are compared with, themselves among them, both ascending; each row once.
+
+    Up to ``ALL_PAIRS`` rows these are all. More are put into cells, each row where the centre is nearest, and those of
+    a cell are compared with each other and with the cells nearest to it, whole ones, while these are ``COMPARED`` rows
+    at most (an inverted file, Sivic & Zisserman 2003). Cells, ``4 sqrt(n)`` of them, begin at rows in even steps, and
+    their centres move once, to the mean of those of a sample that are nearest to them.
+    """
+    size = len(vectors)
+    if size <= ALL_PAIRS:
+        yield np.arange(size), np.arange(size)
+        return
+    centres = vectors[np.linspace(0, size - 1, 4 * math.isqrt(size)).astype(np.int64)]
+    sample = vectors[:: max(1, size // _SAMPLED)]
+    around = _members(_nearest(sample, centres), len(centres))
+    means = [sample[near].mean(axis=0) if len(near) else here for near, here in zip(around, centres, strict=True)]
+    centres = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    cells, centre_of = [], []
+    for number, members in enumerate(_members(_nearest(vectors, centres), len(centres))):
+        parts = np.array_split(members, -(-len(members) // (COMPARED // 2))) if len(members) else []
+        cells += parts  # what has too many members, as copies have, is cut in the order of positions
+        centre_of += [number] * len(parts)
+    centres = centres[centre_of]
+    sizes = np.array([len(cell) for cell in cells])
+    for number, cell in enumerate(cells):
+        alike = np.round(centres @ centres[number], 6)
+        alike[number] = np.inf
+        order = np.argsort(-alike, kind="stable")
+        taken = order[: max(1, int(np.searchsorted(np.cumsum(sizes[order]), COMPARED, side="right")))]
+        yield cell, np.sort(np.concatenate([cells[other] for other in taken]))
+
+
+def _nearest(vectors: NDArray[np.float64], centres: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The nearest centre of each row; the first of those as near to 6 decimals."""
+    rows = max(1, _BLOCK // len(centres))
+    blocks = (vectors[first : first + rows] for first in range(0, len(vectors), rows))
+    return np.concatenate([np.round(block @ centres.T, 6).argmax(axis=1) for block in blocks])
+
+
+def _members(numbers: NDArray[np.int64], cells: int) -> list[NDArray[np.int64]]:
+    """The rows of each cell, ascending."""
+    order = np.argsort(numbers, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(numbers, minlength=cells))[:-1])
+
+
+def _promising(
+    screened: NDArray[np.float32], threshold: float, neighbours: int, margin: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Every place of a block in single precision that may be above ``threshold`` and among the nearest of its row."""
+    above = screened > threshold - margin
+    crowded = np.flatnonzero(above.sum(axis=1) > neighbours)
+    if len(crowded):
+        rows, last = screened[crowded], screened.shape[1] - neighbours
+        above[crowded] &= rows >= np.partition(rows, last, axis=1)[:, last : last + 1] - 2 * margin
+    near, far = np.nonzero(above)
+    return near.astype(np.int64, copy=False), far.astype(np.int64, copy=False)
+
+
+def _cosines(vectors: NDArray[np.float64], these: NDArray[np.int64], those: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Cosine of each pair of rows."""
+    found = np.empty(len(these))
+    for first in range(0, len(these), _PAIRS):
+        part = slice(first, first + _PAIRS)
+        np.einsum("ij,ij->i", vectors[these[part]], vectors[those[part]], out=found[part])
+    return found
 
 
 def markers(chunk: Chunk) -> frozenset[str]:

@@ -11,7 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ragsmith.index.chunk_edges import MOST_IDENTIFIER, MOST_MARKER, markers, semantic
+from ragsmith.index.chunk_edges import (
+    ALL_PAIRS,
+    COMPARED,
+    MOST_IDENTIFIER,
+    MOST_MARKER,
+    markers,
+    neighbourhoods,
+    semantic,
+)
 from ragsmith.index.chunk_graph import ChunkGraph, Kind, build_chunk_graph, chunk_graph
 from ragsmith.index.index import Index
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
@@ -180,6 +188,46 @@ def test_blocks_of_a_large_collection_are_searched_alike() -> None:
     vectors = rows / np.linalg.norm(rows, axis=1, keepdims=True)
     pairs, _ = semantic(vectors, np.arange(2100), 0.999, 3)
     assert {(a, b) for a, b in pairs.tolist()} == nearest(vectors, 0.999, 3)
+
+
+def directions(rows: int, dimensions: int = 3) -> NDArray[np.float64]:
+    drawn = np.random.default_rng(7).normal(size=(rows, dimensions))
+    vectors: NDArray[np.float64] = drawn / np.linalg.norm(drawn, axis=1, keepdims=True)
+    return vectors
+
+
+def test_all_pairs_are_compared_up_to_the_bound() -> None:
+    ((members, others),) = neighbourhoods(directions(ALL_PAIRS))
+    assert np.array_equal(members, np.arange(ALL_PAIRS))
+    assert np.array_equal(others, members)
+
+
+@pytest.mark.parametrize(
+    "vectors", [directions(ALL_PAIRS + 1), np.ones((ALL_PAIRS + 1, 1)), np.zeros((ALL_PAIRS + 1, 2))]
+)
+def test_beyond_it_each_row_is_compared_with_itself_and_a_bounded_number_around_it(
+    vectors: NDArray[np.float64],
+) -> None:
+    met: list[int] = []
+    for members, others in neighbourhoods(vectors):
+        assert len(others) <= COMPARED
+        assert np.isin(members, others).all()
+        assert (np.diff(others) > 0).all()
+        met += members.tolist()
+    assert sorted(met) == list(range(len(vectors)))
+
+
+def test_beyond_it_nearly_all_of_the_nearest_are_still_found() -> None:
+    vectors = directions(ALL_PAIRS + 1)
+    pairs, _ = semantic(vectors, np.arange(len(vectors)), 0.99, 3)
+    asked = np.arange(0, len(vectors), 100)
+    cosines = np.round(vectors[asked] @ vectors.T, 6)
+    cosines[np.arange(len(asked)), asked] = -1
+    nearest_three = np.argsort(-cosines, axis=1, kind="stable")[:, :3]
+    wanted = {(a, b) for a, row in zip(asked.tolist(), nearest_three.tolist(), strict=True) for b in row}
+    found = {(a, b) for a, b in pairs.tolist() if a % 100 == 0}
+    assert len(found) == len(wanted)
+    assert len(found & wanted) > 0.95 * len(wanted)
 
 
 # --- PageRank --------------------------------------------------------------------------------------------------------
