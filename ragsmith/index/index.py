@@ -136,6 +136,10 @@ class Index:
             for name, value in tuple(other._derived.items()):
                 self._derived.setdefault(name, value)
 
+    def joined_words(self, units: NDArray[np.int64]) -> BM25:
+        """BM25 over the keys of several entries as one text: those of entry ``i`` are part of text ``units[i]``."""
+        return self._bm25.joined(np.repeat(units, [len(entry.keys) for entry in self.entries]))
+
     def word_scores(self, query: str) -> NDArray[np.float64]:
         """BM25 of every entry, by its best key, to 6 decimals: shape ``(entries,)``."""
         return self._keys.entry_scores(self._bm25.scores(query))

@@ -16,10 +16,7 @@ from numpy.typing import NDArray
 from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder
 from ragsmith.text.bm25 import BM25
-from ragsmith.text.words import terms
 from ragsmith.types import Chunk
-
-_PART = "\0"
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +77,7 @@ def _scopes(index: Index) -> tuple[Scope, ...]:
     for name in ("document", "section"):
         units = _numbered([_unit(chunk, name) for chunk in chunks])
         if not any(np.array_equal(units, other.units) for other in kept):
-            kept.append(Scope(name, units, _unit_words(index, units)))
+            kept.append(Scope(name, units, index.joined_words(units)))
     return (*kept[1:], kept[0])
 
 
@@ -95,23 +92,12 @@ def _numbered(keys: Sequence[Hashable]) -> NDArray[np.int64]:
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
 
-def _unit_words(index: Index, units: NDArray[np.int64]) -> BM25:
-    texts: dict[int, list[str]] = {}
-    for entry, unit in zip(index.entries, units.tolist(), strict=True):
-        texts.setdefault(unit, []).extend(entry.keys)
-    return BM25([_PART.join(keys) for keys in texts.values()], tokenise=_terms_of_parts)
-
-
-def _terms_of_parts(text: str) -> list[str]:
-    """The terms of every part: the same as of the whole, but those of a chunk are remembered already."""
-    return [term for part in text.split(_PART) for term in terms(part)]
-
-
 def _means(vectors: NDArray[np.float64], units: NDArray[np.int64]) -> NDArray[np.float64]:
     """The mean vector of every unit, scaled to length 1 (or 0): shape ``(units, dimensions)``."""
     order = np.argsort(units, kind="stable")
     starts = np.flatnonzero(np.diff(units[order], prepend=-1))
-    totals = np.add.reduceat(vectors[order], starts, axis=0)
+    in_order = bool((units[:-1] <= units[1:]).all())  # as sections lie in most corpora: nothing is copied
+    totals = np.add.reduceat(vectors if in_order else vectors[order], starts, axis=0)
     lengths = np.linalg.norm(totals, axis=1, keepdims=True)
     means: NDArray[np.float64] = np.divide(totals, lengths, out=np.zeros_like(totals), where=lengths > 0)
     return means

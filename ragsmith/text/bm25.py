@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cached_property
+from itertools import chain, pairwise
 from threading import RLock
 
 import numpy as np
@@ -34,14 +36,34 @@ class BM25:
         tokenise: Callable[[str], Sequence[str]] = terms,
     ) -> None:
         self._tokenise = tokenise
+        self._constants = k1, b
         self._vocabulary: dict[str, int] = {}
         ids = self._vocabulary
-        corpus = [[ids.setdefault(token, len(ids)) for token in tokenise(text)] for text in texts]
+        self._index([[ids.setdefault(token, len(ids)) for token in tokenise(text)] for text in texts])
+
+    def _index(self, corpus: list[list[int]]) -> None:
         self._size = len(corpus)
-        self._gains, self._rows, self._cuts = _columns(corpus, len(ids), k1, b)
+        self._tokens = np.fromiter(chain.from_iterable(corpus), dtype=np.int32)
+        self._lengths = np.array([len(tokens) for tokens in corpus], dtype=np.int64)
+        self._gains, self._rows, self._cuts = _columns(corpus, len(self._vocabulary), *self._constants)
 
     def __len__(self) -> int:
         return self._size
+
+    def joined(self, groups: NDArray[np.int64]) -> BM25:
+        """Return an index over these texts put together: text ``i`` is part of the text ``groups[i]``.
+
+        Every number from 0 to the largest is somebody's. No text is split into words again.
+        """
+        order = np.argsort(groups, kind="stable")
+        starts = np.cumsum(self._lengths) - self._lengths
+        parts = [self._tokens[start : start + n] for start, n in zip(starts[order], self._lengths[order], strict=True)]
+        ends = np.cumsum(np.bincount(groups))
+        corpus = [np.concatenate(parts[first:end]).tolist() for first, end in pairwise([0, *ends.tolist()])]
+        whole = copy(self)
+        whole.__dict__.pop("_by_gain", None)
+        whole._index(corpus)
+        return whole
 
     def scores(self, query: str) -> NDArray[np.float64]:
         """Return the score of every text, shape ``(n,)``; zeros for an empty query or one of unknown terms."""

@@ -56,6 +56,21 @@ def test_the_best_are_those_of_all_scores_in_their_order(corpus: list[list[str]]
     assert list(zip((-found).tolist(), positions.tolist(), strict=True)) == expected
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(SENTENCE, st.integers(0, 3)), min_size=1, max_size=8), SENTENCE)
+def test_texts_put_together_are_scored_as_if_they_had_been_one(
+    parts: list[tuple[list[str], int]], query: list[str]
+) -> None:
+    numbers = {group: number for number, group in enumerate(sorted({group for _, group in parts}))}
+    groups = [numbers[group] for _, group in parts]
+    texts = [" ".join(tokens) for tokens, _ in parts]
+    wholes = [" ".join(texts[i] for i, one in enumerate(groups) if one == group) for group in sorted(set(groups))]
+    joined = BM25(texts, tokenise=str.split).joined(np.array(groups))
+    assert len(joined) == len(wholes)
+    expected = BM25(wholes, tokenise=str.split).scores(" ".join(query))
+    assert joined.scores(" ".join(query)).tolist() == expected.tolist()
+
+
 def test_worked_example() -> None:
     # 2 texts of lengths 1 and 3, mean 2; "cat" is in both, "sat" in the second
     scores = BM25(["cat", "cat cat sat"], tokenise=str.split).scores("cat sat")
