@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, cached_property
 from hashlib import blake2b
-from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -263,6 +263,20 @@ def fingerprint(module: str, name: str = "") -> str:
 def closure(module: str, name: str = "") -> frozenset[str]:
     """The modules of which at least one statement counts in the fingerprint of ``name`` of ``module``."""
     return frozenset(node[0].name for node in _reached(_roots(module, name)))
+
+
+@cache
+def program() -> str:
+    """Digest of every line of this package, and of the versions of all that it needs; 16 hex digits.
+
+    `fingerprint` says what may have changed a result. This says more: that nothing at all was changed.
+    """
+    code = (path.read_text(encoding="utf-8") for path in sorted(_PACKAGE.rglob("*.py")))
+    needed: list[str] = []
+    with suppress(PackageNotFoundError):  # it is used without being installed
+        needed = [line for line in requires("ragsmith") or () if "extra ==" not in line]
+    names = [re.split(r"[^\w.-]", line, maxsplit=1)[0] for line in needed]
+    return _hash([*code, sys.version, *(f"{name} {_version(name)}" for name in sorted(names))], 8)
 
 
 def _hash(parts: Iterable[str], size: int = 16) -> str:

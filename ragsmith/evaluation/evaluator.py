@@ -245,6 +245,10 @@ class Evaluator:
         ended = {key for key, _ in self._evaluations}
         return tuple(key for key in self._met if key not in ended)
 
+    def key(self, candidate: Candidate) -> str:
+        """Under what the evaluation of a candidate is stored, which is fitted if it learns."""
+        return retrieval_key(self._setup, candidate) if self._ranks else evaluation_key(self._setup, candidate)
+
     def evaluate(self, candidates: Sequence[Candidate], examples: Sequence[Example]) -> list[Evaluation]:
         """Evaluations of ``candidates`` on ``examples``, in their order; what learns is fitted first."""
         questions = tuple(example.id for example in ordered(examples))

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 
 from ragsmith.errors import UsageError
-from ragsmith.evaluation.evaluator import Evaluation, Evaluations, Record, evaluation_of
+from ragsmith.evaluation.evaluator import Evaluation, Evaluations, Record
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.measures.judge_check import judge_checked
-from ragsmith.pipelines.genes import read_configuration
 from ragsmith.reporting.values import About, Row
+from ragsmith.runs.kept import Kept
 from ragsmith.runs.latency import kept_latencies
 from ragsmith.runs.record import DatasetRecord, RunRecord
-from ragsmith.store.store import DatasetRow, ProposalRow, RunRow, Store
+from ragsmith.store.store import DatasetRow, RunRow, Store
 from ragsmith.techniques.own import ANYWHERE, import_recorded
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.suggest import did_you_mean
@@ -66,32 +66,29 @@ def _recency(run: RunRow) -> tuple[bool, str, str]:
     return run.state == "finished", run.started or "", run.key
 
 
-def _proposals(store: Store, about: About) -> tuple[ProposalRow, ...]:
-    """What the run proposed; a longer list of an earlier attempt at it may stand behind that."""
-    stored = store.proposals(about.run)
-    history = about.record.history
-    return tuple(stored[: sum(step.evaluations for step in history)] if history else stored)
-
-
 class Material:
-    """The pipelines and answers that a run refers to; those that are ``known`` are not read again."""
+    """The pipelines and answers that a run refers to; those that are ``known`` are not read again.
 
-    def __init__(self, store: Store, about: About, known: Evaluations) -> None:
+    Where they are the ``whole`` of it, as `Kept` reads them, nothing is.
+    """
+
+    def __init__(self, store: Store, about: About, known: Evaluations, *, whole: bool = False) -> None:
         load_techniques()
         self.about = about
         self.record = record = about.record
         self.search = record.split.search
         self.test = record.split.test
         self.fitness = record.settings.fitness
-        self.proposals = _proposals(store, about)
-        self.keys = _keys(record, self.proposals)
+        kept = Kept(store, about.run, about.digest, record)
+        self.proposals = kept.proposals
+        self.keys = kept.keys
         runs = (other for other in store.runs() if other.dataset == about.digest)
         self.judged = judge_checked(record.models.get("judge", ""), store.get_calls)
         self.tests = sum(bool(RunRecord.read(other.value).test) for other in runs)
-        told = {row.evaluation: row.dropped for row in self.proposals if row.dropped is not None}
-        self.dropped = told | {key: dropped.questions for key, dropped in record.dropped.items()}
-        self._found = {found: evaluation for found, evaluation in known.items() if evaluation.attempted}
-        self._read(store, {key for key in self.keys if not self._is_found(key)})
+        self.dropped = kept.dropped
+        self._found = {found: evaluation for found, evaluation in known.items() if whole or evaluation.attempted}
+        if not whole:
+            self._found |= kept.read({key for key in self.keys if not self._is_found(key)})
         self._latencies = kept_latencies(store, record, filter(None, map(self.on_search, self.keys)))
 
     def _is_found(self, key: str) -> bool:
@@ -102,20 +99,6 @@ class Material:
         tested = key in self.record.test.values() or not self.record.test
         parts = (self.search, self.test) if tested and self.test else (self.search,)
         return key not in self.dropped and all((key, part) in self._found for part in parts)
-
-    def _read(self, store: Store, keys: Set[str]) -> None:
-        """Read evaluations as far as the store has them."""
-        described = {row.key: row for row in store.evaluations(self.about.digest) if row.key in keys} if keys else {}
-        for key, rows in store.results_many(described).items():
-            candidate = read_configuration(described[key].configuration["pipeline"])
-            met = {question: row for question, row in rows.items() if self._met(key, question)}
-            for part in {self.search, self.test}:
-                self._found[key, part] = evaluation_of(key, candidate, part, met)
-
-    def _met(self, key: str, question: str) -> bool:
-        """Whether the run had a question answered: another run may have gone on where this one dropped somebody."""
-        answered = self.dropped.get(key)
-        return answered is None or question in self.test or question in self.record.split.order[:answered]
 
     @property
     def missing(self) -> int:
@@ -173,19 +156,3 @@ class Material:
         evaluations = [(key, found) for key in sorted(self.keys) for found in (self.on_search(key), self.on_test(key))]
         failures = [(key, q, value) for key, found in evaluations if found for q, value in found.failures.items()]
         return [value for _, _, value in sorted(failures, key=lambda failure: failure[:2])]
-
-
-def _keys(record: RunRecord, proposals: Sequence[ProposalRow]) -> tuple[str, ...]:
-    """Every evaluation a run names, once."""
-    named = [
-        *record.baselines.values(),
-        *(proposal.evaluation for proposal in proposals),
-        *record.random,
-        *(probe.key for probe in record.probes),
-        *(probe.reference for probe in record.probes),
-        *record.test.values(),
-        *(removal.key for removal in record.removals),
-        *([record.recommended] if record.recommended else []),
-        *record.unfinished,
-    ]
-    return tuple(dict.fromkeys(named))

@@ -204,7 +204,7 @@ class Result:
         """The run as it is stored; what the search has met already is not read again."""
         with opened(self._cache, read_only=True) as store:
             about = choose_run(store, self.setup.dataset.name, self.key)
-            return about, Material(store, about, self._outcome.evaluations)
+            return about, Material(store, about, self._outcome.evaluations, whole=self._outcome.ended_before)
 
     @property
     def summary(self) -> str:

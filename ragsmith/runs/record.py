@@ -14,6 +14,7 @@ from typing import Any
 
 from ragsmith.datasets.groups import GAP
 from ragsmith.datasets.splits import Leaks, Split, leaks, stratified
+from ragsmith.digest import program
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import OBJECTIVES, RETRIEVAL, Fitness
@@ -297,7 +298,8 @@ class RunRecord:
     mean of all, ``estimated`` the highest estimate, where something was expected, and ``removals`` are the genes that
     were left out of what was chosen of the two to see what they are worth: what is left of it is the winner. Where
     settings were searched over, chunks and models are those of the first option of each.
-    ``recommended`` was named by what other data sets taught, before anything was evaluated.
+    ``recommended`` was named by what other data sets taught, before anything was evaluated. ``program`` is the digest
+    of the program that ran; earlier versions did not say.
     """
 
     space: SearchedSpace
@@ -327,6 +329,7 @@ class RunRecord:
     recommended: str | None = None
     estimated: str | None = None
     chunk_overlap: int = 0
+    program: str = ""
 
     @classmethod
     def begun(cls, setup: Setup, space: Space, settings: RunSettings, split: Split) -> RunRecord:
@@ -350,6 +353,7 @@ class RunRecord:
             imports=tuple(recorded(needed, ANYWHERE)),
             vector_store=written_in(ANYWHERE, setup.models.vectors_at),
             chunk_overlap=setup.chunk_overlap,
+            program=program(),
         )
 
     @property
@@ -444,6 +448,7 @@ class RunRecord:
             stored.get("recommended"),
             stored.get("estimated"),
             stored.get("chunk_overlap", 0),
+            stored.get("program", ""),
         )
 
 

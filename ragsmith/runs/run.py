@@ -38,6 +38,7 @@ from ragsmith.runs.arm import Batch, Met, batches, finishers
 from ragsmith.runs.choice import choose, simplified, single
 from ragsmith.runs.finals import Finals
 from ragsmith.runs.front import cheapest, points
+from ragsmith.runs.kept import Kept
 from ragsmith.runs.latency import Latencies
 from ragsmith.runs.objectives import LatencyOf, costs_of, on_this_machine
 from ragsmith.runs.prelude import prelude
@@ -80,7 +81,8 @@ class Outcome:
     """How a run ended: ``state`` is ``finished``, or ``interrupted`` at a limit, and ``why`` says at which.
 
     Where there is no ``winner``, ``no_winner`` says why. Counts are answers; ``evaluations`` are all that were looked
-    at. ``spent`` is cumulative over resumes.
+    at. ``spent`` is cumulative over resumes. ``ended_before`` says that the run had ended and nothing has changed since:
+    ``evaluations`` are then all that it met, as it left them.
     """
 
     key: str
@@ -93,6 +95,7 @@ class Outcome:
     spent: Spent = NOTHING_SPENT
     why: str = ""
     no_winner: str = ""
+    ended_before: bool = False
 
     @property
     def calls_made(self) -> int:
@@ -208,7 +211,28 @@ class Run:
             self._on_start(
                 Start(self._setup, self._space, steps, lambda: (self._evaluator.activity(), self._budget.spent))
             )
-            return self._finished()
+            return self._ended() or self._finished()
+
+    def _ended(self) -> Outcome | None:
+        """How the run ended before; None where it has not, or where going through it again may end otherwise.
+
+        It may where the program is another, anything failed, or an answer is not stored any more, or is stale.
+        """
+        before = self._store.run(self.key)
+        if before is None or before.state != "finished":
+            return None
+        record = RunRecord.read(before.value)
+        if record.program != self._record.program or record.failed or record.aside or record.unfinished:
+            return None
+        kept = Kept(self._store, self.key, self._setup.dataset.digest, record)
+        found = kept.whole()
+        if found is None or any(self._evaluator.key(one.candidate) != key for (key, _), one in found.items()):
+            return None
+        self._on_step(Step("as it ended before", 0, len(kept.keys), None, None))
+        winner = found[record.winner, kept.searched] if record.winner else None
+        reused = record.account.computed + record.account.reused
+        spent, none = self._budget.spent, record.no_winner
+        return Outcome(self.key, before.state, winner, 0, reused, None, found, spent, no_winner=none, ended_before=True)
 
     def _finished(self) -> Outcome:
         """Run to the end or to a limit; leave the state of the run in the store whatever happens."""
@@ -242,11 +266,12 @@ class Run:
         return Outcome(self.key, state, winner, *counts, work, evaluator.evaluations, spent, why, none)
 
     def _ends_otherwise(self, before: RunRow | None) -> bool:
-        """Whether anything has changed since ``before``: here, or by other runs that made good what had failed."""
+        """Whether anything has changed since ``before``: here, by other runs that made good what had failed, or itself."""
         if before is None or self._evaluator.computed or self._evaluator.timings:
             return True
         kept, now = RunRecord.read(before.value), self._record
-        return (kept.winner, kept.no_winner, kept.failed) != (now.winner, now.no_winner, now.failed)
+        ends = [(end.winner, end.no_winner, end.failed, end.program) for end in (kept, now)]
+        return ends[0] != ends[1]
 
     def _account(self, work: Work | None) -> None:
         """Put down what was done, and what failed."""

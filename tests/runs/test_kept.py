@@ -1,0 +1,115 @@
+"""The same command after a run has ended: what it left is read back if nothing has changed, else gone through again."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ragsmith.digest import program
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.pipelines.space import Space
+from ragsmith.runs.record import RunRecord, RunSettings
+from ragsmith.runs.run import Outcome, Run, Step
+from ragsmith.store.store import Store
+from ragsmith.strategies import GeneticSettings
+
+SETTINGS = RunSettings(genetic=GeneticSettings(population=6, generations=3), seed=7, control="random")
+AS_BEFORE = ["as it ended before"]
+
+
+class Searched:
+    """A search in a cache of its own, as often as one likes."""
+
+    def __init__(self, cache: Path, setup: Setup, space: Space) -> None:
+        self.cache = cache
+        self._setup, self._space = setup, space
+        self.first, _ = self.again()
+
+    def again(self, settings: RunSettings = SETTINGS) -> tuple[Outcome, list[str]]:
+        """How it ended, and the steps that it took."""
+        steps: list[Step] = []
+        with Store.open(self.cache) as store:
+            outcome = Run(self._setup, self._space, store, settings, on_step=steps.append).go()
+        return outcome, [step.phase for step in steps]
+
+    def record(self) -> RunRecord:
+        """What is kept of it."""
+        with Store.open(self.cache, read_only=True) as store:
+            row = store.run(self.first.key)
+            assert row is not None
+            return RunRecord.read(row.value)
+
+    def rewrite(self, record: RunRecord) -> None:
+        """Keep another record of it."""
+        with Store.open(self.cache) as store:
+            store.update_run(self.first.key, "finished", record.plain(), finished="later")
+
+    def change(self, statement: str, *values: str) -> None:
+        """Have somebody else change the file."""
+        with closing(sqlite3.connect(self.cache)) as connection, connection:
+            assert connection.execute(statement, values).rowcount == 1
+
+
+@pytest.fixture
+def searched(tmp_path: Path, tiny_setup: Setup, space: Space) -> Iterator[Searched]:
+    yield Searched(tmp_path / "cache.sqlite", tiny_setup, space)
+
+
+def test_what_has_ended_is_read_back(searched: Searched) -> None:
+    outcome, steps = searched.again()
+    assert steps == AS_BEFORE
+    assert (outcome.state, outcome.winner) == ("finished", searched.first.winner)
+    assert (outcome.computed, outcome.reused) == (0, searched.first.computed + searched.first.reused)
+
+
+def test_an_answer_that_is_gone_is_computed_again(searched: Searched) -> None:
+    assert searched.first.winner is not None
+    winner = searched.first.winner
+    searched.change("DELETE FROM result WHERE evaluation = ? AND question = ?", winner.key, winner.questions[0])
+    outcome, steps = searched.again()
+    assert (outcome.computed, outcome.winner) == (1, winner)
+    assert len(steps) > 1
+    assert searched.again()[1] == AS_BEFORE
+
+
+def test_an_answer_that_is_damaged_is_computed_again(searched: Searched) -> None:
+    assert searched.first.winner is not None
+    winner = searched.first.winner
+    damage = "UPDATE result SET value = replace(value, 'a', 'e') WHERE evaluation = ? AND question = ?"
+    searched.change(damage, winner.key, winner.questions[0])
+    outcome, _ = searched.again()
+    assert (outcome.computed, outcome.winner) == (1, winner)
+
+
+def test_another_program_goes_through_it_once(searched: Searched) -> None:
+    """A new version may decide otherwise; where it does not, it need not ask itself again."""
+    searched.rewrite(replace(searched.record(), program="an earlier version"))
+    outcome, steps = searched.again()
+    assert len(steps) > 1
+    assert (outcome.computed, outcome.winner) == (0, searched.first.winner)
+    assert searched.record().program == program()
+    assert searched.again()[1] == AS_BEFORE
+
+
+def test_what_is_stale_is_not_read_back(searched: Searched) -> None:
+    """An answer under a key that the same pipeline has no more was made by other code."""
+    record = searched.record()
+    assert record.winner is not None
+    with Store.open(searched.cache) as store:
+        old = next(row for row in store.evaluations(store.datasets()[0].digest) if row.key == record.winner)
+        store.put_evaluations([replace(old, key="stale")])
+        store.put_results([replace(row, evaluation="stale") for row in store.results(old.key).values()])
+    searched.rewrite(replace(record, winner="stale", probes=(replace(record.probes[0], key="stale"),)))
+    outcome, steps = searched.again()
+    assert len(steps) > 1
+    assert outcome.winner == searched.first.winner
+
+
+def test_what_failed_is_tried_again(searched: Searched) -> None:
+    searched.rewrite(replace(searched.record(), failed=1))
+    assert len(searched.again()[1]) > 1
