@@ -13,19 +13,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragsmith.api import (
-        ask,
-        audit,
-        check_models,
-        evaluate,
-        export,
-        learn_effects,
-        plan,
-        recommend,
-        report,
-        search,
-        verify,
-    )
+    from ragsmith.api.asking import ask, verify
+    from ragsmith.api.checking import audit, check_models
+    from ragsmith.api.recommending import learn_effects, recommend
+    from ragsmith.api.reporting import export, report
+    from ragsmith.api.scoring import evaluate
+    from ragsmith.api.searching import plan, search
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.evaluation.fitness import Fitness, Weights
     from ragsmith.gateway.budget import Limits, Prices
@@ -77,17 +70,17 @@ _HOME = {
     "Weights": "ragsmith.evaluation.fitness",
     "load_dataset": "ragsmith.datasets.dataset",
     "load_space": "ragsmith.pipelines.space_file",
-    "ask": "ragsmith.api",
-    "audit": "ragsmith.api",
-    "check_models": "ragsmith.api",
-    "evaluate": "ragsmith.api",
-    "export": "ragsmith.api",
-    "verify": "ragsmith.api",
-    "plan": "ragsmith.api",
-    "recommend": "ragsmith.api",
-    "learn_effects": "ragsmith.api",
-    "report": "ragsmith.api",
-    "search": "ragsmith.api",
+    "ask": "ragsmith.api.asking",
+    "audit": "ragsmith.api.checking",
+    "check_models": "ragsmith.api.checking",
+    "evaluate": "ragsmith.api.scoring",
+    "export": "ragsmith.api.reporting",
+    "verify": "ragsmith.api.asking",
+    "plan": "ragsmith.api.searching",
+    "recommend": "ragsmith.api.recommending",
+    "learn_effects": "ragsmith.api.recommending",
+    "report": "ragsmith.api.reporting",
+    "search": "ragsmith.api.searching",
 }
 
 

@@ -11,11 +11,22 @@ from pathlib import Path
 import pytest
 
 import ragsmith
-import ragsmith.api
+import ragsmith.api.asking
+import ragsmith.api.checking
+import ragsmith.api.recommending
+import ragsmith.api.scoring
+import ragsmith.api.searching
 import ragsmith.reporting.result
 
 ROOT = Path(__file__).resolve().parent.parent
-MODULES = (ragsmith.api, ragsmith.reporting.result)
+MODULES = (
+    ragsmith.api.asking,
+    ragsmith.api.checking,
+    ragsmith.api.recommending,
+    ragsmith.api.scoring,
+    ragsmith.api.searching,
+    ragsmith.reporting.result,
+)
 
 
 @pytest.fixture(scope="module")

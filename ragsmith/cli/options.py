@@ -229,7 +229,7 @@ class ModelFlags(RoleFlags):
     ] = None
 
     def given(self) -> dict[str, Any]:
-        """The arguments of a function of `ragsmith.api` that say which models there are."""
+        """The arguments of a public function that say which models there are."""
         return {"models": self.by_role(), "base_url": self.base_url, "vector_store": self.vector_store}
 
 

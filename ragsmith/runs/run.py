@@ -81,8 +81,8 @@ class Outcome:
     """How a run ended: ``state`` is ``finished``, or ``interrupted`` at a limit, and ``why`` says at which.
 
     Where there is no ``winner``, ``no_winner`` says why. Counts are answers; ``evaluations`` are all that were looked
-    at. ``spent`` is cumulative over resumes. ``ended_before`` says that the run had ended and nothing has changed since:
-    ``evaluations`` are then all that it met, as it left them.
+    at. ``spent`` is cumulative over resumes. Where the run ``ended_before`` and nothing has changed since,
+    ``evaluations`` are all that it met, as it left them.
     """
 
     key: str
@@ -266,7 +266,7 @@ class Run:
         return Outcome(self.key, state, winner, *counts, work, evaluator.evaluations, spent, why, none)
 
     def _ends_otherwise(self, before: RunRow | None) -> bool:
-        """Whether anything has changed since ``before``: here, by other runs that made good what had failed, or itself."""
+        """Whether anything has changed since ``before``: here, the program, or what had failed and others made good."""
         if before is None or self._evaluator.computed or self._evaluator.timings:
             return True
         kept, now = RunRecord.read(before.value), self._record

@@ -1,0 +1,94 @@
+"""`ask` and `verify`: an exported pipeline at work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ragsmith.api.given import CACHE, GivenModels, by_role
+from ragsmith.errors import UsageError
+from ragsmith.runs.pipeline import Pipeline, Reply, Verified
+from ragsmith.store.store import Store, opened
+from ragsmith.techniques.own import import_files
+from ragsmith.types import Dataset
+
+
+def ask(
+    pipeline: Pipeline | str | Path,
+    question: str,
+    *,
+    dataset: Dataset | str | Path | None = None,
+    models: GivenModels = None,
+    base_url: str | None = None,
+    vector_store: str | None = None,
+    imports: Sequence[str | Path] = (),
+    cache: Store | str | Path = CACHE,
+) -> Reply:
+    """Answer a question with an exported pipeline; replies that are paid for are kept in ``cache``.
+
+    >>> ragsmith.ask("winner.yaml", "When does the limitation period start?").sources[0].doc
+    'obligations-code'
+
+    ``dataset``, ``models``, ``base_url`` and ``vector_store`` take the place of those that the file names; ``imports``
+    are files of your own, where they lie elsewhere than it says.
+
+    Raises:
+        UsageError: the file, its documents or a model cannot be used.
+    """
+    import_files(imports)
+    loaded = loaded_pipeline(pipeline, dataset, models, base_url, vector_store)
+    with _remembering(loaded, cache) as remembering:
+        return remembering.ask(question)
+
+
+def verify(
+    pipeline: Pipeline | str | Path,
+    *,
+    models: GivenModels = None,
+    base_url: str | None = None,
+    vector_store: str | None = None,
+    imports: Sequence[str | Path] = (),
+    cache: Store | str | Path = CACHE,
+) -> Verified:
+    """Run a pipeline again, from its documents, and compare with the scores that it was exported with.
+
+    >>> ragsmith.verify("winner.yaml").differences
+    ()
+
+    Raises:
+        UsageError: the file, its documents or a model cannot be used, or it has no scores.
+        RagsmithError: a question fails now.
+    """
+    import_files(imports)
+    loaded = loaded_pipeline(pipeline, None, models, base_url, vector_store)
+    with _remembering(loaded, cache) as remembering:
+        differences = tuple(remembering.verify())
+    questions = {part: scores["questions"] for part, scores in loaded.expected.items()}
+    return Verified(differences, loaded.changed_models(), questions)
+
+
+def loaded_pipeline(
+    pipeline: Pipeline | str | Path,
+    dataset: Dataset | str | Path | None,
+    models: GivenModels,
+    base_url: str | None,
+    vector_store: str | None,
+) -> Pipeline:
+    """The pipeline of a file; or the one that is loaded already, which keeps its data set and models."""
+    if not isinstance(pipeline, Pipeline):
+        named = by_role(models)
+        return Pipeline.load(pipeline, dataset=dataset, models=named, base_url=base_url, vector_store=vector_store)
+    if (dataset, models, base_url, vector_store) != (None, None, None, None):
+        raise UsageError("a loaded pipeline has its data set and models: give others to Pipeline.load")
+    return pipeline
+
+
+@contextmanager
+def _remembering(pipeline: Pipeline, cache: Store | str | Path) -> Iterator[Pipeline]:
+    """``pipeline``, whose replies are kept in the cache where a model is paid for."""
+    if not pipeline.setup.loaded_models.waits:
+        yield pipeline
+        return
+    with opened(cache) as store, pipeline.remembering(store) as remembering:
+        yield remembering

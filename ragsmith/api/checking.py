@@ -1,0 +1,115 @@
+"""`check_models` and `audit`: models and options, each tried alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from ragsmith.api.given import (
+    CACHE,
+    GivenFitness,
+    GivenModels,
+    named_models,
+    refuse_no_workers,
+    refuse_twice,
+    setup_of,
+    space_of,
+)
+from ragsmith.errors import WrongOption
+from ragsmith.evaluation.fitness import Fitness
+from ragsmith.pipelines.space import Space
+from ragsmith.reporting.audit import audit_markdown
+from ragsmith.runs.audit import Audit
+from ragsmith.runs.audit import audit as switch_on
+from ragsmith.runs.audit import sample as draw
+from ragsmith.runs.check import Checked
+from ragsmith.runs.check import check_models as ask_models
+from ragsmith.store.store import Store, opened
+from ragsmith.techniques.own import import_files
+from ragsmith.text.writing import write_file
+from ragsmith.types import Dataset
+
+
+def check_models(
+    models: GivenModels = None,
+    *,
+    space: Space | str | Path = "default",
+    base_url: str | None = None,
+    faithfulness: bool | None = None,
+    judge_cases: bool = True,
+    imports: Sequence[str | Path] = (),
+    cache: Store | str | Path | None = None,
+    on_start: Callable[[int], None] | None = None,
+) -> tuple[Checked, ...]:
+    """Ask every model once for each language task of ``space``, for vectors or for scores: does it answer as it should?
+
+    >>> [(checked.role, checked.ok) for checked in ragsmith.check_models()]
+    [('language_model', True), ('embedder', True), ('cross_encoder', True)]
+
+    The question and the passages are of a bundled data set. With ``judge_cases`` the judge also marks 180 answers whose
+    order is known, to find out how often it errs. ``cache`` keeps what is learnt of the models, so that a search begins
+    with it. ``on_start`` is told how many requests will be sent at most, one more for each reply that is cut and each
+    parameter that is refused. The other arguments are those of `search`.
+
+    Raises:
+        UsageError: the space or a model cannot be used, or the space searches over a model that is given.
+    """
+    import_files(imports)
+    found = space_of(space, None)
+    refuse_twice(found, None, models)
+    names, given = named_models(models, base_url)
+    asked = partial(
+        ask_models,
+        names,
+        found,
+        given=given,
+        faithfulness=faithfulness,
+        judge_cases=judge_cases,
+        on_start=on_start,
+    )
+    if cache is None:
+        return asked()
+    with opened(cache) as store:
+        return asked(store=store)
+
+
+def audit(
+    dataset: Dataset | str | Path,
+    *,
+    space: Space | str | Path = "seeds",
+    sample: int = 50,
+    seed: int = 0,
+    models: GivenModels = None,
+    base_url: str | None = None,
+    vector_store: str | None = None,
+    fitness: GivenFitness = None,
+    chunk_size: int | None = None,
+    imports: Sequence[str | Path] = (),
+    workers: int | None = None,
+    cache: Store | str | Path = CACHE,
+    output: str | Path | None = None,
+) -> Audit:
+    """Switch every option of ``space`` on alone: what it changes, costs and gains on ``sample`` search questions.
+
+    ``seed`` draws the sample, and ``output`` names a file for the table in Markdown.
+
+    Raises:
+        UsageError: as for `search`, or the folder of ``output`` is not there.
+    """
+    refuse_no_workers(workers)
+    import_files(imports)
+    if output is not None and not Path(output).parent.is_dir():
+        raise WrongOption("output", f"{output}: there is no folder {Path(output).parent}: make it first")
+    if output is not None and Path(output).is_dir():
+        raise WrongOption("output", f"{output} is a folder: name a file in it")
+    found = space_of(space, None)
+    setup = setup_of(dataset, models, base_url, vector_store, chunk_size)
+    questions = draw(setup, sample, seed)
+    own = workers or setup.models.workers()
+    with opened(cache) as store:
+        findings = switch_on(setup, found, store, questions, workers=own, fitness=Fitness.of(fitness))
+    audited = Audit(setup.dataset.name, found.name, len(questions), setup.loaded_models.ids(), tuple(findings))
+    if output is not None:
+        write_file(audit_markdown(audited), Path(output), telling=True)
+    return audited

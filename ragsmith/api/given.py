@@ -1,0 +1,89 @@
+"""What arguments of the public functions may be, and the data sets, models and spaces that are made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ragsmith.errors import UsageError, WrongOption
+from ragsmith.evaluation.fitness import Fitness, Weights
+from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup, prepare
+from ragsmith.gateway.budget import Price, Prices
+from ragsmith.models.file import read_models
+from ragsmith.models.given import apart
+from ragsmith.models.names import ModelNames
+from ragsmith.pipelines.further import ROLES
+from ragsmith.pipelines.space import Space
+from ragsmith.pipelines.space_file import load_space
+from ragsmith.types import Dataset
+
+CACHE = "cache.sqlite"
+
+GivenModels = ModelNames | Mapping[str, Any] | str | Path | None
+"""Models as `ragsmith.search` takes them."""
+
+GivenFitness = Fitness | Weights | str | Callable[..., float] | None
+"""A fitness as `ragsmith.search` takes it: weights, ``FILE.py:function``, or the function of a file."""
+
+GivenPrices = Prices | Mapping[str, Price | Mapping[str, float]] | str | Path | None
+"""Prices as `ragsmith.search` takes them."""
+
+
+def named_models(
+    models: GivenModels, base_url: str | None, vector_store: str | None = None
+) -> tuple[ModelNames, Mapping[str, Any]]:
+    """The models by name, checked, and those that are objects."""
+    named, given = apart(by_role(models))
+    names = models if isinstance(models, ModelNames) else ModelNames()
+    chosen = names.overridden(named, base_url, vector_store)
+    chosen.check()
+    return chosen, given
+
+
+def by_role(models: GivenModels) -> Mapping[str, Any]:
+    """The models that are named, by role."""
+    if isinstance(models, str | Path):
+        return read_models(Path(models))
+    return {role: models.of(role) for role in models.named} if isinstance(models, ModelNames) else models or {}
+
+
+def setup_of(
+    dataset: Dataset | str | Path,
+    models: GivenModels,
+    base_url: str | None,
+    vector_store: str | None,
+    chunk_size: int | None,
+    faithfulness: bool | None = None,
+) -> Setup:
+    """Data set and models, loaded and checked."""
+    chosen, given = named_models(models, base_url, vector_store)
+    if base_url is not None and not chosen.self_hosted:
+        raise UsageError(
+            "--base-url is where openai: and rerank: models are asked, and there is none: name one (--llm openai:NAME)"
+        )
+    size = CHUNK_SIZE if chunk_size is None else chunk_size
+    return prepare(dataset, chosen, size, faithfulness=faithfulness, given=given)
+
+
+def space_of(space: Space | str | Path | None, preset: str | None, without: Sequence[str] | None = None) -> Space:
+    """A space as it was given; unless it was, that of the preset; and without what ``without`` names."""
+    if not isinstance(space, Space):
+        space = load_space(space or (preset if preset in ("paper", "quick") else "default"))
+    return space.leaving_out(without or ())
+
+
+def refuse_twice(space: Space, chunk_size: int | None, models: GivenModels) -> None:
+    """Raise UsageError where the space searches over what is given."""
+    given = {*(["chunk_size"] if chunk_size is not None else []), *by_role(models)}
+    if isinstance(models, ModelNames):
+        given = {role for role in given if role not in ROLES or models.of(role) != ModelNames().of(role)}
+    for name in space.names:
+        if name in given:
+            raise WrongOption(name, f"is searched over by the space {space.name!r}: leave it out")
+
+
+def refuse_no_workers(workers: int | None) -> None:
+    """Raise UsageError where there would be no worker; None leaves their number to the models."""
+    if workers is not None and workers < 1:
+        raise WrongOption("workers", f"is {workers}: give at least 1")

@@ -1,0 +1,53 @@
+"""`report` and `export`: what searches have left in a cache, for people and for `ask`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ragsmith.api.given import CACHE
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.reporting import Written, write_report
+from ragsmith.runs.winner import Exported, run_setup
+from ragsmith.runs.winner import export as write_pipeline
+from ragsmith.store.store import Store, opened
+from ragsmith.techniques.own import import_files
+from ragsmith.types import Dataset
+
+
+def report(cache: Store | str | Path, folder: str | Path, dataset: str | Path | None = None) -> Written:
+    """Write the report of the searches in ``cache``, of one data set (by name or folder) or of all and compared.
+
+    Raises:
+        UsageError: there is no such cache or search.
+    """
+    if dataset is not None and Path(dataset).is_dir():  # as it was given to the search
+        dataset = load_dataset(dataset).name
+    with opened(cache, read_only=True) as store:
+        return write_report(store, Path(folder), None if dataset is None else str(dataset))
+
+
+def export(
+    dataset: Dataset | str | Path,
+    *,
+    cache: Store | str | Path = CACHE,
+    output: str | Path = "winner.yaml",
+    run: str | None = None,
+    pick: str | int = "best",
+    imports: Sequence[str | Path] = (),
+) -> Exported:
+    """Write the winner of a search on ``dataset`` as YAML: the latest search, or the one whose key ``run`` begins.
+
+    ``pick`` names another pipeline that the search evaluated: ``knee``, where quality against model calls bends;
+    ``cheapest``, shown not to be behind the winner by 0.02 of fitness; ``single``, the best with one option more than
+    naive RAG; a place in the ranking; ``"calls<=2"``, the best with so few calls a question; or
+    ``"latency<=0.5"``, the best within so many seconds, where the search weighed latency.
+    What is returned says which pipeline it is; where ``output`` was a file with something else in it, a `Notice` does.
+
+    Raises:
+        UsageError: there is no such cache, search or pipeline.
+    """
+    import_files(imports)
+    with opened(cache, read_only=True) as store:
+        key, setup = run_setup(store, dataset, run)
+        return write_pipeline(store, key, setup, Path(output), str(pick))

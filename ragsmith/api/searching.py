@@ -1,0 +1,233 @@
+"""`search`, and `plan`, which says what it would ask for."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Unpack
+
+from ragsmith.api.given import CACHE, GivenModels, GivenPrices, refuse_no_workers, refuse_twice, setup_of, space_of
+from ragsmith.api.settings import Changes, settings_of
+from ragsmith.errors import BudgetExhausted, ModelUnavailable, Notice, WrongOption
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.gateway.budget import Limits, Prices, Spent, read_prices, read_spent
+from ragsmith.pipelines.space import Space
+from ragsmith.reporting import folder_of
+from ragsmith.reporting.result import Result
+from ragsmith.reporting.writing import write_run
+from ragsmith.runs.objectives import priced
+from ragsmith.runs.plan import Plan
+from ragsmith.runs.plan import plan as work_out
+from ragsmith.runs.record import RunSettings
+from ragsmith.runs.run import Run, Start, Step
+from ragsmith.store.store import Store, opened
+from ragsmith.techniques.own import import_files
+from ragsmith.types import Dataset
+
+
+def search(
+    dataset: Dataset | str | Path,
+    *,
+    space: Space | str | Path | None = None,
+    without: Sequence[str] | None = None,
+    settings: RunSettings | None = None,
+    preset: str | None = None,
+    models: GivenModels = None,
+    base_url: str | None = None,
+    vector_store: str | None = None,
+    limits: Limits | None = None,
+    prices: GivenPrices = None,
+    accept_spent: Spent | str | None = None,
+    faithfulness: bool | None = None,
+    chunk_size: int | None = None,
+    imports: Sequence[str | Path] = (),
+    retry_failed: bool = False,
+    workers: int | None = None,
+    cache: Store | str | Path = CACHE,
+    winner: str | Path | None = None,
+    reports: str | Path | None = None,
+    on_start: Callable[[Start], None] | None = None,
+    on_step: Callable[[Step], None] | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+    **changes: Unpack[Changes],
+) -> Result:
+    """Search ``space`` for the best pipeline on ``dataset``; the same search again goes on from what ``cache`` holds.
+
+    >>> found = ragsmith.search("law", space="quick", seed=1, max_evaluations=8, probes=False)
+    >>> found.state, len(found.ranking)
+    ('finished', 7)
+    >>> print(found.verdict.words)
+    No difference from naive RAG, BM25 or the recommended pipeline shown.
+    >>> found.winner.ask("When does the limitation period start?").sources[0].title
+    'Obligations Code of Ostrevane (Excerpt)'
+
+    ``settings`` says how the search goes, or else ``preset`` does: ``default``, ``paper`` or ``quick``. Single settings
+    are changed by name: ``seed=7``, ``strategy="tpe"`` and all others of `RunSettings` and `GeneticSettings`;
+    ``fitness`` may be `Weights`, ``FILE.py:function``, or a function of a file that was imported. With
+    ``objective="retrieval"`` retrieval alone is tuned: the fitness is R, nothing is generated, and questions need no
+    answers. With ``objectives="quality,calls"`` the fitness is weighed against calls of models, with
+    ``"quality,calls,latency,money"`` against seconds and money as well, which needs ``prices``: the strategy is NSGA-II
+    then, and nobody races. ``space`` is the one of the preset unless given; ``without`` lists what to leave out of it,
+    as ``FAMILY`` (all but ``none``) or ``FAMILY.OPTION``.
+
+    ``models`` are names, or by role a name or an object: a LlamaIndex ``LLM`` or ``BaseEmbedding``, or anything with
+    the protocol that its role has in `ragsmith.models`, whose ``id`` says what its results depend on. Objects are asked
+    from ``workers`` threads at once; what they return is kept on disk if they are chat models, or have an attribute
+    ``slow`` that is true. `Pipeline.load` must be handed them again. ``base_url`` is where ``openai:`` models are
+    asked, and ``vector_store`` where vectors lie. ``limits`` bound what may be spent, over all resumes; one on cost
+    needs ``prices``. ``accept_spent`` says what was spent where the cache does not know any more, as `Spent` or as
+    ``"calls=352,tokens=5280,cost=0.0033"``; what is known counts if it is more. ``faithfulness`` checks answers claim
+    by claim: unless given, where the judge costs nothing.
+
+    ``imports`` are Python files of your own: the techniques, measures and providers of models that they define are
+    known by name, and what is stored counts as long as their code stays the same.
+
+    What a model refuses, or never answers in a way that can be used, is asked once and kept as failed;
+    ``retry_failed`` asks it again.
+
+    ``workers`` is questions in flight for models that are elsewhere, and processes for the embedded ones: every core
+    unless given. A script that uses more than one process needs the usual ``if __name__ == "__main__":``.
+
+    A candidate may fail on the share ``may_miss`` of the questions; those that fail for every candidate are set aside.
+    Where failures leave open who is the best there is no winner, and ``no_winner`` of what is returned says why.
+
+    ``winner`` names a file for the winning pipeline, and ``reports`` a folder for report and winner; the report is
+    written without a winner, too, and where a provider is down or the budget spent. A data set that
+    was read from no folder is in the file by name and digest only, and has to be handed to `Pipeline.load` again.
+    ``on_start`` is told what is searched, ``on_step`` how each step ended, and ``on_progress`` how many answers of how
+    many in the step are there; they are called between answers, so they should be quick.
+
+    Raises:
+        UsageError: the data set, the space, a setting or a model cannot be used; nothing was computed.
+        SpendingDamaged: there are limits, the cache does not know any more what was spent, and nothing was accepted.
+        BudgetExhausted: ``limits`` were reached before any pipeline was complete; the same search goes on.
+        ModelUnavailable: a provider refuses the key or is down; what was computed is kept.
+    """
+    refuse_no_workers(workers)
+    import_files(imports)
+    found = space_of(space, preset, without)  # it may import measures that the fitness asks for
+    chosen = settings_of(settings, preset, changes)
+    accepted = read_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
+    refuse_twice(found, chunk_size, models)
+    setup = setup_of(dataset, models, base_url, vector_store, chunk_size, faithfulness).searching(found.settings)
+    known = _prices(prices).batched(setup.models.batched)
+    chosen = _priced(chosen, setup, known)
+    if limits and limits.any and not setup.served:
+        warnings.warn(
+            "limits are about requests to servers, and none of these models is asked at one", Notice, stacklevel=2
+        )
+    if limits and limits.cost is not None:
+        known.refuse_unknown(setup.served)
+    files = _files(setup, winner, reports)
+    with opened(cache) as store:
+        run = Run(
+            setup,
+            found,
+            store,
+            chosen,
+            workers=workers or setup.workers,
+            on_start=on_start,
+            on_step=on_step,
+            on_progress=on_progress,
+            limits=limits,
+            prices=known,
+            retry_failed=retry_failed,
+            accept_spent=accepted,
+        )
+        try:
+            outcome = run.go()
+        except (ModelUnavailable, BudgetExhausted):
+            if reports is not None and run.has_results:
+                write_run(store, Path(reports), setup.dataset.name, run.key)
+            raise
+        damaged = store.damaged
+    result = Result(outcome, setup, cache, damaged)
+    for file in files:
+        if outcome.winner is not None:
+            result.export(file)
+        elif file.exists():
+            warnings.warn(f"{file} is the winner of an earlier search: this one has none", Notice, stacklevel=2)
+    if reports is not None:
+        result.report(reports)
+    return result
+
+
+def plan(
+    dataset: Dataset | str | Path,
+    *,
+    space: Space | str | Path | None = None,
+    without: Sequence[str] | None = None,
+    settings: RunSettings | None = None,
+    preset: str | None = None,
+    models: GivenModels = None,
+    base_url: str | None = None,
+    vector_store: str | None = None,
+    prices: GivenPrices = None,
+    faithfulness: bool | None = None,
+    chunk_size: int | None = None,
+    imports: Sequence[str | Path] = (),
+    latency: float | None = None,
+    in_flight: int | None = None,
+    sample: int | None = None,
+    cache: Store | str | Path = CACHE,
+    **changes: Unpack[Changes],
+) -> Plan:
+    """Say what a search with the same arguments would ask of models: requests, tokens, money, seconds; nothing is sent.
+
+    It is worked out on up to ``sample`` of the search questions: unless given, on 100 where candidates are raced, else
+    on 15, and on more where there are few pipelines. What requests take is measured on replies in ``cache`` or, as
+    the notes of the plan say, assumed: `check_models` with that cache gets a reply to each task. A request takes
+    ``latency`` seconds, and ``in_flight`` are answered at once: unless given, as measured, or 1 s, and as many as
+    the provider is sent.
+
+    Replies decide when candidates leave a race: before searches of 20 to 60 questions, plans said 0.83 to 1.23 times
+    the calls that were then sent, and up to 1.42 times what was left to send once two pipelines were in the cache
+    (`benchmarks/bench_plan.py`). ``ranges`` of the plan, if all leave a block sooner or later, held 11 times in 12.
+
+    Raises:
+        UsageError: as for `search`, or a number is not above 0.
+    """
+    for name, value in (("latency", latency), ("in_flight", in_flight), ("sample", sample)):
+        if value is not None and not value > 0:
+            raise WrongOption(name, f"is {value}: give a number above 0")
+    import_files(imports)
+    found = space_of(space, preset, without)  # it may import measures that the fitness asks for
+    chosen = settings_of(settings, preset, changes)
+    refuse_twice(found, chunk_size, models)
+    setup = setup_of(dataset, models, base_url, vector_store, chunk_size, faithfulness).searching(found.settings)
+    known = _prices(prices).batched(setup.models.batched)
+    chosen = _priced(chosen, setup, known)
+    with opened(cache) as store:
+        return work_out(setup, found, store, chosen, prices=known, latency=latency, in_flight=in_flight, sample=sample)
+
+
+def _prices(prices: GivenPrices) -> Prices:
+    return prices if isinstance(prices, Prices) else read_prices(prices or {})
+
+
+def _priced(settings: RunSettings, setup: Setup, prices: Prices) -> RunSettings:
+    """See `priced`; one price is reckoned with, whatever is searched over."""
+    each = [priced(settings, variant.loaded_models, prices) for variant in setup.variants]
+    if any(one != each[0] for one in each):
+        problem = (
+            "have money, but the language models that are searched over have different prices: weigh calls instead"
+        )
+        raise WrongOption("objectives", problem)
+    return each[0]
+
+
+def _files(setup: Setup, winner: str | Path | None, reports: str | Path | None) -> list[Path]:
+    """Where the winner is to be written; what could not be is found out before anything is computed."""
+    files = [] if winner is None else [Path(winner)]
+    if winner is not None and files[0].is_dir():
+        raise WrongOption("winner", f"{winner} is a folder: name a file in it")
+    if reports is not None:
+        files.append(Path(reports) / folder_of(setup.dataset.name) / "winner.yaml")
+    with ExitStack() as stack:
+        for file in files:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(tempfile.TemporaryFile(dir=file.parent))
+    return files

@@ -1,0 +1,92 @@
+"""The settings of a search, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any, TypedDict
+
+from ragsmith.api.given import GivenFitness
+from ragsmith.errors import WrongOption
+from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.racing import Racing
+from ragsmith.runs.record import WEIGHABLE, RunSettings, check_objective
+from ragsmith.strategies.settings import PRESETS, GeneticSettings, check_choice
+
+
+class Changes(TypedDict, total=False):
+    """Single settings of a search; None leaves one as it is. See `RunSettings` and `GeneticSettings`."""
+
+    strategy: str | None
+    seed: int | None
+    max_evaluations: int | None
+    time_limit: float | None
+    race: bool | None
+    begin_with_known: bool | None
+    probes: bool | None
+    control: str | None
+    choose: str | None
+    simplify: bool | None
+    may_miss: float | None
+    fitness: GivenFitness
+    objective: str | None
+    objectives: str | Sequence[str] | None
+    margin: float | None
+    population: int | None
+    generations: int | None
+    crossover: str | None
+    mutation: str | None
+    selection: str | None
+    breeding: str | None
+    elitism: int | None
+    tournament: int | None
+    unseen: bool | None
+    screening: int | None
+    local_search: float | None
+    convergence: int | None
+    crossover_rate: float | None
+    mutation_rate: float | None
+    mutation_min: float | None
+    mutation_max: float | None
+    target: float | None
+
+
+def settings_of(settings: RunSettings | None, preset: str | None, changes: Mapping[str, Any]) -> RunSettings:
+    """``settings``, or those of ``preset``, with what ``changes`` has a value for.
+
+    Raises:
+        UsageError: there is no such preset or setting, or both are given.
+    """
+    if settings is None:
+        check_choice("preset", preset or "default", PRESETS)
+        settings = RunSettings.preset(preset or "default")
+    elif preset is not None:
+        raise WrongOption("preset", "was given beside settings, which say the same: leave one of them out")
+    given = {name: value for name, value in changes.items() if value is not None}
+    if "objectives" in given:
+        given |= _weighing(settings, given)
+    if "race" in given:
+        given["racing"] = (settings.racing or Racing()) if given.pop("race") else None
+    if "fitness" in given:
+        given["fitness"] = Fitness.of(given["fitness"])
+    if "objective" in given:
+        check_objective(given["objective"])
+        given["fitness"] = given.get("fitness", settings.fitness).about(given.pop("objective"))
+    of_the_run, genetic = (
+        {field.name: given.pop(field.name) for field in fields(part) if field.name in given}
+        for part in (RunSettings, GeneticSettings)
+    )
+    for unknown in given:
+        check_choice("setting", unknown, Changes.__annotations__)
+    return replace(settings, genetic=settings.genetic.changed(**genetic), **of_the_run)
+
+
+def _weighing(settings: RunSettings, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The objectives of ``given``, and what goes with several where nothing else is asked for: NSGA-II and no race."""
+    asked = given["objectives"]
+    names = [name.strip() for name in asked.split(",")] if isinstance(asked, str) else list(asked)
+    found: dict[str, Any] = {"objectives": tuple(sorted(names, key=lambda name: (*WEIGHABLE, name).index(name)))}
+    if len(names) > 1:
+        found["race"] = given.get("race", False)
+        found["strategy"] = given.get("strategy", "nsga2" if settings.strategy == "genetic" else settings.strategy)
+    return found
