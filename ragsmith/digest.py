@@ -226,9 +226,6 @@ class _Module:
         return self.places.get("", [])
 
 
-_NO_RESULTS = sys.stdlib_module_names | {"tqdm"}
-"""Libraries whose version is in no fingerprint: Python's own, and one that draws bars."""
-
 _DISTRIBUTIONS = {"Stemmer": "PyStemmer", "yaml": "PyYAML"}
 """Under which name a library is installed, where it is imported under another."""
 
@@ -381,7 +378,7 @@ def _uses(node: _Node) -> tuple[tuple[str, frozenset[_Node]], ...]:
 def _libraries(node: _Node) -> set[str]:
     """The installed packages that a statement uses."""
     modules = {use.module for use in _statement(node).uses if use.module and not _imported(use.module, node[0])}
-    return {module.partition(".")[0] for module in modules} - _NO_RESULTS
+    return {module.partition(".")[0] for module in modules} - sys.stdlib_module_names
 
 
 def _below(module: str, name: str) -> str:

@@ -1,17 +1,16 @@
-"""Okapi BM25 with Lucene's idf (Robertson and Zaragoza 2009; Kamphuis et al. 2020), scores computed ahead by bm25s."""
+"""Okapi BM25 with Lucene's idf (Robertson and Zaragoza 2009; Kamphuis et al. 2020), scores computed ahead (Lù 2024)."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cached_property
-from itertools import chain, pairwise
-from threading import RLock
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from ragsmith.text.words import terms
 
@@ -39,13 +38,16 @@ class BM25:
         self._constants = k1, b
         self._vocabulary: dict[str, int] = {}
         ids = self._vocabulary
-        self._index([[ids.setdefault(token, len(ids)) for token in tokenise(text)] for text in texts])
+        corpus = [[ids.setdefault(token, len(ids)) for token in tokenise(text)] for text in texts]
+        texts_of = np.repeat(np.arange(len(corpus), dtype=np.int32), [len(tokens) for tokens in corpus])
+        self._index(
+            np.fromiter(chain.from_iterable(corpus), dtype=np.int32, count=len(texts_of)), texts_of, len(corpus)
+        )
 
-    def _index(self, corpus: list[list[int]]) -> None:
-        self._size = len(corpus)
-        self._tokens = np.fromiter(chain.from_iterable(corpus), dtype=np.int32)
-        self._lengths = np.array([len(tokens) for tokens in corpus], dtype=np.int64)
-        self._gains, self._rows, self._cuts = _columns(corpus, len(self._vocabulary), *self._constants)
+    def _index(self, tokens: NDArray[np.int32], texts: NDArray[np.int32], size: int) -> None:
+        """Index ``size`` texts, of which ``texts[i]`` holds ``tokens[i]``."""
+        self._tokens, self._texts, self._size = tokens, texts, size
+        self._gains, self._rows, self._cuts = _columns(tokens, texts, (size, len(self._vocabulary)), *self._constants)
 
     def __len__(self) -> int:
         return self._size
@@ -55,14 +57,9 @@ class BM25:
 
         Every number from 0 to the largest is somebody's. No text is split into words again.
         """
-        order = np.argsort(groups, kind="stable")
-        starts = np.cumsum(self._lengths) - self._lengths
-        parts = [self._tokens[start : start + n] for start, n in zip(starts[order], self._lengths[order], strict=True)]
-        ends = np.cumsum(np.bincount(groups))
-        corpus = [np.concatenate(parts[first:end]).tolist() for first, end in pairwise([0, *ends.tolist()])]
         whole = copy(self)
         whole.__dict__.pop("_by_gain", None)
-        whole._index(corpus)
+        whole._index(self._tokens, groups[self._texts].astype(np.int32), int(groups.max(initial=-1)) + 1)
         return whole
 
     def scores(self, query: str) -> NDArray[np.float64]:
@@ -131,17 +128,17 @@ class BM25:
 _Columns = tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int64]]
 
 
-def _columns(corpus: list[list[int]], size: int, k1: float, b: float) -> _Columns:
+def _columns(
+    tokens: NDArray[np.int32], texts: NDArray[np.int32], shape: tuple[int, int], k1: float, b: float
+) -> _Columns:
     """Return the matrix texts × terms by columns: what each term adds, to which texts, and where its column starts."""
-    if not size:  # no text, or none with a term: bm25s would divide by a mean length of zero
-        return np.empty(0), np.empty(0, np.int32), np.zeros(1, np.int64)
-    import bm25s  # noqa: PLC0415  # slow import, and nothing is indexed where every result is stored
-
-    # bm25s counts with tqdm, whose own lock is a semaphore of the system: it outlives a process that is killed, and
-    # Python then warns of a leaked one; no two processes draw a bar here
-    tqdm.set_lock(RLock())
-    # Built from ids: bm25s's own vocabulary follows the hash seed, and its ``index`` writes to the log.
-    matrix = bm25s.BM25(k1=k1, b=b, method="lucene", dtype="float64", backend="numpy").build_index_from_ids(
-        unique_token_ids=range(size), corpus_token_ids=corpus, show_progress=False
-    )
-    return matrix["data"], matrix["indices"], matrix["indptr"]
+    size, words = shape
+    if not len(tokens):  # there is no mean length to divide by
+        return np.empty(0), np.empty(0, np.int32), np.zeros(words + 1, np.int64)
+    places, counts = np.unique(tokens.astype(np.int64) * size + texts, return_counts=True)
+    columns, rows = np.divmod(places, size)
+    lengths = np.bincount(texts, minlength=size)
+    held = np.bincount(columns, minlength=words)
+    idf = np.array([math.log(1 + (size - n + 0.5) / (n + 0.5)) for n in held.tolist()])
+    gains = idf[columns] * (counts / (k1 * ((1 - b) + b * lengths[rows] / lengths.mean()) + counts))
+    return gains, rows.astype(np.int32), np.concatenate([[0], np.cumsum(held)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -56,8 +55,8 @@ class Searched:
 
 
 @pytest.fixture
-def searched(tmp_path: Path, tiny_setup: Setup, space: Space) -> Iterator[Searched]:
-    yield Searched(tmp_path / "cache.sqlite", tiny_setup, space)
+def searched(tmp_path: Path, tiny_setup: Setup, space: Space) -> Searched:
+    return Searched(tmp_path / "cache.sqlite", tiny_setup, space)
 
 
 def test_what_has_ended_is_read_back(searched: Searched) -> None:

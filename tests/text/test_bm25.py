@@ -3,6 +3,7 @@ import math
 import re
 from pathlib import Path
 
+import bm25s
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -69,6 +70,25 @@ def test_texts_put_together_are_scored_as_if_they_had_been_one(
     assert len(joined) == len(wholes)
     expected = BM25(wholes, tokenise=str.split).scores(" ".join(query))
     assert joined.scores(" ".join(query)).tolist() == expected.tolist()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.integers(0, 9)), min_size=1), st.sampled_from([0.9, 1.2, 2.0]), st.sampled_from([0, 0.75]))
+def test_scores_are_those_of_bm25s_to_the_last_bit(corpus: list[list[int]], k1: float, b: float) -> None:
+    vocabulary = sorted({token for text in corpus for token in text})
+    if not vocabulary:  # bm25s divides by the mean length
+        return
+    ids = [[vocabulary.index(token) for token in text] for text in corpus]
+    theirs = bm25s.BM25(k1=k1, b=b, method="lucene", dtype="float64", backend="numpy")
+    matrix = theirs.build_index_from_ids(
+        unique_token_ids=range(len(vocabulary)), corpus_token_ids=ids, show_progress=False
+    )
+    ours = BM25([" ".join(map(str, text)) for text in corpus], k1=k1, b=b, tokenise=str.split)
+    for position, token in enumerate(vocabulary):
+        expected = np.zeros(len(corpus))
+        column = slice(matrix["indptr"][position], matrix["indptr"][position + 1])
+        expected[matrix["indices"][column]] = matrix["data"][column]
+        assert ours.scores(str(token)).tolist() == expected.tolist()
 
 
 def test_worked_example() -> None:
