@@ -73,9 +73,9 @@ class FakeSearch:
     def __call__(self, queries: Queries) -> Rankings:
         """Record ``queries`` and give their rankings."""
         self.calls.append(tuple(queries))
-        if isinstance(self._rankings, tuple):
-            return tuple(self._rankings for _ in queries)
-        return tuple(self._rankings.get(query, ()) for query in queries)
+        if isinstance(self._rankings, Mapping):
+            return tuple(self._rankings.get(query, ()) for query in queries)
+        return tuple(self._rankings for _ in queries)
 
     @property
     def queries(self) -> tuple[str, ...]:

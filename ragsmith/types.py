@@ -5,10 +5,10 @@ Offsets are code points in the text of a document as it was loaded; every interv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, overload
 
 
 class Scale(StrEnum):
@@ -129,7 +129,113 @@ class Hit:
         return Hit(self.chunk, score, scale, self.survival)
 
 
-Hits = tuple[Hit, ...]
+Hits = Sequence[Hit]
+"""Hits, best first where somebody ranked them: a tuple of them, or `LazyHits`."""
+
+
+class LazyHits(Sequence[Hit]):
+    """A ranking as columns: ``positions`` among ``chunks``, best first, and ``scores`` on one scale.
+
+    A hit is made when something reads it; until then a ranking costs no more than its numbers. It is equal to the
+    tuple of its hits. ``chunks`` have rising ids, and stand for many rankings; each position comes once, by falling
+    score and, where scores are equal, rising position: so a ranking is in order, and has each chunk once.
+    """
+
+    __slots__ = ("_hits", "_ids", "_scaled", "chunks", "positions", "scale", "scores")
+
+    def __init__(self, chunks: Chunks, positions: tuple[int, ...], scores: tuple[float, ...], scale: Scale) -> None:
+        self.chunks = chunks
+        self.positions = positions
+        self.scores = scores
+        self.scale = scale
+        self._hits: tuple[Hit, ...] | None = None
+        self._ids: tuple[str, ...] | None = None
+        self._scaled: tuple[float, ...] | None = None
+
+    @property
+    def hits(self) -> tuple[Hit, ...]:
+        """The hits themselves."""
+        if self._hits is None:
+            chunks, scale = self.chunks, self.scale
+            pairs = zip(self.positions, self.scores, strict=True)
+            self._hits = tuple([Hit(chunks[position], score, scale) for position, score in pairs])
+        return self._hits
+
+    @property
+    def found(self) -> tuple[Chunk, ...]:
+        """The chunks, best first."""
+        chunks = self.chunks
+        return tuple([chunks[position] for position in self.positions])
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the chunks, best first."""
+        if self._ids is None:
+            chunks = self.chunks
+            self._ids = tuple([chunks[position].id for position in self.positions])
+        return self._ids
+
+    def scaled(self, scale: Callable[[tuple[float, ...]], tuple[float, ...]]) -> tuple[float, ...]:
+        """What ``scale``, which is always the same function, makes of the scores: worked out once."""
+        if self._scaled is None:
+            self._scaled = scale(self.scores)
+        return self._scaled
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __iter__(self) -> Iterator[Hit]:
+        return iter(self.hits)
+
+    @overload
+    def __getitem__(self, at: int) -> Hit: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Hit]: ...
+
+    def __getitem__(self, at: int | slice) -> Hit | Sequence[Hit]:
+        if not isinstance(at, slice):
+            return self.hits[at]
+        start, stop, step = at.indices(len(self.positions))
+        if step != 1:
+            return self.hits[at]
+        if start == 0 and stop == len(self.positions):
+            return self
+        return LazyHits(self.chunks, self.positions[start:stop], self.scores[start:stop], self.scale)
+
+    def __add__(self, other: Sequence[Hit]) -> tuple[Hit, ...]:
+        return (*self.hits, *other)
+
+    def __radd__(self, other: Sequence[Hit]) -> tuple[Hit, ...]:
+        return (*other, *self.hits)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, LazyHits):
+            if self.chunks is not other.chunks:
+                return self.hits == other.hits
+            mine, others = (self.positions, self.scores, self.scale), (other.positions, other.scores, other.scale)
+            return mine == others or not (self.positions or other.positions)
+        return self.hits == other if isinstance(other, tuple) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.hits)
+
+    def __repr__(self) -> str:
+        return repr(self.hits)
+
+    def __reduce__(self) -> tuple[type[tuple[Hit, ...]], tuple[list[Hit]]]:
+        return tuple, (list(self.hits),)  # its hits alone, not all that it is a part of
+
+
+def ids_of(hits: Hits) -> tuple[str, ...]:
+    """The ids of the chunks of ``hits``, in their order."""
+    return hits.ids if isinstance(hits, LazyHits) else tuple([hit.chunk.id for hit in hits])
+
+
+def chunks_of(hits: Hits) -> tuple[Chunk, ...]:
+    """The chunks of ``hits``, in their order."""
+    return hits.found if isinstance(hits, LazyHits) else tuple([hit.chunk for hit in hits])
+
 
 Queries = Sequence[str]
 Rankings = tuple[Hits, ...]

@@ -13,12 +13,13 @@ from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 
 from ragsmith.types import Chunk, Span
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Relevance:
     """The chunks that are relevant to one question.
 
@@ -30,7 +31,7 @@ class Relevance:
     partial: tuple[Span, ...] = ()
     missed: tuple[Span, ...] = ()
 
-    @property
+    @cached_property
     def relevant(self) -> frozenset[str]:
         """The identifiers of the relevant chunks."""
         return frozenset(self.grades)

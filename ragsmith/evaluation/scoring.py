@@ -14,7 +14,7 @@ from ragsmith.measures.case import Case
 from ragsmith.measures.registry import Measure
 from ragsmith.models.usage import Meter
 from ragsmith.pipelines.trace import Trace
-from ragsmith.types import Example
+from ragsmith.types import Example, ids_of
 
 if TYPE_CHECKING:  # what else these hold is no part of what a record depends on
     from ragsmith.evaluation.testbed import Setup
@@ -43,11 +43,12 @@ def scored_ranking(engine: Engine, setup: Setup, trace: Trace, example: Example)
         evidence=example.evidence,
         relevance=setup.relevance[example.id],
     )
-    models = _asked(engine)
+    measures = [known for known in setup.measures if known.subject == "ranking"]
+    models = _asked(engine) if any(known.tools for known in measures) else {}
     return {
         "part": "ranking",
-        "measures": {known.name: known(case, models) for known in setup.measures if known.subject == "ranking"},
-        "retrieved": [hit.chunk.id for hit in trace.hits],
+        "measures": {known.name: known(case, models) for known in measures},
+        "retrieved": list(ids_of(trace.hits)),
         "stages": {family: engine.fingerprint(output) for family, output in trace.outputs.items()},
         "usage": _usage(_total(trace)),
     }
@@ -110,7 +111,7 @@ def record(
     )
     return {
         "measures": {measure.name: measure(case, models) for measure in measures},
-        "retrieved": [hit.chunk.id for hit in trace.hits],
+        "retrieved": list(ids_of(trace.hits)),
         "answer": trace.answer.text,
         "cited": [[s.doc, s.start, s.end] for i in trace.answer.cited for s in prompt.passages[i].sources],
         "stages": dict(stages),

@@ -8,9 +8,10 @@ always means k distinct chunks.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -22,9 +23,12 @@ from ragsmith.index.top import best_positions
 from ragsmith.index.vector_store import Keys, OpenStore, VectorStore, keys_name
 from ragsmith.models.protocols import Embedder, Vectors
 from ragsmith.text.bm25 import BM25
-from ragsmith.types import Chunk, Chunks, Document, Entries, Hit, Hits, Rankings, Scale, Span
+from ragsmith.types import Chunk, Chunks, Document, Entries, Hit, Hits, LazyHits, Rankings, Scale, Span
 
 T = TypeVar("T")
+
+REMEMBERED = 4096
+"""Rankings that an index remembers: a question has a few, by words, by vectors and by the entity graph."""
 
 
 class Corpus:
@@ -77,10 +81,14 @@ class Index:
         if 0 in sizes:
             raise ValueError(f"chunk {self.entries[sizes.index(0)].chunk.id} has no key: it could never be found")
         starts = np.cumsum([0, *sizes[:-1]]) if sizes else np.zeros(0, dtype=np.int64)
+        self.chunks = tuple(entry.chunk for entry in self.entries)
+        ids = [chunk.id for chunk in self.chunks]
+        self._told_apart = all(one < other for one, other in pairwise(ids))
         self._keys = Keys(self.id, starts, len(self.keys))
         self._open_store = open_store
         self._vectors: dict[str, NDArray[np.float64]] = {}
         self._derived: dict[str, Any] = {}
+        self._remembered: dict[tuple[str, str], tuple[int, Hits]] = {}
         self._lock = threading.RLock()
 
     @cached_property
@@ -154,9 +162,14 @@ class Index:
 
     def by_words(self, queries: Sequence[str], k: int) -> Rankings:
         """The ``k`` best chunks for each query by BM25; chunks that share no term with it are not hits."""
-        rows = [self.word_scores(query) for query in queries]
-        positions = [best_positions(row, k, positive=True) for row in rows]
-        return tuple(self._hits(best, row[best], Scale.BM25) for best, row in zip(positions, rows, strict=True))
+
+        def search(missing: Sequence[str]) -> Iterator[Hits]:
+            for query in missing:
+                scores = self.word_scores(query)
+                best = best_positions(scores, k, positive=True)
+                yield self._ranking(best, scores[best], Scale.BM25)
+
+        return self.remembered("words", queries, k, search)
 
     def by_vector(self, queries: Sequence[str], k: int, embedder: Embedder) -> Rankings:
         """The ``k`` best chunks for each query by cosine similarity; without any, the vector store is opened."""
@@ -165,8 +178,45 @@ class Index:
         store = self.vector_store(embedder)
         if not queries:
             return ()
-        found = store.search(queries_of(embedder, queries), k)
-        return tuple(self._hits(positions, scores, Scale.COSINE) for positions, scores in zip(*found, strict=True))
+        vectors = dict(zip(queries, queries_of(embedder, queries), strict=True))
+
+        def search(missing: Sequence[str]) -> Iterator[Hits]:
+            found = store.search(np.stack([vectors[query] for query in missing]), k)
+            for positions, scores in zip(*found, strict=True):
+                yield self._ranking(positions, scores, Scale.COSINE)
+
+        return self.remembered(f"vectors {embedder.id}", queries, k, search)
+
+    def remembered(
+        self, by: str, queries: Sequence[str], k: int, search: Callable[[Sequence[str]], Iterable[Hits]]
+    ) -> Rankings:
+        """The ``k`` best of what ``search`` finds for each query: it is asked once for those not searched so deep yet.
+
+        So pipelines that fuse the same rankings in different ways share them. ``by`` has to say everything besides the
+        entries that they depend on.
+        """
+        known = self._remembered
+        kept = {query: known.get((by, query)) for query in queries}
+        missing = [query for query, found in kept.items() if found is None or found[0] < k]
+        if missing:
+            if len(known) + len(missing) > REMEMBERED:
+                known.clear()
+            for query, hits in zip(missing, search(missing), strict=True):
+                kept[query] = known[by, query] = k, hits
+        return tuple([found[1][:k] for query in queries if (found := kept[query]) is not None])
+
+    def own(self, hits: Iterable[Hit]) -> Hits:
+        """Those of ``hits``, best first, whose chunks are entries."""
+        own = tuple([hit for hit in hits if hit.chunk.id in self.positions])
+        positions = [self.positions[hit.chunk.id] for hit in own]
+        scores = [hit.score for hit in own]
+        order = [(-score, position) for position, score in zip(positions, scores, strict=True)]
+        is_ranking = all(one < other for one, other in pairwise(order)) and len(set(positions)) == len(order)
+        same = all(hit.chunk == self.chunks[position] for hit, position in zip(own, positions, strict=True))
+        plain = len({hit.scale for hit in own}) == 1 and not any(hit.survival for hit in own)
+        if is_ranking and same and plain and self._told_apart:
+            return LazyHits(self.chunks, tuple(positions), tuple(scores), own[0].scale)
+        return own
 
     def _vectors_of(self, embedder: Embedder, start: int, end: int) -> NDArray[np.floating]:
         """Vectors of the keys ``[start, end)``; asked for all of them, those that `vectors` keeps."""
@@ -174,12 +224,12 @@ class Index:
             return self.vectors(embedder)
         return embedder.embed(self.keys[start:end])
 
-    def _hits(self, positions: NDArray[np.int64], scores: NDArray[np.float64], scale: Scale) -> Hits:
-        best = zip(positions.tolist(), scores.tolist(), strict=True)
-        return tuple(Hit(self.entries[i].chunk, score, scale) for i, score in best)
+    def _ranking(self, positions: NDArray[np.int64], scores: NDArray[np.float64], scale: Scale) -> Hits:
+        ranking = LazyHits(self.chunks, tuple(positions.tolist()), tuple(scores.tolist()), scale)
+        return ranking if self._told_apart else ranking.hits
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+        return {**self.__dict__, "_lock": None, "_remembered": {}}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from ragsmith.datasets.relevance import Relevance
-from ragsmith.types import Hits, Passages, Span
+from ragsmith.types import Hits, Passages, Span, ids_of
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ class Case:
     @cached_property
     def ranking(self) -> tuple[str, ...]:
         """The ids of the chunks that passed the filter, each once, best first."""
-        return tuple(dict.fromkeys(hit.chunk.id for hit in self.hits))
+        return tuple(dict.fromkeys(ids_of(self.hits)))
 
     @cached_property
     def relevant(self) -> frozenset[str]:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import measure
 from ragsmith.models.protocols import Embedder
+from ragsmith.types import chunks_of
 
 PAPER = "https://doi.org/10.1145/1060745.1060754"
 
@@ -44,7 +45,7 @@ def _pairs(n: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 def _cosines(case: Case, embedder: Embedder) -> list[float]:
     """Of each pair of chunks that passed the filter. Those that no index has embedded yet are embedded for this."""
-    texts = list({hit.chunk.id: hit.chunk.text for hit in case.hits}.values())
+    texts = list({chunk.id: chunk.text for chunk in chunks_of(case.hits)}.values())
     return pair_cosines(embedder.embed(texts)) if len(texts) > 1 else []
 
 

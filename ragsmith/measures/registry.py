@@ -91,7 +91,8 @@ class Measure:
         Raises:
             ValueError: the value is not a finite number.
         """
-        value = self.fn(case, **{name: models[role] for name, role in self.tools.items()})
+        tools = self.tools
+        value = self.fn(case, **{name: models[role] for name, role in tools.items()}) if tools else self.fn(case)
         if value is not None and not math.isfinite(value):
             raise ValueError(f"the measure {self.name} is {value}: a measure is a finite number, or None")
         return None if value is None else float(value)

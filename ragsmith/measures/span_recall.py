@@ -6,7 +6,7 @@ from ragsmith.datasets.relevance import overlap
 from ragsmith.measures.case import Case
 from ragsmith.measures.rankings import something_to_find
 from ragsmith.measures.registry import measure
-from ragsmith.types import Span
+from ragsmith.types import Span, chunks_of
 
 
 def span_recall_at(retrieved: Iterable[Span], evidence: Iterable[Span], k: int = 5) -> float:
@@ -36,5 +36,5 @@ def span_recall(case: Case) -> float:
 
     A summary takes a place among the first, but lies nowhere and covers nothing.
     """
-    first = list({hit.chunk.id: hit.chunk for hit in case.hits}.values())[:5]
+    first = list({chunk.id: chunk for chunk in chunks_of(case.hits)}.values())[:5]
     return span_recall_at([chunk.span for chunk in first if not chunk.level], case.evidence, 5)

@@ -26,8 +26,8 @@ from ragsmith.pipelines.trace import Held, Trace, stage_fingerprint
 from ragsmith.plugins import tools_of
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.generation import generate
-from ragsmith.techniques.registry import TOOLS
-from ragsmith.types import Fitted, Gold, Hits, Passages, Queries, Question, Rankings
+from ragsmith.techniques.registry import TOOLS, Family
+from ragsmith.types import Fitted, Gold, Hit, Hits, LazyHits, Passages, Queries, Question, Rankings
 
 if TYPE_CHECKING:  # how models are reached and counted is no part of what a pipeline does, nor of its fingerprint
     from ragsmith.gateway.gateway import Gateway
@@ -40,6 +40,14 @@ class _Binding:
 
     gene: Gene
     index: Index
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """What is the same whatever the question: where a candidate searches, and its stages, each with its gene."""
+
+    search: Held
+    stages: tuple[tuple[Family[Any], Gene], ...]
 
 
 class _Search:
@@ -82,7 +90,9 @@ class Engine:
         self._graph: Memo[EntityGraph] = Memo()
         self._warm: Memo[object] = Memo()
         self._numbers: dict[Any, int] = {}
+        self._ways: dict[Candidate, _Way] = {}
         self._fingerprints: dict[int, str] = {}
+        self._corpus = Held(corpus, 0)
         self._lock = threading.Lock()
 
     def index(self, gene: Gene) -> Index:
@@ -192,27 +202,31 @@ class Engine:
         self, candidate: Candidate, question: Question, gold: Gold | None, before: str | None = None
     ) -> tuple[Trace, list[Held]]:
         """Run the stages before the family ``before``, or all; also return what the next one would read."""
-        index, _ = self.prepare(candidate)
-        genes = {gene.technique.family: gene for gene in candidate}
-        bound = _Binding(genes["retrieval"], index)
-        held = {
-            "question": self._hold(question),
-            "corpus": Held(self.corpus, 0),
-            "search": Held(bound, self._number(("search", bound.gene.identity, index.id))),
-        }
+        way = self._way(candidate)
+        held = {"question": self._hold(question), "corpus": self._corpus, "search": way.search}
         trace = Trace()
-        for family in FAMILIES:
-            if family.tier != "question":
-                continue
+        for family, gene in way.stages:
             reads = [held[name] for name in family.reads]
             if family.name == before:
                 return trace, reads
-            output, trace.usage[family.name] = self._technique(genes[family.name], reads, gold)
+            output, trace.usage[family.name] = self._technique(gene, reads, gold)
             held[family.writes] = trace.outputs[family.name] = output
             if family.writes == "prompt":
                 held["answer"], trace.usage["generation"] = self._generation([held["question"], output])
                 trace.outputs["generation"] = held["answer"]
         return trace, []
+
+    def _way(self, candidate: Candidate) -> _Way:
+        """What a candidate does with any question; what it needs once for the collection is there then."""
+        way = self._ways.get(candidate)
+        if way is None:
+            index, _ = self.prepare(candidate)
+            genes = {gene.technique.family: gene for gene in candidate}
+            bound = _Binding(genes["retrieval"], index)
+            search = Held(bound, self._number(("search", bound.gene.identity, index.id)))
+            stages = tuple((family, genes[family.name]) for family in FAMILIES if family.tier == "question")
+            way = self._ways[candidate] = _Way(search, stages)
+        return way
 
     def fingerprint(self, output: Held) -> str:
         """Short digest of what a stage's output says, the same in every process: chunk ids in order, or texts."""
@@ -260,10 +274,10 @@ class Engine:
     def _remember(
         self, identity: str, reads: Sequence[Held], run: Callable[[], tuple[Held, Usage]]
     ) -> tuple[Held, Usage]:
-        return self.stages.get((identity, *(read.number for read in reads)), run)
+        return self.stages.get((identity, *[read.number for read in reads]), run)
 
     def _hold(self, value: Any) -> Held:
-        return Held(value, self._number(value))
+        return Held(value, self._number(_content(value)))
 
     def _number(self, value: Any) -> int:
         with self._lock:
@@ -283,6 +297,20 @@ class Engine:
         if kind == "gold" and gold is not None:
             return gold
         raise RagsmithError(f"{gene.technique.family}.{gene.technique.name} has not been given its {kind}")
+
+
+def _content(value: Any) -> Any:
+    """What tells values apart. Rankings are told apart by their columns: equal ones are, whether there are hits or not.
+
+    A chunk is as good as its id to be hashed by, and they are compared as a whole.
+    """
+    if isinstance(value, LazyHits):
+        return (value.scale, value.found, value.scores) if value else ()
+    if type(value) is tuple and value and type(value[0]) is Hit:
+        scales = {hit.scale for hit in value}
+        if len(scales) == 1 and not any(hit.survival for hit in value):
+            return value[0].scale, tuple([hit.chunk for hit in value]), tuple([hit.score for hit in value])
+    return value
 
 
 @contextmanager

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ragsmith.models.usage import Usage
-from ragsmith.types import Answer, Hits, Passage, Prompt
+from ragsmith.types import Answer, Hits, LazyHits, Passage, Prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,10 @@ class Trace:
 
 def stage_fingerprint(value: Any) -> str:
     """Short digest of what a stage's output says: chunk ids in order, or texts."""
-    if isinstance(value, Prompt | Answer):
+    parts: Sequence[str]
+    if isinstance(value, LazyHits):
+        parts = value.ids
+    elif isinstance(value, Prompt | Answer):
         parts = [value.text]
     else:
         parts = [item.text if isinstance(item, Passage) else item.chunk.id for item in value]

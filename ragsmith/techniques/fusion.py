@@ -13,13 +13,15 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
 from ragsmith.errors import ScaleError
-from ragsmith.types import Hit, Hits, Scale, Survival
+from ragsmith.types import Hit, Hits, LazyHits, Scale, Survival
 
 Norm = Literal["minmax", "dbsf", "zscore", "rank", "none"]
 
 
 def ranked(hits: Iterable[Hit]) -> Hits:
     """Return ``hits`` best first; raise ``ScaleError`` if their scales differ."""
+    if isinstance(hits, LazyHits):
+        return hits
     hits = tuple(hits)
     _same_scale(hits)
     return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id)))
@@ -27,6 +29,8 @@ def ranked(hits: Iterable[Hit]) -> Hits:
 
 def best_per_chunk(hits: Iterable[Hit]) -> Hits:
     """Return the best hit of each chunk, best first; raise ``ScaleError`` if their scales differ."""
+    if isinstance(hits, LazyHits):
+        return hits
     best: dict[str, Hit] = {}
     for hit in ranked(hits):
         best.setdefault(hit.chunk.id, hit)
@@ -40,12 +44,16 @@ def normalised(hits: Sequence[Hit], how: Norm) -> tuple[float, ...]:
     scores. Equal scores all become 1 (0 under ``zscore``), but scores that are all zero stay 0: a list that found
     nothing supports nothing. ``rank`` gives ``(n - r + 1) / n`` to the hit of rank ``r`` from 1.
     """
+    if how == "minmax" and isinstance(hits, LazyHits):
+        return hits.scaled(_min_max)
     _same_scale(hits)
     if how not in get_args(Norm):
         raise ValueError(f"there is no normalisation {how!r}: use one of {', '.join(get_args(Norm))}")
     if how == "rank":
         return _by_rank(hits)
     scores = tuple(hit.score for hit in hits)
+    if how == "minmax":
+        return _min_max(scores)
     if how == "none" or not scores:
         return scores
     if min(scores) == max(scores):
@@ -61,7 +69,7 @@ def reciprocal_rank_fusion(rankings: Iterable[Iterable[Hit]], *, constant: float
     if constant < 0:
         raise ValueError(f"reciprocal_rank_fusion: constant is {constant}; give 0 or more")
     lists = [best_per_chunk(ranking) for ranking in rankings]
-    return _fused(lists, [[1 / (constant + rank) for rank, _ in enumerate(hits, 1)] for hits in lists], Scale.RRF)
+    return _fused(lists, [[1 / (constant + rank) for rank in range(1, len(hits) + 1)] for hits in lists], Scale.RRF)
 
 
 def convex_combination(
@@ -82,6 +90,9 @@ def convex_combination(
 
 def _fused(lists: Sequence[Hits], votes: Sequence[Sequence[float]], scale: Scale) -> Hits:
     """Sum the votes that each chunk got; ``votes`` is parallel to ``lists``."""
+    columns = [hits for hits in lists if isinstance(hits, LazyHits)]
+    if columns and len(columns) == len(lists) and all(hits.chunks is columns[0].chunks for hits in columns):
+        return _fused_columns(columns, votes, scale)
     found: dict[str, Hit] = {}
     gathered: defaultdict[str, list[float]] = defaultdict(list)
     for hits, given in zip(lists, votes, strict=True):
@@ -93,6 +104,24 @@ def _fused(lists: Sequence[Hits], votes: Sequence[Sequence[float]], scale: Scale
     # fsum: the same votes in another order have to tie
     order = sorted((-math.fsum(given), key) for key, given in gathered.items())
     return tuple(found[key].rescored(-score, scale) for score, key in order)
+
+
+def _fused_columns(lists: Sequence[LazyHits], votes: Sequence[Sequence[float]], scale: Scale) -> LazyHits:
+    """The same of rankings of the same chunks, where positions are as good as chunks, and sort as their ids do."""
+    sums: dict[int, float] = {}
+    if len(lists) < 3:  # the sum of two is the same in any order, and rounded once as fsum's is
+        for hits, given in zip(lists, votes, strict=True):
+            for position, vote in zip(hits.positions, given, strict=True):
+                sums[position] = sums[position] + vote if position in sums else vote
+    else:
+        gathered: defaultdict[int, list[float]] = defaultdict(list)
+        for hits, given in zip(lists, votes, strict=True):
+            for position, vote in zip(hits.positions, given, strict=True):
+                gathered[position].append(vote)
+        sums = {position: math.fsum(given) if len(given) > 2 else sum(given) for position, given in gathered.items()}
+    order = sorted([(-total, position) for position, total in sums.items()])
+    positions, scores = tuple([position for _, position in order]), tuple([-total for total, _ in order])
+    return LazyHits(lists[0].chunks, positions, scores, scale)
 
 
 def _survival(one: Hit, other: Hit) -> Survival:
@@ -117,11 +146,16 @@ def _by_rank(hits: Sequence[Hit]) -> tuple[float, ...]:
     return tuple(value[i] for i in range(n))
 
 
+def _min_max(scores: tuple[float, ...]) -> tuple[float, ...]:
+    low, high = min(scores, default=0.0), max(scores, default=0.0)
+    if low == high:
+        return (1.0 if high else 0.0,) * len(scores)
+    span = high - low
+    return tuple([(score - low) / span for score in scores])
+
+
 def _rescaled(scores: Sequence[float], how: Norm) -> tuple[float, ...]:
-    """Normalise scores that are not all equal."""
-    if how == "minmax":
-        low, high = min(scores), max(scores)
-        return tuple((s - low) / (high - low) for s in scores)
+    """Normalise scores that are not all equal, by their mean and standard deviation."""
     mean = math.fsum(scores) / len(scores)
     sd = math.sqrt(math.fsum((s - mean) ** 2 for s in scores) / len(scores))  # of the population
     if sd == 0:  # differences too small to be squared

@@ -20,7 +20,7 @@ from ragsmith.index.stores import open_vectors
 from ragsmith.index.top import best_positions
 from ragsmith.models.protocols import Vectors
 from ragsmith.testing import example_chunks, example_documents
-from ragsmith.types import Chunk, IndexEntry, Scale, Span
+from ragsmith.types import Chunk, Hit, Hits, IndexEntry, LazyHits, Queries, Scale, Span
 
 
 class Words:
@@ -264,3 +264,55 @@ def test_chunks_have_places() -> None:
     index = plain(example_chunks())
     assert [index.entries[place].chunk.id for place in index.positions.values()] == list(index.positions)
     assert index.positions["flood:1"] == 1
+
+
+def test_a_query_is_searched_once_however_deep_its_ranking_is_wanted_later() -> None:
+    index = plain(example_chunks())
+    searched: list[tuple[str, int]] = []
+
+    def found_by(k: int, *queries: str) -> tuple[Hits, ...]:
+        def search(missing: Queries) -> list[Hits]:
+            searched.extend((query, k) for query in missing)
+            return [index.by_words([query], k)[0] for query in missing]
+
+        return index.remembered("words again", queries, k, search)
+
+    assert found_by(3, "bell", "oath", "bell") == index.by_words(["bell", "oath", "bell"], 3)
+    assert found_by(2, "oath", "dues") == index.by_words(["oath", "dues"], 2)
+    assert found_by(4, "bell", "dues") == index.by_words(["bell", "dues"], 4)
+    assert searched == [("bell", 3), ("oath", 3), ("dues", 2), ("bell", 4), ("dues", 4)]
+
+
+def test_a_query_is_embedded_for_everyone_who_asks_so_that_all_pay_for_it() -> None:
+    index, words = plain(example_chunks()), Words()
+    first = index.by_vector(["salt"], 3, words)
+    before = len(words.embedded)
+    assert index.by_vector(["salt"], 3, words) == first
+    assert words.embedded[before:] == ["salt"]
+
+
+def test_of_hits_its_own_are_kept_as_columns_where_they_are_a_ranking_of_its_chunks() -> None:
+    index = Index(entries([["salt"], ["bell"], ["dues"]]))
+    salt, bell, dues = (Hit(entry.chunk, 1.0, Scale.GRAPH) for entry in index.entries)
+    stranger = Hit(Chunk("e:000", "e", 0, 0, 1, "x"), 1.0, Scale.GRAPH)
+    assert index.own([salt, stranger, dues]) == (salt, dues)
+    assert isinstance(index.own([salt, stranger, dues]), LazyHits)
+    others = [
+        (bell, salt),
+        (salt, salt),
+        (salt, bell.rescored(0.5, Scale.RRF)),
+        (Hit(salt.chunk, 1.0, Scale.GRAPH, (("chunk", 1),)),),
+        (Hit(replace(salt.chunk, text="another"), 1.0, Scale.GRAPH),),
+    ]
+    for hits in others:
+        assert index.own(hits) == hits
+        assert not isinstance(index.own(hits), LazyHits)
+    assert index.own([stranger]) == ()
+
+
+def test_entries_of_one_chunk_are_hits_of_their_own() -> None:
+    one = entries([["salt"]])[0]
+    index = Index((one, IndexEntry(("salt and mud",), one.chunk)))
+    [hits] = index.by_vector(["salt"], 2, Words())
+    assert [hit.chunk for hit in hits] == [one.chunk, one.chunk]
+    assert not isinstance(hits, LazyHits)

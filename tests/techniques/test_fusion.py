@@ -15,7 +15,7 @@ from ragsmith.techniques.fusion import (
     ranked,
     reciprocal_rank_fusion,
 )
-from ragsmith.types import Chunk, Hit, Hits, Scale
+from ragsmith.types import Chunk, Hit, Hits, LazyHits, Scale
 
 
 def hits(scale: Scale = Scale.BM25, /, **scores: float) -> Hits:
@@ -29,6 +29,7 @@ def scored(found: Hits) -> dict[str, float]:
 A = hits(Scale.COSINE, a=0.9, b=0.8, c=0.1)
 B = hits(Scale.BM25, c=5, d=4, a=1)
 MIXED = (*A, *B)
+CHUNKS = tuple(Chunk(key, "doc", 0, 0, 1, "x") for key in "abcdef")
 LISTS = st.lists(st.dictionaries(st.sampled_from("abcdef"), st.integers(-3, 3).map(float)), max_size=4)
 FUSIONS: list[Callable[[list[Hits]], Hits]] = [reciprocal_rank_fusion, convex_combination]
 
@@ -165,3 +166,32 @@ def test_raw_scores_of_two_scales_are_not_added() -> None:
 def test_a_negative_rank_constant_is_refused() -> None:
     with pytest.raises(ValueError, match="constant is -1"):
         reciprocal_rank_fusion([A], constant=-1)
+
+
+def columns(scores: dict[str, float], scale: Scale = Scale.BM25) -> LazyHits:
+    order = sorted(scores, key=lambda key: (-scores[key], key))
+    return LazyHits(CHUNKS, tuple("abcdef".index(key) for key in order), tuple(scores[key] for key in order), scale)
+
+
+FLOATS = st.lists(st.dictionaries(st.sampled_from("abcdef"), st.floats(-1e3, 1e3)), max_size=4)
+
+
+@pytest.mark.parametrize("fuse", FUSIONS)
+@settings(max_examples=60, deadline=None)
+@given(lists=FLOATS)
+def test_rankings_as_columns_fuse_to_the_same_to_the_last_bit(
+    fuse: Callable[[list[Hits]], Hits], lists: list[dict[str, float]]
+) -> None:
+    as_columns: list[Hits] = [columns(scores) for scores in lists]
+    expected = fuse([tuple(found) for found in as_columns])
+    assert fuse(as_columns) == expected
+    assert fuse([*as_columns[:1], *(tuple(found) for found in as_columns[1:])]) == expected
+
+
+@settings(max_examples=60, deadline=None)
+@given(scores=st.dictionaries(st.sampled_from("abcdef"), st.floats(-1e3, 1e3)))
+def test_a_ranking_as_columns_is_ordered_and_normalised_as_its_hits_are(scores: dict[str, float]) -> None:
+    found = columns(scores)
+    hows: tuple[Norm, ...] = ("minmax", "dbsf", "zscore", "rank", "none")
+    assert ranked(found) == ranked(tuple(found)) == best_per_chunk(found) == best_per_chunk(tuple(found))
+    assert [normalised(found, how) for how in hows] == [normalised(tuple(found), how) for how in hows]

@@ -33,8 +33,11 @@ def complete_hybrid(
     fused.
     """
     each = max(k, pool)
-    known = {entry.chunk.id for entry in index.entries}
-    graph = (tuple(h for h in entity_graph.search(query, each) if h.chunk.id in known) for query in queries)
+
+    def related(missing: Queries) -> Rankings:
+        return tuple(index.own(entity_graph.search(query, each)) for query in missing)
+
+    graph = index.remembered(f"entity graph {entity_graph.id} {each}", queries, each, related)
     sides = zip(index.by_vector(queries, each, embedder), index.by_words(queries, each), graph, strict=True)
     if fusion == "rrf":
         return tuple(reciprocal_rank_fusion(lists)[:k] for lists in sides)

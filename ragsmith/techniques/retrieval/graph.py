@@ -17,7 +17,4 @@ def graph(index: Index, queries: Queries, *, entity_graph: EntityGraph, seeds: C
     RAGSmith code identifies a relation by its rank in the result, so fusion mixes up different ones; here chunks are
     what is found, and entities are known by their names.
     """
-    found = {entry.chunk.id for entry in index.entries}
-    return tuple(
-        tuple(hit for hit in entity_graph.search(query, k, seeds) if hit.chunk.id in found) for query in queries
-    )
+    return tuple(index.own(entity_graph.search(query, k, seeds)) for query in queries)
