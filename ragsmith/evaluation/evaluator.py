@@ -29,6 +29,7 @@ from ragsmith.evaluation.threads import (
     RANKING,
     REPORT_SECONDS,
     Finished,
+    InTurn,
     Job,
     Runner,
     ThreadRunner,
@@ -404,7 +405,7 @@ class Evaluator:
             return ThreadRunner(self._setup, engine, max(1, self._workers))
         if self._workers > 1 and not serves_one_process(engine.models.vectors_at):
             return ProcessRunner(self._setup, engine, self._workers)
-        return ThreadRunner(self._setup, engine, 1)
+        return InTurn(self._setup, engine)
 
     def _describe(self, candidate: Candidate) -> dict[str, Any]:
         setup = self._setup.of(candidate)

@@ -1,6 +1,6 @@
-"""Where evaluations run: threads for models that are waited for; `process_runner` for models that compute.
+"""Where evaluations run: threads for models that are waited for; this one, or processes, for models that compute.
 
-Both yield finished questions as they come, in any order; nothing that follows depends on that order.
+All yield finished questions as they come, in any order; nothing that follows depends on that order.
 """
 
 from __future__ import annotations
@@ -126,6 +126,37 @@ def account(engines: Iterable[Engine]) -> Work:
     each = list(engines)
     asked, computed = sum(engine.requested for engine in each), sum(len(engine.stages) for engine in each)
     return Work(each[0].gateway.counts(), asked, computed)
+
+
+class InTurn:
+    """One engine for each setup that candidates ask for, and one question after the other, in this thread.
+
+    Jobs go question by question, as candidates share stages within one.
+    """
+
+    def __init__(self, setup: Setup, engine: Engine) -> None:
+        self.engines = Engines(setup, engine)
+        self._gateway = engine.gateway
+
+    def __enter__(self) -> InTurn:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        if kind is not None:
+            self._gateway.stop()
+        self._gateway.write_rest()
+
+    def work(self) -> Work:
+        """See `Runner.work`."""
+        return account(self.engines)
+
+    def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: str = ANSWER) -> Iterator[list[Finished]]:
+        """See `Runner.run`."""
+        able = [self.engines.of(candidate) for candidate in candidates]
+        for job in sorted(jobs, key=lambda job: (job[1], job[0])):
+            yield [evaluate_job(*able[job[0]], candidates[job[0]], job, part)]
 
 
 class ThreadRunner:

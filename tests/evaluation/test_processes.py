@@ -20,7 +20,7 @@ from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.processes import ProcessRunner
 from ragsmith.evaluation.testbed import Setup
-from ragsmith.evaluation.threads import Finished, Runner, ThreadRunner, evaluate_job
+from ragsmith.evaluation.threads import Finished, InTurn, Runner, ThreadRunner, evaluate_job
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import passage_filter
@@ -65,6 +65,13 @@ def test_more_threads_give_the_same_records(
         work = runner.work()
     assert 0 < work.stages_computed <= work.stages_requested
     assert work.calls["language_model"].made == work.calls["language_model"].distinct > 0
+
+
+def test_one_after_the_other_gives_the_same_records(
+    tiny_setup: Setup, candidates: list[Candidate], expected: dict[tuple[int, str], Finished]
+) -> None:
+    with InTurn(tiny_setup, tiny_setup.engine()) as runner:
+        assert everything(runner, candidates, tiny_setup) == expected
 
 
 @pytest.mark.parametrize("workers", [1, 2])

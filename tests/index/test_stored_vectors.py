@@ -10,7 +10,7 @@ import pytest
 
 from ragsmith.evaluation.evaluator import Evaluation, Evaluator
 from ragsmith.evaluation.testbed import Setup
-from ragsmith.evaluation.threads import ThreadRunner
+from ragsmith.evaluation.threads import InTurn
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.store.store import Store
@@ -29,7 +29,7 @@ def evaluated(setup: Setup, cache: Path, candidates: list[Candidate], workers: i
     with Store.open(cache) as store, Evaluator(setup, store, workers) as evaluator:
         found = evaluator.evaluate(candidates, setup.dataset.examples)
         if workers > 1:
-            assert isinstance(evaluator._runner, ThreadRunner)
+            assert isinstance(evaluator._runner, InTurn)
     return found
 
 
