@@ -18,7 +18,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, cached_property
@@ -34,6 +34,9 @@ VERSION = 1
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 _ATOMS = frozenset({str, int, bool, type(None)})
+_NUMBERS_AND_ATOMS = _ATOMS | {float}
+_CONTAINERS = frozenset({dict, list, tuple})
+_TEXT = frozenset({str})
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _Place = tuple["_Place", int | str] | None
@@ -50,7 +53,10 @@ def canonical(value: object) -> str:
     Raises TypeError for any other type and ValueError for NaN, infinities and endless nesting, naming the place.
     """
     try:
-        text = _ENCODER.encode(value if _is_plain(value) else _plain(value, None))
+        try:
+            text = _ENCODER.encode(value if _is_plain(value) else _plain(value, None))
+        except ValueError:  # a number that is not finite, which has a place
+            text = _ENCODER.encode(_plain(value, None))
     except RecursionError:
         raise ValueError("value is nested too deeply or contains itself: pass a flatter value") from None
     try:
@@ -69,15 +75,25 @@ def digest(*parts: object) -> str:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether the encoder alone does right by ``value``: only JSON's own types, text keys and finite numbers."""
+    """Whether the encoder alone does right by ``value``: only JSON's own types and text keys.
+
+    Of numbers that are not finite it says so itself.
+    """
     kind = type(value)
     if kind is dict:
-        items: Mapping[object, object] = value  # type: ignore[assignment]
-        return all(type(key) is str and (type(v) in _ATOMS or _is_plain(v)) for key, v in items.items())
+        mapping: Mapping[object, object] = value  # type: ignore[assignment]
+        return _TEXT.issuperset(map(type, mapping)) and _all_plain(mapping.values())
     if kind is list or kind is tuple:
-        sequence: Iterable[object] = value  # type: ignore[assignment]
-        return all(type(v) in _ATOMS or _is_plain(v) for v in sequence)
-    return kind in _ATOMS or (kind is float and math.isfinite(value))  # type: ignore[arg-type]
+        sequence: Collection[object] = value  # type: ignore[assignment]
+        return _all_plain(sequence)
+    return kind in _NUMBERS_AND_ATOMS
+
+
+def _all_plain(values: Collection[object]) -> bool:
+    further = set(map(type, values)) - _NUMBERS_AND_ATOMS
+    if not further:
+        return True
+    return further <= _CONTAINERS and all(_is_plain(v) for v in values if type(v) in _CONTAINERS)
 
 
 def _plain(value: object, path: _Place) -> object:

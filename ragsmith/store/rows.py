@@ -128,7 +128,7 @@ def seal(table: Table, row: Sequence[object]) -> dict[str, Value]:
     Raises TypeError or ValueError, naming the place, for a value that has no canonical JSON form.
     """
     values = [convert(value) for value, convert in zip(row, _converters(table), strict=True)]
-    return dict(zip(table.columns.keys(), [*values, _checksum(table.name, values)], strict=True))
+    return dict(zip(_names(table), [*values, _checksum(table.name, values)], strict=True))
 
 
 def unseal(table: Table, row: Sequence[Value]) -> list[Json] | None:
@@ -152,7 +152,13 @@ def label(table: Table, row: Sequence[object]) -> str:
 
 def columns_of(row: object) -> tuple[object, ...]:
     """The fields of a row dataclass, in order and not copied."""
-    return tuple(getattr(row, field.name) for field in fields(row))  # type: ignore[arg-type]
+    kind: Any = type(row)
+    return tuple([getattr(row, name) for name in _fields(kind)])
+
+
+@cache
+def _fields(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
 
 
 @cache
@@ -195,6 +201,11 @@ def _checksum(table: str, values: Sequence[Value]) -> str:
     kinds = ",".join([f"{type(value).__name__}:{len(text)}" for value, text in zip(values, texts, strict=True)])
     whole = f"{table}/{FORMAT}/{kinds}/{''.join(texts)}"  # with kinds and lengths in front, no two rows read alike
     return blake2b(whole.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+
+
+@cache
+def _names(table: Table) -> tuple[str, ...]:
+    return tuple(table.columns.keys())
 
 
 @cache
