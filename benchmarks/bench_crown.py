@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import fmean
 
 import ragsmith
-from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import LEVEL, Terms, common, ranked
 from ragsmith.evaluation.statistics import sign_flip

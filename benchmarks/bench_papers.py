@@ -21,7 +21,8 @@ from ragsmith.datasets.dataset import make_dataset
 from ragsmith.datasets.importers import import_hotpotqa, import_tatqa
 from ragsmith.datasets.splits import split
 from ragsmith.errors import SpaceError
-from ragsmith.evaluation.evaluator import Evaluation, Evaluator
+from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.statistics import Paired, holm, paired, verdict
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.measures.recall import recall_at

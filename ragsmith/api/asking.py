@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ragsmith.api.given import CACHE, GivenModels, by_role
 from ragsmith.errors import UsageError
 from ragsmith.runs.pipeline import Pipeline, Reply, Verified
-from ragsmith.store.store import Store, opened
 from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset
+
+if TYPE_CHECKING:
+    from ragsmith.store.store import Store
 
 
 def ask(
@@ -90,5 +93,7 @@ def _remembering(pipeline: Pipeline, cache: Store | str | Path) -> Iterator[Pipe
     if not pipeline.setup.loaded_models.waits:
         yield pipeline
         return
+    from ragsmith.store.store import opened  # noqa: PLC0415  what is not paid for needs no database
+
     with opened(cache) as store, pipeline.remembering(store) as remembering:
         yield remembering

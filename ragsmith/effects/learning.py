@@ -16,7 +16,8 @@ from ragsmith.effects.mixed_model import Array, sampling_noise, student_95
 from ragsmith.effects.recommending import COST_CLASSES, recommendations
 from ragsmith.effects.terms import GROUPS, PARTS, ModelClasses, labels_of, usual
 from ragsmith.evaluation.baselines import baseline, probes_of
-from ragsmith.evaluation.evaluator import Evaluation, Evaluator
+from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Weights
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.pipelines.genes import Candidate

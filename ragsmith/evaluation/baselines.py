@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import fsum
 
-from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.pipelines.further import CUTTING, ROLES
 from ragsmith.pipelines.genes import Candidate, Gene, make_gene
 from ragsmith.pipelines.space import Space

@@ -51,7 +51,8 @@ from ragsmith.techniques.families import FAMILIES, FILTER
 from ragsmith.types import Example
 
 if TYPE_CHECKING:  # how evaluations are come by is no part of what is decided, nor of its fingerprint
-    from ragsmith.evaluation.evaluator import Evaluation, Evaluator
+    from ragsmith.evaluation.evaluation import Evaluation
+    from ragsmith.evaluation.evaluator import Evaluator
     from ragsmith.models.roles import Models
 
 USUAL = 4

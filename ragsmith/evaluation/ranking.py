@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ragsmith.evaluation.evaluator import Evaluation, Record
+from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.statistics import FEWEST_DIFFERENCES, sign_flip
 from ragsmith.pipelines.genes import label

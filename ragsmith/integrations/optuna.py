@@ -22,7 +22,7 @@ from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState
 
 from ragsmith.errors import UsageError
-from ragsmith.evaluation.evaluator import evaluation_of
+from ragsmith.evaluation.evaluation import evaluation_of
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE
 from ragsmith.integrations.optuna_tables import StudyTables, agrees, study_tables
 from ragsmith.pipelines.further import SETTINGS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.evaluation.ranking import best, common
 from ragsmith.reporting import facts

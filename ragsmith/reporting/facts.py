@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Literal
 
-from ragsmith.evaluation.evaluator import Evaluation, Record
+from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.measures.judge_cases import CASES
 from ragsmith.measures.judge_check import JudgeChecked, check_judge

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from functools import cached_property
 
 from ragsmith.errors import UsageError
-from ragsmith.evaluation.evaluator import Evaluation, Evaluations, Record
+from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.measures.judge_check import judge_checked
 from ragsmith.reporting.values import About, Row

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 from math import fsum
 
-from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.ranking import Terms, common, ranked
 from ragsmith.evaluation.statistics import bootstrap_interval

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ragsmith.errors import UsageError
-from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.reporting.rows import score
 from ragsmith.reporting.values import Score

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.ranking import Terms, common
 from ragsmith.evaluation.statistics import Paired, holm, paired, sign_flip, verdict
 from ragsmith.pipelines.genes import label

@@ -17,7 +17,7 @@ from ragsmith.pipelines.genes import Candidate
 from ragsmith.strategies.strategy import Costs, Dropped, Genome, Strategy, Told
 
 if TYPE_CHECKING:  # how evaluations are come by is no part of where a search goes, nor of its fingerprint
-    from ragsmith.evaluation.evaluator import Evaluation
+    from ragsmith.evaluation.evaluation import Evaluation
 
 CostsOf: TypeAlias = "Callable[[Evaluation], Costs | None]"
 """What a pipeline costs by each objective beside quality; None where that is not known."""

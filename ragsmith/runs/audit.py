@@ -12,7 +12,8 @@ from random import Random
 
 from ragsmith.errors import WrongOption
 from ragsmith.evaluation.baselines import Activity, Probe, baseline, probes_of
-from ragsmith.evaluation.evaluator import Evaluation, Evaluator
+from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms, common
 from ragsmith.evaluation.statistics import Paired, holm, paired

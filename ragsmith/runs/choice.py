@@ -34,7 +34,7 @@ from ragsmith.runs.record import Removal, SetAside
 from ragsmith.techniques.families import FAMILIES
 
 if TYPE_CHECKING:  # how evaluations are come by is no part of what is chosen, nor of its fingerprint
-    from ragsmith.evaluation.evaluator import Evaluation, Record
+    from ragsmith.evaluation.evaluation import Evaluation, Record
 
 FEWEST = 2
 """Pipelines, and questions, without which there is no difference to estimate."""

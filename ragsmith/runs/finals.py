@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.pipelines.genes import Candidate
 
 

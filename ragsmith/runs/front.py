@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from ragsmith.errors import UsageError
-from ragsmith.evaluation.evaluator import stored_evaluation
+from ragsmith.evaluation.evaluation import stored_evaluation
 from ragsmith.evaluation.ranking import Terms, best, common, ranked
 from ragsmith.evaluation.statistics import mean_at_most
 from ragsmith.runs.choice import single
@@ -23,7 +23,7 @@ from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import Store
 
 if TYPE_CHECKING:  # how evaluations are come by is no part of what is chosen, nor of its fingerprint
-    from ragsmith.evaluation.evaluator import Evaluation
+    from ragsmith.evaluation.evaluation import Evaluation
 
 One = TypeVar("One")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ragsmith.evaluation.evaluator import Evaluation, evaluation_of
+from ragsmith.evaluation.evaluation import Evaluation, evaluation_of
 from ragsmith.pipelines.genes import read_configuration
 from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import ProposalRow, Store

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Literal
 
-from ragsmith.evaluation.evaluator import Evaluation, Evaluator
+from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.latency import timed_on
 from ragsmith.runs.record import RunRecord
 from ragsmith.store.store import LatencyRow, Store

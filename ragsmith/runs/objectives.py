@@ -23,7 +23,7 @@ from ragsmith.models.vector_address import serves_one_process
 from ragsmith.strategies.strategy import Costs
 
 if TYPE_CHECKING:  # how evaluations are come by is no part of what they cost, nor of its fingerprint
-    from ragsmith.evaluation.evaluator import Evaluation
+    from ragsmith.evaluation.evaluation import Evaluation
     from ragsmith.evaluation.testbed import Setup
     from ragsmith.runs.record import RunSettings
 

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from ragsmith.datasets.bundled import names
 from ragsmith.datasets.groups import GAP
 from ragsmith.errors import RagsmithError, UsageError
-from ragsmith.evaluation.evaluator import Evaluation, Evaluator
+from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.ranking import common
 from ragsmith.evaluation.testbed import Setup, ordered
@@ -35,10 +35,12 @@ from ragsmith.pipelines.genes import Candidate, configuration, facing
 from ragsmith.pipelines.trace import Trace
 from ragsmith.runs.pipeline_file import FORMAT, ExportedFile
 from ragsmith.runs.requirements import refuse_missing_answers
-from ragsmith.store.store import Store
 from ragsmith.techniques.own import import_files, recorded
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.types import Dataset, Example, Question, Span
+
+if TYPE_CHECKING:  # who only asks needs no database, which takes longer to import than the question to answer
+    from ragsmith.store.store import Store
 
 TOLERANCE = 1e-9
 
@@ -189,6 +191,8 @@ class Pipeline:
         examples = self.setup.dataset.examples if examples is None else examples
         if not self.fitness.ranks:
             refuse_missing_answers(examples)
+        from ragsmith.evaluation.evaluator import Evaluator  # noqa: PLC0415  as above
+
         with Evaluator(self.setup, store, workers, ranks=self.fitness.ranks) as evaluator:
             return evaluator.evaluate([self.candidate], examples)[0]
 

@@ -18,7 +18,7 @@ from random import Random
 from statistics import fmean
 
 from ragsmith.evaluation.baselines import BASELINES, probes_of
-from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.latency import TIMED, answered_alone, texts_of, timed_on
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.gateway.budget import Budget, Prices

@@ -24,7 +24,7 @@ from ragsmith.effects import (
 )
 from ragsmith.effects.knowledge import FEWEST, SHIPPED, digests_of
 from ragsmith.errors import SpaceError
-from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import NONE

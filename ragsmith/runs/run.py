@@ -22,7 +22,8 @@ from ragsmith.datasets.splits import Split
 from ragsmith.digest import digest, fingerprint
 from ragsmith.effects import Prior
 from ragsmith.errors import BudgetExhausted
-from ragsmith.evaluation.evaluator import Evaluation, Evaluations, Evaluator
+from ragsmith.evaluation.evaluation import Evaluation, Evaluations
+from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.latency import Clock
 from ragsmith.evaluation.racing import Raced, Races
 from ragsmith.evaluation.ranking import best

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import UsageError
-from ragsmith.evaluation.evaluator import Evaluation, stored_evaluation
+from ragsmith.evaluation.evaluation import Evaluation, stored_evaluation
 from ragsmith.evaluation.latency import timed_on
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import ModelNames

@@ -10,7 +10,8 @@ import pytest
 
 from ragsmith.digest import canonical
 from ragsmith.errors import StoreError, UsageError
-from ragsmith.evaluation.evaluator import Evaluation, Evaluator, stored_evaluation
+from ragsmith.evaluation.evaluation import Evaluation, stored_evaluation
+from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.ranking import Terms, ranked

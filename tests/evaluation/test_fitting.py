@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ragsmith.evaluation.evaluator import Evaluation, Evaluator, stored_evaluation
+from ragsmith.evaluation.evaluation import Evaluation, stored_evaluation
+from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.testbed import Setup

@@ -12,7 +12,8 @@ from scipy import stats
 
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
-from ragsmith.evaluation.evaluator import Evaluation, Evaluator
+from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import Races, Racing, Standing, Track, asks_to_rank, costly_kinds
 from ragsmith.evaluation.ranking import MAY_MISS

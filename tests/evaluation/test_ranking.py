@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms, best, common, ranked, shown_better
 from ragsmith.pipelines.genes import Candidate, make_gene

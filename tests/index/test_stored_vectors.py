@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from ragsmith.evaluation.evaluator import Evaluation, Evaluator
+from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import InTurn
 from ragsmith.models.names import ModelNames

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import pytest
 
-from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.statistics import Verdict

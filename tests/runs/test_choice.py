@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ragsmith.effects import Corpus, ModelClasses, Prior, prior_for, read
-from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.pipelines.genes import Candidate, Gene, label, make_gene

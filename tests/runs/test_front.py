@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsmith.errors import UsageError
-from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.testbed import Setup

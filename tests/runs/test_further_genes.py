@@ -15,7 +15,7 @@ import yaml
 import ragsmith
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
-from ragsmith.evaluation.evaluator import Evaluation, stored_evaluation
+from ragsmith.evaluation.evaluation import Evaluation, stored_evaluation
 from ragsmith.evaluation.keys import evaluation_key, pipeline_key, ranking_key
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.measures.registry import REGISTERED, Measure

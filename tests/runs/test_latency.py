@@ -20,7 +20,7 @@ from fault_replies import chat_reply
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import RefusedContent, UsageError
-from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.latency import TIMED, this_machine
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.gateway import Gateway

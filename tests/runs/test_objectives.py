@@ -13,7 +13,7 @@ import pytest
 
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.baselines import baseline
-from ragsmith.evaluation.evaluator import Evaluation
+from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import OBJECTIVES, Fitness
 from ragsmith.evaluation.racing import Racing
 from ragsmith.evaluation.testbed import Setup

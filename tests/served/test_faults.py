@@ -23,7 +23,7 @@ from served import Left, Ruled, calls, failures, is_judging, left, passing, said
 
 from ragsmith.datasets.splits import split
 from ragsmith.errors import ModelUnavailable, StoreError
-from ragsmith.evaluation.evaluator import stored_evaluation
+from ragsmith.evaluation.evaluation import stored_evaluation
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Payment
 from ragsmith.models.calls import StoredCall

@@ -12,7 +12,7 @@ from fault_server import FaultServer
 from never_repeating import answer
 from served import is_judging, said
 
-from ragsmith.evaluation.evaluator import stored_evaluation
+from ragsmith.evaluation.evaluation import stored_evaluation
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.genes import label

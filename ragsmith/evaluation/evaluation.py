@@ -1,0 +1,146 @@
+"""A candidate on some questions: what came of each, and the numbers that are read from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any
+
+from ragsmith.errors import StoreError
+from ragsmith.evaluation.fitness import COMPOSITES, Fitness, composite
+from ragsmith.pipelines.further import CUTTING
+from ragsmith.pipelines.genes import Candidate, read_configuration
+
+if TYPE_CHECKING:
+    from ragsmith.store.store import ResultRow, Store
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A candidate on some questions: a record or a failure for each."""
+
+    key: str
+    candidate: Candidate
+    questions: tuple[str, ...]
+    records: dict[str, Record]
+    failures: dict[str, Record]
+
+    @property
+    def complete(self) -> bool:
+        """Whether every question has a record."""
+        return len(self.records) == len(self.questions)
+
+    @property
+    def attempted(self) -> bool:
+        """Whether every question has a record or failed."""
+        return len(self.records) + len(self.failures) == len(self.questions)
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The measures that any question has a value of, in the order in which the store returns them."""
+        return tuple(sorted({n for r in self.records.values() for n, v in r["measures"].items() if v is not None}))
+
+    def values(self, name: str, fitness: Fitness | None = None) -> list[float]:
+        """A value of each question that has a record, in the order of ``questions``.
+
+        ``name`` is a measure, and questions that have no value of it are left out; or ``fitness``, ``retrieval`` or
+        ``generation``, or a count of the usage such as ``calls``.
+        """
+        key = (name, fitness or Fitness()) if name == "fitness" else (name, None)
+        if key not in self._values:
+            self._values[key] = self._worked_out(*key)
+        return self._values[key]
+
+    def _worked_out(self, name: str, fitness: Fitness | None) -> list[float]:
+        records = [self.records[question] for question in self.questions if question in self.records]
+        if fitness:
+            return [fitness(record["measures"]) for record in records]
+        if name in COMPOSITES:
+            able = [record["measures"] for record in records if COMPOSITES[name][0] in record["measures"]]
+            return [composite(name, measures) for measures in able]
+        part = "usage" if records and name in records[0]["usage"] else "measures"
+        return [float(value) for record in records if (value := record[part][name]) is not None]
+
+    def by_question(self, fitness: Fitness) -> Mapping[str, float]:
+        """The fitness of each question that has a record, in the order of ``questions``."""
+        if fitness not in self._by_question:
+            finished = (question for question in self.questions if question in self.records)
+            self._by_question[fitness] = dict(zip(finished, self.values("fitness", fitness), strict=True))
+        return self._by_question[fitness]
+
+    def mean(self, name: str, fitness: Fitness | None = None) -> float | None:
+        """The mean of a value over the questions that have one; None unless all have a record."""
+        values = self.values(name, fitness) if self.complete else []
+        return math.fsum(values) / len(values) if values else None
+
+    def on(self, questions: tuple[str, ...]) -> Evaluation:
+        """The same evaluation on some of its questions."""
+        if questions == self.questions:
+            return self
+        records = {question: self.records[question] for question in questions if question in self.records}
+        failures = {question: self.failures[question] for question in questions if question in self.failures}
+        return replace(self, questions=questions, records=records, failures=failures)
+
+    @cached_property
+    def phenotype(self) -> str:
+        """Digest of what the candidate found and answered: equal ones are the same pipeline in effect."""
+        state = blake2b(digest_size=16)
+        for gene in self.candidate:
+            if gene.technique.family in CUTTING:  # chunks of another size may have the same names
+                state.update(f"{gene.technique.family} {gene}\n".encode())
+        for question, record in sorted(self.records.items()):
+            state.update("\0".join([question, *record["retrieved"], "", record.get("answer", ""), "\n"]).encode())
+        return state.hexdigest()
+
+    @cached_property
+    def _by_question(self) -> dict[Fitness, dict[str, float]]:
+        return {}
+
+    @cached_property
+    def _values(self) -> dict[tuple[str, Fitness | None], list[float]]:
+        return {}
+
+
+Evaluations = Mapping[tuple[str, tuple[str, ...]], Evaluation]
+"""Evaluations by their keys and questions."""
+
+
+def stored_evaluation(store: Store, key: str, questions: Sequence[str]) -> Evaluation:
+    """An evaluation as the store has it, of a candidate that may come from an earlier run.
+
+    Raises:
+        SpaceError: its pipeline uses a technique or parameter that is not there any more.
+        StoreError: the store does not have it.
+    """
+    described = store.evaluation(key)
+    if described is None:
+        raise StoreError(f"the cache has no evaluation {key}: run the search again")
+    candidate = read_configuration(described.configuration["pipeline"])
+    return evaluation_of(key, candidate, tuple(questions), store.results(key))
+
+
+def evaluation_of(
+    key: str, candidate: Candidate, questions: tuple[str, ...], rows: Mapping[str, ResultRow]
+) -> Evaluation:
+    """An evaluation on ``questions`` from the rows that are there."""
+    there = [(question, rows[question]) for question in questions if question in rows]
+    return Evaluation(
+        key,
+        candidate,
+        questions,
+        {question: _current(row.value) for question, row in there if row.state == "ok"},
+        {question: row.value for question, row in there if row.state == "failed"},
+    )
+
+
+def _current(record: Record) -> Record:
+    """A record in today's form: up to version 0.1 measures that every question has stood apart, as ``metrics``."""
+    if "metrics" not in record:
+        return record
+    rest = {name: value for name, value in record.items() if name != "metrics"}
+    return {**rest, "measures": {**record["metrics"], **record.get("measures", {})}}
