@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ragsmith.digest import digest
 from ragsmith.index.relations import EXTRACT_RELATIONS, Triple, names
+from ragsmith.index.top import best_positions
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.text.words import terms, words
 from ragsmith.types import Chunk, Chunks, Hit, Hits, Scale
@@ -94,7 +95,12 @@ class EntityGraph:
         self._of_entity = _postings(entity_terms)
         self._of_relation = _postings(relation_terms)
         self._lengths = np.array([math.sqrt(sum(self._idf[t] ** 2 for t in sorted(held))) for held in entity_terms])
-        self._degree = np.bincount(np.concatenate([self._subject, self._object]), minlength=len(node)).astype(float)
+        ends = np.concatenate([self._subject, self._object])
+        degree = np.bincount(ends, minlength=len(node))
+        self._degree = degree.astype(float)
+        self._starts = np.concatenate([[0], np.cumsum(degree)])  # of each entity's relations in the next
+        self._relations_of = np.argsort(ends, kind="stable") % max(1, len(self.relations))
+        self._names = tuple(self.entities)
         self._of_trigram: dict[str, list[str]] = {}
         for term in sorted(self._of_entity):
             for trigram in sorted(_trigrams(term)):
@@ -106,9 +112,9 @@ class EntityGraph:
         The score is the cosine of idf-weighted terms (Salton & Buckley 1988), so that an ordinary word matches next to
         nothing. A word that no name has stands for the most similar one that some have, by its letters.
         """
-        scores = self._matched(self._known(text))
-        entities = tuple(self.entities)
-        return tuple((entities[i], float(scores[i])) for i in _best(scores, n))
+        nodes, scores = self._matched(self._known(text))
+        best = best_positions(scores, n, positive=True)
+        return tuple((self._names[nodes[i]], float(scores[i])) for i in best)
 
     def neighbours(self, entity: str) -> tuple[str, ...]:
         """Identifiers of the entities related to ``entity``, sorted."""
@@ -117,10 +123,14 @@ class EntityGraph:
 
     def facts(self, text: str, n: int = 3, seeds: int = 20) -> tuple[str, ...]:
         """Return the ``n`` relations that say most about ``text``, as sentences, best first, each once."""
-        evidence = self._evidence(text, seeds)
-        # equal sentences have equal rows but for the pair they relate; the best of them speaks for all
-        ordered = dict.fromkeys(self._texts[i] for i in _best(evidence, len(evidence)))
-        return tuple(ordered)[:n]
+        relations, evidence = self._evidence(text, seeds)
+        found: dict[str, None] = {}
+        for i in best_positions(evidence, len(evidence), positive=True):
+            if len(found) == n:
+                break
+            # equal sentences have equal rows but for the pair they relate; the best of them speaks for all
+            found[self._texts[relations[i]]] = None
+        return tuple(found)
 
     def search(self, text: str, k: int, seeds: int = 20) -> Hits:
         """Return the ``k`` chunks with most evidence for ``text``, by spreading activation (Crestani 1997).
@@ -128,12 +138,14 @@ class EntityGraph:
         The ``seeds`` best matching entities are activated and activate their neighbours. Each relation is evidence for
         its chunk: the activation of its ends, times the share of the question (idf-weighted) that it holds.
         """
-        evidence = self._evidence(text, seeds)
+        relations, evidence = self._evidence(text, seeds)
+        said = self._position[relations]
         scores = np.zeros(len(self._chunks))
-        np.maximum.at(scores, self._position, evidence)
-        total = np.bincount(self._position, weights=evidence, minlength=len(self._chunks))
+        np.maximum.at(scores, said, evidence)
+        total = np.bincount(said, weights=evidence, minlength=len(self._chunks))
         scores = np.round(scores + _SUPPORT * np.log1p(total), 9)  # many weak relations count less than one that fits
-        return tuple(Hit(self._chunks[i], float(scores[i]), Scale.GRAPH) for i in _best(scores, k))
+        best = best_positions(scores, k, positive=True)
+        return tuple(Hit(self._chunks[i], float(scores[i]), Scale.GRAPH) for i in best)
 
     def _known(self, text: str) -> tuple[str, ...]:
         """Terms of ``text``, a misspelt one replaced, each once."""
@@ -149,31 +161,42 @@ class EntityGraph:
         best, name = max(alike, default=(0.0, term))
         return name if best >= _ALIKE else term
 
-    def _matched(self, known: Sequence[str]) -> NDArray[np.float64]:
-        """Cosine of every entity's name with the terms ``known``, shape ``(entities,)``."""
-        scores = np.zeros(len(self.entities))
+    def _matched(self, known: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Entities that share a term with ``known``, ascending, and the cosine of their names with these terms."""
+        scores = np.zeros(len(self._names))
         for term in known:
             if term in self._of_entity:
                 scores[self._of_entity[term]] += self._idf[term] ** 2
+        nodes = np.flatnonzero(scores)
         length = math.sqrt(sum(self._idf.get(term, 0.0) ** 2 for term in known))
-        return np.round(scores / (self._lengths * length), 6) if length and len(scores) else scores
+        return nodes, np.round(scores[nodes] / (self._lengths[nodes] * length), 6) if len(nodes) else scores[nodes]
 
-    def _evidence(self, text: str, seeds: int) -> NDArray[np.float64]:
-        """How much each relation says about ``text``, shape ``(relations,)``."""
+    def _touching(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The relations of any of these entities, ascending, each once."""
+        counts = self._starts[nodes + 1] - self._starts[nodes]
+        shifts = np.repeat(self._starts[nodes] - np.cumsum(counts) + counts, counts)
+        touched = np.zeros(len(self.relations), dtype=np.bool_)
+        touched[self._relations_of[shifts + np.arange(len(shifts))]] = True
+        return np.flatnonzero(touched)
+
+    def _evidence(self, text: str, seeds: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The relations that say anything about ``text``, ascending, and how much each says."""
         known = self._known(text)
-        matched = self._matched(known)
-        if not matched.any():
-            return np.zeros(len(self.relations))
-        active = np.zeros_like(matched)
-        chosen = _best(matched, seeds)
-        active[chosen] = matched[chosen]
+        nodes, matched = self._matched(known)
+        best = best_positions(matched, seeds, positive=True)
+        chosen = nodes[best]
+        active, share = np.zeros(len(self._names)), np.zeros(len(self._names))
+        active[chosen] = matched[best]
+        share[chosen] = active[chosen] / np.maximum(self._degree[chosen], 1.0) ** 0.5  # a hub spreads itself thin
         fits = self._fit(known)
-        walked = np.maximum(fits, _WALK)  # a relation that names none of the question's terms can still be on the way
-        share = active / np.maximum(self._degree, 1.0) ** 0.5  # a hub spreads itself thin
-        passed = np.bincount(self._object, weights=share[self._subject] * walked, minlength=len(active))
-        passed += np.bincount(self._subject, weights=share[self._object] * walked, minlength=len(active))
+        near = self._touching(chosen)
+        walked = np.maximum(fits[near], _WALK)  # a relation that names none of these terms can still be on the way
+        passed = np.bincount(self._object[near], weights=share[self._subject[near]] * walked, minlength=len(active))
+        passed += np.bincount(self._subject[near], weights=share[self._object[near]] * walked, minlength=len(active))
         active += _DECAY * passed
-        return np.round((active[self._subject] + active[self._object]) * walked, 9)
+        relations = self._touching(np.flatnonzero(active))
+        both = active[self._subject[relations]] + active[self._object[relations]]
+        return relations, np.round(both * np.maximum(fits[relations], _WALK), 9)
 
     def _fit(self, known: Sequence[str]) -> NDArray[np.float64]:
         """Share of the idf-weighted terms ``known`` that each relation's sentence holds, shape ``(relations,)``."""
@@ -221,9 +244,3 @@ def _postings(bags: Sequence[frozenset[str]]) -> dict[str, NDArray[np.int64]]:
 def _trigrams(term: str) -> frozenset[str]:
     padded = f" {term} "
     return frozenset(padded[i : i + 3] for i in range(len(padded) - 2))
-
-
-def _best(scores: NDArray[np.float64], n: int) -> NDArray[np.int64]:
-    """Positions of the ``n`` highest scores above 0; ties by position."""
-    order = np.argsort(-scores, kind="stable")[:n]
-    return order[scores[order] > 0]
