@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import copy
 from functools import cached_property
@@ -80,49 +79,53 @@ class BM25:
         """
         columns = [column for token in self._tokenise(query) if (column := self._vocabulary.get(token)) is not None]
         if len(set(columns)) > 2:
-            scores = np.round(self.scores(query), 6)
-            rows = np.flatnonzero(scores > 0)
-            scores = scores[rows]
-        else:
-            rows = self._candidates(columns, n)
-            scores = np.zeros(len(rows))
-            for column in columns:
-                scores += self._gains_of(column, rows)
-            scores = np.round(scores, 6)
-            rows, scores = rows[scores > 0], scores[scores > 0]
-        if 0 < n < len(rows):
-            reached = scores >= np.partition(scores, -n)[-n]
-            rows, scores = rows[reached], scores[reached]
-        order = np.argsort(-scores, kind="stable")[: max(0, n)]
-        return rows[order], scores[order]
-
-    def _candidates(self, columns: Sequence[int], n: int) -> NDArray[np.int64]:
-        """Texts among which are the ``n`` best for one or two columns, ascending."""
-        if not columns:
-            return np.empty(0, dtype=np.int64)
+            return _first(np.arange(self._size), np.round(self.scores(query), 6), n)
+        if not columns or n < 1:
+            return np.empty(0, dtype=np.int64), np.empty(0)
         *rarer, last = sorted(set(columns), key=lambda column: (self._cuts[column + 1] - self._cuts[column], column))
-        found = [self._rows[self._cuts[column] : self._cuts[column + 1]] for column in rarer]
-        start, end = int(self._cuts[last]), int(self._cuts[last + 1])
-        if Counter(columns)[last] == 1:  # then texts that hold nothing but it stand in the order of its gains
-            end = min(end, start + max(0, n) + sum(map(len, found)))
-            found.append(self._rows[self._by_gain[start:end]])
-        else:
-            found.append(self._rows[start:end])
-        return np.unique(np.concatenate(found)).astype(np.int64)
+        holding = np.concatenate([self._rows[:0], *(self._rows[self._held(column)] for column in rarer)])
+        rows, scores = _first(holding.astype(np.int64), self._sums(columns, holding), n)
+        places = self._by_gain[self._held(last)]
+        if columns.count(last) == 1:  # texts that hold nothing but it stand in the order of its gains
+            places = places[: n + len(holding)]
+            least = scores[-1] if len(scores) == n else 0.0
+            if np.round(self._gains[places[0]], 6) < least:
+                return rows, scores
+            places = places[np.round(self._gains[places], 6) >= least]
+        rows = np.union1d(rows, self._rows[places]).astype(np.int64)
+        return _first(rows, self._sums(columns, rows), n)
 
-    def _gains_of(self, column: int, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """What a column adds to the texts ``rows``."""
-        start, end = self._cuts[column], self._cuts[column + 1]
-        held = self._rows[start:end]
-        place = np.minimum(np.searchsorted(held, rows), len(held) - 1)
-        gains: NDArray[np.float64] = np.where(held[place] == rows, self._gains[start:end][place], 0.0)
-        return gains
+    def _held(self, column: int) -> slice:
+        """Where a column lies."""
+        return slice(int(self._cuts[column]), int(self._cuts[column + 1]))
+
+    def _sums(self, columns: Sequence[int], rows: NDArray[np.integer]) -> NDArray[np.float64]:
+        """What columns add up to for the texts ``rows``, in their order as in ``scores``, to 6 decimals."""
+        sums = np.zeros(len(rows))
+        for column in columns:
+            held, gains = self._rows[self._held(column)], self._gains[self._held(column)]
+            place = np.minimum(np.searchsorted(held, rows), len(held) - 1)
+            sums += np.where(held[place] == rows, gains[place], 0.0)
+        return np.round(sums, 6)
 
     @cached_property
     def _by_gain(self) -> NDArray[np.int64]:
         """Places of the gains, column by column, the highest first; ties, to 6 decimals, by position."""
         columns = np.repeat(np.arange(len(self._cuts) - 1), np.diff(self._cuts))
         return np.lexsort((self._rows, -np.round(self._gains, 6), columns))
+
+
+def _first(
+    rows: NDArray[np.int64], scores: NDArray[np.float64], n: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The ``n`` best of ``rows``, which ascend, and their scores above 0; ties by position."""
+    found = scores > 0
+    rows, scores = rows[found], scores[found]
+    if 0 < n < len(rows):
+        reached = scores >= np.partition(scores, -n)[-n]
+        rows, scores = rows[reached], scores[reached]
+    order = np.argsort(-scores, kind="stable")[: max(0, n)]
+    return rows[order], scores[order]
 
 
 _Columns = tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int64]]
