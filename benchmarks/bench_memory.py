@@ -1,0 +1,169 @@
+"""What a search of many questions takes in memory: the peaks of the parent and of every worker, and what came out.
+
+    python benchmarks/bench_memory.py [--questions N] [--against TREE] [ARGUMENTS OF SEARCH ...]
+
+The questions are asked of the documents of `law`: each names words of a sentence, in its order, and the sentence is the
+evidence and the answer. Which, is drawn with a seed. Every third question is for the test. All that is made lies in a
+temporary folder. `PEAK` is the most that a process had in memory at once (VmHWM), shared pages in full; `OWN` the most
+of it that was its own (anonymous pages); `PSS` has each shared page divided by those who share it. The latter two are
+looked at twice a second. Digests are of the winner's file, of the ranking and of every stored row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from ragsmith.datasets.bundled import bundled_path
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.text.words import sentences
+
+SEED = 11
+FEWEST, MOST = 4, 9
+"""Words of a sentence that a question names."""
+SAMPLED = 0.5
+"""Seconds between two looks at the processes."""
+FIELDS = {"VmHWM": "PEAK", "RssAnon": "OWN", "Pss": "PSS"}
+MIB = 1 << 20
+
+
+def questions(number: int) -> Iterator[dict[str, object]]:
+    """As many different questions about sentences of `law`, with exact evidence."""
+    drawn = random.Random(SEED)
+    able = [
+        (document, start, end)
+        for document in load_dataset("law").documents
+        for start, end in sentences(document.text)
+        if len(document.text[start:end].split()) > MOST and document.text[start] not in "#|-*"
+    ]
+    seen: set[str] = set()
+    while len(seen) < number:
+        document, start, end = drawn.choice(able)
+        text = document.text[start:end]
+        words = text.strip(".").split()
+        named = sorted(drawn.sample(range(len(words)), drawn.randint(FEWEST, MOST)))
+        question = f"What is said of {' '.join(words[place] for place in named)}?"
+        if question in seen:
+            continue
+        seen.add(question)
+        evidence = {"doc": document.id, "start": start, "end": end, "text": text}
+        place = len(seen)
+        yield {
+            "id": f"q{place:06}",
+            "question": question,
+            "answer": text,
+            "type": "drawn",
+            "evidence": [evidence],
+            "split": "test" if place % 3 == 0 else "search",
+        }
+
+
+def made(folder: Path, number: int) -> Path:
+    """A data set of so many questions."""
+    place = folder / f"law{number}"
+    place.mkdir()
+    law = bundled_path("datasets", "law")
+    shutil.copytree(law / "documents", place / "documents")
+    shutil.copy(law / "dataset.yaml", place)
+    lines = (json.dumps(question, ensure_ascii=False) + "\n" for question in questions(number))
+    (place / "questions.jsonl").write_text("".join(lines), encoding="utf-8")
+    return place
+
+
+def children(parent: int) -> Iterator[int]:
+    """The processes that ``parent`` has started."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            if int(path.read_text().rpartition(")")[2].split()[1]) == parent:
+                yield int(path.parent.name)
+
+
+def name_of(pid: int) -> str:
+    """What a process is: of those that the command starts, one keeps track of what they share."""
+    words = Path(f"/proc/{pid}/cmdline").read_text()
+    return "worker" if "spawn_main" in words else "tracker" if "resource_tracker" in words else "parent"
+
+
+def look(pid: int, peaks: dict[int, dict[str, int]], names: dict[int, str]) -> None:
+    """Note what a process has in memory, in bytes."""
+    with suppress(OSError):
+        lines = Path(f"/proc/{pid}/status").read_text() + Path(f"/proc/{pid}/smaps_rollup").read_text()
+        seen = {words[0].rstrip(":"): int(words[1]) * 1024 for line in lines.splitlines() if (words := line.split())[2:]
+                and words[0].rstrip(":") in FIELDS}
+        before = peaks.setdefault(pid, {})
+        peaks[pid] = {field: max(before.get(field, 0), value) for field, value in seen.items()} or before
+        names[pid] = name_of(pid)
+
+
+def digest(folder: Path) -> str:
+    """Digests of the winner's file, of the ranking, and of all rows of results."""
+    found = []
+    for name in ("winner.yaml", "ranking.csv"):
+        for path in sorted(folder.glob(f"reports/*/{name}")):
+            found.append(f"{name} {hashlib.sha256(path.read_bytes()).hexdigest()[:16]}")
+    rows = hashlib.sha256()
+    number = 0
+    with sqlite3.connect(folder / "cache.sqlite") as connection:
+        for row in connection.execute("SELECT evaluation, question, state, value FROM result ORDER BY 1, 2"):
+            rows.update(repr(row).encode())
+            number += 1
+    return ", ".join([*found, f"{number:,} rows {rows.hexdigest()[:16]}"])
+
+
+def measure(tree: Path, data: Path, search: Sequence[str], folder: Path) -> None:
+    """Run a search of ``tree``, and print what its processes took and what came out."""
+    folder.mkdir()
+    command = [sys.executable, "-m", "ragsmith", "search", "--dataset", str(data), "--quiet", *search]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.perf_counter()
+    peaks: dict[int, dict[str, int]] = {}
+    names: dict[int, str] = {}
+    with (folder / "said").open("w") as said:
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=said, stderr=said, env={**os.environ, "PYTHONPATH": str(tree)}
+        )
+        while process.poll() is None:
+            for pid in (process.pid, *children(process.pid)):
+                look(pid, peaks, names)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(SAMPLED)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(f"{tree.name}: exit {process.returncode}, {time.perf_counter() - began:,.0f} s, {cpu:,.0f} CPU s")
+    if process.returncode:
+        print((folder / "said").read_text())
+    for pid, found in sorted(peaks.items(), key=lambda item: (names[item[0]] != "parent", item[0])):
+        sizes = "  ".join(f"{FIELDS[field]} {value / MIB:7,.0f} MiB" for field, value in found.items())
+        print(f"  {names[pid]:<8}{sizes}")
+    print(f"  {digest(folder)}", flush=True)
+
+
+def main() -> None:
+    """Make the data, and search."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--questions", type=int, default=200, help="how many")
+    parser.add_argument("--against", type=Path, metavar="TREE", help="another checkout, which is measured first")
+    given, search = parser.parse_known_args()
+    here = Path(__file__).resolve().parents[1]
+    with tempfile.TemporaryDirectory() as scratch:
+        data = made(Path(scratch), given.questions)
+        if given.against:
+            measure(given.against.resolve(), data, search, Path(scratch, "other"))
+        measure(here, data, search, Path(scratch, "this"))
+
+
+if __name__ == "__main__":
+    main()
