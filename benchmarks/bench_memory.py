@@ -101,8 +101,11 @@ def look(pid: int, peaks: dict[int, dict[str, int]], names: dict[int, str]) -> N
     """Note what a process has in memory, in bytes."""
     with suppress(OSError):
         lines = Path(f"/proc/{pid}/status").read_text() + Path(f"/proc/{pid}/smaps_rollup").read_text()
-        seen = {words[0].rstrip(":"): int(words[1]) * 1024 for line in lines.splitlines() if (words := line.split())[2:]
-                and words[0].rstrip(":") in FIELDS}
+        seen = {
+            words[0].rstrip(":"): int(words[1]) * 1024
+            for line in lines.splitlines()
+            if (words := line.split())[2:] and words[0].rstrip(":") in FIELDS
+        }
         before = peaks.setdefault(pid, {})
         peaks[pid] = {field: max(before.get(field, 0), value) for field, value in seen.items()} or before
         names[pid] = name_of(pid)

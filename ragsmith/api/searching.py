@@ -14,6 +14,7 @@ from ragsmith.api.settings import Changes, settings_of
 from ragsmith.errors import BudgetExhausted, ModelUnavailable, Notice, WrongOption
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Limits, Prices, Spent, read_prices, read_spent
+from ragsmith.gateway.memory import read_size
 from ragsmith.pipelines.space import Space
 from ragsmith.reporting import folder_of
 from ragsmith.reporting.result import Result
@@ -46,6 +47,7 @@ def search(
     imports: Sequence[str | Path] = (),
     retry_failed: bool = False,
     workers: int | None = None,
+    memory: int | str | None = None,
     cache: Store | str | Path = CACHE,
     winner: str | Path | None = None,
     reports: str | Path | None = None,
@@ -90,6 +92,9 @@ def search(
 
     ``workers`` is questions in flight for models that are elsewhere, and processes for the embedded ones: every core
     unless given. A script that uses more than one process needs the usual ``if __name__ == "__main__":``.
+    ``memory`` is how many bytes all processes may have together, also as ``"500M"``, ``"2G"`` or ``"1.5GiB"``: half of
+    what is available unless given, and at most 1.5 GiB a process. Results do not depend on it; beyond it, what is
+    cheapest to make again is dropped.
 
     A candidate may fail on the share ``may_miss`` of the questions; those that fail for every candidate are set aside.
     Where failures leave open who is the best there is no winner, and ``no_winner`` of what is returned says why.
@@ -107,6 +112,7 @@ def search(
         ModelUnavailable: a provider refuses the key or is down; what was computed is kept.
     """
     refuse_no_workers(workers)
+    most = None if memory is None else read_size(memory)
     import_files(imports)
     found = space_of(space, preset, without)  # it may import measures that the fitness asks for
     chosen = settings_of(settings, preset, changes)
@@ -136,6 +142,7 @@ def search(
             prices=known,
             retry_failed=retry_failed,
             accept_spent=accepted,
+            memory=most,
         )
         try:
             outcome = run.go()

@@ -46,6 +46,13 @@ def search(
     workers: Annotated[
         int | None, typer.Option(help="Processes (embedded models) or questions in flight. [default: cores, or 64]")
     ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            help="Most memory of all processes together, such as 500M or 2G; results do not depend on it. "
+            "[default: half of what is available, at most 1.5G a process]"
+        ),
+    ] = None,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Ask again what earlier runs were refused or could not read.")
     ] = False,
@@ -73,6 +80,7 @@ def search(
             chunk_size=chunk_size,
             retry_failed=retry_failed,
             workers=workers,
+            memory=memory,
             cache=cache,
             reports=reports,
             on_start=voice.begin,

@@ -34,6 +34,7 @@ from ragsmith.evaluation.threads import (
 )
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.failures import Failures
+from ragsmith.gateway.memory import Memory, a_process
 from ragsmith.models.served.provider import Activity
 from ragsmith.models.vector_address import serves_one_process
 from ragsmith.pipelines.engine import Engine
@@ -63,7 +64,9 @@ class Evaluator:
         retry_failed: bool = False,
         ranks: bool = False,
         clock: Clock = perf_counter,
+        memory: int | None = None,
     ) -> None:
+        """``memory`` is how many bytes all processes may have together; by default what the machine lets them have."""
         self._setup = setup
         self._ranks = ranks
         self._budget = budget
@@ -72,6 +75,7 @@ class Evaluator:
         self._clock = clock
         self._timer = Timer(store, budget, self._failures, clock, ranks=ranks)
         self._workers = workers
+        self._memory = Memory(a_process(memory, self._processes))
         self._progress = progress or (lambda done, total: None)
         self._runner: Runner | None = None
         self._engine: Engine | None = None
@@ -265,13 +269,19 @@ class Evaluator:
         return self._runner
 
     def _start(self) -> Runner:
-        engine = self._setup.engine(self._store, self._budget, self._failures)
+        engine = self._setup.engine(self._store, self._budget, self._failures, room=self._memory)
         self._engine = engine
         if self._setup.waits:
             return ThreadRunner(self._setup, engine, max(1, self._workers))
-        if self._workers > 1 and not serves_one_process(engine.models.vectors_at):
-            return ProcessRunner(self._setup, engine, self._workers)
+        if self._processes > 1:
+            return ProcessRunner(self._setup, engine, self._workers, self._memory.limit)
         return InTurn(self._setup, engine)
+
+    @property
+    def _processes(self) -> int:
+        """How many processes there are when something is computed: this one, and the workers if they are processes."""
+        alone = self._workers <= 1 or self._setup.waits
+        return 1 if alone or serves_one_process(self._setup.loaded_models.vectors_at) else 1 + self._workers
 
     def _describe(self, candidate: Candidate) -> dict[str, Any]:
         setup = self._setup.of(candidate)

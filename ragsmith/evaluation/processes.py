@@ -22,6 +22,7 @@ from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.evaluation.signals import ignore_signals, signals_held
 from ragsmith.evaluation.testbed import Engines, Setup
 from ragsmith.evaluation.threads import ANSWER, REPORT_SECONDS, Finished, Job, Work, account, evaluate_job
+from ragsmith.gateway.memory import Memory
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
 from ragsmith.pipelines.engine import Engine
@@ -36,10 +37,10 @@ class ProcessRunner:
     """``workers`` processes, each with engines of its own and its share of the questions.
 
     The calling process builds what a whole collection needs, once, and hands it over. A worker that loses its parent
-    ends by itself: its pipe closes.
+    ends by itself: its pipe closes. Each has at most ``memory`` bytes.
     """
 
-    def __init__(self, setup: Setup, engine: Engine, workers: int) -> None:
+    def __init__(self, setup: Setup, engine: Engine, workers: int, memory: int | None = None) -> None:
         self.engines = Engines(setup, engine)
         self._shard = {question: i % workers for i, question in enumerate(setup.order)}
         self._installed: set[str] = set()
@@ -52,7 +53,7 @@ class ProcessRunner:
             for _ in range(workers):
                 with signals_held():
                     ours, theirs = context.Pipe()
-                    process = context.Process(target=_serve, args=(LoadedFiles(), theirs, setup), daemon=True)
+                    process = context.Process(target=_serve, args=(LoadedFiles(), theirs, setup, memory), daemon=True)
                     process.start()
                     self._workers.append((process, ours))
                     theirs.close()
@@ -170,13 +171,13 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ[THREADS] = before
 
 
-def _serve(_: LoadedFiles | None, connection: Connection, setup: Setup) -> None:
+def _serve(_: LoadedFiles | None, connection: Connection, setup: Setup, memory: int | None) -> None:
     """Body of a worker process, which has loaded the files of the parent when it begins."""
     ignore_signals()  # the parent hears them, and ends its workers
     from ragsmith.techniques.registry import load_techniques  # noqa: PLC0415  in the worker, not where the runner is imported
 
     load_techniques()
-    engines = Engines(setup, setup.engine())
+    engines = Engines(setup, setup.engine(room=Memory(memory)))
     gc.freeze()
     gc.set_threshold(100_000, 20, 1_000)  # what is remembered stays: walking it again and again took 7 % of the time
     with suppress(EOFError, OSError):  # the parent is gone, or needs no more

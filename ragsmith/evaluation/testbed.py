@@ -24,6 +24,7 @@ from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
+from ragsmith.gateway.memo import Room
 from ragsmith.index.index import Corpus
 from ragsmith.index.stores import open_vectors
 from ragsmith.measures.registry import Measure, measures
@@ -206,10 +207,11 @@ class Setup:
         failures: Failures | None = None,
         *,
         gateway: Gateway | None = None,
+        room: Room | None = None,
     ) -> Engine:
-        """A fresh engine, with a gateway of its own unless one is given."""
+        """A fresh engine, with a gateway of its own, which remembers in ``room``, unless one is given."""
         models = self.loaded_models
-        gateway = gateway or Gateway(store, budget, failures)
+        gateway = gateway or Gateway(store, budget, failures, room)
         return Engine(self.corpus, models, gateway, partial(open_vectors, models.vectors_at))
 
     def marking(self, engine: Engine) -> Engine:

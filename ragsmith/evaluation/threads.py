@@ -124,7 +124,7 @@ def state_of(error: BaseException, stage: str) -> dict[str, Any]:
 def account(engines: Iterable[Engine]) -> Work:
     """What engines did, which have one gateway."""
     each = list(engines)
-    asked, computed = sum(engine.requested for engine in each), sum(len(engine.stages) for engine in each)
+    asked, computed = sum(engine.requested for engine in each), sum(engine.stages.computed for engine in each)
     return Work(each[0].gateway.counts(), asked, computed)
 
 

@@ -17,6 +17,7 @@ from ragsmith.gateway.budget import Budget, lost_attempt, put_off
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.desk import KINDS, Counts, Desk
 from ragsmith.gateway.failures import Failures, asker_of
+from ragsmith.gateway.memo import Room
 from ragsmith.gateway.replies import Replies
 from ragsmith.gateway.results import Embeddings, Scores
 from ragsmith.gateway.views import ChatView, CrossEncoderView, EmbedderView, TaskView
@@ -36,12 +37,18 @@ class Gateway:
     """
 
     def __init__(
-        self, store: CallStore | None = None, budget: Budget | None = None, failures: Failures | None = None
+        self,
+        store: CallStore | None = None,
+        budget: Budget | None = None,
+        failures: Failures | None = None,
+        room: Room | None = None,
     ) -> None:
+        """``room`` is where this process remembers, also what others than the gateway remember; without, all is."""
+        self.room = room
         self._desk = Desk(store, budget, failures)
-        self._replies = Replies(self._desk)
-        self._embeddings = Embeddings(self._desk)
-        self._scores = Scores(self._desk)
+        self._replies = Replies(self._desk, room)
+        self._embeddings = Embeddings(self._desk, room)
+        self._scores = Scores(self._desk, room)
         self._providers: dict[int, Provider] = {}
         self._store = store
         self._batched = None if store is None else Batched(store)
@@ -51,7 +58,7 @@ class Gateway:
     def counts(self) -> dict[str, Counts]:
         """Calls asked for, distinct among them, answered from the store, and made, by kind of model."""
         memos = (self._replies.remembered, self._embeddings.remembered, self._scores.remembered)
-        return self._desk.counts(dict(zip(KINDS, map(len, memos), strict=True)))
+        return self._desk.counts(dict(zip(KINDS, (memo.computed for memo in memos), strict=True)))
 
     def language_model(self, model: LanguageModel | ChatModel, meter: Meter, role: str = "") -> LanguageModel:
         """A metered view of a language model, in a role in which it must answer something sooner or later, if any."""

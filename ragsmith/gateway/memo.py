@@ -3,6 +3,9 @@
 Keys are the values themselves, not digests of them: in memory nothing unequal can collide, and nothing is serialised.
 A computation that raises is not remembered; everyone who waited for it gets the same error. One of several values may
 be an error in its place: it is raised for those alone who need it.
+
+What is remembered may be dropped again where there is no room for it (`ragsmith.gateway.memory`): it is then computed
+anew for the next who asks. Whoever has been given a value keeps it.
 """
 
 from __future__ import annotations
@@ -10,21 +13,52 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
-from typing import Any, Generic, TypeVar, cast
+from time import perf_counter
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 from ragsmith.errors import ModelError
 
 V = TypeVar("V")
-_MISSING = object()
+
+
+class Entry(Generic[V]):
+    """A value, its size in bytes, and what says how long it is kept: see `ragsmith.gateway.memory.Memory`."""
+
+    __slots__ = ("level", "size", "uses", "value", "worth")
+
+    def __init__(self, value: V, level: float) -> None:
+        self.value = value
+        self.level = level
+        self.uses = 1
+        self.worth = 0.0
+        self.size = 0
+
+
+class Room(Protocol):
+    """Where values are remembered: it may drop one of them, by deleting its key from the ``entries`` it is in."""
+
+    level: float
+    """What somebody must be worth at the moment to be kept; an entry notes it when it is used."""
+
+    def admit(
+        self, entries: dict[Hashable, Entry[Any]], key: Hashable, entry: Entry[Any], cost: float, weighed: Sequence[Any]
+    ) -> None:
+        """Note that ``entry`` is there now, which took ``cost`` seconds; ``weighed`` is what takes memory of it."""
+        ...
 
 
 class Memo(Generic[V]):
     """A thread-safe memo with join of identical computations in flight."""
 
-    def __init__(self) -> None:
-        self._done: dict[Hashable, V] = {}
+    def __init__(self, room: Room | None = None, weighed: Callable[[Any, V], Sequence[Any]] | None = None) -> None:
+        """Without ``room`` all is kept. ``weighed`` says what of a key and its value takes memory; else the value."""
+        self._done: dict[Hashable, Entry[V]] = {}
         self._running: dict[Hashable, Future[V] | None] = {}  # the future is made by the first who has to wait
         self._lock = threading.Lock()
+        self._room = room
+        self._weighed = weighed
+        self.computed = 0
+        """How many values were computed, those among them that were dropped and are computed again."""
 
     def __len__(self) -> int:
         return len(self._done)
@@ -35,13 +69,13 @@ class Memo(Generic[V]):
 
     def get(self, key: Hashable, compute: Callable[[], V]) -> V:
         """The value of ``key``, computed now if nobody has done so before."""
-        value = self._done.get(key, _MISSING)
-        if value is not _MISSING:
-            return cast(V, value)
+        entry = self._done.get(key)
+        if entry is not None:
+            return self._used(entry)
         with self._lock:
-            value = self._done.get(key, _MISSING)
-            if value is not _MISSING:
-                return cast(V, value)
+            entry = self._done.get(key)
+            if entry is not None:
+                return self._used(entry)
             others = key in self._running
             if others:
                 waiting = self._running[key] = self._running[key] or Future()
@@ -49,13 +83,15 @@ class Memo(Generic[V]):
                 self._running[key] = None
         if others:
             return waiting.result()
+        began = perf_counter()
         try:
             computed = compute()
         except BaseException as error:
             self._fail([key], error)
             raise
+        cost = perf_counter() - began
         with self._lock:
-            self._done[key] = computed
+            self._keep(key, computed, cost)
             waited_for = self._running.pop(key)
         if waited_for is not None:
             waited_for.set_result(computed)
@@ -69,24 +105,26 @@ class Memo(Generic[V]):
         """
         mine: list[Hashable] = []
         others: dict[Hashable, Future[V]] = {}
+        found: dict[Hashable, V] = {}
         done, running = self._done, self._running
         with self._lock:
             for key in dict.fromkeys(keys):
-                if key in done:
-                    continue
-                if key in running:
+                entry = done.get(key)
+                if entry is not None:
+                    found[key] = self._used(entry)
+                elif key in running:
                     others[key] = running[key] = running[key] or Future()
                 else:
                     running[key] = None
                     mine.append(key)
         if mine:
-            self._compute(mine, compute)
-        if not others:
-            return [done[key] for key in keys]
-        found = {key: future.result() for key, future in others.items()}
-        return [found[key] if key in found else done[key] for key in keys]
+            found.update(zip(mine, self._compute(mine, compute), strict=True))
+        for key, future in others.items():
+            found[key] = future.result()
+        return [found[key] for key in keys]
 
-    def _compute(self, mine: list[Hashable], compute: Callable[[list[Any]], Sequence[V | ModelError]]) -> None:
+    def _compute(self, mine: list[Hashable], compute: Callable[[list[Any]], Sequence[V | ModelError]]) -> Sequence[V]:
+        began = perf_counter()
         try:
             values = compute(mine)
             if len(values) != len(mine):
@@ -94,11 +132,12 @@ class Memo(Generic[V]):
         except BaseException as error:
             self._fail(mine, error)
             raise
+        cost = (perf_counter() - began) / len(mine)
         failed = [value for value in values if isinstance(value, ModelError)]
         with self._lock:
             for key, value in zip(mine, values, strict=True):
                 if not isinstance(value, ModelError):
-                    self._done[key] = value
+                    self._keep(key, value, cost)
             waited_for = [self._running.pop(key) for key in mine]
         for value, future in zip(values, waited_for, strict=True):
             if future is not None and isinstance(value, ModelError):
@@ -107,6 +146,21 @@ class Memo(Generic[V]):
                 future.set_result(cast(V, value))
         if failed:
             raise failed[0]
+        return cast(Sequence[V], values)
+
+    def _used(self, entry: Entry[V]) -> V:
+        """The value of an entry, which is of use once more; over threads the count need not be exact."""
+        entry.uses += 1
+        if self._room is not None:
+            entry.level = self._room.level
+        return entry.value
+
+    def _keep(self, key: Hashable, value: V, cost: float) -> None:
+        self.computed += 1
+        room = self._room
+        entry = self._done[key] = Entry(value, 0.0 if room is None else room.level)
+        if room is not None:
+            room.admit(self._done, key, entry, cost, self._weighed(key, value) if self._weighed else (value,))
 
     def _fail(self, mine: Sequence[Hashable], error: BaseException) -> None:
         with self._lock:

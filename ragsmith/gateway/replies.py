@@ -12,7 +12,7 @@ from ragsmith.gateway.claims import Grouped, claimed
 from ragsmith.gateway.desk import Desk
 from ragsmith.gateway.failures import Asker, FailedCall
 from ragsmith.gateway.limits import most_tokens, whole
-from ragsmith.gateway.memo import Memo
+from ragsmith.gateway.memo import Memo, Room
 from ragsmith.models.calls import ChatModel, Completion, StoredCall, completion_key, takes_cut_answers
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.served.chat_batches import ChatBatches
@@ -25,10 +25,10 @@ T = TypeVar("T")
 class Replies:
     """What language models were asked in this process, and what they replied."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, room: Room | None = None) -> None:
         self.desk = desk
         self._count = desk.count
-        self.remembered: Memo[tuple[Any, Usage]] = Memo()
+        self.remembered: Memo[tuple[Any, Usage]] = Memo(room, lambda key, kept: (*key[1:], kept[0]))
 
     def perform(self, model: LanguageModel, task: Task[T], sample: int, inputs: dict[str, Input]) -> tuple[T, Usage]:
         """The result of a task on a model that performs tasks itself; it costs less to compute than to keep on disk."""

@@ -14,7 +14,7 @@ from ragsmith.gateway.asking import embedding, row, unit, vector
 from ragsmith.gateway.batching import Batcher
 from ragsmith.gateway.desk import Desk
 from ragsmith.gateway.failures import Asker, asker_of
-from ragsmith.gateway.memo import Memo
+from ragsmith.gateway.memo import Memo, Room
 from ragsmith.models.calls import keeps
 from ragsmith.models.protocols import CrossEncoder, Embedder, Vectors
 from ragsmith.models.usage import Usage, tokens_at_most
@@ -28,10 +28,10 @@ BATCH_TEXTS = 64
 class Embeddings:
     """The vectors that embedders made in this process."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, room: Room | None = None) -> None:
         self.desk = desk
         self._count = desk.count
-        self.remembered: Memo[Any] = Memo()
+        self.remembered: Memo[Any] = Memo(room)
         self._batchers: dict[str, Batcher[str, Any]] = {}
         self._lock = threading.Lock()
 
@@ -74,10 +74,10 @@ class Embeddings:
 class Scores:
     """The scores that rerankers gave in this process."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, room: Room | None = None) -> None:
         self.desk = desk
         self._count = desk.count
-        self.remembered: Memo[float] = Memo()
+        self.remembered: Memo[float] = Memo(room)
 
     def score(self, model: CrossEncoder, query: str, texts: Sequence[str]) -> tuple[float, ...]:
         """Scores of ``texts`` against ``query``, each pair scored once."""

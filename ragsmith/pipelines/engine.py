@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.gateway.memo import Memo
@@ -22,7 +24,7 @@ from ragsmith.index.index import Corpus, Index
 from ragsmith.index.vector_store import OpenStore
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.genes import Candidate, Gene
-from ragsmith.pipelines.trace import Held, Trace, stage_fingerprint
+from ragsmith.pipelines.trace import Held, Trace
 from ragsmith.plugins import tools_of
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.generation import generate
@@ -48,6 +50,22 @@ class _Way:
 
     search: Held
     stages: tuple[tuple[Family[Any], Gene], ...]
+
+
+class _Known:
+    """A value as a key, hashed once."""
+
+    __slots__ = ("_hash", "value")
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+        self._hash = hash(value)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Known) and self._hash == other._hash and bool(self.value == other.value)
 
 
 class _Search:
@@ -82,16 +100,16 @@ class Engine:
         self.models = models
         self.gateway = gateway
         self._open_store = open_store
-        self.stages: Memo[tuple[Held, Usage]] = Memo()
-        self.searches: Memo[tuple[Hits, Usage]] = Memo()
+        self.stages: Memo[tuple[Held, Usage]] = Memo(gateway.room, lambda _, kept: (kept[0].value,))
+        self.searches: Memo[tuple[Hits, Usage]] = Memo(gateway.room, lambda _, kept: (kept[0],))
         self.requested = 0
         self.collection_usage = Meter()
         self._indexes: Memo[Index] = Memo()
         self._graph: Memo[EntityGraph] = Memo()
         self._warm: Memo[object] = Memo()
-        self._numbers: dict[Any, int] = {}
+        self._held: WeakValueDictionary[_Known, Held] = WeakValueDictionary()
+        self._numbers = count(1)
         self._ways: dict[Candidate, _Way] = {}
-        self._fingerprints: dict[int, str] = {}
         self._corpus = Held(corpus, 0)
         self._lock = threading.Lock()
 
@@ -203,7 +221,7 @@ class Engine:
     ) -> tuple[Trace, list[Held]]:
         """Run the stages before the family ``before``, or all; also return what the next one would read."""
         way = self._way(candidate)
-        held = {"question": self._hold(question), "corpus": self._corpus, "search": way.search}
+        held = {"question": Held(question, question.text), "corpus": self._corpus, "search": way.search}
         trace = Trace()
         for family, gene in way.stages:
             reads = [held[name] for name in family.reads]
@@ -223,17 +241,14 @@ class Engine:
             index, _ = self.prepare(candidate)
             genes = {gene.technique.family: gene for gene in candidate}
             bound = _Binding(genes["retrieval"], index)
-            search = Held(bound, self._number(("search", bound.gene.identity, index.id)))
+            search = Held(bound, ("search", bound.gene.identity, index.id))
             stages = tuple((family, genes[family.name]) for family in FAMILIES if family.tier == "question")
             way = self._ways[candidate] = _Way(search, stages)
         return way
 
     def fingerprint(self, output: Held) -> str:
         """Short digest of what a stage's output says, the same in every process: chunk ids in order, or texts."""
-        found = self._fingerprints.get(output.number)
-        if found is None:
-            found = self._fingerprints[output.number] = stage_fingerprint(output.value)
-        return found
+        return output.fingerprint
 
     def call(self, gene: Gene, arguments: Sequence[Any], gold: Gold | None = None) -> tuple[Any, Usage]:
         """Run a gene's technique on values with metered tools."""
@@ -255,7 +270,7 @@ class Engine:
             return self._hold(value), usage
 
         if gene.technique.analysis_only:
-            return self._remember(gene.identity, [*reads, self._hold(gold)], run)
+            return self._remember(gene.identity, [*reads, Held(gold, ("gold", gold))], run)
         return self._remember(gene.identity, reads, run)
 
     def _arguments(self, reads: Sequence[Held]) -> list[Any]:
@@ -277,11 +292,13 @@ class Engine:
         return self.stages.get((identity, *[read.number for read in reads]), run)
 
     def _hold(self, value: Any) -> Held:
-        return Held(value, self._number(_content(value)))
-
-    def _number(self, value: Any) -> int:
+        """``value``, or the equal one that somebody holds; a number is never given to another value."""
+        known = _Known(_content(value))
         with self._lock:
-            return self._numbers.setdefault(value, len(self._numbers) + 1)
+            held = self._held.get(known)
+            if held is None:
+                held = self._held[known] = Held(value, next(self._numbers))
+            return held
 
     def _tool(self, kind: str, meter: Meter, gene: Gene, gold: Gold | None) -> Any:
         if kind == "language_model":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,12 +11,22 @@ from ragsmith.models.usage import Usage
 from ragsmith.types import Answer, Hits, LazyHits, Passage, Prompt
 
 
-@dataclass(frozen=True, slots=True)
 class Held:
-    """A value, numbered so that equal values have equal numbers."""
+    """A value, numbered so that equal values have equal numbers for as long as anybody holds one of them."""
 
-    value: Any
-    number: int
+    __slots__ = ("__weakref__", "_fingerprint", "number", "value")
+
+    def __init__(self, value: Any, number: Hashable) -> None:
+        self.value = value
+        self.number = number
+        self._fingerprint: str | None = None
+
+    @property
+    def fingerprint(self) -> str:
+        """Short digest of what the value says: see `stage_fingerprint`."""
+        if self._fingerprint is None:
+            self._fingerprint = stage_fingerprint(self.value)
+        return self._fingerprint
 
 
 @dataclass(slots=True)

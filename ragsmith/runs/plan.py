@@ -25,6 +25,7 @@ from ragsmith.gateway.budget import Budget, Prices
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.failures import Failures
 from ragsmith.gateway.gateway import Gateway
+from ragsmith.gateway.memo import Room
 from ragsmith.gateway.timing import Timing
 from ragsmith.index.index import Corpus
 from ragsmith.measures.faithfulness import CLAIMS, supporting
@@ -164,6 +165,7 @@ class _Rehearsal(Setup):
         failures: Failures | None = None,
         *,
         gateway: Gateway | None = None,
+        room: Room | None = None,
     ) -> Engine:
         """The one engine for these chunks and models."""
         return self.shared(self)

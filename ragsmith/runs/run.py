@@ -158,11 +158,13 @@ class Run:
         now: Callable[[], float] = time.time,
         clock: Clock = time.perf_counter,
         latency_of: LatencyOf | None = None,
+        memory: int | None = None,
     ) -> None:
         """Prepare a search of ``space`` for the best pipeline on the data set of ``setup``; nothing is computed yet.
 
         ``retry_failed`` asks again what earlier runs found hopeless to ask. By ``clock`` what has ended is
         stored every so often, and latency is measured where it is an objective, unless ``latency_of`` says what it is.
+        ``memory`` is how many bytes all processes may have together; by default the machine says.
 
         Raises:
             UsageError: an option of the space needs a model that this run has not, or answers are to be scored and a
@@ -179,7 +181,15 @@ class Run:
         self.key = run_key(setup, space, self._settings)
         self._budget = Budget(store, self.key, limits, prices, accept_spent)
         self._evaluator = Evaluator(
-            setup, store, workers, on_progress, self._budget, retry_failed=retry_failed, ranks=ranks, clock=clock
+            setup,
+            store,
+            workers,
+            on_progress,
+            self._budget,
+            retry_failed=retry_failed,
+            ranks=ranks,
+            clock=clock,
+            memory=memory,
         )
         self._on_step = on_step or (lambda step: None)
         self._on_start = on_start or (lambda start: None)

@@ -60,6 +60,33 @@ def test_the_same_again_runs_nothing(engine: Engine, pipeline: Build) -> None:
     assert second.usage == first.usage
 
 
+def test_what_is_dropped_is_run_again_to_the_same_end(models: Models, pipeline: Build) -> None:
+    """Here nothing at all is remembered, and what is equal is told from what is not all the same."""
+
+    class Nowhere:
+        """No room for anything."""
+
+        level = 0.0
+
+        def admit(self, entries: dict[Any, Any], key: Any, *_: object) -> None:
+            del entries[key]
+
+    corpus = Corpus(example_documents(), example_chunks())
+    keeping, forgetting = Engine(corpus, models, Gateway()), Engine(corpus, models, Gateway(room=Nowhere()))
+    numbers: dict[Any, Any] = {}
+    for candidate in (pipeline(), pipeline(passage_augment="prev_next"), pipeline()):
+        for question in (QUESTION, OTHER):
+            whole, again = keeping.answer(candidate, question), forgetting.answer(candidate, question)
+            assert {family: held.value for family, held in again.outputs.items()} == {
+                family: held.value for family, held in whole.outputs.items()
+            }
+            assert again.usage == whole.usage
+            for held in again.outputs.values():
+                assert numbers.setdefault(held.number, held.value) == held.value
+    assert len(forgetting.stages) == 0
+    assert forgetting.stages.computed > keeping.stages.computed
+
+
 def test_candidates_share_what_comes_before_their_difference(engine: Engine, pipeline: Build) -> None:
     engine.answer(pipeline(), QUESTION)
     before = ran(engine)

@@ -100,6 +100,14 @@ def test_workers_and_hash_seeds_leave_no_trace(
     assert end(tmp_path) == undisturbed
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_search_that_can_remember_next_to_nothing_ends_alike(
+    undisturbed: End, spawn: Spawn, search_arguments: Arguments, tmp_path: Path, workers: int
+) -> None:
+    finish(spawn(*search_arguments(*MORE, "--workers", workers, "--memory", "1M")))
+    assert end(tmp_path) == undisturbed
+
+
 def test_two_searches_at_once_on_one_cache_end_alike(
     undisturbed: End, spawn: Spawn, search_arguments: Arguments, tmp_path: Path
 ) -> None:

@@ -1,0 +1,204 @@
+"""Memory: what does not fit is dropped, what is cheapest to make again for its size first, and nothing else changes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsmith.errors import WrongOption
+from ragsmith.gateway.memo import Entry, Memo
+from ragsmith.gateway.memory import (
+    GIB,
+    KIB,
+    MIB,
+    Memory,
+    Sizes,
+    a_process,
+    available_bytes,
+    own_bytes,
+    read_size,
+)
+from ragsmith.types import Chunk, Hit, Passage, Scale, Span
+
+TEXT = "x" * KIB
+
+
+def full() -> Memory:
+    """Room for as little as there may be, as the process has more than its limit already."""
+    return Memory(1, in_use=lambda: GIB)
+
+
+def kept(
+    memory: Memory, costs: dict[Hashable, float], value: Callable[[Hashable], Any] = lambda _: TEXT
+) -> set[Hashable]:
+    """The keys that are still there after entries of these costs were admitted in turn."""
+    entries: dict[Hashable, Entry[Any]] = {}
+    for key, cost in costs.items():
+        entry = entries[key] = Entry(value(key), memory.level)
+        memory.admit(entries, key, entry, cost, (entry.value,))
+    return set(entries)
+
+
+def test_without_a_limit_all_is_kept() -> None:
+    assert len(kept(Memory(), dict.fromkeys(range(5000), 1e-3))) == 5000
+
+
+def test_what_was_cheapest_to_make_is_dropped_first() -> None:
+    memory = full()
+    there = kept(memory, {n: 1.0 if n % 2 else 1e-3 for n in range(1200)})
+    assert {n for n in range(1200) if n % 2} <= there
+    assert memory.dropped == 1200 - len(there) > 0
+
+
+def test_of_what_costs_the_same_the_larger_is_dropped_first() -> None:
+    there = kept(full(), dict.fromkeys(range(400), 1e-2), lambda n: TEXT * (8 if n % 2 else 1))
+    assert {n for n in range(400) if n % 2 == 0} <= there
+
+
+def test_what_was_used_is_worth_more() -> None:
+    memo: Memo[str] = Memo(full())
+    for n in range(5000):
+        memo.get(n, lambda: TEXT)
+        memo.get(0, lambda: TEXT)
+    assert memo.get(0, lambda: "made again") == TEXT
+    assert memo.computed == 5000
+    assert len(memo) < 1000
+
+
+@pytest.mark.parametrize("cost", [math.nan, math.inf, -1.0, 0.0])
+def test_a_cost_that_is_not_known_is_the_least(cost: float) -> None:
+    there = kept(full(), {n: 1e-3 if n % 2 else cost for n in range(1000)})
+    assert {n for n in range(1000) if n % 2} <= there
+
+
+def test_what_was_of_use_long_ago_falls_behind() -> None:
+    memory = full()
+    entries: dict[Hashable, Entry[Any]] = {}
+
+    def add(key: Hashable, cost: float) -> None:
+        entry = entries[key] = Entry(TEXT, memory.level)
+        memory.admit(entries, key, entry, cost, (TEXT,))
+
+    add("old", 2e-2)
+    for n in range(200_000):
+        add(n, 1e-3)
+        if "old" not in entries:
+            break
+    assert "old" not in entries
+
+
+def test_the_limit_is_on_what_the_process_really_has() -> None:
+    """Estimates are off by four here: the process has four times as many bytes as it says that values take."""
+    entries: dict[Hashable, Entry[Any]] = {}
+    memory = Memory(200 * MIB, in_use=lambda: 100 * MIB + 4 * sum(entry.size for entry in entries.values()))
+    highest = 0
+    for n in range(2000):
+        entry = entries[n] = Entry(TEXT * 64, memory.level)
+        memory.admit(entries, n, entry, 1e-3, (entry.value,))
+        highest = max(highest, 100 * MIB + 4 * sum(entry.size for entry in entries.values()))
+    assert memory.dropped > 0
+    assert highest <= 250 * MIB
+
+
+def test_values_stay_right_whatever_is_dropped() -> None:
+    memo: Memo[str] = Memo(full())
+    with ThreadPoolExecutor(4) as pool:
+        asked = [n % 700 for n in range(4000)]
+        found = list(pool.map(lambda n: memo.get(n, lambda: f"{n}" * KIB), asked))
+    assert found == [f"{n}" * KIB for n in asked]
+
+
+@given(st.lists(st.lists(st.integers(0, 400), min_size=1, max_size=300), min_size=1, max_size=10))
+def test_several_at_once_are_there_even_if_they_do_not_fit(batches: list[list[int]]) -> None:
+    memo: Memo[str] = Memo(full())
+    for keys in batches:
+        assert memo.get_many(keys, lambda missing: [f"{n:>8192}" for n in missing]) == [f"{n:>8192}" for n in keys]
+
+
+def test_sizes_are_those_of_what_is_held_and_not_of_the_corpus() -> None:
+    sizes = Sizes()
+    chunk = Chunk("c", "d", 0, 0, 9, "word " * 1000)
+    hits = tuple(Hit(chunk, 0.5, Scale.BM25) for _ in range(100))
+    assert 5_000 < sizes.of(hits) < 20_000
+    assert 9_000 < sizes.of((Passage("y" * 9000, (Span("d", 0, 9),), 0.5),)) < 11_000
+    assert sizes.of(np.zeros(1000)) == 8112
+    assert sizes.of(TEXT) > KIB
+    assert sizes.of(()) < 100
+    assert 0 < sizes.of(object()) < 100
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("500M", 500 * MIB),
+        ("2G", 2 * GIB),
+        ("1.5GiB", 3 * GIB // 2),
+        ("1.5 gib", 3 * GIB // 2),
+        ("2GB", 2_000_000_000),
+        ("8192K", 8 * MIB),
+        (str(MIB), MIB),
+        (MIB, MIB),
+    ],
+)
+def test_sizes_are_read(text: str | int, size: int) -> None:
+    assert read_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "G", "2X", "-2G", "1e3M", "nan", "inf", "0", "100K", "2 G G", 0, -5])
+def test_what_is_no_size_is_refused(text: str | int) -> None:
+    with pytest.raises(WrongOption, match=r"memory is .*: give a size of at least 1M, such as 500M, 2G or 1\.5GiB"):
+        read_size(text)
+
+
+def test_a_limit_is_for_all_processes_together() -> None:
+    assert a_process(3 * GIB, 3) == GIB
+    assert 0 < a_process(None, 3) <= 3 * GIB // 2
+
+
+def machine(root: Path, files: dict[str, str]) -> Path:
+    """A file system of a machine."""
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    return root
+
+
+MEMINFO = {"proc/meminfo": "MemTotal: 8388608 kB\nMemFree: 100 kB\nMemAvailable: 4194304 kB\n"}
+
+
+def test_what_is_available_is_what_the_machine_says(tmp_path: Path) -> None:
+    assert available_bytes(machine(tmp_path, MEMINFO)) == 4 * GIB
+
+
+def test_a_container_has_what_its_limit_leaves(tmp_path: Path) -> None:
+    group = {"sys/fs/cgroup/memory.max": f"{3 * GIB}\n", "sys/fs/cgroup/memory.current": f"{GIB}\n"}
+    assert available_bytes(machine(tmp_path, MEMINFO | group)) == 2 * GIB
+
+
+def test_a_limit_of_a_group_further_down_counts(tmp_path: Path) -> None:
+    group = {
+        "proc/self/cgroup": "0::/some/slice\n",
+        "sys/fs/cgroup/memory.max": "max\n",
+        "sys/fs/cgroup/some/slice/memory.max": f"{GIB}\n",
+    }
+    assert available_bytes(machine(tmp_path, MEMINFO | group)) == GIB
+
+
+def test_containers_of_the_first_kind_have_a_limit_elsewhere(tmp_path: Path) -> None:
+    group = {"sys/fs/cgroup/memory/memory.limit_in_bytes": f"{GIB}\n"}
+    assert available_bytes(machine(tmp_path, MEMINFO | group)) == GIB
+
+
+def test_a_process_has_some_memory() -> None:
+    before = own_bytes()
+    block = np.ones(8 * MIB)
+    assert own_bytes() - before >= 0
+    assert own_bytes() > block.nbytes // 8
