@@ -20,17 +20,20 @@ from ragsmith.errors import ModelError
 
 V = TypeVar("V")
 
+Weighed = Callable[[Any, Any], Sequence[Any]]
+"""What of a key and of its value takes memory that nobody else has anyway."""
+
 
 class Entry(Generic[V]):
-    """A value, its size in bytes, and what says how long it is kept: see `ragsmith.gateway.memory.Memory`."""
+    """A value, the seconds that it cost, its size in bytes once that is known, its uses, and the level at the last."""
 
-    __slots__ = ("level", "size", "uses", "value", "worth")
+    __slots__ = ("cost", "level", "size", "uses", "value")
 
-    def __init__(self, value: V, level: float) -> None:
+    def __init__(self, value: V, cost: float, level: float) -> None:
         self.value = value
+        self.cost = cost
         self.level = level
         self.uses = 1
-        self.worth = 0.0
         self.size = 0
 
 
@@ -41,17 +44,17 @@ class Room(Protocol):
     """What somebody must be worth at the moment to be kept; an entry notes it when it is used."""
 
     def admit(
-        self, entries: dict[Hashable, Entry[Any]], key: Hashable, entry: Entry[Any], cost: float, weighed: Sequence[Any]
+        self, entries: dict[Hashable, Entry[Any]], key: Hashable, entry: Entry[Any], weighed: Weighed | None
     ) -> None:
-        """Note that ``entry`` is there now, which took ``cost`` seconds; ``weighed`` is what takes memory of it."""
+        """Note that ``entry`` is there now; ``weighed`` says what of its key and value takes memory, else the value."""
         ...
 
 
 class Memo(Generic[V]):
     """A thread-safe memo with join of identical computations in flight."""
 
-    def __init__(self, room: Room | None = None, weighed: Callable[[Any, V], Sequence[Any]] | None = None) -> None:
-        """Without ``room`` all is kept. ``weighed`` says what of a key and its value takes memory; else the value."""
+    def __init__(self, room: Room | None = None, weighed: Weighed | None = None) -> None:
+        """Without ``room`` all is kept."""
         self._done: dict[Hashable, Entry[V]] = {}
         self._running: dict[Hashable, Future[V] | None] = {}  # the future is made by the first who has to wait
         self._lock = threading.Lock()
@@ -158,9 +161,9 @@ class Memo(Generic[V]):
     def _keep(self, key: Hashable, value: V, cost: float) -> None:
         self.computed += 1
         room = self._room
-        entry = self._done[key] = Entry(value, 0.0 if room is None else room.level)
+        entry = self._done[key] = Entry(value, cost, 0.0 if room is None else room.level)
         if room is not None:
-            room.admit(self._done, key, entry, cost, self._weighed(key, value) if self._weighed else (value,))
+            room.admit(self._done, key, entry, self._weighed)
 
     def _fail(self, mine: Sequence[Hashable], error: BaseException) -> None:
         with self._lock:

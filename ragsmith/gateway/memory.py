@@ -5,7 +5,7 @@ entry is worth the seconds that it took to make, a byte of it, times its uses. T
 comes or is used later counts from there: what was of use long ago falls behind.
 
 Sizes are estimates, which need only be in proportion: how many of the estimated bytes fit is seen when the memory that
-the process really has reaches its limit, looked at every few MiB.
+the process really has reaches its limit, looked at every so often. Before that, nothing is weighed at all.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from enum import Enum
-from heapq import heapify, heappop, heappush
+from heapq import heappop, heappush, heapreplace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ragsmith.errors import WrongOption
-from ragsmith.gateway.memo import Entry
+from ragsmith.gateway.memo import Entry, Weighed
 from ragsmith.types import Chunk
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
@@ -36,8 +36,8 @@ MOST_A_PROCESS = 3 * GIB // 2
 SHARE = 0.5
 """Of the memory that is available, what a search takes at most unless a limit is given."""
 
-STEP = 4 * MIB
-"""So many estimated bytes are remembered between two looks at what the process really has."""
+FEW = 128
+"""So many entries are remembered between two looks at what the process really has."""
 LEAST = MIB
 """Estimated bytes that are remembered however little there is: what one question's pipelines share."""
 HELD_BACK = 1 / 16
@@ -63,64 +63,72 @@ class Memory:
         self.dropped = 0
         """Entries dropped so far."""
         self._in_use = in_use or own_bytes
-        self._most = math.inf
         self._highest = 0 if limit is None else int(limit * (1 - HELD_BACK))
-        self._size = self._admitted = self._next_look = self._number = 0
+        self._most = math.inf
+        self._size = self._number = 0
+        self._new: list[tuple[dict[Hashable, Entry[Any]], Hashable, Entry[Any], Weighed | None]] = []
+        self._look_at = FEW
         self._queue: list[tuple[float, int, dict[Hashable, Entry[Any]], Hashable, Entry[Any]]] = []
-        self._in_order = False
         self._sizes = Sizes()
         self._lock = threading.Lock()
 
     def admit(
-        self, entries: dict[Hashable, Entry[Any]], key: Hashable, entry: Entry[Any], cost: float, weighed: Sequence[Any]
+        self, entries: dict[Hashable, Entry[Any]], key: Hashable, entry: Entry[Any], weighed: Weighed | None = None
     ) -> None:
         """See `ragsmith.gateway.memo.Room.admit`."""
-        if self.limit is None:
-            return
-        size = entry.size = OVERHEAD + sum(map(self._sizes.of, weighed))
-        entry.worth = (cost if QUICKEST < cost < math.inf else QUICKEST) / size
-        with self._lock:
-            self._number += 1
-            self._size += size
-            self._admitted += size
-            item = entry.level + entry.worth, self._number, entries, key, entry
-            if self._in_order:
-                heappush(self._queue, item)
-            else:
-                self._queue.append(item)
-            if self._admitted >= self._next_look:
-                self._look()
-            if self._size > self._most:
-                self._drop()
+        if self.limit is not None:
+            self._new.append((entries, key, entry, weighed))
+            if len(self._new) >= self._look_at:
+                with self._lock:
+                    self._look()
 
     def _look(self) -> None:
         """See how much memory there really is; where it went beyond what it may be, so much less is remembered.
 
         Memory that was given back may stay with the process and be used again: only where it grows further is still
-        less remembered.
+        less remembered. Nothing is weighed before there is too much for the first time.
         """
-        self._next_look = self._admitted + STEP
         beyond = self._in_use() - self._highest
+        if beyond <= 0 and self._most == math.inf:
+            self._look_at = len(self._new) + FEW
+            return
+        self._look_at = FEW
+        self._weigh()
         if beyond > 0:
             self._highest += beyond
             self._most = max(LEAST, min(self._most, self._size) - beyond)
+        self._drop()
+
+    def _weigh(self) -> None:
+        """Put what is new into the queue."""
+        for _ in range(len(self._new)):
+            entries, key, entry, weighed = self._new.pop()  # others may be adding to it
+            parts = (entry.value,) if weighed is None else weighed(key, entry.value)
+            entry.size = OVERHEAD + sum(map(self._sizes.of, parts))
+            if not QUICKEST < entry.cost < math.inf:
+                entry.cost = QUICKEST
+            self._number += 1
+            self._size += entry.size
+            heappush(self._queue, (_worth(entry), self._number, entries, key, entry))
 
     def _drop(self) -> None:
         """Drop what is worth least until the rest fits."""
-        if not self._in_order:
-            heapify(self._queue)
-            self._in_order = True
         queue = self._queue
         while self._size > self._most and queue:
-            worth, number, entries, key, entry = heappop(queue)
-            now = entry.level + entry.uses * entry.worth
+            worth, number, entries, key, entry = queue[0]
+            now = _worth(entry)
             if now > worth:  # it was used since
-                heappush(queue, (now, number, entries, key, entry))
+                heapreplace(queue, (now, number, entries, key, entry))
                 continue
+            heappop(queue)
             self.level = worth
             self._size -= entry.size
             self.dropped += 1
             del entries[key]
+
+
+def _worth(entry: Entry[Any]) -> float:
+    return entry.level + entry.uses * entry.cost / entry.size
 
 
 class Sizes:
@@ -157,7 +165,12 @@ def size_of(value: Any, depth: int = DEPTH) -> int:
     kind = type(value)
     if kind in PLAIN:
         return sys.getsizeof(value)
-    if value is None or kind is Chunk or isinstance(value, Enum):
+    if (
+        value is None
+        or kind is Chunk
+        or isinstance(value, Enum)
+        or (kind is tuple and value and type(value[0]) is Chunk)
+    ):
         return 0
     slots = getattr(kind, "__slots__", None)
     below = depth - 1

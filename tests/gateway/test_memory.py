@@ -42,8 +42,8 @@ def kept(
     """The keys that are still there after entries of these costs were admitted in turn."""
     entries: dict[Hashable, Entry[Any]] = {}
     for key, cost in costs.items():
-        entry = entries[key] = Entry(value(key), memory.level)
-        memory.admit(entries, key, entry, cost, (entry.value,))
+        entry = entries[key] = Entry(value(key), cost, memory.level)
+        memory.admit(entries, key, entry)
     return set(entries)
 
 
@@ -84,8 +84,8 @@ def test_what_was_of_use_long_ago_falls_behind() -> None:
     entries: dict[Hashable, Entry[Any]] = {}
 
     def add(key: Hashable, cost: float) -> None:
-        entry = entries[key] = Entry(TEXT, memory.level)
-        memory.admit(entries, key, entry, cost, (TEXT,))
+        entry = entries[key] = Entry(TEXT, cost, memory.level)
+        memory.admit(entries, key, entry)
 
     add("old", 2e-2)
     for n in range(200_000):
@@ -98,12 +98,12 @@ def test_what_was_of_use_long_ago_falls_behind() -> None:
 def test_the_limit_is_on_what_the_process_really_has() -> None:
     """Estimates are off by four here: the process has four times as many bytes as it says that values take."""
     entries: dict[Hashable, Entry[Any]] = {}
-    memory = Memory(200 * MIB, in_use=lambda: 100 * MIB + 4 * sum(entry.size for entry in entries.values()))
+    memory = Memory(200 * MIB, in_use=lambda: 100 * MIB + 4 * 64 * KIB * len(entries))
     highest = 0
     for n in range(2000):
-        entry = entries[n] = Entry(TEXT * 64, memory.level)
-        memory.admit(entries, n, entry, 1e-3, (entry.value,))
-        highest = max(highest, 100 * MIB + 4 * sum(entry.size for entry in entries.values()))
+        entry = entries[n] = Entry(TEXT * 64, 1e-3, memory.level)
+        memory.admit(entries, n, entry)
+        highest = max(highest, 100 * MIB + 4 * 64 * KIB * len(entries))
     assert memory.dropped > 0
     assert highest <= 250 * MIB
 
