@@ -18,6 +18,8 @@ from functools import cached_property, partial
 from importlib.metadata import version
 from typing import Any
 
+from threadpoolctl import threadpool_limits
+
 from ragsmith.datasets.splits import Split
 from ragsmith.digest import digest, fingerprint
 from ragsmith.effects import Prior
@@ -217,7 +219,8 @@ class Run:
             BudgetExhausted: the budget was spent before any pipeline of the search was evaluated; another call goes on.
             RagsmithError: a provider or the cache cannot be used any more; what was computed is kept.
         """
-        with closing(self._budget), self._evaluator:
+        # of several threads the sums differ in their last digits, and on matrices of a hundred rows they only wait
+        with threadpool_limits(1, user_api="blas"), closing(self._budget), self._evaluator:
             steps = self._settings.steps
             self._on_start(
                 Start(self._setup, self._space, steps, lambda: (self._evaluator.activity(), self._budget.spent))
