@@ -6,10 +6,10 @@ measures; it knows none of them by name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+import threading
+from collections.abc import Callable, Collection, Hashable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from ragsmith.datasets.relevance import Relevance
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import Measure
 from ragsmith.models.usage import Meter
@@ -20,17 +20,41 @@ if TYPE_CHECKING:  # what else these hold is no part of what a record depends on
     from ragsmith.evaluation.testbed import Setup
     from ragsmith.pipelines.engine import Engine
 
+T = TypeVar("T")
+
+Values = dict[str, float | None]
+"""Measures by name; None where there was nothing to measure."""
+
 
 def scored(engine: Engine, setup: Setup, trace: Trace, example: Example) -> dict[str, Any]:
-    """The record of what a candidate did with a question; what judging it costs is not the candidate's."""
-    return record(
-        trace,
-        example,
-        setup.relevance[example.id],
-        measures=setup.measures,
-        models=_asked(engine),
-        stages={family: engine.fingerprint(output) for family, output in trace.outputs.items()},
+    """The record of what a candidate did with a question: its measures, what was retrieved and answered, what it cost.
+
+    What judging it costs is not the candidate's. A digest of what each stage gave stands in ``stages``. Nothing in a
+    record is measured in seconds, so equal runs give equal records. ``cut`` stands in that of an answer which reached
+    its limit on tokens.
+    """
+    total = _total(trace)
+    prompt = trace.prompt
+    case = Case(
+        question=example.question,
+        reference=example.answer,
+        answer=trace.answer.text,
+        hits=trace.hits,
+        pool=trace.outputs["query_expansion"].value,
+        passages=prompt.passages,
+        prompt=prompt.text,
+        evidence=example.evidence,
+        relevance=setup.relevance[example.id],
     )
+    return {
+        "measures": _measured(engine, setup.measures, case, trace, example),
+        "retrieved": list(ids_of(trace.hits)),
+        "answer": trace.answer.text,
+        "cited": [[s.doc, s.start, s.end] for i in trace.answer.cited for s in prompt.passages[i].sources],
+        "stages": _stages(engine, trace),
+        "usage": _usage(total),
+        **({"cut": True} if total.cut else {}),
+    }
 
 
 def scored_ranking(engine: Engine, setup: Setup, trace: Trace, example: Example) -> dict[str, Any]:
@@ -44,12 +68,11 @@ def scored_ranking(engine: Engine, setup: Setup, trace: Trace, example: Example)
         relevance=setup.relevance[example.id],
     )
     measures = [known for known in setup.measures if known.subject == "ranking"]
-    models = _asked(engine) if any(known.tools for known in measures) else {}
     return {
         "part": "ranking",
-        "measures": {known.name: known(case, models) for known in measures},
+        "measures": _measured(engine, measures, case, trace, example),
         "retrieved": list(ids_of(trace.hits)),
-        "stages": {family: engine.fingerprint(output) for family, output in trace.outputs.items()},
+        "stages": _stages(engine, trace),
         "usage": _usage(_total(trace)),
     }
 
@@ -81,40 +104,103 @@ def _usage(total: Meter) -> dict[str, int]:
     }
 
 
-def record(
-    trace: Trace,
-    example: Example,
-    relevance: Relevance,
-    *,
-    measures: Iterable[Measure],
-    models: Mapping[str, Any],
-    stages: Mapping[str, str],
-) -> dict[str, Any]:
-    """Everything kept of one question: its measures, what was retrieved and answered, and what it cost.
+def _stages(engine: Engine, trace: Trace) -> dict[str, str]:
+    return {family: engine.fingerprint(output) for family, output in trace.outputs.items()}
 
-    ``models`` has what measures ask, by role; what they cost is not the pipeline's. ``stages`` has a digest of what
-    each stage gave. A measure is None where there is nothing to measure. Nothing in a record is measured in seconds, so
-    equal runs give equal records. ``cut`` stands in that of an answer which reached its limit on tokens.
+
+# --- measures are computed once for all that they read ---------------------------------------------------------------
+
+REMEMBERED_CASES = 1 << 14
+"""Below 1 KB each: what was measured of what some stages gave for a question."""
+
+_SAME = frozenset(("question", "reference", "evidence", "relevance", "relevant"))
+"""What all cases of a question have in common."""
+_MADE_BY = {
+    "hits": ("passage_filter",),
+    "ranking": ("passage_filter",),
+    "pool": ("query_expansion",),
+    "passages": ("prompt_maker",),
+    "prompt": ("prompt_maker",),
+    "answer": ("post_generation",),
+}
+_ALL_STAGES = tuple(sorted({stage for stages in _MADE_BY.values() for stage in stages}))
+
+
+class Marks:
+    """What the measures said of cases that one engine made, so that equal ones need not be measured again.
+
+    Pipelines often agree: in the ranking, or the answer. Which stages a measure depends on is seen while it runs, as it
+    depends on nothing but what it reads: where that is equal, it would read the same again, and say the same.
     """
-    total = _total(trace)
-    prompt = trace.prompt
-    case = Case(
-        question=example.question,
-        reference=example.answer,
-        answer=trace.answer.text,
-        hits=trace.hits,
-        pool=trace.outputs["query_expansion"].value,
-        passages=prompt.passages,
-        prompt=prompt.text,
-        evidence=example.evidence,
-        relevance=relevance,
-    )
-    return {
-        "measures": {measure.name: measure(case, models) for measure in measures},
-        "retrieved": list(ids_of(trace.hits)),
-        "answer": trace.answer.text,
-        "cited": [[s.doc, s.start, s.end] for i in trace.answer.cited for s in prompt.passages[i].sources],
-        "stages": dict(stages),
-        "usage": _usage(total),
-        **({"cut": True} if total.cut else {}),
-    }
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], Values] = {}
+        self._read: tuple[tuple[str, ...], ...] = ()
+        self._lock = threading.Lock()
+
+    def known(self, question: str, numbers: Mapping[str, Hashable]) -> Values:
+        """What is known already of a case with these outputs, each by its stage and its number."""
+        found: Values = {}
+        for stages in self._read:
+            found.update(self._known.get((question, stages, *map(numbers.get, stages)), ()))
+        return found
+
+    def keep(
+        self, question: str, numbers: Mapping[str, Hashable], read: Collection[str], name: str, value: Any
+    ) -> None:
+        """Remember the value of a measure that read what the stages ``read`` gave."""
+        stages = tuple(sorted(read))
+        with self._lock:
+            if stages not in self._read:
+                self._read = (*self._read, stages)
+            self._known.setdefault((question, stages, *map(numbers.get, stages)), {})[name] = value
+            if len(self._known) > REMEMBERED_CASES:
+                del self._known[next(iter(self._known))]
+
+
+def _measured(engine: Engine, measures: Collection[Measure], case: Case, trace: Trace, example: Example) -> Values:
+    """Each of ``measures`` of ``case``, which ``trace`` led to."""
+    marks: Marks = engine.kept.get(Marks) or engine.kept.setdefault(Marks, Marks())
+    numbers = {family: output.number for family, output in trace.outputs.items()}
+    found = marks.known(example.id, numbers)
+    missing = [measure for measure in measures if measure.name not in found]
+    if missing:
+        models = _asked(engine)
+        noting = _Noting(case)
+        for measure in missing:
+            noting.noted = set()
+            found[measure.name] = measure(noting, models)
+            marks.keep(example.id, numbers, noting.noted, measure.name, found[measure.name])
+    return {measure.name: found[measure.name] for measure in measures}
+
+
+class _Noting(Case):
+    """A case that notes the stages that made what is read of it."""
+
+    noted: set[str]
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._found: dict[Callable[..., Any], tuple[Any, set[str]]] = {}
+        self.noted = set()
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _OWN:
+            return object.__getattribute__(self, name)
+        if name not in _SAME:
+            self.noted.update(_MADE_BY.get(name, _ALL_STAGES))
+        return getattr(self._case, name)
+
+    def once(self, compute: Callable[..., T], *tools: Any) -> T:
+        """See `Case.once`; whoever gets what was computed has read what it was computed from."""
+        if compute not in self._found:
+            outside, self.noted = self.noted, set()
+            self._found[compute] = compute(self, *tools), self.noted
+            self.noted = outside
+        value, read = self._found[compute]
+        self.noted |= read
+        found: T = value
+        return found
+
+
+_OWN = frozenset(("_case", "_found", "noted", "once"))

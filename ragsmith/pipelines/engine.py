@@ -104,6 +104,8 @@ class Engine:
         self.searches: Memo[tuple[Hits, Usage]] = Memo(gateway.room, lambda _, kept: (kept[0],))
         self.requested = 0
         self.collection_usage = Meter()
+        self.kept: dict[type, Any] = {}
+        """What others know of outputs by their numbers, which mean nothing beyond this engine; by its class."""
         self._indexes: Memo[Index] = Memo()
         self._graph: Memo[EntityGraph] = Memo()
         self._warm: Memo[object] = Memo()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count, product
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from ragsmith.errors import ModelError
 from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.scoring import scored
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.measures.case import Case
+from ragsmith.measures.registry import Measure
 from ragsmith.models.calls import Completion
 from ragsmith.models.roles import Models
 from ragsmith.models.usage import Usage
@@ -22,7 +25,10 @@ from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.trace import Trace
 from ragsmith.techniques.generation import NOT_FOUND
-from ragsmith.types import Answer, Chunk, Example, Hit, Hits, Question, Scale
+from ragsmith.types import Answer, Chunk, Example, Hit, Hits, Passage, Prompt, Question, Scale
+
+OUTSIDE = count(-1, -1)
+"""Numbers of values that no engine made."""
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +73,83 @@ def test_a_record_is_the_same_in_every_process(tiny_setup: Setup, pipeline: Call
     assert records[0] == records[1]
 
 
+def test_a_record_is_the_same_whatever_was_scored_before(tiny_setup: Setup, pipeline: Callable[..., Candidate]) -> None:
+    shared = tiny_setup.engine()
+    choices = product(("bm25", "vector"), ("none", "tree_summarize"), ("none", "reflection_revising"))
+    pipelines = [
+        pipeline(retrieval=retrieval, passage_compress=compress, post_generation=post)
+        for retrieval, compress, post in choices
+    ]
+    for example in (tiny_setup.examples["lighthouse-4"], tiny_setup.examples["market-1"]):
+        for candidate in pipelines:
+            fresh = tiny_setup.engine()
+            kept = [
+                canonical(scored(engine, tiny_setup, engine.answer(candidate, Question(example.question)), example))
+                for engine in (shared, fresh)
+            ]
+            assert kept[0] == kept[1]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        {"query_expansion": ()},
+        {"passage_filter": ()},
+        {"prompt_maker": Prompt("Nothing.", (Passage("Nothing.", (), 1.0),) * 9)},
+        {"post_generation": Answer("Nobody knows.")},
+        {"passage_filter": (), "post_generation": Answer("Nobody knows.")},
+    ],
+)
+def test_a_measure_is_computed_again_where_something_that_it_reads_is_another(
+    tiny_setup: Setup, pipeline: Callable[..., Candidate], changed: dict[str, object]
+) -> None:
+    example = tiny_setup.examples["market-1"]
+    trace = tiny_setup.engine().answer(pipeline(), Question(example.question))
+    read = {
+        "one": {"passage_filter"},
+        "other": {"passage_filter"},
+        "both": {"passage_filter", "post_generation"},
+        "pool": {"query_expansion"},
+        "shown": {"prompt_maker"},
+        "either": {"post_generation", *(() if "post_generation" in changed else ("prompt_maker",))},
+        "all": {"passage_filter", "post_generation", "prompt_maker", "query_expansion"},
+        "none": set(),
+    }
+    ran: list[str] = []
+
+    def found(case: Case) -> int:
+        return len(case.hits)
+
+    def known(name: str, read: Callable[[Case], object]) -> Measure:
+        def fn(case: Case) -> float:
+            ran.append(name)
+            read(case)
+            return 1.0
+
+        return Measure(name, fn, name, "answer")
+
+    setup = replace(tiny_setup)
+    vars(setup)["measures"] = (
+        known("one", lambda case: case.once(found)),
+        known("other", lambda case: case.once(found)),
+        known("both", lambda case: (case.ranking, case.answer)),
+        known("pool", lambda case: case.pool),
+        known("shown", lambda case: case.prompt),
+        known("either", lambda case: case.answer == "Nobody knows." or case.passages),
+        known("all", vars),
+        known("none", lambda case: (case.question, case.reference, case.relevant, case.evidence, case.relevance)),
+    )
+    engine = setup.engine()
+    scored(engine, setup, trace, example)
+    assert ran == list(read)
+    ran.clear()
+    for stage, value in changed.items():
+        trace.outputs[stage] = type(trace.outputs[stage])(value, next(OUTSIDE))
+    scored(engine, setup, trace, example)
+    assert ran == [name for name, stages in read.items() if stages & set(changed)]
+
+
 def test_retrieval_is_scored_on_what_passed_the_filter(
     engine: Engine, tiny_setup: Setup, pipeline: Callable[..., Candidate]
 ) -> None:
@@ -97,7 +180,7 @@ def test_the_pool_is_scored_before_reranking_and_filter(
 
 def with_hits(trace: Trace, hits: Hits) -> Trace:
     held = trace.outputs["passage_filter"]
-    trace.outputs["passage_filter"] = type(held)(hits, held.number)
+    trace.outputs["passage_filter"] = type(held)(hits, next(OUTSIDE))
     return trace
 
 
@@ -142,7 +225,7 @@ def test_faithfulness_is_measured_where_the_judge_costs_nothing_or_when_asked_fo
     assert kept["measures"]["faithfulness"] == 1.0  # an extractive answer is a sentence of its passages
     held = trace.outputs["post_generation"]
     for said, expected in (("Whales sing in the copper mines.", 0.0), (NOT_FOUND, None)):
-        trace.outputs["post_generation"] = type(held)(Answer(said), held.number)
+        trace.outputs["post_generation"] = type(held)(Answer(said), next(OUTSIDE))
         kept = scored(engine, tiny_setup, trace, example)
         assert kept["measures"]["faithfulness"] == expected
         assert json.loads(canonical(kept))["measures"]["faithfulness"] == expected
@@ -160,7 +243,7 @@ def test_generation_is_scored_on_what_is_delivered(
     example = tiny_setup.examples["market-1"]
     trace = engine.answer(pipeline(), Question(example.question))
     held = trace.outputs["post_generation"]
-    trace.outputs["post_generation"] = type(held)(Answer(example.answer), held.number)
+    trace.outputs["post_generation"] = type(held)(Answer(example.answer), next(OUTSIDE))
     kept = scored(engine, tiny_setup, trace, example)
     assert kept["measures"]["exact_match"] == kept["measures"]["token_f1"] == 1.0
     assert kept["measures"]["similarity"] == pytest.approx(1.0)
