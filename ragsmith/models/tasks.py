@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -24,7 +24,7 @@ Input = str | int | float | tuple[str, ...]
 _PLACEHOLDER = re.compile(r"\{(>?)(\w+)\}")
 
 
-class OfflineModel(Protocol):
+class OfflineModel(Hashable, Protocol):
     """What a classical method may ask of the embedded language model, which knows the corpus."""
 
     def sentences(self, text: str) -> tuple[str, ...]:

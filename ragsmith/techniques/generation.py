@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,6 +118,7 @@ def wants_explanation(question: str) -> bool:
     return _EXPLAIN.search(question) is not None
 
 
+@lru_cache(maxsize=1 << 8)  # about 20 KB each; answer, review and revision read the same context one after the other
 def read_sentences(model: OfflineModel, context: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
     """The distinct sentences of the blocks of ``context`` in reading order, and the positions of their blocks."""
     first: dict[str, int] = {}

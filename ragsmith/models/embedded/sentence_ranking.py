@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -35,7 +37,8 @@ class SentenceRanking:
     def __init__(self, lexicon: Lexicon, embedder: Embedder) -> None:
         self._lexicon = lexicon
         self._embedder = embedder
-        self._read = lru_cache(maxsize=_REMEMBERED_TEXTS)(self._read_text)
+        self._known: dict[str, _Read] = {}
+        self._lock = threading.Lock()
         self._weights = lru_cache(maxsize=_REMEMBERED_TEXTS)(self._weigh_terms)
         self._vectors = lru_cache(maxsize=_REMEMBERED_GROUPS)(self._read_vectors)
         self._relevances = lru_cache(maxsize=_REMEMBERED_QUERIES)(_nothing_known)
@@ -43,9 +46,9 @@ class SentenceRanking:
     def relevance(self, query: str, texts: Sequence[str]) -> Floats:
         """Return for each text, in [0, 1], half the share of the query's idf that it covers plus half its cosine."""
         known = self._relevances(query)  # candidates of one question put the same sentences together again and again
-        for text in texts:
-            if text not in known:
-                known[text] = self._relevance(query, text)
+        new = [text for text in dict.fromkeys(texts) if text not in known]
+        if new:
+            known.update(zip(new, self._relevance(query, new), strict=True))
         return np.array([known[text] for text in texts], dtype=np.float64)
 
     def similarity(self, a: str, b: str) -> float:
@@ -61,24 +64,26 @@ class SentenceRanking:
             return ()
         vectors = self._vectors(tuple(texts))
         gains = (1 - diversity) * self.relevance(query, texts)
-        nearest = np.zeros(len(texts))
+        nearest, worth = np.zeros(len(texts)), np.empty(len(texts))
         chosen: list[int] = []
         for _ in range(min(n, len(texts))):
+            if chosen:
+                np.maximum(nearest, vectors @ vectors[chosen[-1]], out=nearest)  # starts at 0, which clips the cosines
             # argmax over the rest of  lambda Sim1(d, q) - (1 - lambda) max over the chosen of Sim2(d, c)
-            pick = int(np.round(gains - diversity * nearest, 6).argmax())
+            np.subtract(gains, np.multiply(nearest, diversity, out=worth), out=worth)
+            pick = int(worth.round(6, out=worth).argmax())
             chosen.append(pick)
             gains[pick] = -np.inf
-            np.maximum(nearest, vectors @ vectors[pick], out=nearest)  # starts at 0, which clips the cosines
         return tuple(chosen)
 
-    def _relevance(self, query: str, text: str) -> float:
-        read = self._read(text)
-        covered = sum([weight for term, weight in self._weights(query) if term in read.terms])
-        cosine = float(read.vector.dot(self._read(query).vector))
-        return min(1.0, max(0.0, round((covered + min(1.0, max(0.0, cosine))) / 2, 6)))
-
-    def _read_text(self, text: str) -> _Read:
-        return _Read(frozenset(terms(text)), self._embedder.embed([text])[0].astype(np.float64))
+    def _relevance(self, query: str, texts: Sequence[str]) -> list[float]:
+        weights, asked = self._weights(query), self._read(query).vector
+        found = []
+        for read in self._all_read(texts):
+            covered = sum([weight for term, weight in weights if term in read.terms])
+            cosine = float(read.vector.dot(asked))
+            found.append(min(1.0, max(0.0, round((covered + min(1.0, max(0.0, cosine))) / 2, 6))))
+        return found
 
     def _weigh_terms(self, query: str) -> tuple[tuple[str, float], ...]:
         """The distinct terms of ``query`` and the share that each has in their total idf."""
@@ -87,7 +92,25 @@ class SentenceRanking:
         return tuple((term, weight / total) for term, weight in weights.items())
 
     def _read_vectors(self, texts: Texts) -> Floats:
-        return np.array([self._read(text).vector for text in texts])
+        return np.array([read.vector for read in self._all_read(texts)])
+
+    def _read(self, text: str) -> _Read:
+        return self._all_read((text,))[0]
+
+    def _all_read(self, texts: Sequence[str]) -> list[_Read]:
+        """What is known of ``texts``; those that are new are embedded together."""
+        known = self._known
+        with suppress(KeyError):
+            return [known[text] for text in texts]
+        found = {text: known.get(text) for text in texts}
+        new = [text for text, read in found.items() if read is None]
+        vectors = self._embedder.embed(new).astype(np.float64)
+        made = {text: _Read(frozenset(terms(text)), vector) for text, vector in zip(new, vectors, strict=True)}
+        with self._lock:
+            known.update(made)
+            while len(known) > _REMEMBERED_TEXTS:
+                del known[next(iter(known))]
+        return [found[text] or made[text] for text in texts]
 
 
 def _nothing_known(query: str) -> dict[str, float]:

@@ -198,15 +198,15 @@ def revise_offline(
     The draft stands if nothing would be left of it.
     """
     sentences, at = read_sentences(model, context)
-    block = dict(zip(sentences, at, strict=True))
     points = [line.removeprefix("- ") for line in feedback.split("\n")]
     dropped = {point.removeprefix(kind) for kind in (UNSUPPORTED, WEAK) for point in points if point.startswith(kind)}
     added = [point.removeprefix(MISSING) for point in points if point.startswith(MISSING)]
     taken, own = _parts(model, answer, sentences)
     kept = [sentence for sentence in (*taken, *own, *added) if _flat(sentence) not in dropped]
-    order = {_flat(sentence): position for position, sentence in enumerate(sentences)}
+    shown = [_flat(sentence) for sentence in sentences]
+    order = {sentence: position for position, sentence in enumerate(shown)}
     text = sorted(dict.fromkeys(kept), key=lambda s: order.get(_flat(s), len(order)))
-    source = {_flat(sentence): position for sentence, position in block.items()}
+    source = dict(zip(shown, at, strict=True))
     cited = dict.fromkeys(source[_flat(s)] for s in text if _flat(s) in source)
     return " ".join(text) or answer, tuple(cited)
 

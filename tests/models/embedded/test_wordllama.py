@@ -2,16 +2,19 @@ import pickle
 import subprocess
 import sys
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Tokenizer
 
 from ragsmith.digest import fingerprint
-from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.models.embedded.wordllama import TOKENIZER, WordLlamaEmbedder
 
 EMBEDDER = WordLlamaEmbedder()
+WHOLE = Tokenizer.from_file(str(Path(find_spec("wordllama").submodule_search_locations[0], TOKENIZER)))
 TEXTS = (
     "The limitation period starts when the claimant knows of the damage.",
     "Ein kurzer Satz – mit Gedankenstrich, «Anführung» und 日本語.",
@@ -61,6 +64,18 @@ def test_a_vector_does_not_depend_on_its_batch(texts: list[str], data: st.DataOb
     alone = np.concatenate([EMBEDDER.embed([text]) for text in texts])
     together = EMBEDDER.embed([*(texts[i] for i in order), *TEXTS])
     assert together[: len(texts)].tobytes() == alone[order].tobytes()
+
+
+WORDS = st.sampled_from(
+    ["", " ", "  ", "a", "Recht", "§", "日本", "\n\n", "\t", "</s>", "<s", "▁", "E14", "naïve", "🙂"]
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(WORDS | st.text(max_size=8), max_size=8), st.sampled_from(["", " "]))
+def test_tokens_are_those_of_the_whole_text(parts: list[str], blank: str) -> None:
+    text = blank.join(parts)
+    assert EMBEDDER.tokens(text) == WHOLE.encode(text, add_special_tokens=False).ids
 
 
 def test_vocabulary_spells_the_tokens() -> None:
