@@ -11,6 +11,7 @@ import warnings
 from types import TracebackType
 from typing import Any
 
+from ragsmith.cli.clock import BEGAN  # noqa: F401  before what takes time to import
 from ragsmith.cli.interrupts import INTERRUPTED, SENTENCE, Interrupts
 from ragsmith.errors import DamagedRows, LeftOut, Notice, RagsmithError, UsageError, WrongOption
 from ragsmith.evaluation.signals import ignore_signals

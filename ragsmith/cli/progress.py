@@ -7,6 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from ragsmith.cli.clock import BEGAN
 from ragsmith.cli.output import note
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class Progress:
     def __init__(self, mode: str) -> None:
         self._mode = mode
         self._steps: int | None = None
-        self._started = time.perf_counter()
+        self._started = BEGAN
         self._told = self._started
         self._best: tuple[str, float] | None = None
         self._best_label = ""
