@@ -113,6 +113,7 @@ _NUMBER = re.compile(
 _NAME = re.compile(r"(?<=[\w,] )[A-Z][a-z]+")
 
 
+@lru_cache(maxsize=1 << 12)  # each question is asked of thousands of pipelines
 def wants_explanation(question: str) -> bool:
     """Whether a question asks how or why, for a comparison or an overview, rather than for a fact."""
     return _EXPLAIN.search(question) is not None
