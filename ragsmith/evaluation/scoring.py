@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ragsmith.measures.case import Case
 from ragsmith.measures.registry import Measure
-from ragsmith.models.usage import Meter
+from ragsmith.models.usage import NOTHING, Meter
 from ragsmith.pipelines.trace import Trace
 from ragsmith.types import Example, ids_of
 
@@ -89,7 +89,8 @@ def _asked(engine: Engine) -> dict[str, Any]:
 def _total(trace: Trace) -> Meter:
     total = Meter()
     for usage in trace.usage.values():
-        total.add(usage)
+        if usage is not NOTHING:
+            total.add(usage)
     return total
 
 

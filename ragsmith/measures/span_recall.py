@@ -37,4 +37,6 @@ def span_recall(case: Case) -> float:
     A summary takes a place among the first, but lies nowhere and covers nothing.
     """
     first = list({chunk.id: chunk for chunk in chunks_of(case.hits)}.values())[:5]
-    return span_recall_at([chunk.span for chunk in first if not chunk.level], case.evidence, 5)
+    documents = {span.doc for span in case.evidence}  # what lies elsewhere covers nothing
+    spans = [chunk.span for chunk in first if chunk.doc in documents and not chunk.level]
+    return span_recall_at(spans, case.evidence, 5)
