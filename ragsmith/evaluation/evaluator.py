@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cached_property
 from time import perf_counter
 from types import TracebackType
@@ -18,6 +19,7 @@ from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record, eval
 from ragsmith.evaluation.fitting import Fitter
 from ragsmith.evaluation.keys import evaluation_key, ranking_key, retrieval_key
 from ragsmith.evaluation.latency import Clock, Timer
+from ragsmith.evaluation.packing import Packed
 from ragsmith.evaluation.processes import ProcessRunner
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.evaluation.threads import (
@@ -82,6 +84,7 @@ class Evaluator:
         self._stack = ExitStack()
         self._fitter = Fitter(setup, store, self._started)
         self._known: dict[str, dict[str, ResultRow]] = {}
+        self._records = Packed(self._memory)
         self._met: dict[str, set[str]] = {}
         self._parts: dict[str, tuple[tuple[str, ...], ...]] = {}  # the questions of each evaluation, by its key
         self._evaluations: dict[tuple[str, tuple[str, ...]], Evaluation] = {}
@@ -213,7 +216,7 @@ class Evaluator:
         stored = self._store.results_many(new)
         for key in new:
             # a failure of an earlier run is tried again; one of this run is not
-            self._known[key] = {q: row for q, row in stored.get(key, {}).items() if row.state == "ok"}
+            self._known[key] = {q: self._kept(row) for q, row in stored.get(key, {}).items() if row.state == "ok"}
 
     def _is_known(self, key: str, question: str) -> bool:
         return question in self._known[key]
@@ -261,7 +264,11 @@ class Evaluator:
         if not rows:
             return
         for row in self._store.put_results(rows):
-            self._known[row.evaluation][row.question] = row
+            self._known[row.evaluation][row.question] = self._kept(row)
+
+    def _kept(self, row: ResultRow) -> ResultRow:
+        """A row as it is known to the end of the run."""
+        return replace(row, value=self._records.add(row.value)) if row.state == "ok" else row
 
     def _started(self) -> Runner:
         if self._runner is None:
