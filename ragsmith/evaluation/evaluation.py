@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -53,8 +54,8 @@ class Evaluation:
         """
         key = (name, fitness or Fitness()) if name == "fitness" else (name, None)
         if key not in self._values:
-            self._values[key] = self._worked_out(*key)
-        return self._values[key]
+            self._values[key] = array("d", self._worked_out(*key))
+        return self._values[key].tolist()
 
     def _worked_out(self, name: str, fitness: Fitness | None) -> list[float]:
         records = [self.records[question] for question in self.questions if question in self.records]
@@ -102,7 +103,7 @@ class Evaluation:
         return {}
 
     @cached_property
-    def _values(self) -> dict[tuple[str, Fitness | None], list[float]]:
+    def _values(self) -> dict[tuple[str, Fitness | None], array[float]]:
         return {}
 
 
