@@ -6,7 +6,7 @@ The questions are asked of the documents of `law`: each names words of a sentenc
 evidence and the answer. Which, is drawn with a seed. Every third question is for the test. All that is made lies in a
 temporary folder. `PEAK` is the most that a process had in memory at once (VmHWM), shared pages in full; `OWN` the most
 of it that was its own (anonymous pages); `PSS` has each shared page divided by those who share it. The latter two are
-looked at twice a second. Digests are of the winner's file (but for where the data lie), of the ranking and of every stored row.
+looked at twice a second. Digests are of the winner's file (but for where the data lie), of the ranking and of all rows.
 """
 
 from __future__ import annotations
