@@ -230,13 +230,16 @@ class Run:
     def _ended(self) -> Outcome | None:
         """How the run ended before; None where it has not, or where going through it again may end otherwise.
 
-        It may where the program is another, anything failed, or an answer is not stored any more, or is stale.
+        It may where the program or the questions are others, anything failed, or an answer is not stored any more, or
+        is stale; and where pipelines are timed, as what could not be may be now.
         """
         before = self._store.run(self.key)
-        if before is None or before.state != "finished":
+        if before is None or before.state != "finished" or self._settings.timed:
             return None
         record = RunRecord.read(before.value)
-        if record.program != self._record.program or record.failed or record.aside or record.unfinished:
+        if (record.program, record.split) != (self._record.program, self._record.split):
+            return None
+        if record.failed or record.aside or record.unfinished:
             return None
         kept = Kept(self._store, self.key, self._setup.dataset.digest, record)
         found = kept.whole()

@@ -109,6 +109,13 @@ def test_what_is_stale_is_not_read_back(searched: Searched) -> None:
     assert outcome.winner == searched.first.winner
 
 
+def test_other_questions_are_another_search(searched: Searched) -> None:
+    """A plan rehearses on samples of the questions of one data set."""
+    record = searched.record()
+    searched.rewrite(replace(record, split=replace(record.split, search=record.split.search[1:])))
+    assert len(searched.again()[1]) > 1
+
+
 def test_what_failed_is_tried_again(searched: Searched) -> None:
     searched.rewrite(replace(searched.record(), failed=1))
     assert len(searched.again()[1]) > 1
