@@ -36,6 +36,9 @@ MOST_A_PROCESS = 3 * GIB // 2
 SHARE = 0.5
 """Of the memory that is available, what a search takes at most unless a limit is given."""
 
+PROGRAM = 128 * MIB
+"""Bytes that a process has at most before a search begins: what is beyond belongs to others, such as a notebook."""
+
 FEW = 128
 """So many entries are remembered between two looks at what the process really has."""
 LEAST = MIB
@@ -57,13 +60,17 @@ class Memory:
     """Room for what a process remembers: see `ragsmith.gateway.memo.Room`. Safe to use from many threads."""
 
     def __init__(self, limit: int | None = None, in_use: Callable[[], int] | None = None) -> None:
-        """``limit`` bounds the bytes of the whole process, which ``in_use`` measures; without one all is kept."""
+        """``limit`` bounds the bytes of the process, which ``in_use`` measures; without one all is kept.
+
+        What a process that did other things before has beyond `PROGRAM` now is not counted.
+        """
         self.limit = limit
         self.level = 0.0
         self.dropped = 0
         """Entries dropped so far."""
         self._in_use = in_use or own_bytes
-        self._highest = 0 if limit is None else int(limit * (1 - HELD_BACK))
+        others = max(0, self._in_use() - PROGRAM)
+        self._highest = 0 if limit is None else int(limit * (1 - HELD_BACK)) + others
         self._most = math.inf
         self._size = self._number = 0
         self._new: list[tuple[dict[Hashable, Entry[Any]], Hashable, Entry[Any], Weighed | None]] = []

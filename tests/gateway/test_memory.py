@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,9 @@ TEXT = "x" * KIB
 
 
 def full() -> Memory:
-    """Room for as little as there may be, as the process has more than its limit already."""
-    return Memory(1, in_use=lambda: GIB)
+    """Room for as little as there may be, as the process has more than its limit as soon as something is remembered."""
+    looks = chain([0], repeat(GIB))
+    return Memory(1, in_use=lambda: next(looks))
 
 
 def kept(
@@ -106,6 +108,16 @@ def test_the_limit_is_on_what_the_process_really_has() -> None:
         highest = max(highest, 100 * MIB + 4 * 64 * KIB * len(entries))
     assert memory.dropped > 0
     assert highest <= 250 * MIB
+
+
+def test_what_a_process_had_before_is_not_counted() -> None:
+    """A search in a notebook with 4 GiB of its own has as much room as anywhere."""
+    entries: dict[Hashable, Entry[Any]] = {}
+    memory = Memory(200 * MIB, in_use=lambda: 4 * GIB + 64 * KIB * len(entries))
+    for n in range(1000):
+        entry = entries[n] = Entry(TEXT * 64, 1e-3, memory.level)
+        memory.admit(entries, n, entry)
+    assert memory.dropped == 0
 
 
 def test_values_stay_right_whatever_is_dropped() -> None:
