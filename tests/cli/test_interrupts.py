@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 import textwrap
@@ -113,6 +114,10 @@ HELD = """
     """
 
 
+def _listen() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.processes
 @pytest.mark.parametrize(
     ("script", "code", "out"),
@@ -132,7 +137,12 @@ HELD = """
 )
 def test_requests_to_end(script: str, code: int, out: list[str]) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False, timeout=30
+        [sys.executable, "-c", textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+        preexec_fn=_listen,  # shells have what runs in the background ignore Ctrl-C, and these tests with it
     )
     assert (done.returncode, done.stdout.splitlines()) == (code, out)
     assert done.stderr.count("interrupted") == (code == 130)
