@@ -24,6 +24,12 @@ class Kept:
         self.dropped = told | {key: dropped.questions for key, dropped in record.dropped.items()}
         self.searched, self.tested = record.split.search, record.split.test
 
+    @property
+    def lists_all(self) -> bool:
+        """Whether everything that the run proposed is there."""
+        history = self._record.history
+        return not history or len(self.proposals) == sum(step.evaluations for step in history)
+
     def read(self, keys: Collection[str]) -> dict[tuple[str, tuple[str, ...]], Evaluation]:
         """Those of the evaluations ``keys`` that the store has, on the search and on the test questions."""
         found: dict[tuple[str, tuple[str, ...]], Evaluation] = {}
@@ -37,10 +43,15 @@ class Kept:
 
     def whole(self) -> dict[tuple[str, tuple[str, ...]], Evaluation] | None:
         """Everything that the run had answered; None where the store lacks any of it, or any of it had failed."""
+        record = self._record
+        if record.failed or record.aside or record.unfinished or not self.lists_all:
+            return None
         found = self.read(frozenset(self.keys))
-        tested = set(self._record.test.values())
+        if record.winner and (record.winner, self.searched) not in found:
+            return None
+        tested = set(record.test.values())
         for key in self.keys:
-            met = self._record.split.order[: self.dropped[key]] if key in self.dropped else self.searched
+            met = record.split.order[: self.dropped[key]] if key in self.dropped else self.searched
             wanted = {self.searched: met, **({self.tested: self.tested} if key in tested else {})}
             for part, questions in wanted.items():
                 if (key, part) not in found or not found[key, part].records.keys() >= set(questions):

@@ -225,6 +225,8 @@ class Run:
             self._on_start(
                 Start(self._setup, self._space, steps, lambda: (self._evaluator.activity(), self._budget.spent))
             )
+            data = self._setup.dataset  # what it is called may have changed since it was last searched
+            self._store.put_dataset(data.digest, data.name, DatasetRecord.of(self._setup).plain())
             return self._ended() or self._finished()
 
     def _ended(self) -> Outcome | None:
@@ -238,8 +240,6 @@ class Run:
             return None
         record = RunRecord.read(before.value)
         if (record.program, record.split) != (self._record.program, self._record.split):
-            return None
-        if record.failed or record.aside or record.unfinished:
             return None
         kept = Kept(self._store, self.key, self._setup.dataset.digest, record)
         found = kept.whole()
@@ -255,12 +255,10 @@ class Run:
         """Run to the end or to a limit; leave the state of the run in the store whatever happens."""
         before = self._store.run(self.key)
         finished_before = before is not None and before.state == "finished"
-        data = self._setup.dataset
-        self._store.put_dataset(data.digest, data.name, DatasetRecord.of(self._setup).plain())
         self._incremental = not finished_before
         if not finished_before:  # else it stays as it is until there is another end to put in its place
             begun = replace(self._record, process=this_process())
-            self._store.put_run(self.key, data.digest, begun.plain(), started=_stamp(self._started))
+            self._store.put_run(self.key, self._setup.dataset.digest, begun.plain(), started=_stamp(self._started))
         state: RunState = "failed"
         work = None
         try:
@@ -287,6 +285,8 @@ class Run:
         if before is None or self._evaluator.computed or self._evaluator.timings:
             return True
         kept, now = RunRecord.read(before.value), self._record
+        if not Kept(self._store, self.key, self._setup.dataset.digest, kept).lists_all:
+            return True
         ends = [(end.winner, end.no_winner, end.failed, end.program) for end in (kept, now)]
         return ends[0] != ends[1]
 

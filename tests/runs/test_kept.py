@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import ragsmith
 from ragsmith.digest import program
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.space import Space
@@ -83,6 +85,33 @@ def test_an_answer_that_is_damaged_is_computed_again(searched: Searched) -> None
     searched.change(damage, winner.key, winner.questions[0])
     outcome, _ = searched.again()
     assert (outcome.computed, outcome.winner) == (1, winner)
+
+
+def test_a_proposal_that_is_gone_is_listed_again(searched: Searched) -> None:
+    with Store.open(searched.cache, read_only=True) as store:
+        before = store.proposals(searched.first.key)
+    searched.change("DELETE FROM proposal WHERE run = ? AND position = 2", searched.first.key)
+    outcome, steps = searched.again()
+    assert (outcome.computed, len(steps) > 1) == (0, True)
+    with Store.open(searched.cache, read_only=True) as store:
+        assert store.proposals(searched.first.key) == before
+    assert searched.again()[1] == AS_BEFORE
+
+
+def test_a_data_set_that_is_called_otherwise_is_reported_by_its_new_name(
+    tiny_folder: Path, tiny_space: Path, tmp_path: Path
+) -> None:
+    def found(name: str) -> str:
+        shutil.copytree(tiny_folder, tmp_path / name, dirs_exist_ok=True)
+        manifest = tmp_path / name / "dataset.yaml"
+        manifest.write_text(manifest.read_text().replace("name: island", f"name: {name}"))
+        result = ragsmith.search(
+            tmp_path / name, space=tiny_space, settings=SETTINGS, workers=1, cache=tmp_path / "cache.sqlite"
+        )
+        assert result.domain.about.dataset == name
+        return result.key
+
+    assert found("island") == found("atoll")
 
 
 def test_another_program_goes_through_it_once(searched: Searched) -> None:
