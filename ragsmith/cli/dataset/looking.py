@@ -1,25 +1,17 @@
-"""``ragsmith dataset list | validate | show | import``."""
+"""``ragsmith dataset list | validate | show``."""
 
 from __future__ import annotations
 
 import shlex
 import warnings
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ragsmith.cli.app import app
+from ragsmith.cli.dataset.app import NameOrFolder, commands
 from ragsmith.cli.options import JsonOption
 from ragsmith.cli.output import say, say_json, table
-
-commands = typer.Typer(
-    help="Data sets: documents and questions with evidence.", no_args_is_help=True, rich_markup_mode=None
-)
-app.add_typer(commands, name="dataset")
-
-NameOrFolder = Annotated[str, typer.Argument(metavar="DATASET", help="A bundled data set by name, or a folder.")]
 
 
 @commands.command("list")
@@ -135,40 +127,3 @@ def _say_entry(name: str, value: Any, indent: int = 0) -> None:
     else:
         shown = f"{value:.3f}" if isinstance(value, float) else str(value)
         say(f"{pad}{name:<{30 - len(pad)}} {shown}")
-
-
-@commands.command("import")
-def import_dataset(
-    source: Annotated[Path, typer.Argument(help="Folder of the published files, or the file.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write the data set to.")],
-    layout: Annotated[
-        str | None,
-        typer.Option("--format", "--layout", help="hotpotqa, ragsmith or tatqa; told from the files if not given."),
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Convert a published data set; its gold becomes character spans."""
-    from ragsmith.datasets.dataset import write_dataset
-    from ragsmith.datasets.importers import import_dataset as read
-
-    imported = read(source, layout)
-    write_dataset(imported.dataset, output)
-    if as_json:
-        say_json(
-            {
-                "output": str(output),
-                "documents": len(imported.dataset.documents),
-                "questions": len(imported.dataset.examples),
-                "located": imported.located,
-                "total": imported.total,
-                "notes": list(imported.notes),
-            }
-        )
-        return
-    share = 100 * imported.located / imported.total if imported.total else 0.0
-    say(
-        f"{output}: {len(imported.dataset.documents)} documents, {len(imported.dataset.examples)} questions; "
-        f"{imported.located} of {imported.total} pieces of evidence located exactly ({share:.1f} %)"
-    )
-    for line in imported.notes:
-        say(line)

@@ -1,0 +1,16 @@
+"""The group ``ragsmith dataset``, which each file beside this one adds a command or two to."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ragsmith.cli.app import app
+
+commands = typer.Typer(
+    help="Data sets: documents and questions with evidence.", no_args_is_help=True, rich_markup_mode=None
+)
+app.add_typer(commands, name="dataset")
+
+NameOrFolder = Annotated[str, typer.Argument(metavar="DATASET", help="A bundled data set by name, or a folder.")]
