@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ragsmith.api.asking import ask, verify
     from ragsmith.api.checking import audit, check_models
+    from ragsmith.api.drafting import draft_questions
     from ragsmith.api.recommending import learn_effects, recommend
     from ragsmith.api.reporting import export, report
     from ragsmith.api.scoring import evaluate
@@ -45,6 +46,7 @@ __all__ = [
     "ask",
     "audit",
     "check_models",
+    "draft_questions",
     "evaluate",
     "export",
     "learn_effects",
@@ -73,6 +75,7 @@ _HOME = {
     "ask": "ragsmith.api.asking",
     "audit": "ragsmith.api.checking",
     "check_models": "ragsmith.api.checking",
+    "draft_questions": "ragsmith.api.drafting",
     "evaluate": "ragsmith.api.scoring",
     "export": "ragsmith.api.reporting",
     "verify": "ragsmith.api.asking",

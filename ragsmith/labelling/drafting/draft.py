@@ -1,0 +1,85 @@
+"""A drafted question, the quotations that it rests on, and what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from ragsmith.digest import digest
+from ragsmith.text.words import normalise_answer
+from ragsmith.types import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Words of document ``doc``, copied exactly; ``start`` is where they stand, if the method knows it."""
+
+    doc: str
+    text: str
+    start: int | None = None
+
+    @property
+    def span(self) -> Span:
+        """Where they stand.
+
+        Raises:
+            ValueError: nobody has looked yet, see `ragsmith.labelling.drafting.quotes.located`.
+        """
+        if self.start is None:
+            raise ValueError(f"the quotation {self.text!r} has not been located in {self.doc!r}")
+        return Span(self.doc, self.start, self.start + len(self.text))
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A question with its answer, as a method made it of ``passage``.
+
+    ``quotes`` are its evidence: none where the documents do not answer it. ``model`` and ``prompt``, the digest of what
+    was asked, are empty for methods without a model.
+    """
+
+    question: str
+    answer: str
+    quotes: tuple[Quote, ...]
+    type: str
+    method: str
+    passage: Span
+    answerable: bool = True
+    model: str = ""
+    prompt: str = ""
+
+    def asked(self, question: str) -> Draft:
+        """The same draft in other words."""
+        return replace(self, question=question)
+
+    @property
+    def id(self) -> str:
+        """The identifier of its row, by content: the same draft has the same one on every machine."""
+        return f"draft-{digest('draft', self.question, self.answer, self._quoted)[:12]}"
+
+    @property
+    def keys(self) -> tuple[str, str]:
+        """What it is known by once it was refused: its question, and what it asks about however it is worded."""
+        return by_question(self.question), by_content(self.method, self.answer, self._quoted)
+
+    @property
+    def _quoted(self) -> tuple[str, ...]:
+        return tuple(quote.text for quote in self.quotes)
+
+
+def by_question(question: str) -> str:
+    """A key for the words of a question, whatever their case and punctuation."""
+    return f"asks {normalise_answer(question)}"
+
+
+def by_content(method: str, answer: str, quoted: tuple[str, ...]) -> str:
+    """A key for what a draft asks about."""
+    return f"about {digest('content', method, answer, quoted)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A draft that is not used: the filter that refused it, and why, in a sentence."""
+
+    draft: Draft
+    filter: str
+    reason: str

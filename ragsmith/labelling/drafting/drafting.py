@@ -1,0 +1,142 @@
+"""Draft questions for a folder of documents: methods make drafts, filters refuse some, and the rest becomes rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragsmith.datasets.dataset import make_dataset
+from ragsmith.datasets.documents import read_documents
+from ragsmith.datasets.manifest import read_manifest
+from ragsmith.datasets.questions import FILE as QUESTIONS
+from ragsmith.errors import DatasetError, WrongOption
+from ragsmith.labelling.drafting.draft import Draft, Refused
+from ragsmith.labelling.drafting.filters import FILTERS, QUOTE, Filter
+from ragsmith.labelling.drafting.material import Material
+from ragsmith.labelling.drafting.methods import METHODS, Method
+from ragsmith.labelling.drafting.passages import in_turns
+from ragsmith.labelling.drafting.quotes import located
+from ragsmith.labelling.drafting.rows import REJECTED, Rows, add_rows, read_rows, rejected_row, row_of
+from ragsmith.types import Chunk
+
+Drafting = Callable[[Iterable[Chunk], Material], Iterator[Draft]]
+"""Makes drafts of passages, in the order of the passages; it stops when nobody asks it for more."""
+
+
+@dataclass(frozen=True)
+class Drafted:
+    """What a call of `draft_dataset` came to.
+
+    ``found`` questions were in the data set before, ``drafts`` of them drafted ones; ``added`` are new. ``made`` counts
+    drafts by method, ``refused`` those refused by filter, ``known`` those that had been kept or refused before, and
+    ``types`` the added ones.
+    """
+
+    folder: Path
+    found: int
+    drafts: int
+    added: tuple[Draft, ...]
+    refusals: tuple[Refused, ...]
+    made: Mapping[str, int]
+    known: int
+
+    @property
+    def refused(self) -> Mapping[str, int]:
+        """How many each filter refused, in the order of the filters."""
+        counts = Counter(refused.filter for refused in self.refusals)
+        names = [QUOTE, *(filter_.__name__ for filter_ in FILTERS)]
+        return {name: counts[name] for name in dict.fromkeys([*names, *counts]) if counts[name]}
+
+    @property
+    def types(self) -> Mapping[str, int]:
+        """How many were added of each type."""
+        return dict(Counter(draft.type for draft in self.added).most_common())
+
+
+def by_methods(methods: Sequence[Method] = METHODS) -> Drafting:
+    """Ask every method about every passage, in this order."""
+
+    def drafting(passages: Iterable[Chunk], material: Material) -> Iterator[Draft]:
+        for passage in passages:
+            for method in methods:
+                yield from method(passage, material)
+
+    return drafting
+
+
+def draft_dataset(
+    folder: Path,
+    *,
+    questions: int = 100,
+    seed: int = 0,
+    drafting: Drafting | None = None,
+    filters: Sequence[Filter] = FILTERS,
+) -> Drafted:
+    """Draft questions until the data set in ``folder`` has ``questions`` that were drafted, and write them.
+
+    What is there stays as it is, and what was refused is not drafted again. ``seed`` draws the order of passages.
+
+    Raises:
+        DatasetError: documents or rows cannot be read; nothing is written then.
+        WrongOption: fewer than one question is wanted.
+    """
+    if questions < 1:
+        raise WrongOption("questions", f"is {questions}: give at least 1")
+    material = _material(folder)
+    before, rejected = read_rows(folder / QUESTIONS), read_rows(folder / REJECTED)
+    drafts = sum(isinstance(record.get("origin"), dict) for record in before.records)
+    known = before.keys | rejected.keys
+    made: Counter[str] = Counter()
+    added: list[Draft] = []
+    refusals: list[Refused] = []
+    again = 0
+    asked = before.questions
+    for draft in (drafting or by_methods())(in_turns(material.passages, seed), material):
+        if drafts + len(added) >= questions:
+            break
+        made[draft.method] += 1
+        if not known.isdisjoint(draft.keys):
+            again += 1
+            continue
+        known.update(draft.keys)
+        judged = judge(draft, material, asked, filters)
+        if isinstance(judged, Refused):
+            refusals.append(judged)
+            continue
+        added.append(judged)
+        asked.append(judged.question)
+    write(folder, before, rejected, added, refusals)
+    return Drafted(folder, len(before.records), drafts, tuple(added), tuple(refusals), dict(made), again)
+
+
+def judge(draft: Draft, material: Material, kept: Sequence[str], filters: Sequence[Filter]) -> Draft | Refused:
+    """The draft with the place of its quotations, or the first filter that refuses it; ``kept`` are other questions."""
+    found = located(draft, material)
+    if isinstance(found, str):
+        return Refused(draft, QUOTE, found)
+    for filter_ in filters:
+        if reason := filter_(found, material, kept):
+            return Refused(found, filter_.__name__, reason)
+    return found
+
+
+def write(folder: Path, before: Rows, rejected: Rows, added: Sequence[Draft], refusals: Sequence[Refused]) -> None:
+    """Add rows to the files of a data set, the refused first: what is kept is never drafted, nor what was refused."""
+    add_rows(folder / REJECTED, rejected, [rejected_row(refused) for refused in refusals])
+    add_rows(folder / QUESTIONS, before, [row_of(draft, before.records) for draft in added])
+
+
+def _material(folder: Path) -> Material:
+    """The documents of a data set.
+
+    Raises:
+        DatasetError: with every mistake in them.
+    """
+    manifest, wrong = read_manifest(folder)
+    documents, wrong_documents = read_documents(folder, manifest.titles)
+    if mistakes := (*wrong, *wrong_documents):
+        raise DatasetError(mistakes)
+    data = make_dataset({"name": folder.name, **manifest.about}, [d for d in documents.values() if d is not None], [])
+    return Material(data.documents, data.language)

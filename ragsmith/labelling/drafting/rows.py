@@ -1,0 +1,107 @@
+"""The rows of drafted questions: ``questions.jsonl`` has those that are kept, ``rejected.jsonl`` those that are not.
+
+What a file has is never changed, but for rows that are added behind it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragsmith.datasets.questions import MAX_BYTES
+from ragsmith.errors import DatasetError
+from ragsmith.labelling.drafting.draft import Draft, Quote, Refused, by_content, by_question
+from ragsmith.text.files import TextError, read_text
+from ragsmith.text.jsonl import parse_record
+from ragsmith.text.writing import write_file
+
+REJECTED = "rejected.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A file of rows as it stands: its text, and its objects in order."""
+
+    text: str
+    records: tuple[Mapping[str, object], ...]
+
+    @property
+    def questions(self) -> list[str]:
+        """What they ask."""
+        return [str(record.get("question", "")) for record in self.records]
+
+    @property
+    def keys(self) -> set[str]:
+        """By what a draft of the same question, or about the same, is known."""
+        return {key for record in self.records for key in _keys(record)}
+
+
+def read_rows(path: Path) -> Rows:
+    """Read a file of rows; one that is not there has none.
+
+    Raises:
+        DatasetError: lines are not JSON objects.
+    """
+    if not path.exists():
+        return Rows("", ())
+    try:
+        text = read_text(path, limit=MAX_BYTES)
+    except TextError as error:
+        raise DatasetError([error.at(path.name)]) from None
+    records, mistakes = [], []
+    for number, line in enumerate(text.split("\n"), start=1):
+        try:
+            records.extend([parse_record(line)] if line.strip() else [])
+        except TextError as error:
+            mistakes.append(f"{path.name}:{number}: {error.reason}")
+    if mistakes:
+        raise DatasetError(mistakes)
+    return Rows(text, tuple(records))
+
+
+def add_rows(path: Path, before: Rows, rows: Sequence[Mapping[str, object]]) -> None:
+    """Write the file again, whole, with ``rows`` behind what it had; nothing is written where there are none."""
+    if not rows:
+        return
+    text = before.text if not before.text or before.text.endswith("\n") else f"{before.text}\n"
+    write_file(text + "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), path)
+
+
+def row_of(draft: Draft, others: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    """The row of a draft, for a file with rows ``others``: answers and splits are on all of them or on none."""
+    row: dict[str, object] = {"id": draft.id, "question": draft.question}
+    answered = [other for other in others if other.get("answerable", True)]
+    if draft.answerable and (not answered or "answer" in answered[0]):
+        row["answer"] = draft.answer
+    row["type"] = draft.type
+    row["evidence"] = [_evidence(quote) for quote in draft.quotes]
+    if not draft.answerable:
+        row["answerable"] = False
+    if others and "split" in others[0]:  # what people wrote is the test
+        row["split"] = "search"
+    origin: dict[str, object] = {"by": "drafted", "method": draft.method}
+    origin |= {key: value for key, value in (("model", draft.model), ("prompt", draft.prompt)) if value}
+    passage = {"doc": draft.passage.doc, "start": draft.passage.start, "end": draft.passage.end}
+    return {**row, "origin": {**origin, "passage": passage}}
+
+
+def rejected_row(refused: Refused) -> dict[str, object]:
+    """The row of a draft that a filter refused."""
+    return {**row_of(refused.draft, ()), "filter": refused.filter, "reason": refused.reason}
+
+
+def _evidence(quote: Quote) -> dict[str, object]:
+    if quote.start is None:  # of a draft that was refused because nobody finds them
+        return {"doc": quote.doc, "text": quote.text}
+    return {"doc": quote.doc, "start": quote.start, "end": quote.span.end, "text": quote.text}
+
+
+def _keys(record: Mapping[str, object]) -> Iterable[str]:
+    yield by_question(str(record.get("question", "")))
+    origin, evidence = record.get("origin"), record.get("evidence")
+    if isinstance(origin, dict):
+        entries = evidence if isinstance(evidence, list) else []
+        quoted = [str(entry.get("text", "")) for entry in entries if isinstance(entry, dict)]
+        yield by_content(str(origin.get("method", "")), str(record.get("answer", "")), tuple(quoted))

@@ -1,0 +1,103 @@
+"""From documents to rows: what is written, what stays, and what is not drafted again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsmith.errors import DatasetError, WrongOption
+from ragsmith.labelling.drafting.draft import Draft, Quote
+from ragsmith.labelling.drafting.drafting import Drafting, draft_dataset
+from ragsmith.labelling.drafting.material import Material
+from ragsmith.types import Chunk
+
+FERRY = (
+    "# Ferry\n\nA tide table is a list of the hours at which the water is highest in the harbour. "
+    "The crossing takes forty minutes in calm weather and an hour when the wind stands against the ebb.\n"
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "documents").mkdir()
+    (tmp_path / "documents" / "ferry.md").write_text(FERRY)
+    (tmp_path / "dataset.yaml").write_text("name: ferry\n")
+    return tmp_path
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def scripted(*drafts: tuple[str, str, str]) -> Drafting:
+    """Drafts of (question, answer, quotation), all of the first passage."""
+
+    def drafting(passages: Iterable[Chunk], _: Material) -> Iterator[Draft]:
+        passage = next(iter(passages))
+        for question, answer, quote in drafts:
+            yield Draft(question, answer, (Quote("ferry", quote),), "factual", "scripted", passage.span)
+
+    return drafting
+
+
+CROSSING = ("How long is the crossing by ferry?", "Forty minutes.", "takes forty minutes in calm weather")
+TIDE = ("Where do I find the hours of high water?", "In the tide table.", "A tide table is a list of the hours")
+
+
+def test_a_row_says_where_it_came_from(folder: Path) -> None:
+    draft_dataset(folder, drafting=scripted(CROSSING))
+    (row,) = rows(folder / "questions.jsonl")
+    (evidence,) = row["evidence"]
+    assert FERRY[evidence["start"] : evidence["end"]] == evidence["text"] == CROSSING[2]
+    assert row["origin"]["by"] == "drafted"
+    assert row["origin"]["method"] == "scripted"
+    assert row["origin"]["passage"]["doc"] == "ferry"
+
+
+def test_drafting_again_adds_what_is_missing_and_changes_no_row(folder: Path) -> None:
+    written = '{"id": "mine", "question": "Who steers?", "answer": "Ann.",  "type": "x", "evidence": []}'
+    (folder / "questions.jsonl").write_text(written)
+    draft_dataset(folder, questions=1, drafting=scripted(CROSSING, TIDE))
+    once = (folder / "questions.jsonl").read_text()
+    assert once.startswith(written + "\n")
+    assert len(draft_dataset(folder, questions=1, drafting=scripted(CROSSING, TIDE)).added) == 0
+    assert (folder / "questions.jsonl").read_text() == once
+    assert [d.question for d in draft_dataset(folder, questions=2, drafting=scripted(CROSSING, TIDE)).added] == [
+        TIDE[0]
+    ]
+    assert (folder / "questions.jsonl").read_text().startswith(once)
+
+
+def test_what_was_refused_is_kept_with_its_reason_and_does_not_come_back(folder: Path) -> None:
+    lost = ("How wide is the ferry?", "Nine metres.", "nine metres wide")
+    first = draft_dataset(folder, drafting=scripted(lost, CROSSING))
+    assert dict(first.refused) == {"quote_found": 1}
+    (row,) = rows(folder / "rejected.jsonl")
+    assert (row["filter"], row["question"]) == ("quote_found", lost[0])
+    assert "nowhere" in row["reason"]
+    reworded = ("What is the width of the ferry?", *lost[1:])
+    again = draft_dataset(folder, drafting=scripted(lost, reworded))
+    assert (again.known, again.refusals) == (2, ())
+    assert len(rows(folder / "rejected.jsonl")) == 1
+
+
+def test_a_draft_that_is_not_located_or_was_not_wanted_is_no_row(folder: Path) -> None:
+    drafted = draft_dataset(folder, questions=1, drafting=scripted(CROSSING, TIDE))
+    assert [draft.question for draft in drafted.added] == [CROSSING[0]]
+    assert len(rows(folder / "questions.jsonl")) == 1
+
+
+def test_nothing_is_written_over_a_file_with_mistakes(folder: Path) -> None:
+    (folder / "questions.jsonl").write_text("no json\n")
+    with pytest.raises(DatasetError, match=r"questions\.jsonl:1"):
+        draft_dataset(folder)
+    assert (folder / "questions.jsonl").read_text() == "no json\n"
+
+
+def test_fewer_than_one_question_is_refused(folder: Path) -> None:
+    with pytest.raises(WrongOption, match="at least 1"):
+        draft_dataset(folder, questions=0)
