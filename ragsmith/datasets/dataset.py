@@ -1,8 +1,8 @@
 """A data set is a folder of documents and labelled questions; here it is read, checked whole, and written.
 
     dataset.yaml       name, and optionally title, description, licence, language, and titles of documents
-    documents/*        text (.md, .txt: the file's stem is the document's identifier), source code, tables (.csv, .tsv),
-                       PDF (the whole file name is)
+    documents/**       text (.md, .txt: the path without its ending is the document's identifier), source code, tables
+                       (.csv, .tsv), PDF (the whole path is); in folders of any depth
     questions.jsonl    questions, answers and the evidence for them as spans of the text as loaded
 
 Nothing is computed on a data set with mistakes: all of them are listed at once.
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ragsmith.datasets.bundled import bundled_path
 from ragsmith.datasets.documents import FOLDER, documents_in, read_documents
+from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import KEYS, read_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.datasets.questions import read_questions
@@ -55,6 +56,12 @@ def load_documents(folder: str | Path) -> Dataset:
     """
     found = bundled_path("datasets", folder)
     inner = found / FOLDER
+    if inner.is_dir() and (found / MANIFEST).is_file():
+        manifest, wrong = read_manifest(found)
+        documents, wrong_documents = read_documents(found, manifest.titles)
+        if mistakes := (*wrong, *manifest.strangers(documents), *wrong_documents):
+            raise DatasetError(mistakes)
+        return make_dataset(manifest.about, [document for document in documents.values() if document], [])
     documents, wrong = documents_in(inner if inner.is_dir() else found, "")
     if wrong:
         raise DatasetError(wrong)

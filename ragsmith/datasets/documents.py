@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import stat
 import unicodedata
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
 
 from ragsmith.datasets.kinds import DocumentKind, kind_of, kinds_in_words
 from ragsmith.datasets.kinds.tables import separator, source_of
@@ -16,6 +16,10 @@ from ragsmith.types import Document, Modality
 
 FOLDER = "documents"
 MAX_NAME = 255
+
+LINK = "is a symbolic link, which is not followed; put the folder itself here"
+CONVERT = "convert the folder with  ragsmith dataset init  or move the file away"
+CLOSED = "cannot be listed; check its permissions"
 
 Documents = Mapping[str, Document | None]
 """By identifier; ``None`` for a document that is there but cannot be used."""
@@ -30,43 +34,69 @@ def read_documents(dataset: Path, titles: Mapping[str, str] | None = None) -> tu
 
 
 def documents_in(folder: Path, called: str, titles: Mapping[str, str] | None = None) -> tuple[Documents, list[str]]:
-    """Return the documents that lie in ``folder`` itself; mistakes name it as ``called``, which ends with a slash."""
+    """Return the documents that lie in ``folder``, at any depth; mistakes name it as ``called``, ending with a slash.
+
+    No symbolic link is followed, so nothing outside is read and nothing is gone around in circles.
+    """
     if problem := _folder_problem(folder):
         return {}, [f"{called or folder}: {problem}"]
     documents: dict[str, Document | None] = {}
     files: dict[str, str] = {}
     mistakes: list[str] = []
-    for path in sorted(folder.iterdir(), key=lambda path: path.name):
-        if path.name.startswith(".") or path.name == "__pycache__":  # .DS_Store and its like; compiled .py documents
-            continue
-        id_, kind = document_id(path), kind_of(path.name)
-        problem = _name_problem(path, kind, called)
+    for name, path in _files(folder):
+        id_, kind = document_id(name), kind_of(path.name)
+        problem = _name_problem(path, kind)
         if not problem and id_ in files:
             problem = f"has the same identifier {id_!r} as {files[id_]}; rename one of them"
         if kind is None or problem:
-            name = ascii(path.name) if FORBIDDEN.search(path.name) else path.name
-            mistakes.append(f"{called}{name}: {problem}")
+            mistakes.append(f"{called}{ascii(name) if FORBIDDEN.search(name) else name}: {problem}")
             if kind:
                 documents.setdefault(id_, None)
             continue
-        files[id_] = path.name
+        files[id_] = name
         documents[id_] = None
         try:
             documents[id_] = _read(path, kind, id_, (titles or {}).get(id_))
         except TextError as error:
-            mistakes.append(error.at(f"{called}{path.name}"))
+            mistakes.append(error.at(f"{called}{name}"))
     if not documents and not mistakes:
         mistakes.append(f"{called or folder}: has no documents; put {kinds_in_words()} files there")
     return dict(sorted(documents.items())), mistakes
 
 
-def document_id(path: Path) -> str:
-    """Return the identifier of a document, in NFC because file systems differ in that.
+def _files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """Yield what lies in ``folder`` and in the folders within, by names, each with its path from ``folder``.
 
-    It is the file's stem for Markdown and plain text, and the whole name for every other kind.
+    A folder that cannot be looked into is yielded itself. What is hidden is left out, and so are compiled modules.
     """
-    kind = kind_of(path.name)
-    return unicodedata.normalize("NFC", path.name if kind and not kind.by_stem else path.stem)
+    within = [("", folder)]
+    while within:
+        above, at = within.pop()
+        inner: list[tuple[str, Path]] = []
+        for path in sorted(at.iterdir(), key=lambda path: path.name):
+            if path.name.startswith(".") or path.name == "__pycache__":  # .DS_Store and its like
+                continue
+            name = f"{above}{path.name}"
+            if path.is_symlink() or not path.is_dir() or FORBIDDEN.search(path.name) or not _opens(path):
+                yield name, path
+            else:
+                inner.append((f"{name}/", path))
+        within.extend(reversed(inner))
+
+
+def _opens(folder: Path) -> bool:
+    return os.access(folder, os.R_OK | os.X_OK)
+
+
+def document_id(name: str) -> str:
+    """Return the identifier of a document by its path from the folder of documents, with ``/`` between folders.
+
+    It ends with the file's stem for Markdown and plain text, and with the whole name for every other kind; in NFC,
+    because file systems differ in that.
+    """
+    path = PurePosixPath(name)
+    kind = kind_of(path)
+    return unicodedata.normalize("NFC", str(path.with_suffix("") if kind and kind.by_stem else path))
 
 
 def default_title(document: Document) -> str:
@@ -95,10 +125,10 @@ def document_file(document: Document) -> tuple[str, str]:
 
 
 def _safe(name: str, document: Document) -> str:
-    path = Path(name)
-    unsafe = "/" in name or "\\" in name or name.startswith(".") or document.id != document_id(path)
-    if unsafe or FORBIDDEN.search(name) or len(name.encode()) > MAX_NAME:
-        raise TextError("the id is not the stem of a file name; rename it")
+    parts = name.split("/")
+    unsafe = any(not part or part.startswith(".") or len(part.encode()) > MAX_NAME for part in parts)
+    if unsafe or "\\" in name or FORBIDDEN.search(name) or document.id != document_id(name):
+        raise TextError("the id is not the path of a file without its ending; rename it")
     return name
 
 
@@ -108,19 +138,19 @@ def _folder_problem(folder: Path) -> str | None:
     except OSError:
         return f"is missing; create this folder and put {kinds_in_words()} files there"
     if stat.S_ISLNK(mode):
-        return "is a symbolic link, which is not followed; put the folder itself here"
+        return LINK
     if not stat.S_ISDIR(mode):
         return "is not a folder; put the documents in a folder of this name"
-    return None if os.access(folder, os.R_OK | os.X_OK) else "cannot be listed; check its permissions"
+    return None if _opens(folder) else CLOSED
 
 
-def _name_problem(path: Path, kind: DocumentKind | None, called: str) -> str | None:
+def _name_problem(path: Path, kind: DocumentKind | None) -> str | None:
     if FORBIDDEN.search(path.name):
-        return "the file's name has characters that cannot be printed; rename it"
-    if not path.is_symlink() and path.is_dir():
-        return f"is a folder; move its files up{called and f' into {called}'}"
+        return "the name has characters that cannot be printed; rename it"
+    if path.is_dir():
+        return LINK if path.is_symlink() else CLOSED
     if kind is None:
-        return f"is of no kind that can be read: {kinds_in_words()}; convert it or move it away"
+        return f"is of no kind that can be read: {kinds_in_words()}; {CONVERT}"
     return None
 
 

@@ -6,6 +6,8 @@ and, each on all lines or on none, ``answer`` and ``split``. Without answers, re
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,6 +47,12 @@ class Line:
 
 def read_questions(dataset: Path, documents: Documents) -> tuple[list[Example], list[str]]:
     """Return the questions that are right, in the order of the file, and all mistakes, in the order of lines."""
+    if not os.path.lexists(dataset / FILE):
+        folder = shlex.quote(str(dataset))
+        return [], [
+            f"{FILE}: is missing; draft questions with  ragsmith dataset draft {folder} , find the evidence of a list "
+            f"that you have with  ragsmith dataset anchor QUESTIONS --documents {folder} , or write them"
+        ]
     try:
         text = read_text(dataset / FILE, limit=MAX_BYTES)
     except TextError as error:

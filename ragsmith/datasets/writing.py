@@ -59,4 +59,6 @@ def write_documents(
     (folder / MANIFEST).write_bytes(written(about, titles).encode())
     (folder / FOLDER).mkdir()
     for name, content in files.items():
-        (folder / FOLDER / name).write_bytes(content.encode())
+        path = folder / FOLDER / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode())

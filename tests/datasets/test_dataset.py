@@ -143,7 +143,7 @@ def test_writing_never_overwrites(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("document", "reason"),
     [
-        (Document("../up", "../up", "Gold."), "is not the stem of a file name"),
+        (Document("../up", "../up", "Gold."), "is not the path of a file without its ending"),
         (Document("a", " ", "Gold."), "the title of 'a' is blank; write it"),
         (Document("a", "a", "Gold.", Modality.CODE), "does not end as the name of a file with code does"),
         (Document("a.py", "a.py", "Gold.", Modality.TABLE), "does not end as the name of a file with table does"),

@@ -48,6 +48,17 @@ def link(name: str, target: str) -> Break:
     return replace
 
 
+def in_folder(name: str, *files: str) -> Break:
+    """Make a folder of documents with these files."""
+
+    def fill(folder: Path) -> None:
+        (folder / name).mkdir()
+        for inner in files:
+            (folder / name / inner).write_text("a")
+
+    return fill
+
+
 def large(name: str, mebibytes: int) -> Break:
     """Make a file of zero bytes."""
 
@@ -65,6 +76,7 @@ def no_documents(folder: Path) -> None:
 
 
 ANY_KIND = "text (.md, .txt), source code (.py, .pyi, ...), tables (.csv, .tsv) or PDF (.pdf)"
+CONVERT = "convert the folder with  ragsmith dataset init  or move the file away"
 Q1 = "questions.jsonl:1 (q1): "
 E1 = Q1 + "evidence 1: "
 NFD = "cafe\u0301"
@@ -120,7 +132,7 @@ MALFORMED: list[tuple[str, Break, str]] = [
     (
         "unknown kind",
         file("documents/c.docx", b"PK"),
-        f"documents/c.docx: is of no kind that can be read: {ANY_KIND}; convert it or move it away",
+        f"documents/c.docx: is of no kind that can be read: {ANY_KIND}; {CONVERT}",
     ),
     (
         "broken PDF",
@@ -175,7 +187,16 @@ MALFORMED: list[tuple[str, Break, str]] = [
         file("documents/c.py", b"x = 1\n# \xe9\n"),
         "documents/c.py:2: byte 0xe9 at offset 8 is not UTF-8; save the file as UTF-8",
     ),
-    ("folder", lambda f: (f / "documents/c").mkdir(), "documents/c: is a folder; move its files up into documents/"),
+    (
+        "linked folder",
+        link("documents/c", "/etc"),
+        "documents/c: is a symbolic link, which is not followed; put the folder itself here",
+    ),
+    (
+        "clash in a folder",
+        in_folder("documents/c", "alpha.md", "alpha.txt"),
+        "documents/c/alpha.txt: has the same identifier 'c/alpha' as c/alpha.md; rename one of them",
+    ),
     (
         "clash",
         file("documents/alpha.txt", b"a"),
@@ -200,7 +221,6 @@ MALFORMED: list[tuple[str, Break, str]] = [
     ("pipe", lambda f: os.mkfifo(f / "documents/c.md"), "documents/c.md: is not a regular file"),
     ("large", large("documents/c.md", 16), "documents/c.md: is larger than the limit of 16 MiB; split it"),
     # the file of questions
-    ("no questions file", lambda f: (f / "questions.jsonl").unlink(), "questions.jsonl: is missing"),
     ("no questions", lines(""), "questions.jsonl: has no questions; write one JSON object a line"),
     (
         "questions link",

@@ -83,11 +83,11 @@ def test_the_documents_of_a_data_set_are_recognised_without_its_questions(tmp_pa
 
 def test_what_cannot_be_read_is_listed(folder: Path) -> None:
     (folder / "page.html").write_text("<p>Hello</p>")
-    (folder / "more").mkdir()
+    (folder / "more").symlink_to("/etc")
     with pytest.raises(DatasetError) as caught:
         ragsmith.recommend(folder)
     more, page = caught.value.mistakes
-    assert more == "more: is a folder; move its files up"
+    assert more == "more: is a symbolic link, which is not followed; put the folder itself here"
     assert page.startswith("page.html: is of no kind that can be read: text (.md, .txt)")
 
 
