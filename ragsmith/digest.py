@@ -47,8 +47,8 @@ def canonical(value: object) -> str:
     """Return ``value`` as JSON with sorted keys, no white space and floats by their shortest exact ``repr``.
 
     Allowed are None, bool, int, float, str, list and tuple (the same array), mappings with text keys, and frozen
-    dataclasses (the object of their fields). A member of a ``StrEnum`` is its text. The result can always be encoded
-    as UTF-8: lone surrogates are escaped.
+    dataclasses (the object of the fields by which they are compared). A member of a ``StrEnum`` is its text. The result
+    can always be encoded as UTF-8: lone surrogates are escaped.
 
     Raises TypeError for any other type and ValueError for NaN, infinities and endless nesting, naming the place.
     """
@@ -132,10 +132,10 @@ def _text_key(key: object, path: _Place) -> str:
 
 @cache
 def _frozen_fields(kind: type) -> tuple[str, ...] | None:
-    """Names of the fields of a frozen dataclass; None for everything else."""
+    """Names of the fields by which a frozen dataclass is compared; None for everything else."""
     if not is_dataclass(kind) or not kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
         return None
-    return tuple(field.name for field in fields(kind))
+    return tuple(field.name for field in fields(kind) if field.compare)
 
 
 def _place(path: _Place) -> str:

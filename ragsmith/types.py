@@ -45,13 +45,15 @@ class Span:
 class Document:
     """A text to answer from, as it was loaded.
 
-    ``id`` is the file's stem for Markdown and plain text, and the whole file name for every other kind.
+    ``id`` is the file's stem for Markdown and plain text, and the whole file name for every other kind. ``pages`` holds
+    where each page of a printed document begins, and is empty for all others: it is no part of what a document says.
     """
 
     id: str
     title: str
     text: str
     modality: Modality = Modality.PROSE
+    pages: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,8 +290,35 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a question came from: ``by`` is ``drafted`` for one that a machine wrote; what is not known is blank.
+
+    ``method`` names how it was drafted, ``model`` by which model, ``prompt`` is the digest of the prompt, ``passage``
+    what it was drafted from. A person who looked at it is its ``reviewer``; ``reviewed`` is then ``accepted`` or
+    ``mended``.
+    """
+
+    by: str
+    method: str = ""
+    model: str = ""
+    prompt: str = ""
+    passage: Span | None = None
+    reviewed: str = ""
+    reviewer: str = ""
+
+
+DRAFTED = "drafted"
+UNSPECIFIED = "unspecified"
+"""The type of a question that is given none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Example:
-    """A question of a data set with its reference answer, blank if it has none, and its gold evidence."""
+    """A question of a data set with its reference answer, blank if it has none, and its gold evidence, if any.
+
+    One that is not ``answerable`` has no evidence: its documents do not answer it. No ``origin`` means that a person
+    wrote it.
+    """
 
     id: str
     question: str
@@ -297,6 +326,13 @@ class Example:
     type: str
     evidence: tuple[Span, ...]
     split: str | None = None
+    answerable: bool = True
+    origin: Origin | None = None
+
+    @property
+    def drafted(self) -> bool:
+        """Whether a machine wrote it, be it that a person looked at it later."""
+        return self.origin is not None and self.origin.by == DRAFTED
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
     dataset.yaml       name, and optionally title, description, licence, language, and titles of documents
     documents/**       text (.md, .txt: the path without its ending is the document's identifier), source code, tables
                        (.csv, .tsv), PDF (the whole path is); in folders of any depth
-    questions.jsonl    questions, answers and the evidence for them as spans of the text as loaded
+    questions.jsonl    questions, answers and the evidence for them, which becomes spans of the text as loaded
 
 Nothing is computed on a data set with mistakes: all of them are listed at once.
 """
@@ -21,7 +21,7 @@ from ragsmith.datasets.documents import FOLDER, documents_in, read_documents
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import KEYS, read_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
-from ragsmith.datasets.questions import read_questions
+from ragsmith.datasets.questions import question_record, read_questions
 from ragsmith.datasets.summary import describe
 from ragsmith.datasets.writing import document_files, new_folder, write_documents
 from ragsmith.digest import digest
@@ -96,7 +96,7 @@ def make_dataset(about: Mapping[str, str], documents: Sequence[Document], exampl
         language=about.get("language", "en"),
         documents=kept,
         examples=ordered,
-        digest=digest("dataset", kept, ordered),
+        digest=digest("dataset", kept, [_content(example) for example in ordered]),
         merged=tuple(merged.items()),
     )
 
@@ -111,7 +111,7 @@ def write_dataset(dataset: Dataset, folder: str | Path) -> None:
     with new_folder(Path(folder)) as draft:
         write_documents(draft, {key: getattr(dataset, key) for key in KEYS}, dataset.documents, files)
         texts = {document.id: document.text for document in dataset.documents}
-        lines = [json.dumps(_record(example, texts), ensure_ascii=False) + "\n" for example in dataset.examples]
+        lines = [json.dumps(question_record(example, texts), ensure_ascii=False) + "\n" for example in dataset.examples]
         (draft / QUESTIONS).write_bytes("".join(lines).encode())
         if mistakes := validate_dataset(draft):
             raise DatasetError(mistakes)
@@ -138,11 +138,21 @@ def _repoint(example: Example, merged: Mapping[str, str]) -> Example:
     return replace(example, evidence=ordered)
 
 
-def _record(example: Example, texts: Mapping[str, str]) -> dict[str, object]:
-    evidence = [
-        {"doc": span.doc, "start": span.start, "end": span.end, "text": texts[span.doc][span.start : span.end]}
-        for span in example.evidence
-    ]
-    answer = {"answer": example.answer} if example.answer else {}
-    record = {"id": example.id, "question": example.question, **answer, "type": example.type}
-    return {**record, "evidence": evidence, **({"split": example.split} if example.split else {})}
+def _content(example: Example) -> dict[str, object]:
+    """What the digest of a data set is made of; what was not there in version 0.1 counts where it says something.
+
+    Of where a question came from, only whether it was drafted counts: a review that changes no word leaves results.
+    """
+    content: dict[str, object] = {
+        "id": example.id,
+        "question": example.question,
+        "answer": example.answer,
+        "type": example.type,
+        "evidence": example.evidence,
+        "split": example.split,
+    }
+    if not example.answerable:
+        content["answerable"] = False
+    if example.drafted:
+        content["drafted"] = True
+    return content

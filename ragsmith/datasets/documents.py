@@ -158,4 +158,4 @@ def _read(path: Path, kind: DocumentKind, id_: str, wanted: str | None) -> Docum
     loaded = kind.read(path)
     if not loaded.text.strip():
         raise TextError("is empty; add text or remove the file")
-    return Document(id_, wanted or loaded.title or id_, loaded.text, kind.modality)
+    return Document(id_, wanted or loaded.title or id_, loaded.text, kind.modality, loaded.pages)

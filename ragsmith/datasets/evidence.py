@@ -1,4 +1,10 @@
-"""Check that gold evidence stands where it says it stands: every span against the text of its document."""
+"""Find gold evidence in the documents, and check that it stands where it says it stands.
+
+Evidence names its place in one of three ways. All of ``doc``, ``start``, ``end`` and ``text`` are checked against each
+other. ``text`` alone, or with ``doc``, is looked for, and must stand once. ``doc`` alone, or with a ``heading``, a
+``page``, ``rows`` or ``lines`` (`ragsmith.datasets.places`), is coarse gold: all of the text there; ``text`` with such
+a place must stand there once.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +12,16 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 from ragsmith.datasets.documents import Documents
-from ragsmith.text.files import shown
+from ragsmith.datasets.places import PLACES, place, whole
+from ragsmith.text.files import TextError, shown
 from ragsmith.text.jsonl import Record, key_problems, kind, text_problems
 from ragsmith.text.markdown import Kind, blocks
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Modality, Span
 
 KEYS = ("doc", "start", "end", "text")
+MOST_SHOWN = 5
+"""How many of the places where a text stands are listed."""
 
 
 class EvidenceChecker:
@@ -25,25 +34,35 @@ class EvidenceChecker:
             for document in documents.values()
             if document is not None and document.modality is Modality.PROSE  # nothing else has Markdown's headings
         }
+        known = [document for document in documents.values() if document is not None]
+        # of identical documents one is kept, so what stands in both stands once
+        self._distinct = list({(document.text, document.modality): document for document in reversed(known)}.values())
+        self._distinct.reverse()
+        self._unread = len(known) < len(documents)
 
     def spans(self, evidence: object) -> tuple[tuple[Span, ...], list[str]]:
         """Return the spans that are right, sorted, and a sentence for everything that is wrong."""
         if not isinstance(evidence, list):
             return (), [f"'evidence' must be a list, not {kind(evidence)}"]
-        if not evidence:
-            return (), ["'evidence' is empty; give the passage that holds the answer"]
         spans: dict[Span, int] = {}
         problems: list[str] = []
         for number, entry in enumerate(evidence, start=1):
-            span, found = self._span(entry)
+            span, found = self.span(entry)
             if span is not None and spans.setdefault(span, number) != number:
                 found = [f"repeats evidence {spans[span]}; keep one of them"]
             problems.extend(f"evidence {number}: {problem}" for problem in found)
         return tuple(sorted(spans, key=lambda span: (span.doc, span.start, span.end))), problems
 
-    def _span(self, entry: object) -> tuple[Span | None, list[str]]:
+    def span(self, entry: object) -> tuple[Span | None, list[str]]:
+        """Return the span that one entry of ``evidence`` means, or what is wrong with it."""
         if not isinstance(entry, dict):
-            return None, [f"must be an object with the keys {', '.join(KEYS)}, not {kind(entry)}"]
+            return None, [f"must be an object with the keys {', '.join(KEYS)}, or 'text' alone, not {kind(entry)}"]
+        if needs_place(entry):
+            return self._found(entry)
+        return self._given(entry)
+
+    def _given(self, entry: Record) -> tuple[Span | None, list[str]]:
+        """Check evidence that says itself where it stands."""
         problems = [
             *key_problems(entry, required=KEYS),
             *text_problems(entry, ("doc", "text")),
@@ -62,12 +81,96 @@ class EvidenceChecker:
             return None, [problem]
         return span, []
 
+    def _found(self, entry: Record) -> tuple[Span | None, list[str]]:
+        """Find evidence that gives no offsets."""
+        if problems := list(_form_problems(entry)):
+            return None, problems
+        text = str(entry["text"]) if "text" in entry else None
+        doc = unicodedata.normalize("NFC", str(entry.get("doc", "")))
+        document = self.documents.get(doc)
+        if "doc" in entry and document is None:  # one that is there and cannot be read is reported already
+            return None, [] if doc in self.documents else [_unknown_document(str(entry["doc"]), self.documents)]
+        key = next((key for key in PLACES if key in entry), None)
+        try:
+            if document is None:
+                return self._unique(str(text), [_all(document) for document in self._distinct]), []
+            if text is not None:
+                return self._unique(text, [place(document, key, entry[key]) if key else _all(document)], key), []
+            return self._coarse(place(document, key, entry[key]) if key else whole(document)), []
+        except TextError as error:
+            return None, [error.reason] if error.reason else []
+
+    def _coarse(self, span: Span) -> Span:
+        if problem := self._heading_problem(span):
+            raise TextError(problem)
+        return span
+
+    def _unique(self, text: str, within: Sequence[Span], key: str | None = None) -> Span:
+        """Find ``text``, which must stand once in all of ``within``: documents, or the place ``key`` of one.
+
+        Headings do not count, as no chunk has them. Raises ``TextError``.
+        """
+        found = [
+            Span(part.doc, start, start + len(text))
+            for part in within
+            for start in occurrences(text, self._text(part.doc), part.start, part.end)
+        ]
+        below = [span for span in found if not self._heading_problem(span)]
+        if len(below) > 1:
+            listed = ", ".join(f"[{span.start}, {span.end}) of {span.doc!r}" for span in below[:MOST_SHOWN])
+            more = f" and {len(below) - MOST_SHOWN} more" if len(below) > MOST_SHOWN else ""
+            longer = "give more of the words around it, or 'doc' and a place ('heading', 'page', 'rows', 'lines')"
+            raise TextError(f"the text {shown(text)} stands {len(below)} times: {listed}{more}; {longer}")
+        if not found:
+            raise TextError(self._nowhere(text, within, key))
+        return below[0] if below else self._coarse(found[0])
+
+    def _nowhere(self, text: str, within: Sequence[Span], key: str | None) -> str:
+        """Return why ``text`` is not found; blank where it may stand in a document that is reported already."""
+        if len(within) == 1 and (document := self.documents[within[0].doc]):
+            if key and text in document.text:
+                return f"the text {shown(text)} stands in document {document.id!r}, but not at this {key!r}; mend one"
+            near = near_miss(text, document) or f"the text stands nowhere in the document{_as_loaded(document)}"
+            return f"the text {shown(text)} is not found in document {document.id!r}: {near}"
+        if self._unread:
+            return ""
+        near_misses = ((document.id, near_miss(text, document)) for document in self._distinct)
+        doc, why = next(((doc, near) for doc, near in near_misses if near), ("", ""))
+        nearest = f": in {doc!r}, {why}" if why else "; copy the words of a document exactly"
+        return f"the text {shown(text)} stands in no document{nearest}"
+
+    def _text(self, doc: str) -> str:
+        document = self.documents[doc]
+        return document.text if document else ""
+
     def _heading_problem(self, span: Span) -> str | None:
         """A chunk counts when it covers half of a span, and headings are in no chunk: such a span is never found."""
         overlaps = (min(end, span.end) - max(start, span.start) for start, end in self.headings.get(span.doc, ()))
         if 2 * sum(overlap for overlap in overlaps if overlap > 0) <= span.end - span.start:
             return None
         return f"[{span.start}, {span.end}) of document {span.doc!r} is mostly a heading; mark the text below it"
+
+
+def _all(document: Document) -> Span:
+    return Span(document.id, 0, len(document.text))
+
+
+def _form_problems(entry: Record) -> Iterator[str]:
+    """Yield what is wrong with the keys of evidence without offsets."""
+    yield from key_problems(entry, required=(), optional=(*KEYS, *PLACES))
+    yield from text_problems(entry, ("doc", "text"))
+    places = [key for key in PLACES if key in entry]
+    if len(places) > 1:
+        yield f"gives {' and '.join(map(repr, places))}; keep one of them"
+    if places and "doc" not in entry:
+        yield f"{places[0]!r} is a place in a document; add 'doc'"
+    elif "doc" not in entry and "text" not in entry:
+        yield "names no place; give 'text', words that stand in one document once, or 'doc'"
+
+
+def needs_place(entry: Record) -> bool:
+    """Whether evidence gives no offsets, so that they must be found."""
+    return "start" not in entry and "end" not in entry
 
 
 def _offset_problems(entry: Record) -> Iterator[str]:
@@ -103,11 +206,19 @@ def _elsewhere(span: Span, text: str, document: Document) -> str:
         nearest = min(starts, key=lambda start: abs(start - span.start))
         which = f", the nearest of {len(starts)}" if len(starts) > 1 else ""
         return f"; the text stands at [{nearest}, {nearest + len(text)}){which}"
+    near = near_miss(text, document)
+    return f"; {near or f'the text stands nowhere in the document{_as_loaded(document)}'}"
+
+
+def near_miss(text: str, document: Document) -> str | None:
+    """Say in what ``text`` differs from what stands in the document, where that is only how it is written."""
+    if text in document.text:
+        return None
     if unicodedata.normalize("NFC", text) in unicodedata.normalize("NFC", document.text):
-        return "; the document has it in the other Unicode form (NFC or NFD): use the same form in both"
+        return "the document has it in the other Unicode form (NFC or NFD): use the same form in both"
     if " ".join(text.split()) in " ".join(document.text.split()):
-        return "; only white space or line ends differ: copy the text exactly"
-    return f"; the text stands nowhere in the document{_as_loaded(document)}"
+        return "only white space or line ends differ: copy the text exactly"
+    return None
 
 
 def _as_loaded(document: Document) -> str:
@@ -117,11 +228,11 @@ def _as_loaded(document: Document) -> str:
     return ", which is the text extracted from the PDF" if document.id.lower().endswith(".pdf") else ""
 
 
-def occurrences(text: str, whole: str, first: int = 0) -> Sequence[int]:
-    """Return every offset of ``whole``, from ``first`` on, at which ``text`` stands; occurrences may overlap."""
+def occurrences(text: str, whole: str, first: int = 0, end: int | None = None) -> Sequence[int]:
+    """Return every offset of ``whole``, from ``first`` up to ``end``, at which ``text`` stands; they may overlap."""
     starts = []
-    at = whole.find(text, first)
+    at = whole.find(text, first, end)
     while at >= 0:
         starts.append(at)
-        at = whole.find(text, at + 1)
+        at = whole.find(text, at + 1, end)
     return starts

@@ -1,22 +1,25 @@
 """Read ``questions.jsonl`` of a data set, and say everything that is wrong with it, by line and identifier.
 
-One JSON object a line: ``id``, ``question``, ``type``, ``evidence`` (a list of ``doc``, ``start``, ``end``, ``text``)
-and, each on all lines or on none, ``answer`` and ``split``. Without answers, retrieval alone can be scored.
+One JSON object a line: ``id`` and ``question``; if wanted ``type`` and ``evidence`` (a list, see
+`ragsmith.datasets.evidence`); ``"answerable": false`` where the documents do not answer it, which has no evidence;
+``origin`` where a machine drafted it; and, each on all lines or on none, ``split`` and, of what can be answered,
+``answer``. Without answers, retrieval alone can be scored; without evidence, answers alone.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ragsmith.datasets.documents import Documents
 from ragsmith.datasets.evidence import EvidenceChecker
+from ragsmith.datasets.origin import origin_record, read_origin
 from ragsmith.text.files import FORBIDDEN, MIB, TextError, read_text, shown
-from ragsmith.text.jsonl import Record, key_problems, parse_record, text_problems
-from ragsmith.types import Example
+from ragsmith.text.jsonl import Record, key_problems, kind, parse_record, text_problems
+from ragsmith.types import UNSPECIFIED, Example
 
 FILE = "questions.jsonl"
 MAX_BYTES = 256 * MIB
@@ -25,7 +28,8 @@ SPLITS = ("search", "test", "unused")
 
 TEXTS = ("id", "question", "answer", "type")
 ALL_OR_NONE = ("answer", "split")
-REQUIRED = ("id", "question", "type", "evidence")
+REQUIRED = ("id", "question")
+OPTIONAL = ("answer", "answerable", "type", "evidence", "split", "origin")
 
 Mistake = tuple[int, str]
 """Line number and sentence."""
@@ -37,6 +41,11 @@ class Line:
 
     number: int
     record: Record
+
+    @property
+    def answerable(self) -> bool:
+        """Whether it does not say that the documents have no answer."""
+        return self.record.get("answerable") is not False
 
     def mistake(self, problem: str) -> Mistake:
         """Return ``questions.jsonl:17 (law-017): problem``."""
@@ -67,6 +76,7 @@ def read_questions(dataset: Path, documents: Documents) -> tuple[list[Example], 
         mistakes.extend(line.mistake(problem) for problem in problems)
         examples.extend([example] if example else [])
     mistakes += [*_repeated_ids(lines), *(mistake for key in ALL_OR_NONE for mistake in _missing(key, lines))]
+    mistakes += _nothing_to_score(lines)
     return examples, [sentence for _, sentence in sorted(mistakes, key=lambda mistake: mistake[0])]
 
 
@@ -82,7 +92,7 @@ def _lines(text: str) -> tuple[list[Line], list[Mistake]]:
 
 
 def _example(record: Record, checker: EvidenceChecker) -> tuple[Example | None, list[str]]:
-    problems = [*key_problems(record, required=REQUIRED, optional=ALL_OR_NONE), *text_problems(record, TEXTS)]
+    problems = [*key_problems(record, required=REQUIRED, optional=OPTIONAL), *text_problems(record, TEXTS)]
     if isinstance(id_ := record.get("id"), str) and id_.strip() and not FORBIDDEN.search(id_) and not _is_id(id_):
         problems.append(f"'id' must be one line of at most {MAX_ID} printable characters without spaces around it")
     split = record.get("split")
@@ -90,10 +100,39 @@ def _example(record: Record, checker: EvidenceChecker) -> tuple[Example | None, 
         problems.append(f"'split' must be 'search', 'test' or 'unused', not {shown(split)}")
     spans, wrong = checker.spans(record["evidence"]) if "evidence" in record else ((), [])
     problems += wrong
+    answerable = record.get("answerable", True)
+    if not isinstance(answerable, bool):
+        problems.append(f"'answerable' must be true or false, not {kind(answerable)}")
+    elif not answerable and record.get("evidence"):
+        problems.append("'answerable' is false, but there is evidence for an answer; remove one of them")
+    origin, wrong = read_origin(record["origin"]) if "origin" in record else (None, [])
+    problems += wrong
     if problems:
         return None, problems
     id_, question, answer, type_ = (str(record.get(key, "")) for key in TEXTS)
-    return Example(id_, question, answer, type_, spans, None if split is None else str(split)), []
+    part = None if split is None else str(split)
+    return Example(id_, question, answer, type_ or UNSPECIFIED, spans, part, bool(answerable), origin), []
+
+
+def question_record(example: Example, texts: Mapping[str, str]) -> dict[str, object]:
+    """Return the JSON object from which ``example`` is read back; ``texts`` are those of the documents by id.
+
+    Of what need not be said, only what differs from its default is.
+    """
+    evidence = [
+        {"doc": span.doc, "start": span.start, "end": span.end, "text": texts[span.doc][span.start : span.end]}
+        for span in example.evidence
+    ]
+    return {
+        "id": example.id,
+        "question": example.question,
+        **({"answer": example.answer} if example.answer else {}),
+        **({} if example.answerable else {"answerable": False}),
+        **({} if example.type == UNSPECIFIED else {"type": example.type}),
+        **({"evidence": evidence} if evidence else {}),
+        **({"split": example.split} if example.split else {}),
+        **({"origin": origin_record(example.origin)} if example.origin else {}),
+    }
 
 
 def _is_id(value: object) -> bool:
@@ -112,10 +151,25 @@ def _repeated_ids(lines: Sequence[Line]) -> Iterator[Mistake]:
 
 
 def _missing(key: str, lines: Sequence[Line]) -> Iterator[Mistake]:
-    """That ``key`` is on some lines only."""
+    """That ``key`` is on some lines only; of answers, on some lines that have one only."""
+    lines = [line for line in lines if key != "answer" or line.answerable]
     without = [line for line in lines if key not in line.record]
     given = next((line for line in lines if key in line.record), None)
     if given is None or not without:
         return
     others = f" and on {len(without) - 1} more lines" if len(without) > 1 else ""
     yield without[0].mistake(f"{key!r} is missing here{others} but given on line {given.number}; give all or none")
+
+
+def _nothing_to_score(lines: Sequence[Line]) -> Iterator[Mistake]:
+    """That a question has neither an answer nor evidence, or that there is none but unanswerable ones."""
+    answerable = [line for line in lines if line.answerable]
+    if lines and not answerable:
+        wanted = "add some that the documents answer"
+        yield lines[0].mistake(f"'answerable' is false here and on every other line; {wanted}")
+    if any("answer" in line.record for line in answerable):  # then it is missing, or there, on all of them
+        return
+    for line in answerable:
+        if "evidence" not in line.record or line.record["evidence"] == []:
+            wanted = "give 'answer', 'evidence' or both, or '\"answerable\": false' if the documents have no answer"
+            yield line.mistake(f"there is nothing to score it by; {wanted}")

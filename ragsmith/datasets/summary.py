@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from statistics import fmean, median
+from collections.abc import Iterable
+from statistics import median
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.splits import leaks, split
@@ -16,7 +17,8 @@ def describe(dataset: Dataset) -> dict[str, object]:
     """Return counts of documents, questions and evidence, as plain data.
 
     Sizes are in characters. ``early_share`` is a probe for position bias: the share of evidence whose middle lies in
-    the first 20 % of its document; with evidence all over the text it would be near 0.2.
+    the first 20 % of its document; with evidence all over the text it would be near 0.2. What is about evidence is of
+    the questions that have some, and None where none has.
     """
     divided = split(dataset)
     found = leaks(dataset, divided)
@@ -34,7 +36,10 @@ def describe(dataset: Dataset) -> dict[str, object]:
         "chunks": len(chunk_documents(dataset.documents)),
         "questions": len(dataset.examples),
         "types": dict(sorted(Counter(example.type for example in dataset.examples).items())),
-        "multi_document_share": fmean(len({span.doc for span in e.evidence}) > 1 for e in dataset.examples),
+        "unanswerable": sum(not example.answerable for example in dataset.examples),
+        "without_evidence": sum(example.answerable and not example.evidence for example in dataset.examples),
+        "drafted": sum(example.drafted for example in dataset.examples),
+        "multi_document_share": _mean(len({s.doc for s in e.evidence}) > 1 for e in dataset.examples if e.evidence),
         "evidence": _evidence(dataset),
         "split": {
             "rule": divided.rule,
@@ -49,13 +54,20 @@ def describe(dataset: Dataset) -> dict[str, object]:
 def _evidence(dataset: Dataset) -> dict[str, object]:
     spans = [span for example in dataset.examples for span in example.evidence]
     lengths = [span.end - span.start for span in spans]
+    pointed = sum(bool(example.evidence) for example in dataset.examples)
     sizes = {document.id: len(document.text) for document in dataset.documents}
     early = [(span.start + span.end) / 2 < EARLY * sizes[span.doc] for span in spans]
     return {
         "spans": len(spans),
-        "per_question": len(spans) / len(dataset.examples),
+        "per_question": len(spans) / pointed if pointed else None,
         "documents": len({span.doc for span in spans}),
-        "median_length": median(lengths),
-        "longest": max(lengths),
-        "early_share": sum(early) / len(early),
+        "median_length": median(lengths) if lengths else None,
+        "longest": max(lengths, default=None),
+        "early_share": _mean(early),
     }
+
+
+def _mean(shares: Iterable[bool]) -> float | None:
+    """The share of those that are true; None where there are none."""
+    counted = list(shares)
+    return sum(counted) / len(counted) if counted else None

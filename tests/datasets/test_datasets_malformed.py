@@ -262,7 +262,7 @@ MALFORMED: list[tuple[str, Break, str]] = [
         "questions.jsonl:1: not valid JSON: a number has too many digits; shorten it",
     ),
     # a question
-    ("missing key", lines(record(1, type=None)), Q1 + "the key 'type' is missing; add it"),
+    ("missing key", lines(record(1, question=None)), Q1 + "the key 'question' is missing; add it"),
     (
         "answers on some",
         lines(record(1), record(2, answer=None)),
@@ -271,7 +271,8 @@ MALFORMED: list[tuple[str, Break, str]] = [
     (
         "unknown question key",
         lines(record(1, evidences=[])),
-        Q1 + "unknown key 'evidences'; did you mean 'evidence'? known: answer, evidence, id, question, split, type",
+        Q1
+        + "unknown key 'evidences'; did you mean 'evidence'? known: answer, answerable, evidence, id, origin, question, split, type",
     ),
     ("answer is a number", lines(record(1, answer=1990)), Q1 + "'answer' must be text, not an integer"),
     ("blank question", lines(record(1, question=" \n")), Q1 + "'question' is blank; write it"),
@@ -294,12 +295,18 @@ MALFORMED: list[tuple[str, Break, str]] = [
         "questions.jsonl:2 (q2): 'split' is missing here and on 1 more lines but given on line 1; give all or none",
     ),
     # evidence
-    ("no evidence", with_evidence(), Q1 + "'evidence' is empty; give the passage that holds the answer"),
+    (
+        "nothing to score by",
+        lines(record(1, answer=None, evidence=[]), record(2, answer=None)),
+        Q1
+        + "there is nothing to score it by; give 'answer', 'evidence' or both, or '\"answerable\": false' if the documents"
+        " have no answer",
+    ),
     ("evidence is text", lines(record(1, evidence="alpha")), Q1 + "'evidence' must be a list, not a text"),
     (
         "evidence of texts",
         with_evidence("alpha"),
-        E1 + "must be an object with the keys doc, start, end, text, not a text",
+        E1 + "must be an object with the keys doc, start, end, text, or 'text' alone, not a text",
     ),
     ("no text", changed(text=None), E1 + "the key 'text' is missing; add it"),
     ("evidence key", changed(begin=1), E1 + "unknown key 'begin'; known: doc, end, start, text"),
@@ -371,6 +378,135 @@ MALFORMED: list[tuple[str, Break, str]] = [
         with_evidence(evidence("alpha", ALPHA, "# Alpha")),
         E1 + "[0, 7) of document 'alpha' is mostly a heading; mark the text below it",
     ),
+    # evidence without offsets; ALPHA has lines 1 to 4, BETA is a document without headings
+    (
+        "no place at all",
+        with_evidence({}),
+        E1 + "names no place; give 'text', words that stand in one document once, or 'doc'",
+    ),
+    (
+        "unknown key beside text",
+        with_evidence({"text": "It ends in May.", "begin": 1}),
+        E1 + "unknown key 'begin'; known: doc, end, heading, lines, page, rows, start, text",
+    ),
+    ("blank text", with_evidence({"text": " "}), E1 + "'text' is blank; write it"),
+    (
+        "text of no document",
+        with_evidence({"text": "It ends in June."}),
+        E1 + "the text 'It ends in June.' stands in no document; copy the words of a document exactly",
+    ),
+    (
+        "text in other white space",
+        with_evidence({"text": "Beta has no heading. Its second line"}),
+        E1
+        + "the text 'Beta has no heading. Its second line' stands in no document: in 'beta', only white space or line ends"
+        " differ: copy the text exactly",
+    ),
+    (
+        "text of another document",
+        with_evidence({"doc": "beta", "text": "It ends in May."}),
+        E1 + "the text 'It ends in May.' is not found in document 'beta': the text stands nowhere in the document",
+    ),
+    (
+        "text that stands often",
+        with_evidence({"text": "ha"}),
+        E1
+        + "the text 'ha' stands 2 times: [16, 18) of 'alpha', [5, 7) of 'beta'; give more of the words around it, or 'doc'"
+        " and a place ('heading', 'page', 'rows', 'lines')",
+    ),
+    (
+        "text of a heading",
+        with_evidence({"text": "# Alpha"}),
+        E1 + "[0, 7) of document 'alpha' is mostly a heading; mark the text below it",
+    ),
+    (
+        "unknown document alone",
+        with_evidence({"doc": "beto"}),
+        E1 + "there is no document 'beto'; did you mean 'beta'? known: alpha, beta",
+    ),
+    (
+        "two places",
+        with_evidence({"doc": "alpha", "page": 1, "lines": [1, 2]}),
+        E1 + "gives 'page' and 'lines'; keep one of them",
+    ),
+    ("place without document", with_evidence({"page": 1}), E1 + "'page' is a place in a document; add 'doc'"),
+    (
+        "page of what has none",
+        with_evidence({"doc": "alpha", "page": 1}),
+        E1 + "document 'alpha' has no pages, as a PDF has; give 'heading' or 'lines'",
+    ),
+    ("page in words", with_evidence({"doc": "alpha", "page": "1"}), E1 + "'page' must be an integer, not a text"),
+    (
+        "unknown heading",
+        with_evidence({"doc": "alpha", "heading": "Alfa"}),
+        E1 + "document 'alpha' has no heading 'Alfa'; did you mean 'Alpha'? known: Alpha",
+    ),
+    (
+        "heading of what has none",
+        with_evidence({"doc": "beta", "heading": "Beta"}),
+        E1 + "document 'beta' has no headings; give 'lines', or 'text'",
+    ),
+    ("heading number", with_evidence({"doc": "alpha", "heading": 1}), E1 + "'heading' must be text, not an integer"),
+    (
+        "rows of prose",
+        with_evidence({"doc": "beta", "rows": [1, 2]}),
+        E1 + "document 'beta' is not a table, so it has no rows; give 'lines'",
+    ),
+    (
+        "line beyond the end",
+        with_evidence({"doc": "beta", "lines": [2, 9]}),
+        E1 + "document 'beta' has no lines [2, 9]; its lines are 1 to 2, and the first goes first",
+    ),
+    (
+        "lines backwards",
+        with_evidence({"doc": "beta", "lines": [2, 1]}),
+        E1 + "document 'beta' has no lines [2, 1]; its lines are 1 to 2, and the first goes first",
+    ),
+    (
+        "one line",
+        with_evidence({"doc": "beta", "lines": 2}),
+        E1 + "'lines' must be a list of two integers, the first and the last, not 2",
+    ),
+    (
+        "text not at its place",
+        with_evidence({"doc": "beta", "text": "Beta has", "lines": [2, 2]}),
+        E1 + "the text 'Beta has' stands in document 'beta', but not at this 'lines'; mend one",
+    ),
+    (
+        "found twice",
+        with_evidence({"text": "It ends in May."}, evidence("alpha", ALPHA, "It ends in May.")),
+        Q1 + "evidence 2: repeats evidence 1; keep one of them",
+    ),
+    # what the documents do not answer
+    ("answerable in words", lines(record(1, answerable="no")), Q1 + "'answerable' must be true or false, not a text"),
+    (
+        "evidence of what has no answer",
+        lines(record(1, answerable=False), record(2)),
+        Q1 + "'answerable' is false, but there is evidence for an answer; remove one of them",
+    ),
+    (
+        "nothing has an answer",
+        lines(record(1, answerable=False, evidence=[]), record(2, answerable=False, evidence=None)),
+        Q1 + "'answerable' is false here and on every other line; add some that the documents answer",
+    ),
+    # where a question came from
+    ("origin in a word", lines(record(1, origin="drafted")), Q1 + "'origin' must be an object, not a text"),
+    ("origin of nobody", lines(record(1, origin={})), Q1 + "origin: the key 'by' is missing; add it"),
+    (
+        "origin written",
+        lines(record(1, origin={"by": "me"})),
+        Q1 + "origin: 'by' must be 'drafted', not 'me'; leave 'origin' out where a person wrote it",
+    ),
+    (
+        "origin rejected",
+        lines(record(1, origin={"by": "drafted", "reviewed": "rejected"})),
+        Q1 + "origin: 'reviewed' must be 'accepted' or 'mended', not 'rejected'",
+    ),
+    (
+        "origin nowhere",
+        lines(record(1, origin={"by": "drafted", "passage": {"doc": "alpha", "start": 5, "end": 5}})),
+        Q1 + "origin: passage: 'start' and 'end' must be integers from 0 up, in order, not [5, 5]",
+    ),
 ]
 
 
@@ -402,7 +538,7 @@ def test_mistakes_of_the_whole_folder_come_together_in_the_order_of_files_and_li
         "questions.jsonl:1 (q1)",
         "questions.jsonl:2",
         "questions.jsonl:3 (q1)",
-        *["questions.jsonl:4 (q4)"] * 4,
+        "questions.jsonl:4 (q4)",
     ]
 
 

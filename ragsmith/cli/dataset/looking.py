@@ -34,10 +34,17 @@ def list_datasets(as_json: JsonOption = False) -> None:
 
 
 @commands.command()
-def validate(dataset: NameOrFolder, as_json: JsonOption = False) -> None:
+def validate(
+    dataset: NameOrFolder,
+    write: Annotated[
+        bool, typer.Option("--write", help="Write where quoted evidence stands into questions.jsonl.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
     """Check a data set and list every mistake."""
     from ragsmith.datasets.bundled import bundled_path
     from ragsmith.datasets.dataset import load_dataset, validate_dataset
+    from ragsmith.datasets.offsets import write_offsets
     from ragsmith.datasets.splits import leaks, split
     from ragsmith.errors import DatasetError, Notice
 
@@ -48,15 +55,20 @@ def validate(dataset: NameOrFolder, as_json: JsonOption = False) -> None:
         raise typer.Exit(2)
     if mistakes:
         raise DatasetError(mistakes)
+    written = write_offsets(folder) if write else 0
     data = load_dataset(folder)
     found = leaks(data, divided := split(data))
     if as_json:
-        say_json({"valid": True, "mistakes": [], "split": divided.rule, "leaks": asdict(found)})
+        wrote = {"written": written} if write else {}
+        say_json({"valid": True, "mistakes": [], **wrote, "split": divided.rule, "leaks": asdict(found)})
         return
     if found.near:
         warnings.warn(f"{found}: the test is less unseen than it should be.", Notice, stacklevel=2)
     say(f"{dataset}: valid")
-    alone = "" if data.examples[0].answer else " --objective retrieval"  # all have one, or none
+    if write:
+        say(f"offsets of {written} {'piece' if written == 1 else 'pieces'} of evidence written to questions.jsonl")
+    answered = any(example.answer for example in data.examples)  # all that can be answered have one, or none
+    alone = "" if answered else " --objective retrieval"
     say(f"search it  ragsmith search --dataset {shlex.quote(dataset)}{alone}")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
-from ragsmith.datasets.kinds.pdf import read_pdf
+from ragsmith.datasets.kinds.pdf import joined, page_starts, read_pages
 from ragsmith.datasets.kinds.tables import rendered, separator
 from ragsmith.text.files import MIB, read_text
 from ragsmith.text.markdown import title
@@ -25,10 +25,11 @@ SOURCE_SUFFIXES = (
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The text of a file, and the title that the file gives itself, if any."""
+    """The text of a file, the title that the file gives itself, if any, and where its pages begin, if it has pages."""
 
     text: str
     title: str | None = None
+    pages: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,16 @@ def _read_table(path: Path) -> Loaded:
     return Loaded(rendered(text, separator(path)) if text.strip() else text)
 
 
+def _read_pdf(path: Path) -> Loaded:
+    pages, title_ = read_pages(path)
+    return Loaded(joined(pages), title_, page_starts(pages))
+
+
 KINDS = (
     DocumentKind("text", (".md", ".txt"), Modality.PROSE, _read_prose, by_stem=True),
     DocumentKind("source code", SOURCE_SUFFIXES, Modality.CODE, lambda path: Loaded(read_text(path, limit=MAX_BYTES))),
     DocumentKind("tables", (".csv", ".tsv"), Modality.TABLE, _read_table),
-    DocumentKind("PDF", (".pdf",), Modality.PROSE, lambda path: Loaded(*read_pdf(path))),
+    DocumentKind("PDF", (".pdf",), Modality.PROSE, _read_pdf),
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -24,6 +24,30 @@ _STUMBLES = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError
 def read_pdf(path: Path) -> tuple[str, str | None]:
     """Return the text of the PDF file at ``path``, pages separated by a blank line, and the title in its metadata.
 
+    Raises as `read_pages` does.
+    """
+    pages, title = read_pages(path)
+    return joined(pages), title
+
+
+def joined(pages: Sequence[str]) -> str:
+    """Return the text of ``pages``, which have a blank line between them; those without text leave no gap."""
+    return "\n\n".join(page for page in pages if page) + "\n"
+
+
+def page_starts(pages: Sequence[str]) -> tuple[int, ...]:
+    """Return where each of ``pages`` begins in the text that is `joined`; one without text where the next does."""
+    starts: list[int] = []
+    at = 0
+    for page in pages:
+        starts.append(at)
+        at += len(page) + 2 if page else 0
+    return tuple(starts)
+
+
+def read_pages(path: Path) -> tuple[list[str], str | None]:
+    """Return the text of each page of the PDF file at ``path``, and the title in its metadata.
+
     The same file gives the same text. Raises ``TextError`` for a file that is encrypted, damaged, too large, or has no
     text.
     """
@@ -40,16 +64,16 @@ def read_pdf(path: Path) -> tuple[str, str | None]:
                 raise TextError("is encrypted; save it without a password")
             if len(reader.pages) > MAX_PAGES:
                 raise TextError(f"has more pages than the limit of {MAX_PAGES:,}; split it")
-            text = _text(page.extract_text() for page in reader.pages)
+            pages = _texts(page.extract_text() for page in reader.pages)
             title = str(reader.metadata.title or "") if reader.metadata else ""
     except (PyPdfError, DependencyError, *_STUMBLES) as error:
         raise TextError(f"is not a PDF file that can be read ({_reason(error)}); save it again as PDF") from error
-    if not text:
+    if not any(pages):
         raise TextError("has no text, only images; run text recognition (OCR) on it first")
-    return text, " ".join(clean(title).split())[:MAX_TITLE].strip() or None
+    return pages, " ".join(clean(title).split())[:MAX_TITLE].strip() or None
 
 
-def _text(pages: Iterator[str]) -> str:
+def _texts(pages: Iterator[str]) -> list[str]:
     found: list[str] = []
     length = 0
     for page in pages:
@@ -57,8 +81,7 @@ def _text(pages: Iterator[str]) -> str:
         if length > MAX_CHARACTERS:
             raise TextError(f"has more text than the limit of {MAX_CHARACTERS:,} characters; split it")
         found.append(paragraphs(page))
-    text = "\n\n".join(page for page in found if page)
-    return f"{text}\n" if text else ""
+    return found
 
 
 @contextmanager

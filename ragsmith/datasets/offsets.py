@@ -1,0 +1,66 @@
+"""Write into ``questions.jsonl`` where quoted evidence stands, so that it is found there even when text is added."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from ragsmith.datasets.documents import Documents, read_documents
+from ragsmith.datasets.evidence import EvidenceChecker, needs_place
+from ragsmith.datasets.questions import FILE, MAX_BYTES, read_questions
+from ragsmith.errors import DatasetError
+from ragsmith.text.files import read_text
+from ragsmith.text.jsonl import Record, parse_record
+from ragsmith.text.writing import write_file
+
+
+def write_offsets(folder: Path) -> int:
+    """Give evidence that is a ``text`` without offsets its ``doc``, ``start`` and ``end``; return how many pieces.
+
+    Lines without such evidence stay as they are, byte for byte, and so does evidence that names a place: it goes on to
+    mean all of that place. The file is replaced whole or not at all.
+
+    Raises:
+        DatasetError: documents or questions have mistakes, all of which are listed.
+    """
+    documents, wrong_documents = read_documents(folder)
+    _, wrong_questions = read_questions(folder, documents)
+    if mistakes := (*wrong_documents, *wrong_questions):
+        raise DatasetError(mistakes)
+    lines, written = [], 0
+    checker = EvidenceChecker(documents)
+    for line in read_text(folder / FILE, limit=MAX_BYTES).split("\n"):
+        record = parse_record(line) if line.strip() else {}
+        found = _with_offsets(record, checker, documents)
+        written += found is not None and sum(map(_is_quotation, _entries(record)))
+        ending = "\r" if line.endswith("\r") else ""
+        lines.append(line if found is None else json.dumps(found, ensure_ascii=False) + ending)
+    if written:
+        write_file("\n".join(lines), folder / FILE)
+    return written
+
+
+def _with_offsets(record: Record, checker: EvidenceChecker, documents: Documents) -> Record | None:
+    """The record with offsets, or None where it lacks none."""
+    entries = _entries(record)
+    if not any(map(_is_quotation, entries)):
+        return None
+    evidence: list[object] = []
+    for entry in entries:
+        span = checker.span(entry)[0] if _is_quotation(entry) else None
+        document = documents[span.doc] if span else None
+        if span is None or document is None:
+            evidence.append(entry)
+        else:
+            text = document.text[span.start : span.end]
+            evidence.append({"doc": span.doc, "start": span.start, "end": span.end, "text": text})
+    return {**record, "evidence": evidence}
+
+
+def _entries(record: Record) -> list[object]:
+    evidence = record.get("evidence")
+    return evidence if isinstance(evidence, list) else []
+
+
+def _is_quotation(entry: object) -> bool:
+    return isinstance(entry, dict) and "text" in entry and needs_place(entry)

@@ -1,0 +1,141 @@
+"""Places in a document that a person can name without counting characters: a heading, a page, rows or lines.
+
+Numbers begin at 1, and both ends of a range belong to it. Where a place begins and ends is without the white space
+around it, and a section is what stands below its heading, down to the next heading of its level or above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+
+from ragsmith.text.files import TextError, line_at, shown
+from ragsmith.text.jsonl import kind
+from ragsmith.text.markdown import Kind, blocks
+from ragsmith.text.suggest import did_you_mean
+from ragsmith.types import Document, Modality, Span
+
+PATH_BORDER = " > "
+"""Between a heading and one above it, where the lower alone is not enough: ``Leave > Carrying over``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The text ``[start, end)`` below a heading; ``path`` has the headings above it, and it itself last."""
+
+    path: tuple[str, ...]
+    start: int
+    end: int
+
+
+def place(document: Document, key: str, value: object) -> Span:
+    """Return where the ``heading``, ``page``, ``rows`` or ``lines`` of this ``value`` lie in ``document``.
+
+    Raises ``TextError`` with what is wrong with the value, or when there is no such place or no text in it.
+    """
+    start, end = PLACES[key](document, value)
+    found = stripped(document, start, end)
+    if found.start >= found.end:
+        raise TextError(f"{key} {shown(value)} of document {document.id!r} has no text; name another place")
+    return found
+
+
+def whole(document: Document) -> Span:
+    """Return the span of all text of ``document``."""
+    return stripped(document, 0, len(document.text))
+
+
+def stripped(document: Document, start: int, end: int) -> Span:
+    """Return ``[start, end)`` without white space at its ends."""
+    part = document.text[start:end]
+    start += len(part) - len(part.lstrip())
+    return Span(document.id, start, max(start, start + len(part.strip())))
+
+
+def sections(document: Document) -> list[Section]:
+    """Return what stands below each heading, in order; only prose has headings."""
+    if document.modality is not Modality.PROSE:
+        return []
+    headings = [block for block in blocks(document.text) if block.kind is Kind.HEADING]
+    found: list[Section] = []
+    above: list[tuple[int, str]] = []
+    for number, heading in enumerate(headings):
+        above = [(level, name) for level, name in above if level < heading.level] + [(heading.level, heading.heading)]
+        end = next((h.start for h in headings[number + 1 :] if h.level <= heading.level), len(document.text))
+        found.append(Section(tuple(name for _, name in above), heading.end, end))
+    return found
+
+
+def _heading(document: Document, value: object) -> tuple[int, int]:
+    if not isinstance(value, str):
+        raise TextError(f"'heading' must be text, not {kind(value)}")
+    known = sections(document)
+    if not known:
+        raise TextError(f"document {document.id!r} has no headings; give 'lines', or 'text'")
+    wanted = _folded(value)
+    path = tuple(_folded(part) for part in value.split(PATH_BORDER))
+    found = [section for section in known if _folded(section.path[-1]) == wanted]
+    found = found or [section for section in known if tuple(map(_folded, section.path))[-len(path) :] == path]
+    if not found:
+        names = {section.path[-1] for section in known}
+        raise TextError(f"document {document.id!r} has no heading {shown(value)}; {did_you_mean(value, names)}")
+    if len(found) > 1:
+        paths = list(dict.fromkeys(PATH_BORDER.join(section.path) for section in found))
+        if len(paths) > 1:
+            advice = f"give the headings above it, too: {', '.join(map(shown, paths[:5]))}"
+        else:
+            advice = f"give 'lines': they are {', '.join(_lines_of(document, section) for section in found[:5])}"
+        raise TextError(f"document {document.id!r} has the heading {shown(value)} {len(found)} times; {advice}")
+    return found[0].start, found[0].end
+
+
+def _lines_of(document: Document, section: Section) -> str:
+    below = stripped(document, section.start, section.end)
+    return f"[{line_at(document.text, below.start)}, {line_at(document.text, below.end)}]"
+
+
+def _page(document: Document, value: object) -> tuple[int, int]:
+    if type(value) is not int:
+        raise TextError(f"'page' must be an integer, not {kind(value)}")
+    starts = document.pages
+    if not starts:
+        raise TextError(f"document {document.id!r} has no pages, as a PDF has; give 'heading' or 'lines'")
+    if not 1 <= value <= len(starts):
+        raise TextError(f"document {document.id!r} has no page {value}; its pages are 1 to {len(starts)}")
+    return starts[value - 1], starts[value] if value < len(starts) else len(document.text)
+
+
+def _rows(document: Document, value: object) -> tuple[int, int]:
+    if document.modality is not Modality.TABLE:
+        raise TextError(f"document {document.id!r} is not a table, so it has no rows; give 'lines'")
+    return _range("rows", document, value)
+
+
+def _lines(document: Document, value: object) -> tuple[int, int]:
+    return _range("lines", document, value)
+
+
+def _range(key: str, document: Document, value: object) -> tuple[int, int]:
+    if not isinstance(value, list) or len(value) != 2 or any(type(number) is not int for number in value):
+        raise TextError(f"{key!r} must be a list of two integers, the first and the last, not {shown(value)}")
+    first, last = value
+    ends = list(accumulate(map(len, document.text.split("\n")), lambda end, length: end + 1 + length))
+    count = len(ends) - document.text.endswith("\n")
+    if not 1 <= first <= last <= count:
+        there = f"its {key} are 1 to {count}, and the first goes first"
+        raise TextError(f"document {document.id!r} has no {key} {shown(value)}; {there}")
+    return (ends[first - 2] + 1 if first > 1 else 0), ends[last - 1]
+
+
+PLACES: Mapping[str, Callable[[Document, object], tuple[int, int]]] = {
+    "heading": _heading,
+    "page": _page,
+    "rows": _rows,
+    "lines": _lines,
+}
+"""What finds a place of each kind; each returns offsets and raises ``TextError``."""
+
+
+def _folded(heading: str) -> str:
+    return " ".join(heading.casefold().split())
