@@ -15,7 +15,8 @@ from ragsmith.runs.run import DECIDES
 FAMILY = {"types", "techniques.families"}
 ASKED = {"models.tasks", "text.blocks"}
 TASK = ASKED | {"models.protocols"}
-INDEX = {"index.exact", "index.index", "index.top", "index.vector_store", "models.protocols", "text.bm25", "text.words"}
+WORDS = {f"text.{name}" for name in ("languages", "scripts", "stop_words", "words")}
+INDEX = {"index.exact", "index.index", "index.top", "index.vector_store", "models.protocols", "text.bm25"} | WORDS
 SCORED = {"datasets.relevance", "measures.case", "models.usage", "pipelines.trace", "types"}
 
 CLOSURES = {
@@ -23,7 +24,7 @@ CLOSURES = {
         *(f"datasets.chunking.{name}" for name in ("definitions", "markdown", "names", "pieces", "source", "tables")),
         "datasets.kinds.tables",
         "text.markdown",
-        "text.words",
+        *WORDS,
         "types",
     },
     "datasets.relevance:ChunkMap": {"types"},
@@ -42,7 +43,7 @@ CLOSURES = {
     "gateway.asking:unit": {"models.protocols", "models.unit_vectors"},
     "gateway.asking:row": set(),
     "gateway.asking:vector": set(),
-    "techniques.pre_embedding.contextual_chunk_headers:contextual_chunk_headers": FAMILY | TASK | {"text.words"},
+    "techniques.pre_embedding.contextual_chunk_headers:contextual_chunk_headers": FAMILY | TASK | WORDS,
     "techniques.query_expansion.hyde:hyde": FAMILY | TASK | {"techniques.fusion", "techniques.searching"},
     "techniques.retrieval.bm25:bm25": FAMILY | INDEX,
     "techniques.reranking.cross_encoder:cross_encoder": FAMILY | {"models.protocols", "techniques.fusion"},
@@ -65,7 +66,7 @@ def test_scoring_by_all_measures_depends_on_these_modules_and_on_no_other() -> N
     functions = [(known.fn.__module__, known.fn.__name__) for known in measures().values()]
     found = {counted.removeprefix("ragsmith.") for place in functions for counted in closure(*place)}
     beside = {name for name in found if not name.startswith("measures.")}
-    assert beside == TASK | {"datasets.relevance", "text.reading", "text.words", "types"}
+    assert beside == TASK | WORDS | {"datasets.relevance", "text.reading", "types"}
 
 
 def test_everything_in_the_key_is_listed() -> None:

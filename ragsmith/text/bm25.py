@@ -11,7 +11,8 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.text.words import terms
+from ragsmith.text.languages import ENGLISH
+from ragsmith.text.words import terms, terms_among
 
 
 class BM25:
@@ -32,12 +33,15 @@ class BM25:
         k1: float = 1.2,
         b: float = 0.75,
         tokenise: Callable[[str], Sequence[str]] = terms,
+        languages: Sequence[str] = (),
     ) -> None:
-        self._tokenise = tokenise
+        """``languages`` are those of ``texts`` if they are not all English; a query may be in any of them."""
+        self._tokenise = terms_among(languages) if languages else tokenise
         self._constants = k1, b
         self._vocabulary: dict[str, int] = {}
         ids = self._vocabulary
-        corpus = [[ids.setdefault(token, len(ids)) for token in tokenise(text)] for text in texts]
+        read = map(terms, texts, languages) if set(languages) - {ENGLISH} else map(self._tokenise, texts)
+        corpus = [[ids.setdefault(token, len(ids)) for token in tokens] for tokens in read]
         texts_of = np.repeat(np.arange(len(corpus), dtype=np.int32), [len(tokens) for tokens in corpus])
         self._index(
             np.fromiter(chain.from_iterable(corpus), dtype=np.int32, count=len(texts_of)), texts_of, len(corpus)

@@ -6,7 +6,8 @@ import re
 from collections import Counter
 from functools import lru_cache
 
-from ragsmith.text.words import STOP_WORDS, stem
+from ragsmith.text.languages import stem
+from ragsmith.text.words import STOP_WORDS
 
 _BELOW_TWENTY = """
     one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen

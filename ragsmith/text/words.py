@@ -1,75 +1,87 @@
-"""Words, index terms and sentences of an English text, and the normal form in which short answers are compared."""
+"""Words, index terms and sentences of a text, and the normal form in which short answers are compared."""
 
 from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterator
-from functools import lru_cache
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache, partial
 from itertools import zip_longest
 
-import Stemmer
+from ragsmith.text.languages import ENGLISH, lower, stem, stop_words
+from ragsmith.text.scripts import composed, runs
 
 
 def _listed(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-STOP_WORDS = _listed(
-    """
-    a about above after again against all also although am among an and any are aren as at be because been before being
-    below between both but by can cannot could couldn d did didn do does doesn doing don done down during each either
-    else ever every few for from further had hadn has hasn have haven having he her here hers herself him himself his
-    how i if in into is isn it its itself just ll m may me might more most much must mustn my myself neither no nor not
-    of off on once only onto or other our ours ourselves out over own per quite rather re s same shall she should
-    shouldn since so some such t than that the their theirs them themselves then there these they this those though
-    through thus to too under until up upon us ve very was wasn we were weren what when where whether which while who
-    whom whose why will with within without won would wouldn yet you your yours yourself yourselves
-    """
-)
+STOP_WORDS = stop_words(ENGLISH)
 """English function words, among them what ``\\w+`` leaves of contractions (``don``, ``t``) and the question words."""
 
 _WORD = re.compile(r"[^\W_]+")
 _HUMP = re.compile(r"[A-Z](?:(?<=[a-z0-9].)(?<!\bMc.)(?=[A-Za-z])|(?<=[A-Z].)(?=[a-z]{2}))")
 """A capital that opens a part of an identifier: ``parse|HTTP|Header``. It comes first so that search is quick."""
-_STEMMER = Stemmer.Stemmer("english", 0)  # its own cache is off: `stem` keeps one that threads may share
 
 
-def words(text: str) -> list[str]:
-    """Return the runs of letters and digits, lower-cased, in order; ``_`` separates words as a blank does."""
-    return _WORD.findall(text.lower())
+def words(text: str, language: str = ENGLISH) -> list[str]:
+    """Return the runs of letters and digits, lower-cased, in order; ``_`` separates words as a blank does.
+
+    In English that is all there is to it. In other languages marks such as vowel signs belong to their letters, what is
+    optional in writing does not count, and a script without blanks between words gives pairs of characters: see
+    `ragsmith.text.scripts.runs`.
+    """
+    if language == ENGLISH:
+        return _WORD.findall(composed(text).lower())
+    return [lower(run, language) for run in runs(text)]
 
 
-def content_words(text: str) -> list[str]:
+def content_words(text: str, language: str = ENGLISH) -> list[str]:
     """Return the distinct `words` that are not stop words, in order."""
-    return [word for word in dict.fromkeys(words(text)) if word not in STOP_WORDS]
-
-
-@lru_cache(maxsize=1 << 16)
-def stem(word: str) -> str:
-    """Return the Snowball English stem of a lower-cased word."""
-    found: str = _STEMMER.stemWord(word)
-    return found
+    stops = stop_words(language)
+    return [word for word in dict.fromkeys(words(text, language)) if word not in stops]
 
 
 @lru_cache(maxsize=1 << 14)
-def terms(text: str) -> tuple[str, ...]:
-    """Return the words without stop words, stemmed (Snowball English): what BM25 and word overlap count.
+def terms(text: str, language: str = ENGLISH) -> tuple[str, ...]:
+    """Return the words without stop words, stemmed (Snowball): what BM25 and word overlap count.
 
     An identifier with capitals inside (``parseHTTPHeader``) stands for itself and for each of its parts: who asks in
     words and who names it both find it. One with ``_`` is its words. The names of ``Mc`` stay whole.
     """
-    return tuple([stem(word) for word in words(_with_parts(text)) if word not in STOP_WORDS])
+    if language == ENGLISH:
+        return tuple([stem(word) for word in words(_with_parts(composed(text))) if word not in STOP_WORDS])
+    stops = stop_words(language)
+    return tuple([stem(word, language) for word in words(_with_parts(composed(text)), language) if word not in stops])
 
 
-def spellings(text: str) -> list[str]:
-    """Return what each of ``terms(text)`` was made of, with its capitals."""
-    text = _with_parts(text)
-    lower = words(text)
+@lru_cache(maxsize=1 << 12)
+def terms_in_any(text: str, languages: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the terms that a text has if it is in one of ``languages``: each as often as the one has it most often."""
+    found: Counter[str] = Counter()
+    for language in languages:
+        found |= Counter(terms(text, language))
+    return tuple(found.elements())
+
+
+def terms_among(languages: Iterable[str]) -> Callable[[str], tuple[str, ...]]:
+    """Return how to read the terms of a text that is in one of the languages of a corpus, such as a question."""
+    among = tuple(sorted(set(languages)))
+    return terms if among in {(), (ENGLISH,)} else partial(terms_in_any, languages=among)
+
+
+def spellings(text: str, language: str = ENGLISH) -> list[str]:
+    """Return what each of ``terms(text, language)`` was made of, with its capitals."""
+    text = _with_parts(composed(text))
+    if language != ENGLISH:
+        stops = stop_words(language)
+        return [run for run in runs(text) if lower(run, language) not in stops]
+    folded = words(text)
     spelled = _WORD.findall(text)
-    if len(spelled) != len(lower):  # lower-casing cut a word apart, as it does with the Turkish İ
-        spelled = lower
-    return [form for form, word in zip(spelled, lower, strict=True) if word not in STOP_WORDS]
+    if len(spelled) != len(folded):  # lower-casing cut a word apart, as it does with the Turkish İ
+        spelled = folded
+    return [form for form, word in zip(spelled, folded, strict=True) if word not in STOP_WORDS]
 
 
 def _with_parts(text: str) -> str:

@@ -1,0 +1,202 @@
+"""Languages: their codes, which one a text is in, and what is known of their words.
+
+A language is its code of ISO 639-1 (``de``). Stems are those of the Snowball stemmers (Porter 2001) that PyStemmer has;
+a language without one keeps its words as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+import Stemmer
+
+from ragsmith.text.scripts import runs, scripts
+from ragsmith.text.stop_words import STOP_WORDS_BY_LANGUAGE
+
+ENGLISH = "en"
+UNKNOWN = "und"
+"""What BCP 47 calls a language that is not determined."""
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """What is known of a language: its names, the name of its stemmer, and its script; "" for what there is not."""
+
+    name: str
+    codes: str = ""
+    stemmer: str = ""
+    script: str = "latin"
+
+
+LANGUAGES: Mapping[str, Language] = {
+    "am": Language("Amharic", "amh", "", "ethiopic"),
+    "ar": Language("Arabic", "ara", "arabic", "arabic"),
+    "bg": Language("Bulgarian", "bul", "", "cyrillic"),
+    "bn": Language("Bengali", "ben", "", "bengali"),
+    "bo": Language("Tibetan", "bod tib", "", "tibetan"),
+    "ca": Language("Catalan", "cat", "catalan"),
+    "cs": Language("Czech", "ces cze", "czech"),
+    "da": Language("Danish", "dan", "danish"),
+    "de": Language("German", "deu ger", "german"),
+    "el": Language("Greek", "ell gre", "greek", "greek"),
+    "en": Language("English", "eng", "english"),
+    "es": Language("Spanish", "spa", "spanish"),
+    "et": Language("Estonian", "est", "estonian"),
+    "eu": Language("Basque", "eus baq", "basque"),
+    "fa": Language("Persian", "fas per", "persian", "arabic"),
+    "fi": Language("Finnish", "fin", "finnish"),
+    "fr": Language("French", "fra fre", "french"),
+    "ga": Language("Irish", "gle", "irish"),
+    "gu": Language("Gujarati", "guj", "", "gujarati"),
+    "he": Language("Hebrew", "heb", "", "hebrew"),
+    "hi": Language("Hindi", "hin", "hindi", "devanagari"),
+    "hu": Language("Hungarian", "hun", "hungarian"),
+    "hy": Language("Armenian", "hye arm", "armenian", "armenian"),
+    "id": Language("Indonesian", "ind", "indonesian"),
+    "it": Language("Italian", "ita", "italian"),
+    "ja": Language("Japanese", "jpn", "", "kana"),
+    "ka": Language("Georgian", "kat geo", "", "georgian"),
+    "km": Language("Khmer", "khm", "", "khmer"),
+    "kn": Language("Kannada", "kan", "", "kannada"),
+    "ko": Language("Korean", "kor", "", "hangul"),
+    "lo": Language("Lao", "lao", "", "lao"),
+    "lt": Language("Lithuanian", "lit", "lithuanian"),
+    "ml": Language("Malayalam", "mal", "", "malayalam"),
+    "mr": Language("Marathi", "mar", "", "devanagari"),
+    "my": Language("Burmese", "mya bur", "", "burmese"),
+    "ne": Language("Nepali", "nep", "nepali", "devanagari"),
+    "nl": Language("Dutch", "nld dut", "dutch"),
+    "no": Language("Norwegian", "nor nb nob nn nno", "norwegian"),
+    "or": Language("Odia", "ori", "", "odia"),
+    "pa": Language("Punjabi", "pan", "", "gurmukhi"),
+    "pl": Language("Polish", "pol", "polish"),
+    "pt": Language("Portuguese", "por", "portuguese"),
+    "ro": Language("Romanian", "ron rum", "romanian"),
+    "ru": Language("Russian", "rus", "russian", "cyrillic"),
+    "si": Language("Sinhala", "sin", "", "sinhala"),
+    "sk": Language("Slovak", "slk slo", ""),
+    "sr": Language("Serbian", "srp", "serbian", "cyrillic"),
+    "sv": Language("Swedish", "swe", "swedish"),
+    "ta": Language("Tamil", "tam", "tamil", "tamil"),
+    "te": Language("Telugu", "tel", "", "telugu"),
+    "th": Language("Thai", "tha", "", "thai"),
+    "tr": Language("Turkish", "tur", "turkish"),
+    "uk": Language("Ukrainian", "ukr", "", "cyrillic"),
+    "ur": Language("Urdu", "urd", "", "arabic"),
+    "vi": Language("Vietnamese", "vie", ""),
+    "yi": Language("Yiddish", "yid", "yiddish", "hebrew"),
+    "zh": Language("Chinese", "zho chi", "", "han"),
+}
+"""The languages that are told apart; any other code of two or three letters is a language of which nothing is known."""
+
+_CODES = {name: code for code, known in LANGUAGES.items() for name in (code, known.name.lower(), *known.codes.split())}
+_TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]+)*")
+
+
+def language_code(name: str) -> str | None:
+    """Return the code of a language by its code, with a region or not (``de-AT``), or its English name; else None."""
+    lowered = name.strip().lower()
+    tag = _TAG.fullmatch(lowered)
+    return _CODES.get(lowered) or (_CODES.get(tag[1], tag[1]) if tag else None)
+
+
+# --- which language --------------------------------------------------------------------------------------------------
+
+READ = 20_000
+"""Characters of a text that are looked at: it is taken to go on as it begins."""
+
+FEWEST_FUNCTION_WORDS = 0.07
+"""Their share in running text, of which a word counts the less the more languages share it: it is 0.2 to 0.4 in English
+and hardly below 0.1 where words have many endings. Below this a text is a table, code, or in another language."""
+
+_DENSE = frozenset({"han", "kana", "hangul"})
+"""A character of these says as much as three letters."""
+
+_MORE_KANA = 0.05
+"""The share of syllables among Han characters and syllables from which a text is Japanese."""
+
+_USUAL = {"arabic": "ar", "devanagari": "hi", "hebrew": "he"}
+"""The language of a script of several where function words do not tell."""
+
+
+def detect(text: str) -> str:
+    """Return the language of a text (ISO 639-1), or `UNKNOWN` where it does not say: code, tables, other languages.
+
+    Its script tells, and where several languages share that, their function words. Only the beginning is read; the same
+    text always has the same answer.
+    """
+    text = text[:READ]
+    counts = scripts(text)
+    if not counts:
+        return UNKNOWN
+    weighed = Counter({script: n * (3 if script in _DENSE else 1) for script, n in counts.items()})
+    east_asian = weighed["han"] + weighed["kana"]
+    weighed["kana" if counts["kana"] > _MORE_KANA * (counts["han"] + counts["kana"]) else "han"] = east_asian
+    script = max(weighed, key=lambda name: (weighed[name], name))
+    return language_of_words((run.lower() for run in runs(text)), script)
+
+
+def language_of_words(words: Iterable[str], script: str = "latin") -> str:
+    """Return the language of running text in ``script``, by its words in lower case and NFC; or `UNKNOWN`."""
+    candidates = [code for code, known in LANGUAGES.items() if known.script == script]
+    if len(candidates) == 1:
+        return candidates[0]
+    counts = Counter(words)
+    found = {code: sum([counts[word] * weight for word, weight in _weights(code)]) for code in candidates}
+    best = max(candidates, key=lambda code: found[code], default="")
+    several = best and sum([word in counts for word in stop_words(best)]) > 1
+    if several and found[best] >= FEWEST_FUNCTION_WORDS * counts.total():
+        return best
+    return _USUAL.get(script, UNKNOWN)
+
+
+@cache
+def _weights(code: str) -> tuple[tuple[str, float], ...]:
+    """The function words of a language, each by the number of languages of its script that share it."""
+    script = LANGUAGES[code].script
+    beside = [stop_words(other) for other, known in LANGUAGES.items() if known.script == script]
+    return tuple((word, 1 / sum(word in listed for listed in beside)) for word in sorted(stop_words(code)))
+
+
+# --- what is known of their words ------------------------------------------------------------------------------------
+
+
+@cache
+def stop_words(language: str) -> frozenset[str]:
+    """Return the function words of a language, in the form in which texts are compared; none if it is not known."""
+    return frozenset(word for listed in STOP_WORDS_BY_LANGUAGE.get(language, ()) for word in runs(listed))
+
+
+@lru_cache(maxsize=1 << 16)
+def stem(word: str, language: str = ENGLISH) -> str:
+    """Return the stem of a word in lower case; the word itself in a language that the stemming library lacks."""
+    stemmer = _stemmer(language)
+    if stemmer is None:
+        return word
+    found: str = stemmer.stemWord(word)
+    return found or word
+
+
+@cache
+def _stemmer(language: str) -> Stemmer.Stemmer | None:
+    known = LANGUAGES.get(language)
+    if known is None or known.stemmer not in Stemmer.algorithms():
+        return None
+    return Stemmer.Stemmer(known.stemmer, 0)  # its own cache is off: `stem` keeps one that threads may share
+
+
+def has_stemmer(language: str) -> bool:
+    """Whether forms of a word are joined in a language."""
+    return _stemmer(language) is not None
+
+
+_DOTLESS = str.maketrans("Iİ", "ıi")
+
+
+def lower(word: str, language: str) -> str:
+    """Return a word in lower case as its language has it: in Turkish, I is the capital of ı and İ that of i."""
+    return (word.translate(_DOTLESS) if language in {"tr", "az"} else word).lower()
