@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ragsmith.api.anchoring import anchor
     from ragsmith.api.asking import ask, verify
     from ragsmith.api.checking import audit, check_models
     from ragsmith.api.drafting import draft_questions
@@ -43,6 +44,7 @@ __all__ = [
     "RunSettings",
     "Weights",
     "__version__",
+    "anchor",
     "ask",
     "audit",
     "check_models",
@@ -72,6 +74,7 @@ _HOME = {
     "Weights": "ragsmith.evaluation.fitness",
     "load_dataset": "ragsmith.datasets.dataset",
     "load_space": "ragsmith.pipelines.space_file",
+    "anchor": "ragsmith.api.anchoring",
     "ask": "ragsmith.api.asking",
     "audit": "ragsmith.api.checking",
     "check_models": "ragsmith.api.checking",

@@ -1,0 +1,42 @@
+"""`anchor`: an existing list of questions gets its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ragsmith.datasets.anchoring.anchor import Anchoring
+from ragsmith.datasets.anchoring.anchored_folder import anchor_list
+from ragsmith.datasets.anchoring.answers import AT_LEAST
+from ragsmith.errors import WrongOption
+
+
+def anchor(
+    questions: str | Path,
+    documents: str | Path,
+    *,
+    output: str | Path | None = None,
+    columns: Mapping[str, str] | None = None,
+    at_least: float = AT_LEAST,
+) -> Anchoring:
+    """Find where the documents answer an existing list of questions, and write both as a data set.
+
+    >>> found = ragsmith.anchor("questions.csv", "handbook", output="my_data")
+    >>> found.hows, found.missing
+    ({'exact': 31, 'sentence': 6}, {'ambiguous': 3})
+
+    The list is a CSV, TSV, JSONL, JSON or XLSX file with a question a row, and its answer, or a quotation of the
+    documents, or both. ``columns`` names its columns by what they hold (``question``, ``answer``, ``evidence``,
+    ``doc``, ``id``, ``type``, ``split``) where they are called otherwise than usual. ``documents`` is a folder of them,
+    or a data set's folder without questions, which they join unless ``output`` names a new folder. Quotations are
+    looked for first: to the letter, without regard to typography, with some words changed. Else the answer and the
+    question tell the sentence or row, which is taken if it is right with a probability of ``at_least``, as estimated.
+    All others are listed in ``unanchored.jsonl`` with the places that come into question.
+
+    Raises:
+        UsageError: the list or the documents cannot be used, or the questions have no place to go to.
+    """
+    if not 0 < at_least <= 1:
+        raise WrongOption("at_least", f"is {at_least}: give a probability above 0, up to 1")
+    folder = None if output is None else Path(output)
+    return anchor_list(Path(questions), Path(documents), folder, columns=columns, at_least=at_least)

@@ -1,0 +1,197 @@
+"""An existing list of questions gets its evidence: quotations first, then answers; what is not sure is listed."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import PurePath
+
+from ragsmith.datasets.anchoring.answers import AT_LEAST, Answers
+from ragsmith.datasets.anchoring.asked import Asked, Quotation
+from ragsmith.datasets.anchoring.folded import fold
+from ragsmith.datasets.anchoring.places import How, Missing, Place, Unplaced
+from ragsmith.datasets.anchoring.quotations import Quotations
+from ragsmith.datasets.evidence import EvidenceChecker
+from ragsmith.text.files import shown
+from ragsmith.text.suggest import did_you_mean
+from ragsmith.types import Document, Example
+
+QUOTED = 8
+"""Words of an answer that is first looked for as a quotation."""
+UNANSWERABLE = "unanswerable"
+"""What is said of a question in place of how it was anchored, if the documents do not answer it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anchored:
+    """A question whose evidence was found, or that has none to be found; ``lost`` says which quotations were not."""
+
+    asked: Asked
+    places: tuple[Place, ...]
+    lost: tuple[str, ...] = ()
+
+    @property
+    def example(self) -> Example:
+        """The question as a data set has it."""
+        spans = {place.span for place in self.places}
+        ordered = tuple(sorted(spans, key=lambda span: (span.doc, span.start, span.end)))
+        asked = self.asked
+        return Example(asked.id, asked.question, asked.answer, asked.type, ordered, asked.split, asked.answerable)
+
+    @property
+    def how(self) -> str:
+        """How the least sure of its places was found."""
+        order = list(How)
+        return max((place.how for place in self.places), key=order.index) if self.places else UNANSWERABLE
+
+
+@dataclass(frozen=True, slots=True)
+class Unanchored:
+    """A question whose evidence was not found, and why."""
+
+    asked: Asked
+    why: Unplaced
+
+
+@dataclass(frozen=True)
+class Anchoring:
+    """What became of a list of questions, each in its order."""
+
+    anchored: tuple[Anchored, ...]
+    unanchored: tuple[Unanchored, ...]
+
+    @cached_property
+    def hows(self) -> dict[str, int]:
+        """How many questions were anchored how, by the least sure of their places, the surest first."""
+        counts = Counter(each.how for each in self.anchored)
+        return {str(how): counts[how] for how in (*How, UNANSWERABLE) if counts[how]}
+
+    @cached_property
+    def missing(self) -> dict[str, int]:
+        """How many questions were not anchored, by why."""
+        counts = Counter(each.why.status for each in self.unanchored)
+        return {str(status): counts[status] for status in Missing if counts[status]}
+
+
+class Anchor:
+    """Finds the evidence of questions in ``documents``; ``merged`` has ids of others, by which one of these stands."""
+
+    def __init__(self, documents: Sequence[Document], merged: Mapping[str, str] | None = None) -> None:
+        self.documents = documents
+        self.quotations = Quotations(documents)
+        self._checker = EvidenceChecker({document.id: document for document in documents})
+        self._names = {**_names(documents), **{id_.casefold(): kept for id_, kept in (merged or {}).items()}}
+
+    @cached_property
+    def answers(self) -> Answers:
+        """What finds answers: made when the first is looked for."""
+        return Answers(self.documents)
+
+    def anchor(self, asked: Iterable[Asked], at_least: float = AT_LEAST) -> Anchoring:
+        """Anchor questions; ``at_least`` is the estimated probability from which an answer's place is taken.
+
+        Where some have answers, one without is listed: a data set has answers for all of its questions or for none.
+        """
+        asked = list(asked)
+        answered = any(each.answer for each in asked if each.answerable)
+        first: dict[tuple[str, str], int] = {}
+        anchored: list[Anchored] = []
+        unanchored: list[Unanchored] = []
+        for each in asked:
+            line = first.setdefault((fold(each.question).text, fold(each.answer).text), each.line)
+            found: tuple[tuple[Place, ...], tuple[str, ...]] | Unplaced
+            if line != each.line:
+                found = Unplaced(Missing.REPEATED, f"line {line} asks and answers the same")
+            elif not each.answerable:
+                found = (), ()
+            elif answered and not each.answer:
+                found = Unplaced(Missing.NOT_FOUND, "it has no answer, and other questions have one")
+            else:
+                found = self._evidence(each, at_least)
+            if isinstance(found, Unplaced):
+                unanchored.append(Unanchored(each, found))
+            else:
+                anchored.append(Anchored(each, *found))
+        return Anchoring(tuple(anchored), tuple(unanchored))
+
+    def _evidence(self, asked: Asked, at_least: float) -> tuple[tuple[Place, ...], tuple[str, ...]] | Unplaced:
+        """The places of a question, with what was not found of its quotations, or why it has none."""
+        docs: set[str] | None = None
+        if asked.docs:
+            known = [self.document(name) for name in asked.docs]
+            if not any(known):
+                said = f"there is no document {shown(asked.docs[0])}; {did_you_mean(asked.docs[0], self._names)}"
+                return Unplaced(Missing.NOT_FOUND, said)
+            docs = {id_ for id_ in known if id_}
+        found = [self._quoted(quotation, docs) for quotation in asked.quotations]
+        places = tuple(dict.fromkeys(place for place in found if isinstance(place, Place)))
+        lost = tuple(
+            f"{shown(quotation.text)}: {place.reason}"
+            for quotation, place in zip(asked.quotations, found, strict=True)
+            if isinstance(place, Unplaced)
+        )
+        if places:
+            return places, lost
+        ambiguous = [why for why in found if isinstance(why, Unplaced) and why.status is Missing.AMBIGUOUS]
+        if ambiguous:
+            return ambiguous[0]
+        if not asked.answer:
+            missing = [why for why in found if isinstance(why, Unplaced)]
+            return missing[0] if missing else Unplaced(Missing.NOT_FOUND, "it has neither an answer nor a quotation")
+        answer = self._answered(asked, docs, at_least)
+        return answer if isinstance(answer, Unplaced) else ((answer,), lost)
+
+    def _quoted(self, quotation: Quotation, docs: Collection[str] | None) -> Place | Unplaced:
+        if quotation.doc is not None:
+            id_ = self.document(quotation.doc)
+            if id_ is None:
+                said = f"there is no document {shown(quotation.doc)}; {did_you_mean(quotation.doc, self._names)}"
+                return Unplaced(Missing.NOT_FOUND, said)
+            docs = {id_}
+            if quotation.place is not None and (quotation.place.keys() - {"doc", "text"} or not quotation.text):
+                span, problems = self._checker.span({**quotation.place, "doc": id_})
+                if span is not None:
+                    return Place(span, How.GIVEN)
+                if not quotation.text:
+                    return Unplaced(Missing.NOT_FOUND, problems[0])
+        return self._allowed(self.quotations.find(quotation.text, docs))
+
+    def _answered(self, asked: Asked, docs: Collection[str] | None, at_least: float) -> Place | Unplaced:
+        if len(fold(asked.answer).words()) >= QUOTED:
+            quoted = self._allowed(self.quotations.find(asked.answer, docs, edited=False))
+            if isinstance(quoted, Place):
+                return quoted
+        return self._allowed(self.answers.find(asked.question, asked.answer, docs, at_least))
+
+    def _allowed(self, found: Place | Unplaced) -> Place | Unplaced:
+        """``found``, unless it cannot be evidence, as what is mostly a heading cannot."""
+        if isinstance(found, Place):
+            span = found.span
+            text = self.quotations.pages[span.doc].document.text[span.start : span.end]
+            _, problems = self._checker.span({"doc": span.doc, "start": span.start, "end": span.end, "text": text})
+            if problems:
+                return Unplaced(Missing.NOT_FOUND, problems[0], (found,))
+        return found
+
+    def document(self, name: str) -> str | None:
+        """The document that a list calls ``name``: by its identifier, its file's name, or its title."""
+        wanted = unicodedata.normalize("NFC", name)
+        file = PurePath(wanted.replace("\\", "/")).name
+        tried = (wanted, file, PurePath(file).stem)
+        return next((self._names[key] for each in tried if (key := each.casefold()) in self._names), None)
+
+
+def _names(documents: Sequence[Document]) -> Mapping[str, str]:
+    """Documents by what they may be called, small letters; a name that several have is none."""
+    names: dict[str, str] = {}
+    taken: Counter[str] = Counter(document.title.casefold() for document in documents)
+    stems: Counter[str] = Counter(PurePath(document.id).stem.casefold() for document in documents)
+    for document in documents:
+        if stems[stem := PurePath(document.id).stem.casefold()] == 1:
+            names[stem] = document.id
+        if taken[title := document.title.casefold()] == 1:
+            names[title] = document.id
+    return names | {document.id.casefold(): document.id for document in documents}

@@ -1,0 +1,208 @@
+"""Where an answer was taken from, when nobody quotes the documents: the sentence or row that it and the question fit.
+
+Each part of the documents gets a score that is linear in what it shares with the answer and the question, and "nowhere"
+has a score of its own; the softmax of all of them is a probability (a conditional logit, McFadden 1974). Whether the
+likeliest part is right is then estimated from how much of the probability lies there and around it, with a logistic
+function (Platt 1999). `RANKING`, `NOWHERE` and `TRUST` were learned by ``benchmarks/bench_anchor.py --learn`` on
+questions that nothing is judged on: the search questions of the bundled data sets, half of HotpotQA and of TAT-QA.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsmith.datasets.anchoring.folded import fold
+from ragsmith.datasets.anchoring.parts import Part, bag, number_words, parts
+from ragsmith.datasets.anchoring.places import How, Missing, Place, Unplaced
+from ragsmith.types import Document, Span
+
+AT_LEAST = 0.9
+"""The estimated probability from which a place is taken."""
+RIVAL = 0.8
+"""A part with this share of the likeliest one's probability makes it ambiguous, however near it is."""
+LOOKED_AT = 60
+"""Parts that are compared with each other."""
+SHOWN = 5
+"""Candidates that are listed."""
+SHORT = 4
+"""Terms of an answer that is looked for as it is written."""
+
+FEATURES = (
+    "share of the answer in the part",
+    "share of the question in the part",
+    "share of the question in the part, its headings and the title",
+    "share of the answer in the neighbours alone",
+    "share of the question in the neighbours alone",
+    "share of both in the document",
+    "the answer stands there",
+    "share of the answer's numbers",
+    "logarithm of the number of terms",
+)
+RANKING = np.array([8.20, 2.10, 6.56, 3.77, 0.78, 7.37, -1.46, 0.52, -1.17])
+NOWHERE = 5.16
+TRUST = np.array([1.52, 0.47, 0.27, 0.39, -0.54, -1.37, -0.59])
+
+Numbers = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """The parts that a question was compared with: positions, and features of shape ``(parts, len(FEATURES))``."""
+
+    positions: NDArray[np.int64]
+    features: Numbers
+
+
+class Answers:
+    """Finds answers in ``documents``."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self._documents = documents
+        self.parts: list[tuple[int, Part]] = [(n, part) for n, doc in enumerate(documents) for part in parts(doc)]
+        texts = [documents[n].text[part.start : part.end] for n, part in self.parts]
+        self._own = [bag(text) for text in texts]
+        self._folded = [f" {fold(text).text} " for text in texts]
+        self._context = [bag(part.context) for _, part in self.parts]
+        whole: list[set[str]] = [set(bag(document.title)) for document in documents]
+        for (n, _), own in zip(self.parts, self._own, strict=True):
+            whole[n] |= own
+        self._of = np.array([n for n, _ in self.parts], dtype=np.int64)
+        self._postings = Postings(self._own)
+        self._with_context = Postings([own | context for own, context in zip(self._own, self._context, strict=True)])
+        self._wholes = Postings(whole)
+
+    def find(
+        self, question: str, answer: str, docs: Collection[str] | None = None, at_least: float = AT_LEAST
+    ) -> Place | Unplaced:
+        """Return the place of ``answer`` in ``docs`` (by default all), or why there is none that is sure enough."""
+        ranked = self.ranked(question, answer, docs)
+        if not len(ranked.positions):
+            return Unplaced(Missing.NOT_FOUND, "no document shares a word with the question and the answer")
+        shares, nowhere = chances(ranked.features, RANKING, NOWHERE)
+        order = np.argsort(-shares, kind="stable")
+        probability = trust(self.signs(ranked, shares), TRUST)
+        best, *others = [self._place(int(ranked.positions[at]), answer, float(shares[at])) for at in order[:SHOWN]]
+        candidates = (best, *others)
+        if len(order) > 1 and shares[order[1]] >= RIVAL * shares[order[0]]:
+            return Unplaced(Missing.AMBIGUOUS, "two places fit the question and the answer alike", candidates)
+        if probability >= at_least:
+            return Place(best.span, best.how, round(probability, 4))
+        if nowhere > shares.max():
+            return Unplaced(Missing.NOT_FOUND, "nothing holds enough of the answer and the question", candidates)
+        percent = math.floor(100 * probability)
+        return Unplaced(Missing.AMBIGUOUS, f"the likeliest place is right with {percent} % only", candidates)
+
+    def ranked(self, question: str, answer: str, docs: Collection[str] | None = None) -> Ranked:
+        """Return the parts that share most with ``question`` and ``answer``, the best first, with their features."""
+        asked, said = bag(question), bag(answer)
+        both = self._wholes.shares(asked | said)
+        in_answer, in_question = self._postings.shares(said), self._postings.shares(asked)
+        around = self._with_context.shares(asked, self._postings)
+        rough = 0.5 * in_answer + 0.35 * around + 0.15 * in_question
+        rough[(in_answer == 0) & (in_question == 0)] = 0
+        if docs is not None:
+            rough[[self._documents[n].id not in docs for n in self._of]] = 0
+        positions = np.argsort(-rough, kind="stable")[:LOOKED_AT]
+        positions = positions[rough[positions] > 0]
+        written, numbers = f" {fold(answer).text} ", number_words(said)
+        rows = []
+        for at in positions.tolist():
+            own = self._own[at]
+            near = frozenset[str]().union(*(self._own[i] for i in self._neighbours(at)))
+            rows.append(
+                (
+                    in_answer[at],
+                    in_question[at],
+                    around[at],
+                    self._postings.share(said, (said & near) - own),
+                    self._postings.share(asked, (asked & near) - own - self._context[at]),
+                    both[self._of[at]],
+                    float(written in self._folded[at]),
+                    len(numbers & own) / len(numbers) if numbers else 0.0,
+                    math.log1p(len(own)),
+                )
+            )
+        return Ranked(positions, np.array(rows).reshape(-1, len(FEATURES)))
+
+    def signs(self, ranked: Ranked, shares: Numbers) -> Numbers:
+        """Return what tells whether the likeliest part is right, as `trust` reads it.
+
+        One, the log odds of the probability within one part of it, within four and in its document, and three features.
+        """
+        best = int(np.argmax(shares))
+        same = self._of[ranked.positions] == self._of[ranked.positions[best]]
+        away = np.abs(ranked.positions - ranked.positions[best])
+        mass = [_log_odds(float(shares[same & (away <= reach)].sum())) for reach in (1, 4, len(self.parts))]
+        return np.array([1.0, *mass, *ranked.features[best, [0, 2, 6]]])
+
+    def span(self, position: int) -> Span:
+        """Where a part lies."""
+        n, part = self.parts[position]
+        return Span(self._documents[n].id, part.start, part.end)
+
+    def _neighbours(self, position: int) -> Iterable[int]:
+        around = (position - 1, position + 1)
+        return [at for at in around if 0 <= at < len(self.parts) and self._of[at] == self._of[position]]
+
+    def _place(self, position: int, answer: str, score: float) -> Place:
+        _, part = self.parts[position]
+        written = f" {fold(answer).text} " in self._folded[position]
+        how = How.ROW if part.is_row else How.SENTENCE if written and len(bag(answer)) <= SHORT else How.WORDS
+        return Place(self.span(position), how, round(score, 4))
+
+
+class Postings:
+    """Which of some texts hold a term, and how rare it is."""
+
+    def __init__(self, texts: Sequence[Collection[str]]) -> None:
+        self._size = len(texts)
+        holders: dict[str, list[int]] = defaultdict(list)
+        for number, text in enumerate(texts):
+            for term in text:
+                holders[term].append(number)
+        self._holders = {term: np.array(held, dtype=np.int64) for term, held in holders.items()}
+        self._counts = Counter({term: len(held) for term, held in holders.items()})
+
+    def idf(self, term: str) -> float:
+        """The inverse document frequency as Lucene's BM25 has it."""
+        held = self._counts[term]
+        return math.log(1 + (self._size - held + 0.5) / (held + 0.5))
+
+    def share(self, wanted: Collection[str], held: Collection[str]) -> float:
+        """How much of ``wanted`` is ``held``, by idf."""
+        total = sum(map(self.idf, sorted(wanted)))
+        return sum(map(self.idf, sorted(held))) / total if total else 0.0
+
+    def shares(self, wanted: Collection[str], weights: Postings | None = None) -> Numbers:
+        """`share` for every text, shape ``(texts,)``; ``weights`` has the idf to count by, if it is another's."""
+        idf = (weights or self).idf
+        found = np.zeros(self._size)
+        total = 0.0
+        for term in sorted(wanted):
+            total += idf(term)
+            if term in self._holders:
+                found[self._holders[term]] += idf(term)
+        return found / total if total else found
+
+
+def chances(features: Numbers, ranking: Numbers, nowhere: float) -> tuple[Numbers, float]:
+    """Return the probability of each part, and of none of them."""
+    scores = np.append(features @ ranking, nowhere)
+    raised = np.exp(scores - scores.max())
+    raised /= raised.sum()
+    return raised[:-1], float(raised[-1])
+
+
+def trust(signs: Numbers, weights: Numbers) -> float:
+    """Return the estimated probability that the likeliest part is right."""
+    return float(1 / (1 + math.exp(-float(signs @ weights))))
+
+
+def _log_odds(probability: float) -> float:
+    return math.log((probability + 1e-4) / (1 - probability + 1e-4))

@@ -1,0 +1,104 @@
+"""A text as quotations are compared with it: without case, typography, punctuation and line breaks, but with offsets.
+
+Folding takes compatibility forms apart (NFKD), so that composed and decomposed letters, ligatures and full-width digits
+agree; drops what is not seen (soft hyphens, zero-width marks); and makes one space of any run of white space,
+punctuation and signs of currency. What belongs to a number stays: its point, its commas, and the minus in front.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+_DASHES = frozenset("-‐‑‒–—―−﹣－")
+_UNSPACED = (
+    *((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF)),  # Thai and Lao, Burmese, Khmer
+    *((0x2E80, 0x2FDF), (0x3040, 0x30FF), (0x3400, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x3134F)),  # Han and kana
+)
+"""Scripts that put no space between words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A folded text; its character ``i`` was made of the characters ``[starts[i], ends[i])`` of the source."""
+
+    text: str
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+
+    def find(self, wanted: str) -> Iterator[tuple[int, int]]:
+        """Yield where in the source ``wanted``, which is folded, stands between the borders of words."""
+        at = self.text.find(wanted) if wanted else -1
+        while at >= 0:
+            after = at + len(wanted)
+            if not _joined(self.text[at - 1 : at + 1]) and not _joined(self.text[after - 1 : after + 1]):
+                yield self.starts[at], self.ends[after - 1]
+            at = self.text.find(wanted, at + 1)
+
+    def words(self) -> tuple[tuple[str, int, int], ...]:
+        """Return the words, and where in the source they stand; in scripts without spaces, every character is one."""
+        found: list[tuple[str, int, int]] = []
+        for at, character in enumerate(self.text):
+            if character == " ":
+                continue
+            start, end = self.starts[at], self.ends[at]
+            if at and self.text[at - 1] != " " and not (is_unspaced(character) or is_unspaced(self.text[at - 1])):
+                word, first, _ = found.pop()
+                found.append((word + character, first, end))
+            else:
+                found.append((character, start, end))
+        return tuple(found)
+
+
+def fold(text: str) -> Folded:
+    """Fold ``text``."""
+    letters: list[str] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    for at, character in enumerate(text):
+        made = _letters(character)
+        if made == " " and _in_number(text[at - 1 : at] if at else "", character, text[at + 1 : at + 2]):
+            made = "-" if character in _DASHES else character
+        for letter in made:
+            if letter == " " and (not letters or letters[-1] == " "):
+                continue
+            letters.append(letter)
+            starts.append(at)
+            ends.append(at + 1)
+    if letters and letters[-1] == " ":
+        del letters[-1], starts[-1], ends[-1]
+    return Folded("".join(letters), tuple(starts), tuple(ends))
+
+
+def is_unspaced(character: str) -> bool:
+    """Whether a character is of a script that puts no space between words."""
+    code = ord(character)
+    return code >= _UNSPACED[0][0] and any(first <= code <= last for first, last in _UNSPACED)
+
+
+@lru_cache(maxsize=1 << 14)
+def _letters(character: str) -> str:
+    """What a character is folded to: letters and digits, one space, or nothing."""
+    category = unicodedata.category(character)
+    if category == "Cf":
+        return ""
+    if category[0] in "PZC" or category == "Sc" or character.isspace() or character in "`|~^<>=":
+        return " "
+    made = "".join(" " if part.isspace() else part for part in unicodedata.normalize("NFKD", character).casefold())
+    return unicodedata.normalize("NFKD", made)
+
+
+def _in_number(before: str, character: str, after: str) -> bool:
+    """Whether a point or comma stands between digits, or a dash is the sign of a number."""
+    if not after.isdecimal():
+        return False
+    return before.isdecimal() if character in ".," else character in _DASHES and (not before or before in " \t\n(|$€£")
+
+
+def _joined(pair: str) -> bool:
+    """Whether two neighbours belong to one word or number."""
+    if len(pair) < 2 or " " in pair or is_unspaced(pair[0]) or is_unspaced(pair[1]):
+        return False
+    return pair[0].isalnum() == pair[1].isalnum() or bool({*pair} & set(".,")) or unicodedata.combining(pair[1]) > 0

@@ -1,0 +1,51 @@
+"""The parts of documents that an answer may stand in: sentences of prose, rows of tables, lines of code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ragsmith.datasets.anchoring.folded import fold
+from ragsmith.text.markdown import Block, Kind, blocks
+from ragsmith.text.words import sentences, terms
+from ragsmith.types import Document, Modality
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The characters ``[start, end)`` of a document, and the ``context`` they are read in: headings, a table's head."""
+
+    start: int
+    end: int
+    context: str
+    is_row: bool
+
+
+def parts(document: Document) -> Iterator[Part]:
+    """Yield the parts of ``document`` that evidence may lie in, in order: no headings, no rules of tables."""
+    found = list(blocks(document.text)) if document.modality is Modality.PROSE else []
+    headings = [block for block in found if block.kind is Kind.HEADING]
+    tables = [block for block in found if block.kind is Kind.TABLE]
+    above: list[Block] = []
+    for start, end in sentences(document.text):
+        while headings and headings[0].start <= start:
+            above = [*(block for block in above if block.level < headings[0].level), headings.pop(0)]
+        while tables and tables[0].end <= start:
+            tables.pop(0)
+        if (above and start < above[-1].end) or not any(map(str.isalnum, document.text[start:end])):
+            continue
+        table = tables[0] if tables and tables[0].start <= start else None
+        head = document.text[table.start : table.end].split("\n", 1)[0] if table else ""
+        context = " ".join([document.title, *(block.heading for block in above), head])
+        yield Part(start, end, context, is_row=table is not None or document.modality is Modality.TABLE)
+
+
+def bag(text: str) -> frozenset[str]:
+    """Return what texts are compared by: stems of words, and numbers as they are written, without commas."""
+    numbers = {word.replace(",", "") for word, _, _ in fold(text).words() if any(map(str.isdecimal, word))}
+    return frozenset(term for term in terms(text) if not term.isdecimal()) | numbers
+
+
+def number_words(words: frozenset[str]) -> frozenset[str]:
+    """Those of ``words`` that have a digit."""
+    return frozenset(word for word in words if any(map(str.isdecimal, word)))

@@ -1,0 +1,61 @@
+"""The values of anchoring: a place in a document with how it was found, and what is said of a text that has none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from ragsmith.types import Span
+
+
+class How(StrEnum):
+    """How a place was found, from the surest to the least sure."""
+
+    GIVEN = "given"
+    EXACT = "exact"
+    NORMALISED = "normalised"
+    FUZZY = "fuzzy"
+    ROW = "row"
+    SENTENCE = "sentence"
+    WORDS = "words"
+
+
+class Missing(StrEnum):
+    """Why something has no place."""
+
+    AMBIGUOUS = "ambiguous"
+    NOT_FOUND = "not found"
+    REPEATED = "repeated"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something stands; ``score`` is 1 for what stands there to the letter.
+
+    For `How.FUZZY` it is the share of the quotation's words that need no edit, and for what was found by an answer the
+    estimated probability that the place is right.
+    """
+
+    span: Span
+    how: How
+    score: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Unplaced:
+    """Something that has no place, why, and the places that come into question, the likeliest first."""
+
+    status: Missing
+    reason: str
+    candidates: tuple[Place, ...] = ()
+
+
+def apart(places: Sequence[Place]) -> tuple[Place, ...]:
+    """Return ``places`` in order, without those that overlap an earlier one."""
+    kept: list[Place] = []
+    for place in places:
+        span = place.span
+        if all(span.doc != o.span.doc or span.end <= o.span.start or o.span.end <= span.start for o in kept):
+            kept.append(place)
+    return tuple(kept)

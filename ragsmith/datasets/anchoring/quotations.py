@@ -1,0 +1,137 @@
+"""Where a quotation stands: to the letter, else without regard to typography, else with some of its words changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ragsmith.datasets.anchoring.alignment import Words, align, numbered
+from ragsmith.datasets.anchoring.folded import Folded, fold, is_unspaced
+from ragsmith.datasets.anchoring.places import How, Missing, Place, Unplaced, apart
+from ragsmith.datasets.evidence import occurrences
+from ragsmith.types import Document, Span
+
+FUZZY = 0.7
+"""The least share of a quotation's words that need no edit."""
+MARGIN = 0.15
+"""By how much of that share the best place must be ahead of the next, in another part of the documents."""
+MIN_WORDS = 5
+"""A shorter quotation is not looked for with changes: too much would be like it."""
+SHOWN = 5
+"""Candidates that are listed."""
+LOOKED_AT = 16
+"""Documents that are aligned with a quotation: those that share the most of its rarer words."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A document, folded when that is first needed."""
+
+    document: Document
+
+    @cached_property
+    def folded(self) -> Folded:
+        """Its text without typography."""
+        return fold(self.document.text)
+
+    @cached_property
+    def words(self) -> tuple[tuple[str, int, int], ...]:
+        """Its words, and where they stand."""
+        return self.folded.words()
+
+
+class Quotations:
+    """Finds quotations in ``documents``."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self.pages: Mapping[str, Page] = {document.id: Page(document) for document in documents}
+        self._vocabulary: dict[str, int] = {}
+
+    def find(self, text: str, docs: Collection[str] | None = None, *, edited: bool = True) -> Place | Unplaced:
+        """Return the one place of ``text`` in ``docs`` (by default all), or why there is none.
+
+        It is looked for to the letter, then folded, then with edits: the first that finds something decides, and what
+        it finds twice is ambiguous. With edits only where ``edited``.
+        """
+        text = text.strip()
+        pages = [page for id_, page in self.pages.items() if docs is None or id_ in docs]
+        if not any(character.isalnum() for character in text):
+            return Unplaced(Missing.NOT_FOUND, "the quotation has no words")
+        for how, found in ((How.EXACT, self._exact(text, pages)), (How.NORMALISED, self._folded(text, pages))):
+            places = apart([Place(span, how) for span in found])
+            if len(places) == 1:
+                return places[0]
+            if places:
+                reason = f"the quotation stands in {len(places)} places"
+                return Unplaced(Missing.AMBIGUOUS, reason, places[:SHOWN])
+        if not edited:
+            return Unplaced(Missing.NOT_FOUND, "the quotation stands nowhere")
+        return self._fuzzy(text, pages)
+
+    def _exact(self, text: str, pages: Sequence[Page]) -> list[Span]:
+        return [
+            Span(page.document.id, start, start + len(text))
+            for page in pages
+            for start in occurrences(text, page.document.text)
+            if _whole_words(page.document.text, start, start + len(text))
+        ]
+
+    def _folded(self, text: str, pages: Sequence[Page]) -> list[Span]:
+        wanted = fold(text).text
+        return [Span(page.document.id, *place) for page in pages for place in page.folded.find(wanted)]
+
+    def _fuzzy(self, text: str, pages: Sequence[Page]) -> Place | Unplaced:
+        wanted = [word for word, _, _ in fold(text).words()]
+        if len(wanted) < MIN_WORDS:
+            return Unplaced(Missing.NOT_FOUND, "the quotation stands nowhere")
+        places = sorted(
+            (place for page in self._likely(wanted, pages) for place in self.aligned(wanted, page)),
+            key=lambda place: (-place.score, place.span.doc, place.span.start),
+        )
+        if not places or places[0].score < FUZZY:
+            return Unplaced(Missing.NOT_FOUND, "the quotation stands nowhere, nor anything like it", tuple(places[:1]))
+        close = [place for place in places if place.score > places[0].score - MARGIN]
+        if len(close) > 1:
+            return Unplaced(Missing.AMBIGUOUS, f"{len(close)} places are like the quotation", tuple(close[:SHOWN]))
+        return places[0]
+
+    def _likely(self, wanted: Sequence[str], pages: Sequence[Page]) -> list[Page]:
+        """The pages that hold the most of the words that few pages hold."""
+        if len(pages) <= LOOKED_AT:
+            return list(pages)
+        held = [({word for word, _, _ in page.words} & set(wanted), page) for page in pages]
+        common = Counter(word for words, _ in held for word in words)
+        ranked = sorted(held, key=lambda entry: (-sum(1 / common[word] for word in entry[0]), entry[1].document.id))
+        return [page for _, page in ranked[:LOOKED_AT]]
+
+    def aligned(self, wanted: Sequence[str], page: Page) -> list[Place]:
+        """The two best places in a page, apart from each other: the second tells whether the first is the only one."""
+        numbers = numbered(wanted, self._vocabulary)
+        text = numbered([word for word, _, _ in page.words], self._vocabulary)
+        found = []
+        best = self._align(numbers, text, page, 0)
+        if best is not None:
+            first, start, end = best
+            found.append(first)
+            parts = [self._align(numbers, text[:start], page, 0), self._align(numbers, text[end:], page, end)]
+            found += [max((part[0] for part in parts if part), key=lambda place: place.score)] if any(parts) else []
+        return found
+
+    def _align(self, wanted: Words, text: Words, page: Page, offset: int) -> tuple[Place, int, int] | None:
+        found = align(wanted, text)
+        if found is None or found.start >= found.end:
+            return None
+        start, end = found.start + offset, found.end + offset
+        span = Span(page.document.id, page.words[start][1], page.words[end - 1][2])
+        return Place(span, How.FUZZY, round(1 - found.edits / len(wanted), 4)), start, end
+
+
+def _whole_words(text: str, start: int, end: int) -> bool:
+    """Whether no word goes on over the borders: ``1987`` does not stand in ``19875``."""
+    return not any(
+        at and text[at - 1 : at].isalnum() and text[at : at + 1].isalnum() and not is_unspaced(text[at])
+        for at in (start, end)
+        if at < len(text)
+    )

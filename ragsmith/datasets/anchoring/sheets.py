@@ -1,0 +1,137 @@
+"""Lists as people keep them: rows of a CSV, TSV, JSON, JSONL or XLSX file, by the names of their columns.
+
+They come from spreadsheets: a byte order mark, semicolons and blank rows are no mistake.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from ragsmith.errors import DatasetError, MissingExtra
+from ragsmith.text.files import FORBIDDEN, MIB, TextError, control, decode, read_bytes, shown
+from ragsmith.text.jsonl import kind, parse_json, parse_record
+
+MAX_BYTES = 256 * MIB
+
+Row = tuple[int, Mapping[str, object]]
+"""Where it stands in the file (line, or number of the row), and its values by column."""
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Return the rows of the list at ``path`` that have something in them, in order; the ending tells the format.
+
+    Raises ``DatasetError`` with every line that cannot be read, ``MissingExtra`` for XLSX without its package.
+    """
+    reader = FORMATS.get(path.suffix.lower())
+    if reader is None:
+        known = ", ".join(FORMATS)
+        raise DatasetError([f"{path}: is no list of questions; give a file that ends in one of {known}"])
+    try:
+        rows = [(number, row) for number, row in reader(path) if any(map(_is_given, row.values()))]
+    except TextError as error:
+        raise DatasetError([error.at(path.name)]) from None
+    if not rows:
+        raise DatasetError([f"{path.name}: has no rows; write one question a row, under the names of the columns"])
+    return rows
+
+
+def _is_given(value: object) -> bool:
+    return value is not None and value != [] and bool(str(value).strip())
+
+
+def _text(path: Path) -> str:
+    data = read_bytes(path, limit=MAX_BYTES, links=True)
+    return decode(data.removeprefix(b"\xef\xbb\xbf"))
+
+
+def _csv(path: Path) -> Iterator[Row]:
+    text = _text(path)
+    first = text.split("\n", 1)[0]
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    rows: list[tuple[int, list[str]]] = []
+    while True:
+        line = reader.line_num + 1
+        try:
+            rows.append((line, next(reader)))
+        except StopIteration:
+            break
+        except csv.Error as error:
+            raise TextError(f"the row that begins here is not valid CSV ({error}); mend its quotes", line) from None
+    yield from _named(rows)
+
+
+def _named(rows: Sequence[tuple[int, Sequence[object]]]) -> Iterator[Row]:
+    """The rows below the first one that is not blank, which names the columns."""
+    given = [(line, cells) for line, cells in rows if any(map(_is_given, cells))]
+    if not given:
+        return
+    line, head = given[0]
+    names = ["" if name is None else str(name).strip() for name in head]
+    if twice := sorted({name for name in names if name and names.count(name) > 1}):
+        raise TextError(f"the column {shown(twice[0])} is there {names.count(twice[0])} times; rename one", line)
+    for number, cells in given[1:]:
+        if any(map(_is_given, cells[len(names) :])):
+            said = f"the row has {len(cells)} cells, the head {len(names)}; quote a cell that holds a separator"
+            raise TextError(said, number)
+        yield number, {name: cell for name, cell in zip(names, cells, strict=False) if name}
+
+
+def _jsonl(path: Path) -> Iterator[Row]:
+    for number, line in enumerate(_text(path).split("\n"), start=1):
+        if line.strip():
+            try:
+                yield number, parse_record(line)
+            except TextError as error:
+                raise TextError(error.reason, number) from None
+
+
+def _json(path: Path) -> Iterator[Row]:
+    content = parse_json(_text(path))
+    lists = [value for value in content.values() if isinstance(value, list)] if isinstance(content, dict) else [content]
+    if len(lists) != 1 or not isinstance(lists[0], list):
+        raise TextError(f"{kind(content)} stands here instead of a list of questions; write [{{...}}, ...]")
+    for number, record in enumerate(lists[0], start=1):
+        if not isinstance(record, dict):
+            raise TextError(f"entry {number} is {kind(record)}, not an object; write {{...}}")
+        yield number, record
+
+
+def _xlsx(path: Path) -> Iterator[Row]:
+    try:
+        import openpyxl  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtra("openpyxl", "documents") from None
+    from zipfile import BadZipFile  # noqa: PLC0415
+
+    data = read_bytes(path, limit=MAX_BYTES, links=True)
+    try:
+        book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+    except (BadZipFile, KeyError, ValueError) as error:
+        raise TextError(f"is no XLSX workbook ({error}); save it again, or as CSV") from None
+    rows: list[tuple[int, list[object]]] = []
+    for number, cells in enumerate(book.worksheets[0].iter_rows(values_only=True), start=1):
+        texts = [_as_written(cell) for cell in cells]
+        if found := next((m for text in texts if (m := FORBIDDEN.search(text))), None):
+            raise TextError(f"{control(found.group())}; remove it", number)
+        rows.append((number, list(texts)))
+    book.close()
+    yield from _named(rows)
+
+
+def _as_written(cell: object) -> str:
+    """A cell as it is seen: whole numbers without a decimal point, days without an hour."""
+    if cell is None:
+        return ""
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return str(cell).removesuffix(" 00:00:00")
+
+
+FORMATS: Mapping[str, Callable[[Path], Iterator[Row]]] = MappingProxyType(
+    {".csv": _csv, ".tsv": _csv, ".jsonl": _jsonl, ".json": _json, ".xlsx": _xlsx}
+)

@@ -1,0 +1,37 @@
+"""The best place of a quotation is the one that edit distances of all stretches of the text give."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsmith.datasets.anchoring.alignment import align
+
+
+def distance(one: list[int], other: list[int]) -> int:
+    """Levenshtein's distance, cell by cell."""
+    row = list(range(len(other) + 1))
+    for i, a in enumerate(one, 1):
+        last, row[0] = row[0], i
+        for j, b in enumerate(other, 1):
+            last, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, last + (a != b))
+    return row[-1]
+
+
+words = st.lists(st.integers(0, 3), min_size=1, max_size=8)
+
+
+@given(wanted=words, text=words)
+def test_no_stretch_needs_fewer_edits(wanted: list[int], text: list[int]) -> None:
+    found = align(np.array(wanted), np.array(text))
+    best = min(distance(wanted, text[a:b]) for a in range(len(text) + 1) for b in range(a, len(text) + 1))
+    if found is None:
+        assert best == len(wanted)  # nothing is like it
+        return
+    assert found.edits == distance(wanted, text[found.start : found.end]) == best
+
+
+def test_an_empty_text_has_no_place() -> None:
+    assert align(np.array([], dtype=np.int64), np.array([1, 2])) is None
+    assert align(np.array([1, 2]), np.array([], dtype=np.int64)) is None

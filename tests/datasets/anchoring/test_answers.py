@@ -1,0 +1,102 @@
+"""The sentence or row that question and answer fit is found, and two that fit alike are not chosen between."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ragsmith.datasets.anchoring.answers import Answers
+from ragsmith.datasets.anchoring.places import How, Missing, Place, Unplaced
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.types import Document
+
+FERRIES = """\
+# Ferries
+
+The ferry Alma was built in 1987 and carries ninety passengers.
+
+The ferry Berta was built in 1994 and carries sixty passengers.
+
+## Fares
+
+| Route | Adults, crowns | Children, crowns |
+| --- | --- | --- |
+| Marrow | 14 | 6 |
+| Thistle Bay | 21 | 9 |
+| Cold Point | 9 | 4 |
+"""
+STORMS = """\
+# Storms
+
+The storm of 1987 took the roof of the chapel. Nobody was hurt, as the service had been moved to the school the day
+before.
+"""
+DOCUMENTS = (Document("ferries", "Ferries", FERRIES), Document("storms", "Storms", STORMS))
+
+
+@pytest.fixture(scope="module")
+def answers() -> Answers:
+    return Answers(DOCUMENTS)
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "how", "begins"),
+    [
+        ("When was the ferry Alma built?", "1987", How.SENTENCE, "The ferry Alma"),
+        ("In which year did a storm take the roof of the chapel?", "1987", How.SENTENCE, "The storm of 1987"),
+        ("What does a ticket of an adult to Thistle Bay cost?", "21", How.ROW, "| Thistle Bay"),
+        (
+            "Why was nobody hurt when the chapel lost its roof?",
+            "Because the service had been moved to the school the day before the storm.",
+            How.WORDS,
+            "Nobody was hurt",
+        ),
+    ],
+)
+def test_the_part_that_both_fit_is_the_likeliest(
+    answers: Answers, question: str, answer: str, how: How, begins: str
+) -> None:
+    found = answers.find(question, answer, at_least=0.5)
+    assert isinstance(found, Place)
+    text = {document.id: document.text for document in DOCUMENTS}[found.span.doc]
+    assert (found.how, text[found.span.start :].startswith(begins)) == (how, True)
+    assert 0.5 <= found.score <= 1
+
+
+def test_what_two_parts_answer_alike_is_ambiguous_with_both_as_candidates() -> None:
+    text = "The gate closes at noon on Monday.\n\nThe museum has rooms.\n\nThe gate closes at noon on Friday.\n"
+    found = Answers([Document("gate", "Gate", text)]).find("When does the gate close?", "At noon")
+    assert isinstance(found, Unplaced)
+    assert found.status is Missing.AMBIGUOUS
+    texts = [text[place.span.start : place.span.end] for place in found.candidates[:2]]
+    assert texts == ["The gate closes at noon on Monday.", "The gate closes at noon on Friday."]
+
+
+def test_what_shares_no_word_is_not_found(answers: Answers) -> None:
+    found = answers.find("Quel animal vit là?", "Zèbre")
+    assert isinstance(found, Unplaced)
+    assert (found.status, found.candidates) == (Missing.NOT_FOUND, ())
+
+
+def test_documents_that_are_not_named_are_not_looked_at(answers: Answers) -> None:
+    found = answers.find("In which year did a storm take the roof?", "1987", {"ferries"}, at_least=0.01)
+    assert isinstance(found, Place)
+    assert found.span.doc == "ferries"
+
+
+def test_a_heading_is_never_evidence() -> None:
+    text = "# Opening hours of the archive\n\nFrom nine to five.\n"
+    found = Answers([Document("a", "A", text)]).find("What are the opening hours of the archive?", "Nine to five")
+    places = [found] if isinstance(found, Place) else found.candidates
+    assert {text[place.span.start : place.span.end] for place in places} == {"From nine to five."}
+
+
+def test_most_evidence_of_a_data_set_is_found_again_by_its_answers(tiny_folder: Path) -> None:
+    data = load_dataset(tiny_folder)
+    answers = Answers(data.documents)
+    found = {e.id: answers.find(e.question, e.answer) for e in data.examples}
+    wrong = [e.id for e in data.examples if isinstance(place := found[e.id], Place) and place.span != e.evidence[0]]
+    placed = [id_ for id_, place in found.items() if isinstance(place, Place)]
+    assert wrong == []
+    assert len(placed) >= len(data.examples) // 2
