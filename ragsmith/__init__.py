@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ragsmith.api.anchoring import anchor
     from ragsmith.api.asking import ask, verify
     from ragsmith.api.checking import audit, check_models
+    from ragsmith.api.dataset_checks import check_dataset
     from ragsmith.api.drafting import draft_questions
     from ragsmith.api.recommending import learn_effects, recommend
     from ragsmith.api.reporting import export, report
@@ -47,6 +48,7 @@ __all__ = [
     "anchor",
     "ask",
     "audit",
+    "check_dataset",
     "check_models",
     "draft_questions",
     "evaluate",
@@ -77,6 +79,7 @@ _HOME = {
     "anchor": "ragsmith.api.anchoring",
     "ask": "ragsmith.api.asking",
     "audit": "ragsmith.api.checking",
+    "check_dataset": "ragsmith.api.dataset_checks",
     "check_models": "ragsmith.api.checking",
     "draft_questions": "ragsmith.api.drafting",
     "evaluate": "ragsmith.api.scoring",

@@ -19,6 +19,7 @@ from markupsafe import Markup
 
 from ragsmith.errors import RagsmithError
 from ragsmith.reporting import backbone, numbers, wording
+from ragsmith.reporting.charts import drawn
 from ragsmith.reporting.plots import Figure
 from ragsmith.reporting.sections import Folded, Plot, sections
 from ragsmith.reporting.tables import Table
@@ -32,19 +33,19 @@ def domain_page(domain: Domain) -> str:
     listed = sections(domain)
     plotted = any(isinstance(block, Plot) for section in listed for block in section.blocks)
     scripts = [Markup(plotly_js()), Markup(_source("page.js"))] if plotted else []
-    return _rendered("domain.html.j2", domain=domain, sections=listed, numbers=numbers, scripts=scripts)
+    return rendered("domain.html.j2", domain=domain, sections=listed, numbers=numbers, scripts=scripts)
 
 
 def index_page(domains: Sequence[Domain]) -> str:
     """The report across several data sets; it has no scripts at all."""
     notes, listed = backbone.notes(domains), backbone.sections(domains)
-    return _rendered("index.html.j2", domains=domains, notes=notes, sections=listed, scripts=[])
+    return rendered("index.html.j2", domains=domains, notes=notes, sections=listed, scripts=[])
 
 
 def figure_page(title: str, figure: Figure) -> str:
     """One figure alone."""
     scripts = [Markup(plotly_js()), Markup(_source("page.js"))]
-    return _rendered("figure.html.j2", title=title, plot=Plot(title, figure), scripts=scripts)
+    return rendered("figure.html.j2", title=title, plot=Plot(title, figure), scripts=scripts)
 
 
 @cache
@@ -78,7 +79,8 @@ def _digest(script: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def _rendered(template: str, **values: Any) -> str:
+def rendered(template: str, **values: Any) -> str:
+    """The page that a template makes of ``values``; those that all templates need are there."""
     return _environment().get_template(template).render(wording=wording, **values)
 
 
@@ -92,8 +94,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals["style"] = Markup(_source("page.css"))
-    environment.filters |= {"embedded": _embedded, "digest": _digest}
+    environment.globals |= {"style": Markup(_source("page.css")), "chart_style": Markup(_source("chart.css"))}
+    environment.filters |= {"embedded": _embedded, "digest": _digest, "drawn": drawn}
     environment.tests |= {
         kind.__name__.lower(): lambda block, kind=kind: isinstance(block, kind) for kind in (Table, Plot, Folded)
     }

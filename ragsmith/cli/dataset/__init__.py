@@ -1,3 +1,9 @@
 """``ragsmith dataset``: one file a step on the way from documents to a data set that can be searched."""
 
-from ragsmith.cli.dataset import looking, importing, anchor, draft  # noqa: F401  # isort: skip  in the order of --help
+from ragsmith.cli.dataset import (  # noqa: F401  # isort: skip  in the order of --help
+    looking,
+    importing,
+    anchor,
+    draft,
+    check,
+)

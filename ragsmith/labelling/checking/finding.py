@@ -1,0 +1,85 @@
+"""What a gate found: whether the data set passed, the figure that decided, and what to do where it did not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from ragsmith.reporting.charts import Chart
+
+
+class State(StrEnum):
+    """How a gate ended. What cannot be judged never counts as passed."""
+
+    PASSED = "passed"
+    WARNING = "warning"
+    FAILED = "failed"
+    NOT_JUDGED = "not judged"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a figure may be, both ends included; None where there is no end."""
+
+    low: float | None = None
+    high: float | None = None
+
+    def __str__(self) -> str:
+        if self.low is not None and self.high is not None:
+            return f"{self.low:.4g} to {self.high:.4g}"
+        return f"at most {self.high:.4g}" if self.high is not None else f"at least {self.low:.4g}"
+
+    def holds(self, figure: float) -> bool:
+        """Whether ``figure`` lies within; what differs by rounding alone does."""
+        return not (
+            (self.low is not None and figure < self.low - 1e-9) or (self.high is not None and figure > self.high + 1e-9)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Offender:
+    """A question or a document, by its id, and what is wrong with it."""
+
+    id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What the gate named ``gate`` found.
+
+    ``figure`` is what was compared with ``limit``; both are None where the gate could not be judged. ``sentence`` says
+    it in words, ``advice`` what to do about it, and ``offenders`` lists what it rests on, the worst first.
+    """
+
+    gate: str
+    state: State
+    sentence: str
+    figure: float | None = None
+    limit: Limit | None = None
+    advice: str = ""
+    offenders: tuple[Offender, ...] = ()
+    charts: tuple[Chart, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether the gate was judged, and nothing is wrong."""
+        return self.state is State.PASSED
+
+    def plain(self) -> dict[str, Any]:
+        """The finding as JSON has it, without its charts."""
+        return {
+            "gate": self.gate,
+            "state": self.state.value,
+            "figure": self.figure,
+            "limit": None if self.limit is None else {"at_least": self.limit.low, "at_most": self.limit.high},
+            "sentence": self.sentence,
+            "advice": self.advice,
+            "offenders": [{"id": offender.id, "why": offender.why} for offender in self.offenders],
+        }
+
+
+def not_judged(why: str) -> Finding:
+    """A finding that nothing can be said; ``why`` is a sentence."""
+    return Finding("", State.NOT_JUDGED, why)

@@ -1,0 +1,65 @@
+"""BM25 finds some of the evidence, and not all of it."""
+
+from __future__ import annotations
+
+from ragsmith.labelling.checking.belonging import Belonging
+from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State, not_judged
+from ragsmith.labelling.checking.registry import gate
+from ragsmith.labelling.checking.view import FEWEST, View
+from ragsmith.reporting.charts import Line, Row, Rows
+
+SATURATED = 0.95
+
+
+@gate("Does BM25 find some of the evidence, and not all?")
+def bm25(view: View) -> Finding:
+    """Warn where Recall@5 of BM25 lies outside 0.50 to 0.80; fail where it says that the set is broken or done.
+
+    A set of which BM25 finds nearly everything cannot show that anything else is better, and one of which it finds
+    little measures something other than search, or has wrong gold: the range is that in which BM25 stands as a strong
+    baseline on published sets (Thakur et al. 2021), and is yours to change.
+
+    It fails above 0.95: what is left to gain is 0.05, so that a difference of 0.03 would take most of it. And it fails
+    where BM25 finds a question's own evidence not three times as often as it finds the evidence of another question of
+    the set: then evidence and questions do not belong together (rows were shifted, ids mixed up), whatever the size of
+    the corpus, or the questions are in another language than the documents.
+
+    Where evidence has more than 5 chunks, recall is divided by what can be reached.
+    """
+    if len(view.ranked) < FEWEST:
+        return not_judged(f"{len(view.ranked)} questions have evidence, and {FEWEST} are needed")
+    found = Belonging.of(view)
+    recall, figure, mixed = found.recall, found.own, found.others
+    wanted = Limit(view.settings.bm25_low, view.settings.bm25_high)
+    said = f"Recall@5 of BM25 is {figure:.2f}; of evidence that belongs to other questions it finds {mixed:.2f}"
+    failed = figure > SATURATED or found.mixed_up
+    chart = Rows(
+        "Recall@5 of BM25, and where it should lie",
+        (
+            Row("evidence of the question", figure, marked=failed or not wanted.holds(figure)),
+            Row("evidence of other questions", mixed),
+        ),
+        lines=(Line(SATURATED, "nothing left to find"),),
+        band=(view.settings.bm25_low, view.settings.bm25_high),
+    )
+    if figure > SATURATED:
+        advice = "ask for what is not said in the words of the question, or add documents that resemble each other"
+        return Finding("", State.FAILED, said, figure, Limit(wanted.low, SATURATED), advice, charts=(chart,))
+    if failed:
+        offenders = tuple(
+            Offender(e.id, f"none of its evidence is found: {e.question}") for e in view.ranked if not recall[e.id]
+        )
+        said += ": questions and evidence do not seem to belong together"
+        advice = "look at a few rows: are ids, offsets or languages mixed up?"
+        lowest = round(found.lowest, 3)
+        return Finding("", State.FAILED, said, figure, Limit(lowest, SATURATED), advice, offenders, (chart,))
+    if wanted.holds(figure):
+        return Finding("", State.PASSED, said, figure, wanted, charts=(chart,))
+    low = wanted.low is not None and figure < wanted.low
+    advice = (
+        "check some of the questions that it misses: is the evidence marked where the answer is?"
+        if low
+        else "ask harder questions, or take care: few techniques can show here what they are worth"
+    )
+    missed = tuple(Offender(e.id, f"not found: {e.question}") for e in view.ranked if not recall[e.id]) if low else ()
+    return Finding("", State.WARNING, said, figure, wanted, advice, missed, (chart,))

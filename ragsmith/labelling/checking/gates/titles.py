@@ -1,0 +1,65 @@
+"""Titles and headings alone do not find the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State, not_judged
+from ragsmith.labelling.checking.registry import gate
+from ragsmith.labelling.checking.view import FEWEST, View
+from ragsmith.reporting.charts import Row, Rows
+from ragsmith.text.bm25 import BM25
+
+K = 5
+SHARE = 0.8
+
+
+@gate("Do titles and headings alone find the evidence?")
+def titles(view: View) -> Finding:
+    """Fail where a ranker that sees titles and headings only reaches four fifths of what one of the texts reaches.
+
+    Questions made from headings ask for headings: they rank pipelines by how these treat titles, and say nothing of the
+    text. It is what partial-input baselines test (Gururangan et al. 2018, Kaushik and Lipton 2018), the part being the
+    name of the place. Both rankers are BM25; chunks under one heading tie, and the mean over all orders of a tie
+    counts. Above four fifths the part that needs the text, one fifth, is no more than the share of the questions
+    (0.2) that the recommended range of BM25 leaves for everything else.
+    """
+    if len(view.ranked) < FEWEST:
+        return not_judged(f"{len(view.ranked)} questions have evidence, and {FEWEST} are needed")
+    by_title = BM25(
+        [" ".join(dict.fromkeys((chunk.title, *chunk.headings))) for chunk in view.chunks], tokenise=view.terms
+    )
+    places = {chunk.id: place for place, chunk in enumerate(view.chunks)}
+    titled, texted = {}, {}
+    for example in view.ranked:
+        gold = {places[chunk] for chunk in view.relevant(example)}
+        titled[example.id] = recall_over_ties(np.round(by_title.scores(example.question), 6), gold, K)
+        texted[example.id] = recall_over_ties(np.round(view.words.scores(example.question), 6), gold, K)
+    title, text = sum(titled.values()) / len(titled), sum(texted.values()) / len(texted)
+    if not text:
+        return not_judged("BM25 over the texts finds nothing either, so there is nothing to compare with")
+    figure, limit = title / text, Limit(high=SHARE)
+    said = f"Recall@5 of titles and headings alone is {title:.2f}, of the texts {text:.2f}: {figure:.0%} of it"
+    chart = Rows(
+        "Recall@5 by BM25 of what is read",
+        (Row("titles and headings", title, marked=not limit.holds(figure)), Row("texts", text)),
+    )
+    if limit.holds(figure):
+        return Finding("", State.PASSED, said, figure, limit, charts=(chart,))
+    given = sorted((e for e in view.ranked if titled[e.id] > 0.5), key=lambda e: (texted[e.id] - titled[e.id], e.id))
+    offenders = tuple(Offender(e.id, f"titles find it: {e.question}") for e in given)
+    advice = "ask for what the text says, in words that its title and headings do not have"
+    return Finding("", State.FAILED, said, figure, limit, advice, offenders, (chart,))
+
+
+def recall_over_ties(scores: NDArray[np.float64], gold: Collection[int], k: int) -> float:
+    """Mean Recall@k over all orders of equal scores; what scores 0 is not found."""
+    held = scores[list(gold)]
+    total = 0.0
+    for score in held[held > 0]:
+        above, level = int((scores > score).sum()), int((scores == score).sum())
+        total += min(1.0, max(0.0, (k - above) / level))
+    return total / len(gold)

@@ -1,0 +1,41 @@
+"""How many questions a test needs, where questions of one group are alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import NormalDist, fmean
+
+LEVEL, POWER = 0.05, 0.8
+"""Two-sided level and power: the convention of Cohen (1988), and what the verdict of a search tests at."""
+
+REACH = NormalDist().inv_cdf(1 - LEVEL / 2) + NormalDist().inv_cdf(POWER)
+"""Standard errors, 2.80, that a true difference must be away from 0 to be shown with this power."""
+
+
+def variance(differences: Mapping[str, float], groups: Sequence[Sequence[str]]) -> float:
+    """Variance that one question adds to the mean of ``differences``, by question, where ``groups`` stay together.
+
+    It is n times the cluster-robust variance of the mean (Liang and Zeger 1986, with G/(G-1)):
+    ``n * G/(G-1) * sum over g of (sum over i in g of d_i - mean)^2 / n^2``. With groups of one question it is the
+    sample variance. Groups may name questions that have no difference.
+    """
+    mean = fmean(differences.values())
+    sums = [
+        math.fsum(differences[one] - mean for one in group if one in differences)
+        for group in groups
+        if any(one in differences for one in group)
+    ]
+    if len(sums) < 2:
+        raise ValueError(f"the variance between {len(sums)} groups is not known: give two at least")
+    return len(sums) / (len(sums) - 1) * math.fsum(total**2 for total in sums) / len(differences)
+
+
+def needed(of_one: float, difference: float) -> int:
+    """Questions that show a true ``difference`` four times in five, ``of_one`` being the `variance` of one."""
+    return max(2, math.ceil(of_one * (REACH / difference) ** 2))
+
+
+def detectable(of_one: float, questions: int) -> float:
+    """The difference that so many ``questions`` show four times in five."""
+    return REACH * math.sqrt(of_one / questions)

@@ -1,0 +1,140 @@
+"""A data set as gates read it: what several of them need is worked out once, and only when one asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsmith.datasets.groups import Group, units
+from ragsmith.datasets.splits import Split, stratified
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.labelling.checking.finding import Offender
+from ragsmith.labelling.checking.ranking import Ranker, Ranks
+from ragsmith.labelling.checking.settings import CheckSettings
+from ragsmith.models.names import ModelNames
+from ragsmith.text.bm25 import BM25
+from ragsmith.text.words import terms_among
+from ragsmith.types import Chunk, Dataset, Document, Example, Span
+
+FEWEST = 20
+"""Questions, or what else is counted, below which a share says nothing: so many are needed to be split, too."""
+
+MOST_RANKED = 500
+"""Questions that pipelines are ranked on; more would only cost time."""
+
+FEWEST_GROUPS = 10
+"""Groups of questions below which their variance is not known well enough to be reckoned with."""
+
+
+class View:
+    """The data set ``dataset``, whose spans need not be right: what points nowhere is in ``broken``."""
+
+    def __init__(self, dataset: Dataset, settings: CheckSettings | None = None) -> None:
+        self.settings = settings or CheckSettings()
+        self._terms = terms_among([dataset.language])
+        self.given = dataset
+        self.documents: Mapping[str, Document] = {document.id: document for document in dataset.documents}
+        self.broken = tuple(self._broken())
+        wrong = {offender.id for offender in self.broken}
+        self.dataset = replace(dataset, examples=tuple(e for e in dataset.examples if e.id not in wrong))
+        self.setup = Setup(self.dataset, ModelNames(), self.settings.chunk_size)
+
+    @property
+    def chunks(self) -> Sequence[Chunk]:
+        """The chunks of all documents."""
+        return self.setup.corpus.chunks
+
+    @cached_property
+    def chunks_of(self) -> Mapping[str, Sequence[Chunk]]:
+        """The chunks of each document that has any, in the order of its text."""
+        found: dict[str, list[Chunk]] = {}
+        for chunk in self.chunks:
+            found.setdefault(chunk.doc, []).append(chunk)
+        return found
+
+    @cached_property
+    def located(self) -> tuple[Example, ...]:
+        """The questions with evidence that some chunk holds, in the order of their ids."""
+        return tuple(e for e in self.dataset.examples if e.evidence and self.setup.relevance[e.id].relevant)
+
+    @cached_property
+    def answered(self) -> tuple[Example, ...]:
+        """The questions with a reference answer."""
+        return tuple(example for example in self.given.examples if example.answer.strip())
+
+    @cached_property
+    def ranked(self) -> tuple[Example, ...]:
+        """The located questions, or so many of them, in proportion by type and document, as are ranked at most."""
+        if len(self.located) <= MOST_RANKED:
+            return self.located
+        return tuple(sorted(stratified(self.located)[:MOST_RANKED], key=lambda example: example.id))
+
+    def relevant(self, example: Example) -> frozenset[str]:
+        """The ids of the chunks that are relevant to a question."""
+        return self.setup.relevance[example.id].relevant
+
+    def text(self, span: Span) -> str:
+        """The text of a span."""
+        return self.documents[span.doc].text[span.start : span.end]
+
+    def terms(self, text: str) -> tuple[str, ...]:
+        """The stems of the words of a text that mean something."""
+        return self._terms(text)
+
+    @cached_property
+    def words(self) -> BM25:
+        """BM25 over the texts of the chunks."""
+        return BM25([chunk.text for chunk in self.chunks], tokenise=self.terms)
+
+    @cached_property
+    def best_by_words(self) -> Mapping[str, NDArray[np.int64]]:
+        """For each ranked question the places, among the chunks, of the 20 best by BM25."""
+        return {example.id: self.words.best(example.question, 20)[0] for example in self.ranked}
+
+    @cached_property
+    def split(self) -> Split:
+        """The questions of the search and of the test."""
+        return self.setup.split
+
+    @cached_property
+    def groups(self) -> Sequence[Group]:
+        """The located questions by what makes them alike: the widest unit of which there are enough groups.
+
+        Each question alone where there is none.
+        """
+        for found in units(self.dataset, self.located):
+            if len(found) >= FEWEST_GROUPS:
+                return found
+        return [Group(example.id, (example,)) for example in self.located]
+
+    @cached_property
+    def _ranker(self) -> Ranker:
+        return Ranker(self.setup, self.ranked)
+
+    def ranks(self, pipeline: str) -> Ranks:
+        """What one of the cheap pipelines makes of the ranked questions."""
+        return self._ranker.ranks(pipeline)
+
+    def _broken(self) -> Sequence[Offender]:
+        found = []
+        for example in self.given.examples:
+            for span in example.evidence:
+                if problem := self._problem(span):
+                    found.append(Offender(example.id, problem))
+        return found
+
+    def _problem(self, span: Span) -> str:
+        """What is wrong with where a span points; nothing if it points at text."""
+        at = f"[{span.start}, {span.end})"
+        if span.doc not in self.documents:
+            return f"there is no document {span.doc!r}"
+        length = len(self.documents[span.doc].text)
+        if not 0 <= span.start < span.end <= length:
+            return f"{at} is no part of document {span.doc!r} of {length} characters"
+        if not self.text(span).strip():
+            return f"{at} of document {span.doc!r} is blank"
+        return ""

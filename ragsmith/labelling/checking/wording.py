@@ -1,0 +1,61 @@
+"""What a check says in words, on the terminal and on its page."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ragsmith.labelling.checking.check import Check
+from ragsmith.labelling.checking.finding import Finding, State
+
+
+def headline(check: Check) -> str:
+    """How the check ended, in one sentence."""
+    if not check.failed:
+        return f"No gate failed: {states(check)}."
+    several = len(check.failed) > 1
+    names = " and ".join(finding.gate for finding in check.failed)
+    return f"{len(check.failed)} gate{'s' if several else ''} failed, {names}: {states(check)}."
+
+
+def states(check: Check) -> str:
+    """How many gates ended in which state."""
+    count = Counter(finding.state for finding in check.findings)
+    return ", ".join(f"{count[state]} {_plural(state, count[state])}" for state in State if count[state])
+
+
+def about(check: Check) -> str:
+    """What was looked at."""
+    said = f"{check.documents:,} documents, {check.chunks:,} chunks, {check.questions:,} questions"
+    if check.drafted:
+        said += f", {check.drafted:,} of them drafted by a program"
+    if check.ranked < check.questions:
+        said += f"; pipelines were ranked on {check.ranked:,}"
+    return said
+
+
+def lines(check: Check) -> list[str]:
+    """The check in lines of text: every gate, and then what to do."""
+    longest = max(len(finding.gate) for finding in check.findings)
+    found = [f"{check.dataset}: {about(check)}"]
+    for finding in check.findings:
+        found.append(f"  {finding.state.value:<10}  {finding.gate:<{longest}}  {finding.sentence}")
+    found.append(headline(check))
+    for finding in check.findings:
+        if finding.advice:
+            found.append(f"{finding.gate} {_ended(finding)}: {finding.advice}")
+    return found
+
+
+def shown(finding: Finding) -> str:
+    """The figure of a finding and its limit; nothing where it was not judged."""
+    if finding.figure is None or finding.limit is None:
+        return ""
+    return f"{finding.figure:.4g} ({finding.limit})"
+
+
+def _ended(finding: Finding) -> str:
+    return "failed" if finding.state is State.FAILED else "warns"
+
+
+def _plural(state: State, count: int) -> str:
+    return "warnings" if state is State.WARNING and count > 1 else state.value

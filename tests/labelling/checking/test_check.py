@@ -1,0 +1,177 @@
+"""The command and the function: exit codes, what is printed, what is written, and sets that lack something."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+import ragsmith as library
+from ragsmith.datasets.dataset import load_dataset, make_dataset, write_dataset
+from ragsmith.errors import UsageError
+from ragsmith.labelling.checking.finding import State
+from ragsmith.types import Dataset, Span
+
+Command = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def law() -> Dataset:
+    return load_dataset("law")
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def remade(data: Dataset, **changes: object) -> Dataset:
+    examples = [replace(example, **changes) for example in data.examples]  # type: ignore[arg-type]
+    return make_dataset({"name": "remade"}, data.documents, examples)
+
+
+# --- the command -----------------------------------------------------------------------------------------------------
+
+
+def test_what_passes_ends_with_0_and_writes_its_page(ragsmith: Command) -> None:
+    ended = ragsmith("dataset", "check", "law", "--only", "spans", "--only", "leakage")
+    assert ended.code == 0
+    lines = ended.out.splitlines()
+    assert lines[0] == "law: 11 documents, 301 chunks, 100 questions"
+    assert lines[1].split()[:2] == ["passed", "spans"]
+    assert lines[2].split()[:2] == ["passed", "leakage"]
+    assert lines[3:] == ["No gate failed: 2 passed.", "reports/law/check.html"]
+    assert Path("reports/law/check.html").is_file()
+
+
+def test_what_fails_ends_with_1_and_says_what_to_do(ragsmith: Command, law: Dataset) -> None:
+    written = [replace(e, split="test" if i % 2 else "search") for i, e in enumerate(law.examples)]
+    write_dataset(make_dataset({"name": "mine"}, law.documents, written), "mine")
+    ended = ragsmith("dataset", "check", "mine", "--only", "leakage", "--html", "page.html")
+    assert ended.code == 1
+    assert "1 gate failed, leakage: 1 failed." in ended.out
+    assert "leakage failed: take `split` out of questions.jsonl" in ended.out
+    assert Path("page.html").is_file()
+    assert not Path("reports").exists()
+
+
+def test_warnings_fail_if_asked_to(ragsmith: Command) -> None:
+    asked = ("dataset", "check", "law", "--only", "questions", "--json")
+    assert ragsmith(*asked).code == 0
+    ended = ragsmith(*asked, "--strict")
+    assert ended.code == 1
+    assert json.loads(ended.out)["passed"] is False
+
+
+def test_programs_get_figures_limits_and_offenders(ragsmith: Command) -> None:
+    ended = ragsmith("dataset", "check", "law", "--only", "bm25", "--bm25-high", "0.6", "--json")
+    said = json.loads(ended.out)
+    assert (said["dataset"], said["questions"], said["drafted"], said["passed"]) == ("law", 100, 0, True)
+    (found,) = said["findings"]
+    assert found["state"] == "warning"
+    assert found["figure"] == pytest.approx(0.703, abs=0.001)  # README's figure of BM25 on law
+    assert found["limit"] == {"at_least": 0.5, "at_most": 0.6}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--only", "titels"), "names no gate: 'titels'; did you mean 'titles'?"),
+        (("--only", "spans", "--without", "spans"), "leaves no gate"),
+        (("--bm25-low", "0.9"), "above bm25_high"),
+        (("--difference", "0"), "give a difference between 0 and 1"),
+        (("--chunk-size", "10"), "give at least 100 characters"),
+    ],
+)
+def test_a_wrong_request_ends_with_2(ragsmith: Command, arguments: tuple[str, ...], said: str) -> None:
+    ended = ragsmith("dataset", "check", "law", *arguments)
+    assert ended.code == 2
+    assert said in ended.err
+    assert not Path("reports").exists()
+
+
+def test_a_set_with_mistakes_is_a_wrong_request_that_lists_them(ragsmith: Command, law: Dataset) -> None:
+    write_dataset(law, "mine")
+    rows = Path("mine/questions.jsonl").read_text().splitlines()
+    spoilt = [row.replace('"start": ', '"start": 1') for row in rows[:2]]
+    Path("mine/questions.jsonl").write_text("\n".join([*spoilt, *rows[2:]]) + "\n")
+    ended = ragsmith("dataset", "check", "mine")
+    assert ended.code == 2
+    assert "law-001" in ended.err
+    assert "law-002" in ended.err
+
+
+# --- sets that lack something ----------------------------------------------------------------------------------------
+
+
+def test_without_answers_guesses_are_not_judged(law: Dataset) -> None:
+    found = library.check_dataset(remade(law, answer=""), only=["closed_book", "yes_no", "overlap"])
+    assert {finding.gate: finding.state for finding in found.findings} == {
+        "overlap": State.PASSED,
+        "closed_book": State.NOT_JUDGED,
+        "yes_no": State.NOT_JUDGED,
+    }
+
+
+def test_without_evidence_only_questions_and_answers_are_judged(law: Dataset) -> None:
+    found = library.check_dataset(remade(law, evidence=(), split=None))
+    judged = {finding.gate for finding in found.findings if finding.state is not State.NOT_JUDGED}
+    assert judged == {"duplicates", "closed_book", "yes_no"}
+    assert found.passed()
+
+
+def test_without_a_split_the_one_that_is_drawn_is_judged(law: Dataset) -> None:
+    found = library.check_dataset(remade(law, split=None), only=["leakage"])
+    assert found["leakage"].passed
+    assert "drawn" in found["leakage"].sentence
+
+
+def test_nothing_at_all_is_not_a_good_set(law: Dataset) -> None:
+    found = library.check_dataset(make_dataset({"name": "empty"}, law.documents, []))
+    assert [finding.gate for finding in found.failed] == ["questions"]
+    assert not any(finding.passed for finding in found.findings)
+
+
+def test_evidence_that_points_nowhere_is_named_and_does_not_stop_the_other_gates(law: Dataset) -> None:
+    broken = replace(law.examples[0], evidence=(Span("no such document", 0, 5), Span(law.documents[0].id, 5, 10**9)))
+    found = library.check_dataset(make_dataset({"name": "n"}, law.documents, [broken, *law.examples[1:]]))
+    assert [finding.gate for finding in found.failed] == ["spans"]
+    assert {offender.id for offender in found["spans"].offenders} == {broken.id}
+
+
+def test_an_unknown_gate_is_refused_before_anything_is_read() -> None:
+    with pytest.raises(UsageError, match="names no gate: 'bm52'"):
+        library.check_dataset("no such set", without=["bm52"])
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_fetches_nothing_has_no_script_and_escapes(law: Dataset) -> None:
+    titled = replace(law, title="<script>alert(1)</script>", examples=law.examples[:60])
+    library.check_dataset(titled, html="page.html")
+    page = Path("page.html").read_text()
+    assert "<script" not in page
+    assert "script-src 'none'" in page
+    assert "src=" not in page.replace("script-src", "")
+    assert 'href="http' not in page
+    charts = page.split("<svg ")[1:]
+    assert len(charts) >= 6
+    for chart in charts:
+        drawing = ElementTree.fromstring("<svg " + chart.split("</svg>")[0] + "</svg>")
+        assert drawing.get("aria-label")
+        for element in drawing.iter():
+            for name in ("x", "x1", "x2", "cx"):
+                assert 0 <= float(element.get(name, "0%").rstrip("%")) <= 100
+    assert len(page) < 100_000
+
+
+def test_the_same_set_gives_the_same_page(law: Dataset) -> None:
+    for name in ("one.html", "other.html"):
+        library.check_dataset(law, html=name)
+    assert Path("one.html").read_bytes() == Path("other.html").read_bytes()

@@ -1,0 +1,89 @@
+"""The formulas of gates against definitions, worked out another way."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import pairwise, permutations, product
+from statistics import fmean, variance
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsmith.labelling.checking.effects import MEDIUM_H, shifted
+from ragsmith.labelling.checking.gates.position import binomial_tail
+from ragsmith.labelling.checking.gates.titles import recall_over_ties
+from ragsmith.labelling.checking.power import detectable, needed
+from ragsmith.labelling.checking.power import variance as clustered
+from ragsmith.measures.recall import recall_at
+from ragsmith.reporting.charts import histogram
+
+VALUES = st.lists(st.floats(-1, 1).map(lambda x: round(x, 6)), min_size=2, max_size=12)
+
+
+@given(VALUES)
+def test_with_groups_of_one_it_is_the_sample_variance(values: list[float]) -> None:
+    differences = {str(i): value for i, value in enumerate(values)}
+    assert clustered(differences, [[one] for one in differences]) == pytest.approx(variance(values), abs=1e-9)
+
+
+@given(VALUES, st.integers(2, 4))
+def test_questions_that_are_copies_of_each_other_count_once(values: list[float], copies: int) -> None:
+    differences = {f"{i}-{c}": value for i, value in enumerate(values) for c in range(copies)}
+    groups = [[f"{i}-{c}" for c in range(copies)] for i in range(len(values))]
+    # n copies of k questions tell what k questions tell: variance / (n k) of the mean = variance of one / k
+    assert clustered(differences, groups) / len(differences) == pytest.approx(variance(values) / len(values), abs=1e-9)
+
+
+def test_one_group_says_nothing() -> None:
+    with pytest.raises(ValueError, match="give two at least"):
+        clustered({"a": 1.0, "b": 2.0}, [["a", "b"], ["c"]])
+
+
+def test_the_number_of_questions_is_that_of_the_textbooks() -> None:
+    # Cohen (1988): d = 0.5, two-sided 0.05, power 0.8 by the normal distribution: 31.4 pairs
+    assert needed(1.0, 0.5) == 32
+    assert detectable(1.0, needed(1.0, 0.03)) == pytest.approx(0.03, rel=0.001)
+
+
+def test_so_many_questions_show_it_four_times_in_five() -> None:
+    rng = np.random.default_rng(7)
+    n = needed(0.04, 0.05)
+    drawn = rng.normal(0.05, 0.2, size=(4000, n))
+    z = drawn.mean(axis=1) / (drawn.std(axis=1, ddof=1) / np.sqrt(n))
+    assert 0.77 < fmean((z > 1.96).tolist()) < 0.83
+
+
+@given(st.lists(st.integers(0, 2), min_size=1, max_size=5), st.data())
+def test_recall_over_ties_is_the_mean_over_all_orders(levels: list[int], data: st.DataObject) -> None:
+    gold = data.draw(st.sets(st.integers(0, len(levels) - 1), min_size=1))
+    k = data.draw(st.integers(1, 5))
+    orders = [
+        [i for i in order if levels[i]]
+        for order in permutations(range(len(levels)))
+        if all(levels[a] >= levels[b] for a, b in pairwise(order))
+    ]
+    expected = fmean(recall_at(map(str, order), {str(i) for i in gold}, k) for order in orders)
+    assert recall_over_ties(np.array(levels, dtype=float), gold, k) == pytest.approx(expected)
+
+
+@given(st.integers(0, 8), st.integers(0, 8), st.sampled_from([Fraction(1, 5), Fraction(1, 2), Fraction(9, 10)]))
+def test_the_binomial_tail_counts_every_outcome(hits: int, n: int, chance: Fraction) -> None:
+    hits = min(hits, n)
+    total = Fraction(0)
+    for outcome in product((0, 1), repeat=n):
+        if sum(outcome) >= hits:
+            total += chance ** sum(outcome) * (1 - chance) ** (n - sum(outcome))
+    assert binomial_tail(hits, n, float(chance)) == pytest.approx(float(total))
+
+
+def test_a_medium_effect_on_a_fifth() -> None:
+    assert shifted(0.2, MEDIUM_H) == pytest.approx(0.428, abs=0.001)
+    assert shifted(1.0, MEDIUM_H) == 1
+
+
+@given(st.lists(st.floats(0, 1)), st.integers(1, 12))
+def test_a_histogram_loses_nothing(values: list[float], bins: int) -> None:
+    counts = histogram(values, bins)
+    assert (len(counts), sum(counts)) == (bins, len(values))

@@ -1,0 +1,232 @@
+"""The bundled data sets pass all gates; a set with one damage fails the gate of that damage, and no other."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from ragsmith.datasets.bundled import names
+from ragsmith.datasets.dataset import load_dataset, make_dataset
+from ragsmith.datasets.relevance import ChunkMap
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.labelling.checking.check import check
+from ragsmith.labelling.checking.finding import State
+from ragsmith.labelling.checking.gates import gates
+from ragsmith.types import Dataset, Document, Example, Span
+
+NAMES = [
+    "spans",
+    "duplicates",
+    "copies",
+    "position",
+    "length",
+    "titles",
+    "overlap",
+    "closed_book",
+    "yes_no",
+    "bm25",
+    "spread",
+    "leakage",
+    "questions",
+]
+
+
+@pytest.fixture(scope="module")
+def law() -> Dataset:
+    return load_dataset("law")
+
+
+def with_examples(data: Dataset, examples: list[Example]) -> Dataset:
+    return make_dataset({"name": data.name}, data.documents, examples)
+
+
+def with_documents(data: Dataset, documents: list[Document]) -> Dataset:
+    return make_dataset({"name": data.name}, documents, data.examples)
+
+
+def quoted(data: Dataset, example: Example) -> str:
+    """The gold of a question, on one line."""
+    texts = {document.id: document.text for document in data.documents}
+    return " ".join(" ".join(texts[s.doc][s.start : s.end] for s in example.evidence).split())
+
+
+# --- one damage each -------------------------------------------------------------------------------------------------
+
+
+def moved_spans(data: Dataset) -> Dataset:
+    """Offsets of another text: all are three characters too small, as if a byte order mark had been counted."""
+    return with_examples(
+        data,
+        [
+            replace(e, evidence=tuple(Span(s.doc, max(0, s.start - 3), s.end - 3) for s in e.evidence))
+            for e in data.examples
+        ],
+    )
+
+
+def lost_document(data: Dataset) -> Dataset:
+    """A document is missing to which evidence points."""
+    return with_documents(data, [d for d in data.documents if d.id != "registers-act"])
+
+
+def asked_twice(data: Dataset) -> Dataset:
+    """Every fifth question is asked again on the same side, politely."""
+    again = [
+        replace(e, id=f"{e.id}-again", question=f"Please, {e.question[:1].lower()}{e.question[1:]}")
+        for e in data.examples[::5]
+    ]
+    return with_examples(data, [*data.examples, *again])
+
+
+def archived_copy(data: Dataset) -> Dataset:
+    """An older print of a document, with another first line, lies beside it, and nobody marked it."""
+    original = next(d for d in data.documents if d.id == "obligations-code")
+    return with_documents(
+        data, [*data.documents, replace(original, id="archive", text=f"Print of last year.\n\n{original.text}")]
+    )
+
+
+def all_at_the_top(data: Dataset) -> Dataset:
+    """Documents have long annexes that nobody read: what is asked for lies in their first fifth."""
+    rng = random.Random(0)
+    vocabulary = [f"{a}{b}{c}" for a in ("bra", "clo", "dwi", "fru") for b in ("mel", "nop", "rus") for c in "aeiou"]
+    found = []
+    for document in data.documents:
+        sentences = [" ".join(rng.choices(vocabulary, k=12)) + "." for _ in range(len(document.text) // 12)]
+        annex = "\n\n".join(" ".join(sentences[at : at + 8]) for at in range(0, len(sentences), 8))
+        found.append(replace(document, text=f"{document.text}\n\n{annex}\n"))
+    return with_documents(data, found)
+
+
+def in_long_chunks(data: Dataset) -> Dataset:
+    """Of the evidence only that is kept which lies in the longest chunks of a document."""
+    setup = Setup(data)
+    longest: set[str] = set()
+    for document in data.documents:
+        chunks = [chunk for chunk in setup.corpus.chunks if chunk.doc == document.id]
+        longest |= {c.id for c in sorted(chunks, key=lambda c: -len(c.text))[: len(chunks) // 5]}
+    chunk_map = ChunkMap(setup.corpus.chunks)
+    kept = [
+        replace(e, evidence=tuple(s for s in e.evidence if chunk_map.relevance([s]).relevant <= longest))
+        for e in data.examples
+    ]
+    return with_examples(data, [e for e in kept if e.evidence])
+
+
+def asked_by_heading(data: Dataset) -> Dataset:
+    """Questions were made of the headings that the evidence stands under, and little else."""
+    setup = Setup(data)
+    chunks = {chunk.id: chunk for chunk in setup.corpus.chunks}
+    found = []
+    for example in data.examples:
+        first = chunks[min(setup.relevance[example.id].relevant)]
+        found.append(replace(example, question=f"{example.question} ({first.title}: {' '.join(first.headings)})" * 2))
+    return with_examples(data, found)
+
+
+def worded_as_the_text(data: Dataset) -> Dataset:
+    """Questions are a few words in a row of the evidence."""
+    found = []
+    for example in data.examples:
+        said = quoted(data, example).split()
+        found.append(replace(example, question=f"What about {' '.join(said[2:7])}?"))
+    return with_examples(data, found)
+
+
+def told_in_the_question(data: Dataset) -> Dataset:
+    """A quarter of the questions say their answer."""
+    told = [
+        replace(e, question=f"{e.question} Is it so: {e.answer}") if i % 4 == 0 else e
+        for i, e in enumerate(data.examples)
+    ]
+    return with_examples(data, told)
+
+
+def always_yes(data: Dataset) -> Dataset:
+    """Every third answer begins with yes, and none with no."""
+    answers = [e.answer.removeprefix("No.").removeprefix("No;").removeprefix("No,").strip() for e in data.examples]
+    found = [
+        replace(e, answer=f"Yes. {answer}" if i % 3 == 0 else answer)
+        for i, (e, answer) in enumerate(zip(data.examples, answers, strict=True))
+    ]
+    return with_examples(data, found)
+
+
+def shifted_rows(data: Dataset) -> Dataset:
+    """A column of the table of questions slipped: all have the evidence of another."""
+    examples = list(data.examples)
+    other = [*examples[37:], *examples[:37]]
+    return with_examples(
+        data, [replace(e, evidence=o.evidence, split=None) for e, o in zip(examples, other, strict=True)]
+    )
+
+
+def all_or_nothing(data: Dataset) -> Dataset:
+    """Half of the questions quote their evidence, the others have that of somebody else: nothing in between."""
+    examples = [replace(example, split=None) for example in data.examples]
+    found = []
+    for place, example in enumerate(examples):
+        if place % 2:
+            found.append(replace(example, evidence=examples[(place + 38) % len(examples)].evidence))
+        else:
+            found.append(replace(example, question=quoted(data, example)))
+    return with_examples(data, found)
+
+
+def split_by_turns(data: Dataset) -> Dataset:
+    """Every other question is a test question, whatever it is about."""
+    found = [replace(e, split="test" if i % 2 else "search") for i, e in enumerate(data.examples)]
+    return with_examples(data, found)
+
+
+def a_dozen(data: Dataset) -> Dataset:
+    """There are twelve questions."""
+    return with_examples(data, [replace(e, split=None) for e in data.examples[:12]])
+
+
+DAMAGES: list[tuple[Callable[[Dataset], Dataset], str]] = [
+    (moved_spans, "spans"),
+    (lost_document, "spans"),
+    (asked_twice, "duplicates"),
+    (archived_copy, "copies"),
+    (all_at_the_top, "position"),
+    (in_long_chunks, "length"),
+    (asked_by_heading, "titles"),
+    (worded_as_the_text, "overlap"),
+    (told_in_the_question, "closed_book"),
+    (always_yes, "yes_no"),
+    (shifted_rows, "bm25"),
+    (all_or_nothing, "spread"),
+    (split_by_turns, "leakage"),
+    (a_dozen, "questions"),
+]
+
+
+# --- tests -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", names("datasets"))
+def test_the_bundled_data_sets_pass_all_gates(name: str) -> None:
+    found = check(load_dataset(name))
+    assert {finding.gate: finding.sentence for finding in found.failed} == {}
+    assert {finding.gate for finding in found.those(State.NOT_JUDGED)} == set()
+    # they have a hundred questions at most, and say so
+    assert {finding.gate for finding in found.those(State.WARNING)} == {"questions"}
+    assert [finding.gate for finding in found.findings] == NAMES
+
+
+@pytest.mark.parametrize(("damage", "gate"), DAMAGES, ids=[damage.__name__ for damage, _ in DAMAGES])
+def test_a_damaged_set_fails_the_gate_of_its_damage_and_no_other(
+    law: Dataset, damage: Callable[[Dataset], Dataset], gate: str
+) -> None:
+    found = check(damage(law))
+    assert [finding.gate for finding in found.failed] == [gate]
+    assert found[gate].advice
+    assert not found.passed()
+
+
+def test_every_gate_has_a_damage() -> None:
+    assert {gate for _, gate in DAMAGES} == {gate.name for gate in gates()} == set(NAMES)
