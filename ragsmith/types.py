@@ -47,6 +47,7 @@ class Document:
 
     ``id`` is the file's stem for Markdown and plain text, and the whole file name for every other kind. ``pages`` holds
     where each page of a printed document begins, and is empty for all others: it is no part of what a document says.
+    ``language`` is a code of ISO 639-1.
     """
 
     id: str
@@ -54,6 +55,7 @@ class Document:
     text: str
     modality: Modality = Modality.PROSE
     pages: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    language: str = "en"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ class Chunk:
     modality: Modality = Modality.PROSE
     level: int = 0
     sources: tuple[Span, ...] = ()
+    language: str = "en"
 
     def __hash__(self) -> int:  # the identifier is unique in a corpus; equality still compares everything
         return hash(self.id)

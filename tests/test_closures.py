@@ -48,7 +48,7 @@ CLOSURES = {
     "techniques.retrieval.bm25:bm25": FAMILY | INDEX,
     "techniques.reranking.cross_encoder:cross_encoder": FAMILY | {"models.protocols", "techniques.fusion"},
     "techniques.passage_filter.sscc:sscc": FAMILY | {"techniques.fusion"},
-    "techniques.passage_augment.prev_next:prev_next": FAMILY | {"index.index"},
+    "techniques.passage_augment.prev_next:prev_next": FAMILY | {"index.index", "text.languages"},
     "techniques.passage_compress.tree_summarize:tree_summarize": FAMILY | TASK,
     "techniques.prompt_maker.long_context_reorder:long_context_reorder": FAMILY | {"text.blocks"},
     "techniques.post_generation.reflection_revising:reflection_revising": FAMILY | TASK | {"techniques.generation"},

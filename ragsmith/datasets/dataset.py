@@ -1,6 +1,6 @@
 """A data set is a folder of documents and labelled questions; here it is read, checked whole, and written.
 
-    dataset.yaml       name, and optionally title, description, licence, language, and titles of documents
+    dataset.yaml       name, and optionally title, description, licence, language, and titles and languages of documents
     documents/**       text (.md, .txt: the path without its ending is the document's identifier), source code, tables
                        (.csv, .tsv), PDF (the whole path is); in folders of any depth
     questions.jsonl    questions, answers and the evidence for them, which becomes spans of the text as loaded
@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ragsmith.datasets.bundled import bundled_path
 from ragsmith.datasets.documents import FOLDER, documents_in, read_documents
+from ragsmith.datasets.languages import in_their_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import KEYS, read_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
@@ -26,6 +27,7 @@ from ragsmith.datasets.summary import describe
 from ragsmith.datasets.writing import document_files, new_folder, write_documents
 from ragsmith.digest import digest
 from ragsmith.errors import DatasetError, UsageError
+from ragsmith.text.languages import ENGLISH
 from ragsmith.types import Dataset, Document, Example, Modality, Span
 
 __all__ = ["describe", "load_dataset", "load_documents", "make_dataset", "validate_dataset", "write_dataset"]
@@ -45,7 +47,8 @@ def load_dataset(name_or_path: str | Path) -> Dataset:
     examples, wrong_questions = read_questions(folder, documents)
     if mistakes := (*wrong, *manifest.strangers(documents), *wrong_documents, *wrong_questions):
         raise DatasetError(mistakes)
-    made = make_dataset(manifest.about, [document for document in documents.values() if document], examples)
+    found = [document for document in documents.values() if document]
+    made = make_dataset(manifest.about, found, examples, languages=manifest.languages)
     return replace(made, source=str(folder.resolve() if Path(name_or_path).is_dir() else name_or_path))
 
 
@@ -61,7 +64,8 @@ def load_documents(folder: str | Path) -> Dataset:
         documents, wrong_documents = read_documents(found, manifest.titles)
         if mistakes := (*wrong, *manifest.strangers(documents), *wrong_documents):
             raise DatasetError(mistakes)
-        return make_dataset(manifest.about, [document for document in documents.values() if document], [])
+        there = [document for document in documents.values() if document]
+        return make_dataset(manifest.about, there, [], languages=manifest.languages)
     documents, wrong = documents_in(inner if inner.is_dir() else found, "")
     if wrong:
         raise DatasetError(wrong)
@@ -80,12 +84,20 @@ def validate_dataset(path: str | Path) -> tuple[str, ...]:
     return ()
 
 
-def make_dataset(about: Mapping[str, str], documents: Sequence[Document], examples: Sequence[Example]) -> Dataset:
+def make_dataset(
+    about: Mapping[str, str],
+    documents: Sequence[Document],
+    examples: Sequence[Example],
+    *,
+    languages: Mapping[str, str] | None = None,
+) -> Dataset:
     """Return a data set of checked parts: sorted, identical documents merged, with its digest.
 
-    ``about`` holds the keys of ``dataset.yaml``; only ``name`` is needed.
+    ``about`` holds the keys of ``dataset.yaml``; only ``name`` is needed. ``languages`` has those of some documents by
+    identifier; others are in the ``language`` that ``about`` names, or without one in what their text tells.
     """
     kept, merged = _merge(documents)
+    kept, language = in_their_languages(kept, about.get("language"), languages)
     moved = [_repoint(example, merged) for example in examples]
     ordered = tuple(sorted(moved, key=lambda example: example.id))
     return Dataset(
@@ -93,10 +105,10 @@ def make_dataset(about: Mapping[str, str], documents: Sequence[Document], exampl
         title=about.get("title", about["name"]),
         description=about.get("description", ""),
         licence=about.get("licence", "not stated"),
-        language=about.get("language", "en"),
+        language=language,
         documents=kept,
         examples=ordered,
-        digest=digest("dataset", kept, [_content(example) for example in ordered]),
+        digest=digest("dataset", [_text_of(document) for document in kept], [_content(example) for example in ordered]),
         merged=tuple(merged.items()),
     )
 
@@ -136,6 +148,17 @@ def _repoint(example: Example, merged: Mapping[str, str]) -> Example:
     spans = {replace(span, doc=merged.get(span.doc, span.doc)) for span in example.evidence}
     ordered: tuple[Span, ...] = tuple(sorted(spans, key=lambda span: (span.doc, span.start, span.end)))
     return replace(example, evidence=ordered)
+
+
+def _text_of(document: Document) -> dict[str, object]:
+    """What the digest of a data set is made of: of a document's language, that it is not English."""
+    content: dict[str, object] = {
+        "id": document.id,
+        "title": document.title,
+        "text": document.text,
+        "modality": document.modality,
+    }
+    return content if document.language == ENGLISH else {**content, "language": document.language}
 
 
 def _content(example: Example) -> dict[str, object]:

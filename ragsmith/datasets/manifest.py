@@ -1,4 +1,4 @@
-"""Read and write ``dataset.yaml``: what a data set is, and the titles of documents that do not say their own."""
+"""Read and write ``dataset.yaml``: what a data set is, and titles and languages that documents do not say."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from pathlib import Path
 
 from ragsmith.text.files import TextError, read_text, shown
 from ragsmith.text.jsonl import kind
+from ragsmith.text.languages import language_code
 from ragsmith.text.strict_yaml import MAX_BYTES, Plain, Tree, YamlError, parse_yaml, unknown_key_message
 from ragsmith.text.suggest import did_you_mean
 
 FILE = "dataset.yaml"
 KEYS = ("name", "title", "description", "licence", "language")
 TITLES = "titles"
+LANGUAGES = "languages"
+OF_DOCUMENTS = {TITLES: "title", LANGUAGES: "language"}
+"""Keys whose values say something of single documents, and what."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _YAML_BREAKS = str.maketrans({character: f"\\u{ord(character):04x}" for character in "\x7f\x85\u2028\u2029\ufeff"})
@@ -24,18 +28,22 @@ _YAML_BREAKS = str.maketrans({character: f"\\u{ord(character):04x}" for characte
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The keys that are given and right, the titles of documents, and ``file:line`` of each of these titles."""
+    """The keys that are given and right, and titles and languages of documents.
+
+    ``lines_of`` has ``file:line`` of what is said of a document, by the key that says it and the document.
+    """
 
     about: Mapping[str, str] = field(default_factory=dict)
     titles: Mapping[str, str] = field(default_factory=dict)
-    lines_of: Mapping[str, str] = field(default_factory=dict)
+    languages: Mapping[str, str] = field(default_factory=dict)
+    lines_of: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def strangers(self, documents: Mapping[str, object]) -> Iterator[str]:
-        """Yield a sentence for every title of a document that is not there."""
-        for id_ in self.titles:
+        """Yield a sentence for every title, and every language, of a document that is not there."""
+        for (key, id_), line in self.lines_of.items():
             if id_ not in documents:
                 unknown = f"there is no document {shown(id_)}; {did_you_mean(id_, documents)}"
-                yield f"{self.lines_of[id_]}: 'titles' names a document, but {unknown}"
+                yield f"{line}: {key!r} names a document, but {unknown}"
 
 
 def read_manifest(dataset: Path) -> tuple[Manifest, list[str]]:
@@ -49,36 +57,43 @@ def read_manifest(dataset: Path) -> tuple[Manifest, list[str]]:
     if not isinstance(tree.data, dict):
         return Manifest(), [f"{FILE}:{tree.line()}: {kind(tree.data)} stands here instead of keys; write 'name: ...'"]
     about: dict[str, str] = {}
-    titles: dict[str, str] = {}
-    lines_of: dict[str, str] = {}
+    said: dict[str, dict[str, str]] = {key: {} for key in OF_DOCUMENTS}
+    lines_of: dict[tuple[str, str], str] = {}
     mistakes: list[str] = []
     for key, value in tree.data.items():
-        if key == TITLES:
-            mistakes += _read_titles(value, tree, titles, lines_of)
+        if key in OF_DOCUMENTS:
+            mistakes += _read_of_documents(key, value, tree, said[key], lines_of)
         elif problem := _problem(key, value):
             mistakes.append(f"{tree.where(key)}: {problem}")
         else:
             about[key] = str(value)
     if "name" not in tree.data:
         mistakes.append(f"{FILE}:{tree.line()}: the key 'name' is missing; add it")
-    return Manifest(about, titles, lines_of), mistakes
+    return Manifest(about, said[TITLES], said[LANGUAGES], lines_of), mistakes
 
 
-def written(about: Mapping[str, str], titles: Mapping[str, str]) -> str:
+def written(about: Mapping[str, str], titles: Mapping[str, str], languages: Mapping[str, str] | None = None) -> str:
     """Return the text of a ``dataset.yaml`` that says this; blank values are left out."""
     lines = [f"{key}: {_quoted(about[key])}" for key in KEYS if about[key].strip()]
-    if titles:
-        lines += [f"{TITLES}:", *(f"  ? {_quoted(id_)}\n  : {_quoted(title)}" for id_, title in titles.items())]
+    for key, said in ((TITLES, titles), (LANGUAGES, languages)):
+        if said:
+            lines += [f"{key}:", *(f"  ? {_quoted(id_)}\n  : {_quoted(value)}" for id_, value in said.items())]
     return "".join(f"{line}\n" for line in lines)
 
 
 def _problem(key: str, value: Plain) -> str | None:
     if key not in KEYS:
-        return unknown_key_message(key, (*KEYS, TITLES))
+        return unknown_key_message(key, (*KEYS, *OF_DOCUMENTS))
     if problem := _text_problem(value):
         return f"{key!r} {problem}"
     if key == "name" and not _NAME.fullmatch(str(value)):
         return f"'name' must be letters, digits, '-', '_' and '.', not {value!r}"
+    return _language_problem(value) if key == "language" else None
+
+
+def _language_problem(value: Plain) -> str | None:
+    if language_code(str(value)) is None:
+        return f"a language is a code such as 'en' or 'de' (ISO 639-1), or its English name, not {value!r}"
     return None
 
 
@@ -88,20 +103,25 @@ def _text_problem(value: Plain) -> str | None:
     return None if value.strip() else "is blank; write it"
 
 
-def _read_titles(value: Plain, tree: Tree, titles: dict[str, str], lines_of: dict[str, str]) -> Iterator[str]:
-    """Fill ``titles`` and ``lines_of``; yield the mistakes."""
+def _read_of_documents(
+    key: str, value: Plain, tree: Tree, said: dict[str, str], lines_of: dict[tuple[str, str], str]
+) -> Iterator[str]:
+    """Fill ``said`` and ``lines_of`` with what ``key`` says of documents; yield the mistakes."""
+    what = OF_DOCUMENTS[key]
     if not isinstance(value, dict):
-        yield f"{tree.where(TITLES)}: 'titles' must be titles by document, not {kind(value)}; write 'document: title'"
+        yield f"{tree.where(key)}: {key!r} must be {key} by document, not {kind(value)}; write 'document: {what}'"
         return
-    for key, title in value.items():
-        id_ = unicodedata.normalize("NFC", key)
-        if problem := _text_problem(title):
-            yield f"{tree.where(TITLES, key)}: the title of {shown(key)} {problem}"
-        elif id_ in titles:
-            yield f"{tree.where(TITLES, key)}: the document {shown(key)} is named twice; keep one of them"
+    for name, given in value.items():
+        id_ = unicodedata.normalize("NFC", name)
+        if problem := _text_problem(given):
+            yield f"{tree.where(key, name)}: the {what} of {shown(name)} {problem}"
+        elif key == LANGUAGES and (problem := _language_problem(given)):
+            yield f"{tree.where(key, name)}: of {shown(name)}: {problem}"
+        elif id_ in said:
+            yield f"{tree.where(key, name)}: the document {shown(name)} is named twice; keep one of them"
         else:
-            titles[id_] = str(title)
-            lines_of[id_] = tree.where(TITLES, key)
+            said[id_] = language_code(str(given)) or "" if key == LANGUAGES else str(given)
+            lines_of[key, id_] = tree.where(key, name)
 
 
 def _quoted(value: str) -> str:

@@ -56,7 +56,8 @@ def write_documents(
 ) -> None:
     """Write ``dataset.yaml`` with what it says ``about`` the data set, and the ``files`` of its documents."""
     titles = {document.id: document.title for document in documents if document.title != default_title(document)}
-    (folder / MANIFEST).write_bytes(written(about, titles).encode())
+    languages = {document.id: document.language for document in documents if document.language != about["language"]}
+    (folder / MANIFEST).write_bytes(written(about, titles, languages).encode())
     (folder / FOLDER).mkdir()
     for name, content in files.items():
         path = folder / FOLDER / name

@@ -132,7 +132,9 @@ class Setup:
     def loaded_models(self) -> Models:
         """The models, which load their weights when first used."""
         shared = (self.marked_by or self)._shared
-        return load_models(self.models, [chunk.text for chunk in self.corpus.chunks], self.given, shared)
+        chunks = self.corpus.chunks
+        languages = [chunk.language for chunk in chunks]
+        return load_models(self.models, [chunk.text for chunk in chunks], self.given, shared, languages=languages)
 
     @cached_property
     def _shared(self) -> Shared:

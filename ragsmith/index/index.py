@@ -23,6 +23,7 @@ from ragsmith.index.top import best_positions
 from ragsmith.index.vector_store import Keys, OpenStore, VectorStore, keys_name
 from ragsmith.models.protocols import Embedder, Vectors
 from ragsmith.text.bm25 import BM25
+from ragsmith.text.languages import ENGLISH
 from ragsmith.types import Chunk, Chunks, Document, Entries, Hit, Hits, LazyHits, Rankings, Scale, Span
 
 T = TypeVar("T")
@@ -38,7 +39,10 @@ class Corpus:
         self.documents = {document.id: document for document in documents}
         self.chunks = chunks
         self.id = digest(
-            "corpus", [(d.id, d.title, d.text) for d in documents], [(c.id, c.start, c.end) for c in chunks]
+            "corpus",
+            [(d.id, d.title, d.text) for d in documents],
+            [(c.id, c.start, c.end) for c in chunks],
+            *_languages(chunks),
         )
         self._of_document: dict[str, list[Chunk]] = {}
         for chunk in chunks:
@@ -61,6 +65,12 @@ class Corpus:
         return self.documents[span.doc].text[span.start : span.end]
 
 
+def _languages(chunks: Iterable[Chunk]) -> list[list[str]]:
+    """What an identity says of the languages of ``chunks``, in their order: nothing where all are English."""
+    languages = [chunk.language for chunk in chunks]
+    return [languages] if set(languages) - {ENGLISH} else []
+
+
 def queries_of(embedder: Embedder, queries: Sequence[str]) -> Vectors:
     """Vectors of queries, which asymmetric models embed otherwise than documents."""
     embed = getattr(embedder, "embed_queries", embedder.embed)
@@ -75,7 +85,12 @@ class Index:
         """``open_store`` makes the store that `by_vector` searches; every store finds the same."""
         self.entries = tuple(sorted(entries, key=lambda entry: entry.chunk.id))
         positions = [(c.doc, c.index, c.section, c.modality, c.level) for c in (entry.chunk for entry in self.entries)]
-        self.id = digest("index", [(entry.chunk.id, entry.chunk.text, entry.keys) for entry in self.entries], positions)
+        self.id = digest(
+            "index",
+            [(entry.chunk.id, entry.chunk.text, entry.keys) for entry in self.entries],
+            positions,
+            *_languages(entry.chunk for entry in self.entries),
+        )
         self.keys = tuple(key for entry in self.entries for key in entry.keys)
         sizes = [len(entry.keys) for entry in self.entries]
         if 0 in sizes:
@@ -93,7 +108,7 @@ class Index:
 
     @cached_property
     def _bm25(self) -> BM25:
-        return BM25(self.keys)
+        return BM25(self.keys, languages=[entry.chunk.language for entry in self.entries for _ in entry.keys])
 
     @cached_property
     def positions(self) -> dict[str, int]:

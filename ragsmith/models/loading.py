@@ -35,9 +35,16 @@ class Shared:
 
 
 def load_models(
-    names: ModelNames, texts: Sequence[str], given: Mapping[str, Any] | None = None, shared: Shared | None = None
+    names: ModelNames,
+    texts: Sequence[str],
+    given: Mapping[str, Any] | None = None,
+    shared: Shared | None = None,
+    *,
+    languages: Sequence[str] = (),
 ) -> Models:
     """Models for a corpus of ``texts``; the embedded ones take word statistics from it, objects are ``given`` by role.
+
+    ``languages`` are those of the texts if they are not all English.
 
     What is ``shared`` already is taken from there, and the rest that can be shared put there.
 
@@ -54,7 +61,7 @@ def load_models(
     names.check()
     if names.vectors_at.startswith(f"{QDRANT}:"):
         installed_version("qdrant-client", QDRANT)
-    loader = Loader({role: names.of(role) for role in names.named}, texts, given, shared=shared)
+    loader = Loader({role: names.of(role) for role in names.named}, texts, given, shared=shared, languages=languages)
     return Models(
         language_model=loader.model("language_model"),
         embedder=loader.model("embedder"),
@@ -91,16 +98,17 @@ class Loader:
         given: Mapping[str, Any] | None = None,
         *,
         shared: Shared | None = None,
+        languages: Sequence[str] = (),
         **limits: Any,
     ) -> None:
-        """Models that take nothing from ``texts``, and servers, are ``shared``.
+        """Models that take nothing from ``texts``, which are in ``languages``, and servers, are ``shared``.
 
         ``limits`` (``in_flight``, ``attempts``, ``deadline``) go before those of the names.
         """
         self._given: Mapping[str, Any] = given or {}
         refuse_absent(chosen, self._given)
         self._chosen = chosen
-        self._texts = texts
+        self._texts, self._languages = texts, languages
         self._made: Made = {}
         self._shared = shared or Shared()
         self.servers = Servers(chosen, self._shared.providers, **limits)
@@ -127,6 +135,7 @@ class Loader:
                 "kind": lambda: chosen.kind,
                 "endpoint": lambda: self._endpoint(role, chosen),
                 "texts": lambda: self._texts,
+                "languages": lambda: self._languages,
                 "word_vectors": lambda: self._model("embedder", ModelName(WORDLLAMA)),
             }
             module = declared.factory.__module__

@@ -39,9 +39,9 @@ ROLES: Mapping[str, str] = {
 """Role in a run to the role that providers are registered for: judge and controller are language models."""
 SPOKEN = {role: role.replace("_", " ") for role in ROLES} | {"cross_encoder": "reranker"}
 
-HANDED_OVER = ("model", "kind", "endpoint", "texts", "word_vectors")
+HANDED_OVER = ("model", "kind", "endpoint", "texts", "languages", "word_vectors")
 """Arguments that are no options: what stands after the colon and before it, the `JsonEndpoint` of the server, the texts
-of the corpus, and the embedded embedder (`WordLlamaEmbedder`)."""
+of the corpus and their languages, and the embedded embedder (`WordLlamaEmbedder`)."""
 _FOLDERS = ("ragsmith.models.embedded", "ragsmith.models.local", "ragsmith.models.served")
 
 

@@ -174,7 +174,8 @@ class _Check:
             return Checked(role, chosen.name, NONE)
         name, loader = "", None
         try:
-            loader = Loader({role: chosen}, self._texts, self._setup.given, attempts=1)
+            languages = [chunk.language for chunk in self._setup.corpus.chunks]
+            loader = Loader({role: chosen}, self._texts, self._setup.given, languages=languages, attempts=1)
             model = loader.model(role)
             name = redacted(model.id)
             started = time.perf_counter()

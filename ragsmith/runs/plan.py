@@ -320,11 +320,13 @@ def _rehearsed(
         asked = wanted.chunk_size, wanted.chunk_overlap, wanted.models
         if asked not in engines:
             its = next(one for one in setup.variants if (one.chunk_size, one.chunk_overlap, one.models) == asked)
-            texts = [chunk.text for chunk in its.corpus.chunks]
-            raced = settings.racing is not None
-            models = stand_ins(its.loaded_models, texts, store, stored, tallies, raced=raced)
-            engines[asked] = Engine(its.corpus, models, gateway)
-            anew[id(engines[asked])] = stand_ins(its.loaded_models, texts, scratch, stored, timed.tallies, raced=raced)
+            chunks = its.corpus.chunks
+            real, texts = its.loaded_models, [chunk.text for chunk in chunks]
+            stand_in = partial(
+                stand_ins, raced=settings.racing is not None, languages=[chunk.language for chunk in chunks]
+            )
+            engines[asked] = Engine(its.corpus, stand_in(real, texts, store, stored, tallies), gateway)
+            anew[id(engines[asked])] = stand_in(real, texts, scratch, stored, timed.tallies)
         return engines[asked]
 
     def latency_of(evaluation: Evaluation, rehearsal: Setup) -> float:

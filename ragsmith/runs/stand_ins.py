@@ -283,13 +283,15 @@ def stand_ins(
     tallies: Tallies,
     *,
     raced: bool,
+    languages: Sequence[str] = (),
 ) -> Models:
     """Models in the place of ``real`` for a collection of ``texts``; what they are asked goes to ``tallies``.
 
-    ``stored`` has replies in the cache by the id of the model; ``raced`` is whether they are asked for a race.
+    ``languages`` are those of the texts if they are not all English. ``stored`` has replies in the cache by the id of
+    the model; ``raced`` is whether they are asked for a race.
     """
     embedder = WordLlamaEmbedder()
-    embedded = ExtractiveModel(texts, embedder)
+    embedded = ExtractiveModel(texts, embedder, languages)
     reranker = LateInteractionScorer(embedder, texts)
 
     named = collection_requests(), _tasks_where(lambda family: family.name == "query_expansion")

@@ -87,7 +87,7 @@ MALFORMED: list[tuple[str, Break, str]] = [
     (
         "unknown key",
         file("dataset.yaml", b"name: a\nlicense: MIT\n"),
-        "dataset.yaml:2: unknown key 'license'; did you mean 'licence'? known: description, language, licence, name, title, titles",
+        "dataset.yaml:2: unknown key 'license'; did you mean 'licence'? known: description, language, languages, licence, name, title, titles",
     ),
     ("no name", file("dataset.yaml", b"title: A\n"), "dataset.yaml:1: the key 'name' is missing; add it"),
     (

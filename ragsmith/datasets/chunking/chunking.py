@@ -79,4 +79,5 @@ def _chunks(document: Document, size: int) -> Iterator[Chunk]:
             headings=part.headings,
             section=part.section,
             modality=part.modality,
+            language=document.language,
         )

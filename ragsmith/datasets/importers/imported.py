@@ -161,7 +161,7 @@ def about(source: Path, *, description: str, licence: str) -> dict[str, str]:
     stem = source.resolve().stem if source.is_file() else source.resolve().name
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("-._")[:LONGEST_NAME] or "imported"
     shown_name = name.replace("_", " ")
-    return {"name": name, "title": shown_name, "description": description, "licence": licence, "language": "en"}
+    return {"name": name, "title": shown_name, "description": description, "licence": licence}
 
 
 def check_ids(ids: Iterable[str], source: Path, layout: str) -> None:

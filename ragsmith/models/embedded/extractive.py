@@ -21,7 +21,8 @@ from ragsmith.models.embedded.thesaurus import Thesaurus
 from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.models.registry import provider
 from ragsmith.models.tasks import Input, Task
-from ragsmith.text import words as language
+from ragsmith.text.languages import ENGLISH
+from ragsmith.text.words import sentences
 
 T = TypeVar("T")
 
@@ -32,22 +33,26 @@ _REMEMBERED_TEXTS = 1 << 13
 class ExtractiveModel(LanguageModel):
     """A `LanguageModel` over the chunks ``texts`` of a corpus, with vectors of words from ``word_vectors``.
 
+    ``languages`` are those of the texts if they are not all English.
+
     Nothing is computed before it is needed; threads may share an instance.
     """
 
-    def __init__(self, texts: Sequence[str], word_vectors: Embedder) -> None:
+    def __init__(self, texts: Sequence[str], word_vectors: Embedder, languages: Sequence[str] = ()) -> None:
         self._texts = tuple(texts)
+        self._languages = tuple(languages) if set(languages) - {ENGLISH} else ()
         self._embedder = word_vectors
-        self._lexicon = Lexicon(self._texts)
+        self._lexicon = Lexicon(self._texts, self._languages)
         self._ranking = SentenceRanking(self._lexicon, word_vectors)
-        self._feedback = Feedback(self._texts, self._lexicon)
+        self._feedback = Feedback(self._texts, self._lexicon, self._languages)
         self._thesaurus = Thesaurus(self._lexicon, word_vectors)
         self._sentences = lru_cache(maxsize=_REMEMBERED_TEXTS)(_sentence_texts)
 
     @cached_property
     def id(self) -> str:
         """``extractive:<code>:<corpus and embedder>``."""
-        return f"extractive:{fingerprint(__name__, type(self).__name__)}:{digest(self._embedder.id, self._texts)}"
+        corpus = digest(self._embedder.id, self._texts, *filter(None, [self._languages]))
+        return f"extractive:{fingerprint(__name__, type(self).__name__)}:{corpus}"
 
     def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
         """Perform ``task`` by its classical method."""
@@ -59,7 +64,7 @@ class ExtractiveModel(LanguageModel):
 
     def terms(self, text: str) -> tuple[str, ...]:
         """See `OfflineModel.terms`."""
-        return language.terms(text)
+        return self._lexicon.terms(text)
 
     def idf(self, term: str) -> float:
         """See `OfflineModel.idf`."""
@@ -104,9 +109,9 @@ class ExtractiveModel(LanguageModel):
         """
         return self._thesaurus.related(word, n)
 
-    def __reduce__(self) -> tuple[type[ExtractiveModel], tuple[tuple[str, ...], Embedder]]:
-        return ExtractiveModel, (self._texts, self._embedder)
+    def __reduce__(self) -> tuple[type[ExtractiveModel], tuple[tuple[str, ...], Embedder, tuple[str, ...]]]:
+        return ExtractiveModel, (self._texts, self._embedder, self._languages)
 
 
 def _sentence_texts(text: str) -> tuple[str, ...]:
-    return tuple(text[start:end] for start, end in language.sentences(text))
+    return tuple(text[start:end] for start, end in sentences(text))

@@ -9,7 +9,6 @@ from functools import cached_property, lru_cache
 
 from ragsmith.models.embedded.lexicon import Lexicon, is_wordlike
 from ragsmith.text.bm25 import BM25
-from ragsmith.text.words import terms
 
 _REMEMBERED = 1 << 12
 
@@ -20,8 +19,9 @@ Ranking = tuple[tuple[int, float], ...]
 class Feedback:
     """Searches ``texts`` by BM25 and reads expansion words out of what was found."""
 
-    def __init__(self, texts: Sequence[str], lexicon: Lexicon) -> None:
+    def __init__(self, texts: Sequence[str], lexicon: Lexicon, languages: Sequence[str] = ()) -> None:
         self._texts = tuple(texts)
+        self._languages = tuple(languages)
         self._lexicon = lexicon
         self._models = lru_cache(maxsize=_REMEMBERED)(self._unigram_model)
         self.best = lru_cache(maxsize=_REMEMBERED)(self._best)
@@ -29,7 +29,7 @@ class Feedback:
 
     @cached_property
     def _bm25(self) -> BM25:
-        return BM25(self._texts)
+        return BM25(self._texts, languages=self._languages)
 
     def _best(self, query: str, n: int) -> Ranking:
         """The ``n`` best texts that share a term with ``query``; equals go by position."""
@@ -46,7 +46,7 @@ class Feedback:
         back in, and here the caller decides. Words are chosen by their part of the divergence from the corpus
         (Carpineto et al. 2001), since in a small corpus the likeliest words are its commonest.
         """
-        asked = set(terms(query))
+        asked = set(self._lexicon.terms(query))
         gains = {
             term: round(p * math.log(p * self._lexicon.total / self._lexicon.counts[term]), 9)  # p ln(p / p_C)
             for term, p in self._relevance_model(self.best(query, documents)).items()
@@ -66,5 +66,5 @@ class Feedback:
 
     def _unigram_model(self, position: int) -> tuple[tuple[str, float], ...]:
         """P(w|d), by maximum likelihood."""
-        counts = Counter(terms(self._texts[position]))
+        counts = Counter(self._lexicon.terms_at(position))
         return tuple((term, count / counts.total()) for term, count in counts.items())

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
-from ragsmith.text.words import spellings, terms
+from ragsmith.text.languages import ENGLISH
+from ragsmith.text.words import spellings, terms, terms_among
 
 _FEWEST_LETTERS = 3
 
 
 class Lexicon:
-    """Frequencies of index terms over ``texts``, counted on first use."""
+    """Frequencies of index terms over ``texts``, counted on first use.
 
-    def __init__(self, texts: Sequence[str]) -> None:
+    ``languages`` are those of the texts if they are not all English. ``terms`` reads any other text, which may be in
+    each of them.
+    """
+
+    def __init__(self, texts: Sequence[str], languages: Sequence[str] = ()) -> None:
         self._texts = tuple(texts)
+        self._languages = tuple(languages) or (ENGLISH,) * len(self._texts)
+        self.terms = terms_among(self._languages)
 
     def __len__(self) -> int:
         """Return the number of texts."""
@@ -29,7 +36,7 @@ class Lexicon:
     @cached_property
     def counts(self) -> Mapping[str, int]:
         """Occurrences of each term in the corpus."""
-        return Counter(term for text in self._texts for term in terms(text))
+        return Counter(term for held in self._terms() for term in held)
 
     @cached_property
     def total(self) -> int:
@@ -40,8 +47,8 @@ class Lexicon:
     def surfaces(self) -> Mapping[str, str]:
         """Each term's most frequent spelling, with its capitals; among equals lower case, then alphabetical order."""
         found: dict[str, Counter[str]] = {}
-        for text in self._texts:
-            for form, term in zip(spellings(text), terms(text), strict=True):
+        for text, language in zip(self._texts, self._languages, strict=True):
+            for form, term in zip(spellings(text, language), terms(text, language), strict=True):
                 found.setdefault(term, Counter())[form] += 1
         return {
             term: min(forms, key=lambda form: (-forms[form], not form.islower(), form)) for term, forms in found.items()
@@ -49,8 +56,16 @@ class Lexicon:
 
     @cached_property
     def _idf(self) -> dict[str, float]:
-        held = Counter(term for text in self._texts for term in set(terms(text)))
+        held = Counter(term for own in self._terms() for term in set(own))
         return {term: _idf(len(self._texts), count) for term, count in held.items()}
+
+    def terms_at(self, position: int) -> tuple[str, ...]:
+        """The terms of one of the texts."""
+        text, language = self._texts[position], self._languages[position]
+        return terms(text) if language == ENGLISH else terms(text, language)
+
+    def _terms(self) -> Iterator[tuple[str, ...]]:
+        return map(self.terms_at, range(len(self._texts)))
 
     @cached_property
     def _unknown(self) -> float:

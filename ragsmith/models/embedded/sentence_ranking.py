@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from ragsmith.models.embedded.lexicon import Lexicon
 from ragsmith.models.protocols import Embedder
-from ragsmith.text.words import terms
 
 _REMEMBERED_TEXTS = 1 << 14  # about 3 KB each
 _REMEMBERED_GROUPS = 1 << 8  # 80 KB for 40 texts in 256 dimensions
@@ -87,7 +86,7 @@ class SentenceRanking:
 
     def _weigh_terms(self, query: str) -> tuple[tuple[str, float], ...]:
         """The distinct terms of ``query`` and the share that each has in their total idf."""
-        weights = {term: self._lexicon.idf(term) for term in terms(query)}
+        weights = {term: self._lexicon.idf(term) for term in self._lexicon.terms(query)}
         total = sum(weights.values())
         return tuple((term, weight / total) for term, weight in weights.items())
 
@@ -105,7 +104,9 @@ class SentenceRanking:
         found = {text: known.get(text) for text in texts}
         new = [text for text, read in found.items() if read is None]
         vectors = self._embedder.embed(new).astype(np.float64)
-        made = {text: _Read(frozenset(terms(text)), vector) for text, vector in zip(new, vectors, strict=True)}
+        made = {
+            text: _Read(frozenset(self._lexicon.terms(text)), vector) for text, vector in zip(new, vectors, strict=True)
+        }
         with self._lock:
             known.update(made)
             while len(known) > _REMEMBERED_TEXTS:

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from ragsmith.models.embedded.fixed_point import fixed_point
 from ragsmith.models.embedded.lexicon import Lexicon, is_wordlike
 from ragsmith.models.protocols import Embedder, Vectors
-from ragsmith.text.words import terms
 
 RELATED = 0.35
 """Least cosine of related words. In static vectors, unrelated words of one corpus lie around 0 to 0.3."""
@@ -34,7 +33,7 @@ class Thesaurus:
         return self._neighbours(word)[: max(n, 0)]
 
     def _nearest(self, word: str) -> tuple[str, ...]:
-        own = set(terms(word))
+        own = set(self._lexicon.terms(word))
         _, spellings, vectors = self._entries
         if not own or not spellings:
             return ()

@@ -16,6 +16,7 @@ from ragsmith.models.tasks import OfflineModel, Task, told
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import pre_embedding
 from ragsmith.techniques.passage_compress.tree_summarize import summarise_offline
+from ragsmith.text.languages import ENGLISH
 from ragsmith.text.words import sentences
 from ragsmith.types import Chunk, Chunks, Entries, IndexEntry
 
@@ -199,4 +200,6 @@ def summary_node(
     name = digest("summary", contents, SUMMARISE.prompt, *made_with)[:12]
     sources = {span for member in members for span in member.spans}
     ordered = tuple(sorted(sources, key=lambda span: (span.doc, span.start, span.end)))
-    return Chunk(f"{prefix}.{name}", doc, -1, 0, 0, text, title, level=level, sources=ordered)
+    languages = sorted(member.language for member in members)
+    most = max(languages, key=languages.count, default=ENGLISH)
+    return Chunk(f"{prefix}.{name}", doc, -1, 0, 0, text, title, level=level, sources=ordered, language=most)
