@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ragsmith.api.drafting import draft_questions
     from ragsmith.api.recommending import learn_effects, recommend
     from ragsmith.api.reporting import export, report
+    from ragsmith.api.reviewing import review
     from ragsmith.api.scoring import evaluate
     from ragsmith.api.searching import plan, search
     from ragsmith.datasets.dataset import load_dataset
@@ -59,6 +60,7 @@ __all__ = [
     "plan",
     "recommend",
     "report",
+    "review",
     "search",
     "verify",
 ]
@@ -89,6 +91,7 @@ _HOME = {
     "recommend": "ragsmith.api.recommending",
     "learn_effects": "ragsmith.api.recommending",
     "report": "ragsmith.api.reporting",
+    "review": "ragsmith.api.reviewing",
     "search": "ragsmith.api.searching",
 }
 

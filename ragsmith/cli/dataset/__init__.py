@@ -5,5 +5,6 @@ from ragsmith.cli.dataset import (  # noqa: F401  # isort: skip  in the order of
     importing,
     anchor,
     draft,
+    review,
     check,
 )

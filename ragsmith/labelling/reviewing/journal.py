@@ -1,0 +1,307 @@
+"""The journal of a review: each decision is a line of ``review.jsonl`` before it changes another file.
+
+A decision touches two files, ``questions.jsonl`` and ``rejected.jsonl``, and a process may be killed between them. So a
+line is appended first, and is on the disk when that returns; a file is replaced whole afterwards. Whoever comes next
+makes up for what the last line says and the files do not show. A line that was cut in the middle was never confirmed to
+anybody, and is removed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+from uuid import uuid4
+
+from ragsmith.datasets.questions import FILE as QUESTIONS
+from ragsmith.errors import DatasetError
+from ragsmith.labelling.reviewing.decisions import Row, State
+from ragsmith.text.files import TextError
+from ragsmith.text.jsonl import parse_record
+
+JOURNAL = "review.jsonl"
+REJECTED = "rejected.jsonl"
+
+
+class Disk(Protocol):
+    """The files of a data set's folder that a review changes."""
+
+    def read(self, name: str) -> bytes:
+        """What is in a file; nothing where there is none."""
+
+    def append(self, name: str, data: bytes) -> None:
+        """Add to the end of a file; on the disk when this returns."""
+
+    def cut(self, name: str, length: int) -> None:
+        """Keep so many bytes of a file."""
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write a file whole or not at all; on the disk when this returns."""
+
+    def mark(self, name: str) -> tuple[int, ...]:
+        """Something that is another once the file has changed."""
+
+
+class FolderDisk:
+    """A `Disk` that is one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def read(self, name: str) -> bytes:
+        """See `Disk`."""
+        path = self.folder / name
+        return path.read_bytes() if path.exists() else b""
+
+    def append(self, name: str, data: bytes) -> None:
+        """See `Disk`."""
+        path = self.folder / name
+        new = not path.exists()
+        with path.open("ab", buffering=0) as file:
+            file.write(data)
+            os.fsync(file)
+        if new:
+            self._settle()
+
+    def cut(self, name: str, length: int) -> None:
+        """See `Disk`."""
+        os.truncate(self.folder / name, length)
+
+    def replace(self, name: str, data: bytes) -> None:
+        """See `Disk`."""
+        path = self.folder / name
+        draft = path.with_name(f".{name}.{uuid4().hex}")
+        try:
+            with draft.open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file)
+            if path.exists():
+                draft.chmod(path.stat().st_mode & 0o777)
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+        self._settle()
+
+    def mark(self, name: str) -> tuple[int, ...]:
+        """See `Disk`."""
+        try:
+            status = (self.folder / name).stat()
+        except FileNotFoundError:
+            return ()
+        return status.st_ino, status.st_mtime_ns, status.st_size
+
+    def _settle(self) -> None:
+        """Let the names of files reach the disk, too, where a folder can be opened."""
+        if os.name == "posix":
+            handle = os.open(self.folder, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the journal.
+
+    ``state`` is what the draft was decided to be, `State.PENDING` where a decision was taken back; ``before`` and
+    ``after`` are its row. A mending that somebody began has no ``state``: ``after`` is what was typed, which is nothing
+    where it was given up.
+    """
+
+    id: str
+    state: State | None
+    reviewer: str
+    at: str
+    before: Row
+    after: Row
+
+    @property
+    def line(self) -> bytes:
+        """As it is written."""
+        what = {"id": self.id, "decision": self.state.value if self.state else "unfinished", "reviewer": self.reviewer}
+        record = {**what, "at": self.at, "before": self.before, "after": self.after}
+        return json.dumps(record, ensure_ascii=False).encode() + b"\n"
+
+
+def read_entry(line: str) -> Entry:
+    """A line that `Entry.line` wrote.
+
+    Raises:
+        TextError: somebody else did.
+    """
+    record = parse_record(line)
+    id_, decision, reviewer, at = (record.get(key) for key in ("id", "decision", "reviewer", "at"))
+    before, after = record.get("before"), record.get("after")
+    known = decision == "unfinished" or decision in tuple(State)
+    if not (isinstance(id_, str) and known and isinstance(before, dict) and isinstance(after, dict)):
+        raise TextError("is no decision of a review; remove the line, or the file where you keep no record of reviews")
+    state = None if decision == "unfinished" else State(str(decision))
+    return Entry(id_, state, str(reviewer), str(at), before, after)
+
+
+@dataclass
+class Lines:
+    """A file of rows as it stands: each line as it is written, and the row in it."""
+
+    name: str
+    raw: list[bytes] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    places: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, name: str, data: bytes) -> Lines:
+        """The lines of a file.
+
+        Raises:
+            DatasetError: with every line that is no JSON object with an ``id``.
+        """
+        found = cls(name)
+        mistakes: list[str] = []
+        for number, raw in enumerate(data.split(b"\n"), start=1):
+            if not raw.strip():
+                continue
+            try:
+                row = parse_record(raw.decode("utf-8"))
+            except TextError as error:
+                mistakes.append(f"{name}:{number}: {error.reason}")
+                continue
+            except UnicodeDecodeError:
+                mistakes.append(f"{name}:{number}: is not UTF-8; save the file as UTF-8")
+                continue
+            if not isinstance(row.get("id"), str):
+                mistakes.append(f"{name}:{number}: the key 'id' is missing or no text; add it")
+                continue
+            found.places[str(row["id"])] = len(found.rows)
+            found.raw.append(raw)
+            found.rows.append(row)
+        if mistakes:
+            raise DatasetError(mistakes)
+        return found
+
+    def get(self, id_: str) -> Row | None:
+        """The row of that identifier."""
+        return self.rows[self.places[id_]] if id_ in self.places else None
+
+    def with_row(self, id_: str, row: Row) -> bytes:
+        """The file with this row in the place of the one of that identifier, or behind all others."""
+        raw = json.dumps(row, ensure_ascii=False).encode()
+        lines = list(self.raw)
+        if id_ in self.places:
+            lines[self.places[id_]] = raw
+        else:
+            lines.append(raw)
+        return b"".join(line + b"\n" for line in lines)
+
+    def without(self, id_: str) -> bytes:
+        """The file without the row of that identifier."""
+        gone = self.places.get(id_)
+        return b"".join(line + b"\n" for place, line in enumerate(self.raw) if place != gone)
+
+
+class Journal:
+    """``review.jsonl`` and the files that it is ahead of. Call it while the folder is locked."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.disk = disk
+        self.entries: list[Entry] = []
+        self.questions = Lines(QUESTIONS)
+        self.rejected = Lines(REJECTED)
+        self._length = 0
+        self._marks: dict[str, tuple[int, ...]] = {}
+
+    def refresh(self) -> bool:
+        """Read what others wrote, and finish what they began; returns whether there was anything.
+
+        Raises:
+            DatasetError: a file has lines that cannot be read.
+        """
+        changed = self._read()
+        self._finish()
+        return changed
+
+    def write(self, entry: Entry) -> None:
+        """Keep an entry: on the disk when this returns, whatever happens to the process meanwhile."""
+        line = entry.line
+        self.disk.append(JOURNAL, line)
+        self.entries.append(entry)
+        self._length += len(line)
+        self._marks[JOURNAL] = self.disk.mark(JOURNAL)
+        self._apply(entry)
+
+    def _read(self) -> bool:
+        marks = {name: self.disk.mark(name) for name in (JOURNAL, QUESTIONS, REJECTED)}
+        if marks == self._marks:
+            return False
+        if marks[JOURNAL] != self._marks.get(JOURNAL):
+            self._read_journal()
+            marks[JOURNAL] = self.disk.mark(JOURNAL)
+        if marks[QUESTIONS] != self._marks.get(QUESTIONS):
+            self.questions = Lines.read(QUESTIONS, self.disk.read(QUESTIONS))
+        if marks[REJECTED] != self._marks.get(REJECTED):
+            self.rejected = Lines.read(REJECTED, self.disk.read(REJECTED))
+        self._marks = marks
+        return True
+
+    def _read_journal(self) -> None:
+        data = self.disk.read(JOURNAL)
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):  # its writer was killed, and nobody was told that it is kept
+            self.disk.cut(JOURNAL, whole)
+        if whole < self._length:  # somebody took lines away
+            self.entries, self._length = [], 0
+        mistakes: list[str] = []
+        for raw in data[self._length : whole].split(b"\n"):
+            if not raw.strip():
+                continue
+            try:
+                self.entries.append(read_entry(raw.decode("utf-8", "replace")))
+            except TextError as error:
+                mistakes.append(f"{JOURNAL}: a line {error.reason}")
+        if mistakes:
+            raise DatasetError(mistakes)
+        self._length = whole
+
+    def _finish(self) -> None:
+        """Apply the last decision where its writer did not come to it: the row is still as it was before."""
+        last = next((entry for entry in reversed(self.entries) if entry.state is not None), None)
+        if last is None:
+            return
+        if last.before in (self.questions.get(last.id), self.rejected.get(last.id)):
+            self._apply(last)
+
+    def _apply(self, entry: Entry) -> None:
+        """Let the files show an entry; where a row goes from one to the other it is never in neither."""
+        if entry.state is None:
+            return
+        there, gone = (
+            (self.rejected, self.questions) if entry.state is State.REJECTED else (self.questions, self.rejected)
+        )
+        if there.get(entry.id) != entry.after:
+            self._replace(there.name, there.with_row(entry.id, entry.after))
+        if gone.get(entry.id) is not None:
+            self._replace(gone.name, gone.without(entry.id))
+
+    def _replace(self, name: str, data: bytes) -> None:
+        self.disk.replace(name, data)
+        read = Lines.read(name, data)
+        if name == QUESTIONS:
+            self.questions = read
+        else:
+            self.rejected = read
+        self._marks[name] = self.disk.mark(name)
+
+
+def unfinished(entries: Sequence[Entry]) -> Mapping[str, Entry]:
+    """The mendings that somebody began, and neither gave up nor finished, by identifier."""
+    found: dict[str, Entry] = {}
+    for entry in entries:
+        if entry.state is None and entry.after:
+            found[entry.id] = entry
+        else:
+            found.pop(entry.id, None)
+    return found

@@ -1,0 +1,291 @@
+"""Serve the page of a review to this machine alone.
+
+It listens on 127.0.0.1 only. A page that another site brings to the same browser could reach it there, so every address
+begins with a token drawn at the start, the name that a request asks for must be that of this machine (a site that lets
+its own name point here is refused), and a request that changes anything must be JSON and come from the page itself.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from functools import cache
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from ragsmith.errors import UsageError
+from ragsmith.labelling.reviewing.decisions import UNSAID, Accept, Decision, Reject, Unmendable
+from ragsmith.labelling.reviewing.page.values import REASONS, Values, brief, full
+from ragsmith.labelling.reviewing.review import DecidedMeanwhile, Review, mend_of
+from ragsmith.text.files import MIB, TextError
+from ragsmith.text.jsonl import parse_json
+
+HERE = Path(__file__).resolve().parent
+ADDRESS = "127.0.0.1"
+MOST_BYTES = MIB
+"""What a request may send."""
+IDLE_SECONDS = 60
+"""How long a connection may say nothing."""
+
+Body = Mapping[str, object]
+
+
+class ReviewServer(ThreadingHTTPServer):
+    """The page of ``review`` on ``port``, or on a free one for 0; ``reviewer`` is who decides if the page says nothing.
+
+    Raises:
+        OSError: the port is not free.
+    """
+
+    daemon_threads = True
+    allow_reuse_address = os.name == "posix"  # elsewhere it would let two processes listen
+
+    def __init__(self, review: Review, reviewer: str, port: int = 0, token: str | None = None) -> None:
+        self.review = review
+        self.reviewer = reviewer
+        self.token = token or secrets.token_urlsafe(18)
+        try:
+            super().__init__((ADDRESS, port), _Handler)
+        except OSError as error:
+            raise OSError(error.errno, f"port {port} cannot be used: {error.strerror}") from error
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self.server_address[1])
+
+    @property
+    def url(self) -> str:
+        """The address of the page."""
+        return f"http://{ADDRESS}:{self.port}/{self.token}/"
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say what went wrong with a request, unless it is that the browser went away."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+    def finish(self) -> None:
+        """Let ``serve_forever`` return; from a thread of its own, as it waits for that."""
+        threading.Thread(target=self.shutdown, daemon=True).start()
+
+
+@cache
+def page() -> tuple[bytes, str]:
+    """The page, and the Content-Security-Policy that allows its script and its style and nothing else."""
+    script, style = ((HERE / name).read_text(encoding="utf-8").strip() for name in ("page.js", "page.css"))
+    text = (HERE / "page.html").read_text(encoding="utf-8")
+    text = text.replace("/* style */", style).replace("/* script */", script)
+    policy = (
+        f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; connect-src 'self'; "
+        "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return text.encode(), policy
+
+
+def _digest(source: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()
+
+
+class _Refused(UsageError):
+    """A request is not answered."""
+
+    def __init__(self, status: HTTPStatus, problem: str) -> None:
+        self.status = status
+        super().__init__(problem)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    server: ReviewServer
+    protocol_version = "HTTP/1.1"
+    server_version = "ragsmith"
+    sys_version = ""
+    timeout = IDLE_SECONDS
+
+    def do_GET(self) -> None:
+        """Answer what only looks."""
+        looks: dict[str, Callable[[dict[str, str]], Values]] = {
+            "state": self._state,
+            "draft": self._draft,
+            "changes": self._changes,
+        }
+        try:
+            name, asked = self._place()
+            if name == "":
+                self._send(HTTPStatus.OK, *page())
+                return
+            if name not in looks:
+                raise _Refused(HTTPStatus.NOT_FOUND, "there is nothing here")
+        except _Refused as refused:
+            self._say(refused.status, {"error": str(refused)})
+            return
+        self._answer(lambda: looks[name](asked))
+
+    def do_POST(self) -> None:
+        """Answer what changes something."""
+        changes: dict[str, Callable[[Body], Values]] = {
+            "decide": self._decide,
+            "reopen": self._reopen,
+            "begin": self._begin,
+            "finish": self._finish,
+        }
+        self._read = False
+        try:
+            name, _ = self._place()
+            if name not in changes:
+                raise _Refused(HTTPStatus.NOT_FOUND, "there is nothing here")
+            body = self._body()
+        except _Refused as refused:
+            self._skip_body()
+            self._say(refused.status, {"error": str(refused)})
+            return
+        self._answer(lambda: changes[name](body))
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  as the class calls it
+        """Nothing is said of requests: their addresses have the token."""
+
+    def _state(self, asked: Mapping[str, str]) -> Values:
+        review = self.server.review
+        version, _ = review.changes(0)
+        return {
+            "name": review.name,
+            "folder": str(review.folder),
+            "reviewer": self.server.reviewer,
+            "reasons": list(REASONS),
+            "version": version,
+            "drafts": [brief(draft) for draft in review.drafts],
+        }
+
+    def _draft(self, asked: Mapping[str, str]) -> Values:
+        more = asked.get("more", "0")
+        if not more.isdecimal() or len(more) > 4:
+            raise UsageError(f"more={more!r} is not how often more is wanted")
+        review = self.server.review
+        return full(review, review.draft(asked.get("id", "")), int(more))
+
+    def _changes(self, asked: Mapping[str, str]) -> Values:
+        since = asked.get("since", "0")
+        if not since.isdecimal():
+            raise UsageError(f"since={since!r} is no number")
+        version, drafts = self.server.review.changes(int(since))
+        return {"version": version, "drafts": [brief(draft) for draft in drafts]}
+
+    def _decide(self, body: Body) -> Values:
+        id_, reviewer, looked_at = self._what(body)
+        review = self.server.review
+        draft = review.decide(id_, _decision(body), reviewer=reviewer, looked_at=looked_at)
+        return {"draft": brief(draft)}
+
+    def _reopen(self, body: Body) -> Values:
+        id_, reviewer, looked_at = self._what(body)
+        return {"draft": brief(self.server.review.reopen(id_, reviewer=reviewer, looked_at=looked_at))}
+
+    def _begin(self, body: Body) -> Values:
+        id_, reviewer, _ = self._what(body)
+        typed = {key: body[key] for key in ("question", "answer", "evidence") if key in body}
+        mend_of(*(typed.get(key) for key in ("question", "answer", "evidence")))  # what is kept can be shown again
+        self.server.review.begin(id_, typed, reviewer=reviewer)
+        return {}
+
+    def _finish(self, body: Body) -> Values:
+        self.server.finish()
+        return {}
+
+    def _what(self, body: Body) -> tuple[str, str, str]:
+        id_, reviewer, looked_at = (body.get(key) for key in ("id", "reviewer", "seen"))
+        if not isinstance(id_, str) or not isinstance(looked_at, str):
+            raise UsageError("a decision names the draft, and what was seen of it")
+        return id_, str(reviewer or self.server.reviewer), looked_at
+
+    def _place(self) -> tuple[str, dict[str, str]]:
+        """What is asked for below the token, and with which parameters."""
+        named = (self.headers.get("Host") or "").lower()
+        if named not in {f"{host}:{self.server.port}" for host in (ADDRESS, "localhost")}:
+            raise _Refused(HTTPStatus.FORBIDDEN, "this machine alone is answered")
+        parts = urlsplit(self.path)
+        token, slash, name = parts.path.removeprefix("/").partition("/")
+        if not slash or not hmac.compare_digest(token.encode(), self.server.token.encode()):
+            raise _Refused(HTTPStatus.NOT_FOUND, "the address is that of no review; take the one that was printed last")
+        return name, {key: values[-1] for key, values in parse_qs(parts.query).items()}
+
+    def _skip_body(self) -> None:
+        """Read what a refused request sends, up to the limit: a connection that is closed before loses the reply."""
+        length = self.headers.get("Content-Length") or ""
+        self.close_connection = True
+        if length.isdecimal() and int(length) <= MOST_BYTES and not self._read:
+            self.rfile.read(int(length))
+
+    def _body(self) -> Body:
+        kind = (self.headers.get("Content-Type") or "").split(";")[0].strip().lower()
+        origin = self.headers.get("Origin")
+        if kind != "application/json" or origin not in (None, f"http://{self.headers.get('Host')}"):
+            raise _Refused(HTTPStatus.FORBIDDEN, "only the page itself may decide")
+        length = self.headers.get("Content-Length") or ""
+        if not length.isdecimal() or int(length) > MOST_BYTES:
+            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"give at most {MOST_BYTES} bytes, and say how many")
+        self._read = True
+        try:
+            body = parse_json(self.rfile.read(int(length)).decode("utf-8"))
+        except (TextError, UnicodeDecodeError) as error:
+            raise _Refused(HTTPStatus.BAD_REQUEST, f"the request cannot be read: {error}") from None
+        if not isinstance(body, dict):
+            raise _Refused(HTTPStatus.BAD_REQUEST, "the request is no object")
+        return body
+
+    def _answer(self, made: Callable[[], Values]) -> None:
+        """Send what ``made`` returns, or what is wrong."""
+        try:
+            self._say(HTTPStatus.OK, made())
+        except DecidedMeanwhile as error:
+            self._say(HTTPStatus.CONFLICT, {"error": str(error), "draft": brief(error.draft)})
+        except Unmendable as error:
+            self._say(HTTPStatus.UNPROCESSABLE_ENTITY, {"error": str(error), "problems": list(error.problems)})
+        except UsageError as error:
+            self._say(HTTPStatus.BAD_REQUEST, {"error": str(error)})
+        except (BrokenPipeError, ConnectionResetError, TimeoutError):
+            self.close_connection = True  # the browser went away
+        except OSError as error:  # a full disk, say: nothing was decided
+            problem = f"it could not be written ({error.strerror or error}); nothing was decided"
+            self._say(HTTPStatus.INSUFFICIENT_STORAGE, {"error": problem})
+
+    def _say(self, status: HTTPStatus, values: Values) -> None:
+        data = json.dumps(values, ensure_ascii=False).encode("utf-8", "replace")
+        self._send(status, data, "default-src 'none'", "application/json")
+
+    def _send(self, status: HTTPStatus, data: bytes, policy: str, kind: str = "text/html") -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(data)))
+        self.send_header("Content-Security-Policy", policy)
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Cross-Origin-Resource-Policy", "same-origin")
+        self.end_headers()
+        self.wfile.write(data)
+
+
+def _decision(body: Body) -> Decision:
+    """What a request decides.
+
+    Raises:
+        UsageError: nothing that is known.
+    """
+    match body.get("decision"):
+        case "accept":
+            return Accept()
+        case "reject":
+            return Reject(str(body.get("reason") or UNSAID))
+        case "mend":
+            return mend_of(body.get("question"), body.get("answer"), body.get("evidence"))
+    raise UsageError(f"{body.get('decision')!r} is no decision: accept, mend or reject")

@@ -1,0 +1,271 @@
+"""Nothing that was confirmed is lost, wherever a process is killed, and whoever writes beside it."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from drafted import drafted_dataset, drafted_row, rows_of, text_of, write_rows
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsmith.errors import DatasetError
+from ragsmith.labelling.reviewing.decisions import REVIEW, Accept, Decision, Mend, Reject
+from ragsmith.labelling.reviewing.journal import JOURNAL, REJECTED, FolderDisk
+from ragsmith.labelling.reviewing.review import DecidedMeanwhile, Review
+from ragsmith.types import Document
+
+DOCUMENTS = {place: Document(place, place, text_of(place)) for place in ("harbour", "mill")}
+QUESTIONS = "questions.jsonl"
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class DyingDisk:
+    """Files in memory; the process that uses them is killed at a given write, after ``share`` of it was done.
+
+    A replaced file is there as a whole or not at all, as a file system has it; what is appended may be cut.
+    """
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.files = dict(files)
+        self.left: int | None = None
+        self.share = 0.0
+        self._changes = dict.fromkeys(files, 0)
+
+    def read(self, name: str) -> bytes:
+        return self.files.get(name, b"")
+
+    def mark(self, name: str) -> tuple[int, ...]:
+        return (self._changes[name],) if name in self.files else ()
+
+    def append(self, name: str, data: bytes) -> None:
+        cut = self._dies()
+        self._put(name, self.read(name) + (data if cut is None else data[: int(cut * len(data))]))
+        if cut is not None:
+            raise Killed
+
+    def cut(self, name: str, length: int) -> None:
+        if self._dies() is not None:
+            raise Killed
+        self._put(name, self.read(name)[:length])
+
+    def replace(self, name: str, data: bytes) -> None:
+        cut = self._dies()
+        if cut is None or cut >= 1:
+            self._put(name, data)
+        if cut is not None:
+            raise Killed
+
+    def _put(self, name: str, data: bytes) -> None:
+        self.files[name] = data
+        self._changes[name] = self._changes.get(name, 0) + 1
+
+    def _dies(self) -> float | None:
+        if self.left is None:
+            return None
+        self.left -= 1
+        return self.share if self.left < 0 else None
+
+
+def files(count: int = 3) -> dict[str, bytes]:
+    rows = [drafted_row(number) for number in range(count)]
+    return {QUESTIONS: "".join(json.dumps(row) + "\n" for row in rows).encode()}
+
+
+def opened(folder: Path, disk: DyingDisk) -> Review:
+    return Review(folder, "yard", DOCUMENTS, disk)
+
+
+def rows(disk: DyingDisk, name: str) -> dict[str, Any]:
+    found = [json.loads(line) for line in disk.read(name).splitlines()]
+    assert len({row["id"] for row in found}) == len(found)
+    return {row["id"]: row for row in found}
+
+
+ACTIONS: dict[str, Decision | None] = {
+    "accept": Accept(),
+    "mend": Mend("Another question?", "Another answer."),
+    "reject": Reject("too vague"),
+    "reopen": None,
+}
+STATES = {"accept": "accepted", "mend": "mended", "reject": "rejected", "reopen": "pending"}
+
+
+def act(review: Review, id_: str, action: str) -> str:
+    """Do it, and return the state that was confirmed."""
+    decision = ACTIONS[action]
+    if decision is None:
+        return review.reopen(id_, reviewer="ada").state.value
+    return review.decide(id_, decision, reviewer="ada").state.value
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["draft-000", "draft-001", "draft-002"]),
+            st.sampled_from(sorted(ACTIONS)),
+            st.one_of(st.none(), st.integers(0, 4)),
+            st.sampled_from([0.0, 0.3, 0.999, 1.0]),
+        ),
+        max_size=8,
+    )
+)
+def test_what_was_confirmed_is_kept_and_what_was_not_is_there_whole_or_not_at_all(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, int | None, float]]
+) -> None:
+    folder = tmp_path_factory.mktemp("yard")
+    disk = DyingDisk(files())
+    known = dict.fromkeys(("draft-000", "draft-001", "draft-002"), "pending")
+    review = opened(folder, disk)
+    for id_, action, left, share in steps:
+        disk.left, disk.share = left, share
+        try:
+            known[id_] = act(review, id_, action)
+            maybe = known[id_]
+        except Killed:
+            mended = known[id_] == "mended" and action == "accept"
+            maybe = "mended" if mended else STATES[action]
+        disk.left = None
+        review = opened(folder, disk)  # another process, with nothing in its memory
+        there = {draft.id: draft.state.value for draft in review.drafts}
+        assert there[id_] in (known[id_], maybe)
+        known[id_] = there[id_]
+        assert there == known
+        questions, rejected = rows(disk, QUESTIONS), rows(disk, REJECTED)
+        assert questions.keys() | rejected.keys() == known.keys()
+        assert not questions.keys() & rejected.keys()
+        assert rejected.keys() == {name for name, state in known.items() if state == "rejected"}
+        for name in known:
+            if known[name] in ("pending", "accepted"):
+                assert questions[name]["question"] == drafted_row(int(name[-3:]))["question"]
+            if known[name] == "rejected":  # as it was drafted: so it is known when it is drafted again
+                assert {key: rejected[name][key] for key in drafted_row(0)} == drafted_row(int(name[-3:]))
+                assert rejected[name]["filter"] == REVIEW
+        assert disk.read(JOURNAL).endswith(b"\n") or not disk.read(JOURNAL)
+
+
+def test_lines_of_others_stay_byte_by_byte(tmp_path: Path) -> None:
+    folder = drafted_dataset(tmp_path / "yard")
+    odd = b'{"id":   "w2", "question": "caf\\u00e9?",  "note": 1.50}\n'
+    path = folder / QUESTIONS
+    path.write_bytes(odd + path.read_bytes())
+    before = path.read_bytes().splitlines(keepends=True)
+    review = Review.open(folder)
+    review.decide("draft-002", Accept(), reviewer="ada")
+    review.decide("draft-003", Reject(), reviewer="ada")
+    after = path.read_bytes().splitlines(keepends=True)
+    assert [line for line in before if b"draft-002" not in line and b"draft-003" not in line] == [
+        line for line in after if b"draft-002" not in line
+    ]
+
+
+def test_a_line_that_was_cut_is_removed_and_one_of_somebody_else_is_said(tmp_path: Path) -> None:
+    folder = drafted_dataset(tmp_path / "yard")
+    Review.open(folder).decide("draft-002", Accept(), reviewer="ada")
+    journal = folder / JOURNAL
+    whole = journal.read_bytes()
+    journal.write_bytes(whole + whole[:-1])
+    assert Review.open(folder).counts()["accepted"] == 1
+    assert journal.read_bytes() == whole
+    journal.write_bytes(whole + b'{"id": "x"}\n')
+    with pytest.raises(DatasetError, match=r"review.jsonl: .*is no decision of a review"):
+        Review.open(folder)
+
+
+def test_every_line_that_cannot_be_read_is_listed(tmp_path: Path) -> None:
+    folder = drafted_dataset(tmp_path / "yard")
+    with (folder / QUESTIONS).open("ab") as file:
+        file.write(b'{"question": "no id"}\n[]\n\xff\n')
+    with pytest.raises(DatasetError) as raised:
+        Review.open(folder)
+    assert len(raised.value.mistakes) == 3
+
+
+def test_rejections_of_filters_are_no_part_of_a_review(tmp_path: Path) -> None:
+    folder = drafted_dataset(tmp_path / "yard")
+    refused = {**drafted_row(50), "filter": "near_duplicate", "reason": "asks the same as another"}
+    write_rows(folder, [refused], REJECTED)
+    review = Review.open(folder)
+    review.decide("draft-001", Reject("too vague"), reviewer="ada")
+    assert [draft.id for draft in review.drafts if draft.state == "rejected"] == ["draft-001"]
+    assert rows_of(folder, REJECTED)["draft-050"] == refused
+
+
+def test_a_decision_about_what_another_has_decided_meanwhile_is_refused(tmp_path: Path) -> None:
+    folder = drafted_dataset(tmp_path / "yard")
+    ada, ben = Review.open(folder), Review.open(folder)
+    draft = ben.draft("draft-001")
+    ada.decide("draft-001", Reject("too vague"), reviewer="ada", looked_at=draft.seen)
+    with pytest.raises(DecidedMeanwhile, match="ada rejected meanwhile") as raised:
+        ben.decide("draft-001", Accept(), reviewer="ben", looked_at=draft.seen)
+    assert ben.draft("draft-001").reason == "too vague"
+    ben.decide("draft-001", Accept(), reviewer="ben", looked_at=raised.value.draft.seen)
+    assert ada.draft("draft-001").reviewer == "ben"
+    assert rows_of(folder, REJECTED) == {}
+
+
+def test_each_sees_what_the_other_changed_since(tmp_path: Path) -> None:
+    folder = drafted_dataset(tmp_path / "yard")
+    ada, ben = Review.open(folder), Review.open(folder)
+    since, none = ben.changes(0)
+    assert (since, none) == (0, ())
+    ada.decide("draft-001", Accept(), reviewer="ada")
+    ada.begin("draft-002", {"question": "Half a qu"}, reviewer="ada")
+    since, changed = ben.changes(since)
+    assert [(draft.id, draft.state.value, draft.reviewer) for draft in changed] == [("draft-001", "accepted", "ada")]
+    assert ben.changes(since) == (2, ())
+
+
+def decide_many(folder: Path, name: str, start: Any, counted: Any) -> None:
+    """A process that decides about whatever it finds pending."""
+    review = Review.open(folder)
+    start.wait()
+    done = said = 0
+    while pending := review.pending:
+        for draft in pending:
+            decision = (Accept(), Reject(), Mend(f"{name} asks about {draft.id}?"))[int(draft.id[-3:]) % 3]
+            try:
+                review.decide(draft.id, decision, reviewer=name, looked_at=draft.seen)
+            except DecidedMeanwhile:
+                said += 1
+            else:
+                done += 1
+    counted.put((done, said))
+
+
+@pytest.mark.processes
+def test_two_processes_at_once_decide_about_each_question_once(tmp_path: Path) -> None:
+    folder = drafted_dataset(tmp_path / "yard", 60)
+    context = multiprocessing.get_context("spawn")
+    start, counted = context.Barrier(2), context.Queue()
+    processes = [context.Process(target=decide_many, args=(folder, name, start, counted)) for name in ("ada", "ben")]
+    for process in processes:
+        process.start()
+    ended = [counted.get(timeout=60) for _ in processes]
+    for process in processes:
+        process.join(60)
+    assert sum(done for done, _ in ended) == 60
+    lines = [json.loads(line) for line in (folder / JOURNAL).read_text().splitlines()]
+    assert sorted(line["id"] for line in lines) == [f"draft-{number:03}" for number in range(60)]
+    review = Review.open(folder)
+    assert review.counts() == {"pending": 0, "accepted": 20, "mended": 20, "rejected": 20}
+    assert {draft.id: draft.reviewer for draft in review.drafts} == {line["id"]: line["reviewer"] for line in lines}
+
+
+def test_a_disk_replaces_a_file_whole_and_keeps_its_permissions(tmp_path: Path) -> None:
+    disk = FolderDisk(tmp_path)
+    path = tmp_path / "rows"
+    assert (disk.read("rows"), disk.mark("rows")) == (b"", ())
+    disk.append("rows", b"one\n")
+    path.chmod(0o640)
+    before = disk.mark("rows")
+    disk.replace("rows", b"two\n")
+    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"two\n", 0o640)
+    assert disk.mark("rows") != before
+    assert [found.name for found in tmp_path.iterdir()] == ["rows"]

@@ -1,0 +1,291 @@
+"""The page of a review, as a browser talks to it; what it looks like, `benchmarks/bench_review.py` shows."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import pytest
+from drafted import FACTS, drafted_dataset, drafted_row, rows_of, text_of
+
+from ragsmith.labelling.reviewing.page.server import ReviewServer, page
+from ragsmith.labelling.reviewing.review import Review
+
+JSON = {"Content-Type": "application/json"}
+NASTY = "</script><img src=x onerror=alert(1)>"
+
+
+class Browser:
+    """Talks to a page as one browser does."""
+
+    def __init__(self, url: str) -> None:
+        self.url = urlsplit(url)
+
+    def request(
+        self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, dict[str, str], bytes]:
+        connection = http.client.HTTPConnection(str(self.url.netloc), timeout=10)
+        try:
+            connection.request(method, path, body, headers or {})
+            reply = connection.getresponse()
+            return reply.status, dict(reply.getheaders()), reply.read()
+        finally:
+            connection.close()
+
+    def get(self, name: str) -> tuple[int, Any]:
+        status, _, data = self.request("GET", self.url.path + name)
+        return status, json.loads(data)
+
+    def post(self, name: str, **body: Any) -> tuple[int, Any]:
+        status, _, data = self.request("POST", self.url.path + name, json.dumps(body).encode(), JSON)
+        return status, json.loads(data)
+
+    def draft(self, id_: str, more: int = 0) -> Any:
+        status, draft = self.get(f"draft?id={quote(id_)}&more={more}")
+        assert status == 200
+        return draft
+
+    def decide(self, id_: str, decision: str, **more: Any) -> tuple[int, Any]:
+        seen = more.pop("seen", None) or self.draft(id_)["seen"]
+        return self.post("decide", id=id_, seen=seen, decision=decision, **more)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    nasty = drafted_row(90, question=f"What is {NASTY}?")
+    nowhere = drafted_row(91, answer=None, answerable=False, evidence=[], question="Is a lantern carried to the moat?")
+    return drafted_dataset(tmp_path / "yard", 6, nasty, nowhere)
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[ReviewServer]:
+    with ReviewServer(Review.open(folder), "ada") as found:
+        thread = threading.Thread(target=found.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield found
+        found.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def browser(server: ReviewServer) -> Browser:
+    return Browser(server.url)
+
+
+def test_the_page_is_one_file_that_fetches_nothing_else(browser: Browser) -> None:
+    status, headers, data = browser.request("GET", browser.url.path)
+    text = data.decode()
+    assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert re.findall(r"(?:src|href)=\"([^\"]*)", text) == ["data:,"]
+    assert not re.search(r"https?://|@import|url\(", text)
+    assert NASTY not in text
+    policy = headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'none'")
+    assert policy.count("'sha256-") == 2
+    assert "unsafe" not in policy
+    assert (headers["Cache-Control"], headers["Referrer-Policy"]) == ("no-store", "no-referrer")
+
+
+def test_the_script_writes_texts_and_never_markup() -> None:
+    text = page()[0].decode()
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", text)
+
+
+def test_it_listens_on_this_machine_alone(server: ReviewServer) -> None:
+    assert server.server_address[0] == "127.0.0.1"
+    assert len(server.token) >= 20
+
+
+def test_another_address_name_kind_or_origin_is_refused(browser: Browser, folder: Path) -> None:
+    path = browser.url.path
+    seen = browser.draft("draft-001")["seen"]
+    body = json.dumps({"id": "draft-001", "seen": seen, "decision": "accept"}).encode()
+    refused = [
+        browser.request("GET", "/"),
+        browser.request("GET", "/wrong-token/state"),
+        browser.request("GET", f"{path}../etc/passwd"),
+        browser.request("GET", f"{path}state", headers={"Host": "evil.example"}),
+        browser.request("GET", f"{path}state", headers={"Host": "127.0.0.1"}),
+        browser.request("POST", f"{path}decide", body, {"Content-Type": "text/plain"}),
+        browser.request("POST", f"{path}decide", body, {**JSON, "Origin": "https://evil.example"}),
+        browser.request("POST", f"{path}decide", body, {**JSON, "Host": "evil.example"}),
+        browser.request("POST", f"{path}decide", b"{", JSON),
+        browser.request("POST", f"{path}decide", b"[]", JSON),
+        browser.request("POST", f"{path}decide", b"", {**JSON, "Content-Length": f"{(1 << 20) + 1}"}),
+        browser.request("POST", f"{path}nothing", b"{}", JSON),
+        browser.request("PUT", f"{path}decide", body, JSON),
+    ]
+    assert [status for status, _, _ in refused] == [404, 404, 404, 403, 403, 403, 403, 403, 400, 400, 413, 404, 501]
+    assert Review.open(folder).counts()["pending"] == 8
+    own = {**JSON, "Origin": f"http://{browser.url.netloc}"}
+    assert browser.request("POST", f"{path}decide", body, own)[0] == 200
+
+
+def test_the_least_certain_comes_first_and_written_questions_do_not_come(browser: Browser) -> None:
+    status, state = browser.get("state")
+    assert (status, state["name"], state["reviewer"], state["version"]) == (200, "The yard", "ada", 0)
+    doubts = [draft["doubt"] for draft in state["drafts"]]
+    assert doubts == sorted(doubts, reverse=True)
+    assert "written-1" not in {draft["id"] for draft in state["drafts"]}
+    assert len(state["drafts"]) == 8
+
+
+def test_a_draft_comes_with_its_passage_and_the_quote_marked(browser: Browser) -> None:
+    draft = browser.draft("draft-001")
+    [passage] = draft["passages"]
+    assert passage["title"] == "The mill"
+    assert "".join(piece["text"] for piece in passage["pieces"]) == text_of("mill")[passage["start"] : passage["end"]]
+    assert [piece["text"] for piece in passage["pieces"] if piece["marks"] == [0]] == [FACTS[1]]
+    assert [text_of("mill").startswith(piece["text"], piece["start"]) for piece in passage["pieces"]] == [True] * 3
+
+
+def test_of_what_is_said_to_be_unanswerable_the_passage_that_may_answer_is_shown(browser: Browser) -> None:
+    draft = browser.draft("draft-091")
+    assert draft["answerable"] is False
+    assert FACTS[2] in "".join(piece["text"] for passage in draft["passages"] for piece in passage["pieces"])
+
+
+def test_decisions_are_kept_at_once(browser: Browser, folder: Path) -> None:
+    assert browser.decide("draft-000", "accept")[1]["draft"]["state"] == "accepted"
+    assert browser.decide("draft-001", "reject", reason="too vague", reviewer="ben")[0] == 200
+    quote = {"doc": "harbour", "text": "carry fire", "start": text_of("harbour").index("carry fire")}
+    status, reply = browser.decide("draft-002", "mend", question="When?", answer="Now.", evidence=[0, quote])
+    assert (status, reply["draft"]["state"]) == (200, "mended")
+    rows = rows_of(folder)
+    assert rows["draft-000"]["origin"]["reviewer"] == "ada"
+    assert rows["draft-002"]["evidence"][1] == {**quote, "end": quote["start"] + 10}
+    assert rows_of(folder, "rejected.jsonl")["draft-001"]["reviewer"] == "ben"
+    assert "draft-001" not in rows
+    draft = browser.draft("draft-002")
+    assert (
+        browser.post("reopen", id="draft-002", seen=draft["seen"])[1]["draft"]["question"] == drafted_row(2)["question"]
+    )
+    assert rows_of(folder)["draft-002"] == drafted_row(2)
+
+
+def test_what_cannot_be_mended_is_said_and_nothing_changes(browser: Browser, folder: Path) -> None:
+    before = (folder / "questions.jsonl").read_bytes()
+    status, reply = browser.decide("draft-002", "mend", question=" ", evidence=[{"doc": "mill", "text": "nowhere"}])
+    assert status == 422
+    assert len(reply["problems"]) == 2
+    for body in ({"decision": "burn"}, {"decision": "mend", "evidence": ["x"]}, {"decision": "mend", "question": 7}):
+        assert browser.decide("draft-002", **body)[0] == 400  # type: ignore[arg-type]
+    assert browser.post("decide", decision="accept")[0] == 400
+    assert browser.post("decide", id="nothing", seen="", decision="accept")[0] == 400
+    assert (folder / "questions.jsonl").read_bytes() == before
+
+
+def test_two_at_once_see_each_other_and_overwrite_nothing(browser: Browser, folder: Path) -> None:
+    with ReviewServer(Review.open(folder), "ben") as other:
+        thread = threading.Thread(target=other.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        ben = Browser(other.url)
+        seen = ben.draft("draft-003")["seen"]
+        assert browser.decide("draft-003", "accept")[0] == 200
+        status, reply = ben.decide("draft-003", "reject", seen=seen)
+        assert (status, reply["draft"]["state"], reply["draft"]["reviewer"]) == (409, "accepted", "ada")
+        assert "ada accepted meanwhile" in reply["error"]
+        status, changes = ben.get("changes?since=0")
+        assert [draft["id"] for draft in changes["drafts"]] == ["draft-003"]
+        assert ben.get(f"changes?since={changes['version']}")[1]["drafts"] == []
+        other.shutdown()
+        thread.join()
+    assert rows_of(folder)["draft-003"]["origin"]["reviewer"] == "ada"
+
+
+def test_what_was_typed_is_there_after_the_browser_is_gone(browser: Browser, folder: Path) -> None:
+    seen = browser.draft("draft-004")["seen"]
+    typed = {"question": "Half a ques", "answer": "Half", "evidence": []}
+    assert browser.post("begin", id="draft-004", seen=seen, **typed)[0] == 200
+    with ReviewServer(Review.open(folder), "ada") as again:
+        thread = threading.Thread(target=again.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        other = Browser(again.url)
+        assert other.draft("draft-004")["typed"] == {**typed, "reviewer": "ada", "stale": False}
+        other.post("begin", id="draft-004", seen=seen)  # given up
+        assert other.draft("draft-004")["typed"] is None
+        again.shutdown()
+        thread.join()
+    assert "draft-004" in rows_of(folder)
+
+
+def test_more_of_the_document_is_shown_on_demand(tmp_path: Path) -> None:
+    folder = drafted_dataset(tmp_path / "yard")
+    long = "".join(f"Line {number} of the book.\n" for number in range(2000))
+    (folder / "documents" / "book.md").write_text(long)
+    start = long.index("Line 1000 of")
+    evidence = [{"doc": "book", "start": start, "end": start + 9, "text": "Line 1000"}]
+    (folder / "questions.jsonl").write_text(
+        json.dumps(drafted_row(1, evidence=evidence, origin={"by": "drafted"})) + "\n"
+    )
+    review = Review.open(folder)
+    draft = review.draft("draft-001")
+    shown = [review.passages(draft, more)[0] for more in range(3)]
+    assert [len(passage.text) for passage in shown] == sorted({len(passage.text) for passage in shown})
+    assert all(long[passage.start : passage.end] == passage.text for passage in shown)
+    assert not any(passage.whole for passage in shown)
+    assert review.passages(draft, 50)[0].whole
+
+
+def test_a_full_disk_decides_nothing_and_is_said(server: ReviewServer, browser: Browser) -> None:
+    class Full:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(disk, name)
+
+        def append(self, name: str, data: bytes) -> None:
+            raise OSError(28, "No space left on device")
+
+    disk = server.review._journal.disk
+    server.review._journal.disk = Full()
+    status, reply = browser.decide("draft-001", "accept")
+    assert (status, "No space left" in reply["error"]) == (507, True)
+    server.review._journal.disk = disk
+    assert browser.draft("draft-001")["state"] == "pending"
+
+
+def address(process: subprocess.Popen[str]) -> str:
+    assert process.stderr is not None
+    found = re.search(r"http://127\.0\.0\.1:\d+/[\w-]+/", process.stderr.readline())
+    assert found
+    return found[0]
+
+
+def test_the_command_serves_until_the_page_or_ctrl_c_ends_it(
+    spawn: Callable[..., subprocess.Popen[str]], folder: Path
+) -> None:
+    process = spawn("dataset", "review", folder, "--no-browser", "--reviewer", "ada", "--json")
+    browser = Browser(address(process))
+    browser.decide("draft-001", "accept")
+    assert browser.post("finish")[0] == 200
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert json.loads(out) == {"folder": str(folder), "pending": 7, "accepted": 1, "mended": 0, "rejected": 0}
+    process = spawn("dataset", "review", folder, "--no-browser")
+    browser = Browser(address(process))
+    browser.decide("draft-002", "reject")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, "2 of 8 reviewed" in out, "everything computed is kept" in err) == (130, True, True)
+
+
+def test_killed_at_any_moment_it_has_what_it_confirmed(
+    spawn: Callable[..., subprocess.Popen[str]], folder: Path
+) -> None:
+    confirmed = []
+    for number in range(3):
+        process = spawn("dataset", "review", folder, "--no-browser")
+        browser = Browser(address(process))
+        id_ = f"draft-00{number}"
+        assert browser.decide(id_, "accept")[0] == 200
+        confirmed.append(id_)
+        process.kill()
+        process.wait()
+    assert [id_ for id_ in confirmed if rows_of(folder)[id_]["origin"].get("reviewed") == "accepted"] == confirmed
