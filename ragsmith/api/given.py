@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ragsmith.errors import UsageError, WrongOption
+from ragsmith.errors import Notice, UsageError, WrongOption
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup, prepare
 from ragsmith.gateway.budget import Price, Prices
@@ -16,6 +18,7 @@ from ragsmith.models.names import ModelNames
 from ragsmith.pipelines.further import ROLES
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.text.languages import name_of
 from ragsmith.types import Dataset
 
 CACHE = "cache.sqlite"
@@ -64,6 +67,29 @@ def setup_of(
         )
     size = CHUNK_SIZE if chunk_size is None else chunk_size
     return prepare(dataset, chosen, size, faithfulness=faithfulness, given=given)
+
+
+def say_what_is_not_covered(setup: Setup) -> None:
+    """Say with a `Notice` which languages of the documents an embedder does not know, where it says what it knows.
+
+    An embedder of one's own does so with ``languages``, a set of codes.
+    """
+    found = Counter(document.language for document in setup.dataset.documents)
+    for name, variant in {variant.models.of("embedder").name: variant for variant in setup.variants}.items():
+        known = getattr(variant.loaded_models.embedder, "languages", None)
+        if known is None or found.keys() <= set(known):
+            continue
+        foreign = ", ".join(f"{n:,} in {name_of(code)}" for code, n in found.most_common() if code not in known)
+        warnings.warn(
+            f"of {found.total():,} documents {foreign}: the embedder {name} knows {_listed(known)} alone, so that what "
+            "goes by vectors finds little in them; BM25 reads their words, and --embedder names one that knows them",
+            Notice,
+            stacklevel=3,
+        )
+
+
+def _listed(languages: Iterable[str]) -> str:
+    return ", ".join(sorted(map(name_of, languages)))
 
 
 def space_of(space: Space | str | Path | None, preset: str | None, without: Sequence[str] | None = None) -> Space:

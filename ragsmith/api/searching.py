@@ -9,7 +9,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Unpack
 
-from ragsmith.api.given import CACHE, GivenModels, GivenPrices, refuse_no_workers, refuse_twice, setup_of, space_of
+from ragsmith.api.given import (
+    CACHE,
+    GivenModels,
+    GivenPrices,
+    refuse_no_workers,
+    refuse_twice,
+    say_what_is_not_covered,
+    setup_of,
+    space_of,
+)
 from ragsmith.api.settings import Changes, settings_of
 from ragsmith.errors import BudgetExhausted, ModelUnavailable, Notice, WrongOption
 from ragsmith.evaluation.testbed import Setup
@@ -119,6 +128,7 @@ def search(
     accepted = read_spent(accept_spent) if isinstance(accept_spent, str) else accept_spent
     refuse_twice(found, chunk_size, models)
     setup = setup_of(dataset, models, base_url, vector_store, chunk_size, faithfulness).searching(found.settings)
+    say_what_is_not_covered(setup)
     known = _prices(prices).batched(setup.models.batched)
     chosen = _priced(chosen, setup, known)
     if limits and limits.any and not setup.served:
@@ -205,6 +215,7 @@ def plan(
     chosen = settings_of(settings, preset, changes)
     refuse_twice(found, chunk_size, models)
     setup = setup_of(dataset, models, base_url, vector_store, chunk_size, faithfulness).searching(found.settings)
+    say_what_is_not_covered(setup)
     known = _prices(prices).batched(setup.models.batched)
     chosen = _priced(chosen, setup, known)
     with opened(cache) as store:

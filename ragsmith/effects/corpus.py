@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from ragsmith.text.words import STOP_WORDS, words
+from ragsmith.text.languages import UNKNOWN, detect
 from ragsmith.types import Document, Example, Modality
 
 READ = 20_000
@@ -24,24 +24,6 @@ FEW = range(2, 5)
 
 BEYOND = 5.0
 """A corpus that is so many times smaller or larger than any that was learned from is unlike them."""
-
-_FREQUENT = {
-    "de": "der die das und ist nicht ein eine mit auf für den dem von zu sich auch werden oder bei",
-    "fr": "le la les des et est pas une un dans que qui pour sur avec du ce par plus au",
-    "es": "el la los las de y es no un una en que por con para se del al como su",
-    "it": "il lo la gli le e è non un una di che per con del della nel si come sono",
-    "pt": "o a os as de e é não um uma em que por com para se do da dos como",
-    "nl": "de het een en is niet van in op te dat die met voor zijn aan er ook als door",
-    "tr": "ve bir bu için ile da de olarak olan daha en çok gibi ne kadar sonra veya ise her",
-}
-FUNCTION_WORDS: Mapping[str, frozenset[str]] = {
-    "en": STOP_WORDS,
-    **{language: frozenset(listed.split()) for language, listed in _FREQUENT.items()},
-}
-"""Frequent words that mean little, by language: what a text has most of tells its language."""
-
-FEWEST_FUNCTION_WORDS = 0.15
-"""Their share in running text is above 0.3; below this it is another language, or none."""
 
 _TABLE_ROW = re.compile(r"^\s*\|.*\||^[^\t\n]*\t[^\t\n]*\t|^(?:[^:;]{1,60}: [^;]*; ){2}")
 _CODE_LINE = re.compile(
@@ -100,15 +82,17 @@ class Corpus:
 def corpus_of(documents: Sequence[Document], questions: Sequence[Example] = ()) -> Corpus:
     """What ``documents`` are like, and what the ``questions`` need: those of the search, never of the test."""
     parts: Counter[str] = Counter()
-    running: Counter[str] = Counter()
+    languages: Counter[str] = Counter()
     headings = 0
     for document in documents:
         text = document.text[:READ]
+        running = []
         for part, line in _lines(document.modality, text):
             parts[part] += len(line)
             headings += line.startswith("#") and part == "prose"
             if part != "code":
-                running.update(words(line))
+                running.append(line)
+        languages[detect("\n".join(running))] += sum(map(len, running))
     total = max(1, parts.total())
     lengths = [len(document.text) for document in documents]
     several = [len({span.doc for span in question.evidence}) in FEW for question in questions]
@@ -120,7 +104,7 @@ def corpus_of(documents: Sequence[Document], questions: Sequence[Example] = ()) 
         parts["tables"] / total,
         parts["code"] / total,
         parts["turns"] / total,
-        _language(running),
+        _most(languages),
         sum(several) / len(several) if several else None,
     )
 
@@ -146,9 +130,7 @@ def _lines(modality: Modality, text: str) -> Iterator[tuple[str, str]]:
             yield "code" if fenced or (_CODE_LINE.search(line) and not line[0].isupper()) else "prose", line
 
 
-def _language(running: Counter[str]) -> str:
-    """The language of running text by its function words; "" where none has enough of them."""
-    total = max(1, running.total())
-    shares = {name: sum(running[word] for word in listed) / total for name, listed in FUNCTION_WORDS.items()}
-    best = max(shares, key=lambda name: shares[name])
-    return best if shares[best] >= FEWEST_FUNCTION_WORDS else ""
+def _most(languages: Counter[str]) -> str:
+    """The language of most characters; "" where that is none."""
+    most = max(languages, key=lambda code: (languages[code], code), default=UNKNOWN)
+    return "" if most == UNKNOWN else most

@@ -104,6 +104,11 @@ def language_code(name: str) -> str | None:
     return _CODES.get(lowered) or (_CODES.get(tag[1], tag[1]) if tag else None)
 
 
+def name_of(code: str) -> str:
+    """Return the English name of a language; its code if it is not known."""
+    return LANGUAGES[code].name if code in LANGUAGES else code
+
+
 # --- which language --------------------------------------------------------------------------------------------------
 
 READ = 5_000

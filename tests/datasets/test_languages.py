@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from dataset_folder import small_dataset
+from numpy.typing import NDArray
 from passages import PARAGRAPHS, PASSAGES
 
+from ragsmith.api.given import say_what_is_not_covered, setup_of
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.dataset import load_dataset, make_dataset, validate_dataset, write_dataset
+from ragsmith.errors import Notice
 from ragsmith.index.index import Corpus, Index
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
@@ -127,3 +132,29 @@ def test_the_embedded_model_counts_words_in_the_languages_of_its_texts() -> None
     assert plain.feedback("filtre temizliği", 1) == ()
     assert plain.id != model.id
     assert ExtractiveModel(texts, WordLlamaEmbedder(), ["en"] * 8).id == plain.id
+
+
+class OneOfMany:
+    """An embedder that says which languages it knows."""
+
+    id = "one of many"
+    languages = frozenset({"de", "tr", "en"})
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return WordLlamaEmbedder().embed(texts)
+
+
+def test_languages_that_the_embedder_does_not_know_are_said(recwarn: pytest.WarningsRecorder) -> None:
+    found = dataset(" ".join(PASSAGES["de"]), " ".join(PASSAGES["tr"]), ENGLISH, f"{ENGLISH} 2", d1="sw")
+    with pytest.warns(
+        Notice, match=r"^of 4 documents 1 in German, 1 in sw: the embedder wordllama knows English alone"
+    ):
+        say_what_is_not_covered(setup_of(found, None, None, None, None))
+    with pytest.warns(
+        Notice, match=r"^of 4 documents 1 in sw: the embedder given:.* knows English, German, Turkish alone"
+    ):
+        say_what_is_not_covered(setup_of(found, {"embedder": OneOfMany()}, None, None, None))
+    recwarn.clear()
+    say_what_is_not_covered(setup_of(dataset(ENGLISH), None, None, None, None))
+    say_what_is_not_covered(setup_of("law", None, None, None, None))
+    assert not recwarn
