@@ -35,6 +35,7 @@ def draft(
                 "made": dict(drafted.made),
                 "known": drafted.known,
                 "refused": dict(drafted.refused),
+                "left": drafted.left,
             }
         )
         return
@@ -45,5 +46,7 @@ def draft(
         say(f"{sum(drafted.refused.values())} refused, and why each was in {folder / 'rejected.jsonl'}")
     for name, count in drafted.refused.items():
         say(f"  {count:>5} {name}")
+    if drafted.left:
+        say(f"{drafted.left} more passed: they are there when more --questions are asked for")
     if drafted.found + len(drafted.added):
         say(f"search it  ragsmith search --dataset {shlex.quote(str(folder))}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from ragsmith.datasets.dataset import make_dataset
@@ -18,8 +19,13 @@ from ragsmith.labelling.drafting.material import Material
 from ragsmith.labelling.drafting.methods import METHODS, Method
 from ragsmith.labelling.drafting.passages import in_turns
 from ragsmith.labelling.drafting.quotes import located
+from ragsmith.labelling.drafting.rewording import reworded
 from ragsmith.labelling.drafting.rows import REJECTED, Rows, add_rows, read_rows, rejected_row, row_of
+from ragsmith.labelling.drafting.selection import chosen
 from ragsmith.types import Chunk
+
+SPARE = 6
+"""Drafts that are made for each question that is missing: the best balanced of them are chosen."""
 
 Drafting = Callable[[Iterable[Chunk], Material], Iterator[Draft]]
 """Makes drafts of passages, in the order of the passages; it stops when nobody asks it for more."""
@@ -30,8 +36,8 @@ class Drafted:
     """What a call of `draft_dataset` came to.
 
     ``found`` questions were in the data set before, ``drafts`` of them drafted ones; ``added`` are new. ``made`` counts
-    drafts by method, ``refused`` those refused by filter, ``known`` those that had been kept or refused before, and
-    ``types`` the added ones.
+    drafts by method, ``refused`` those refused by filter, ``known`` those that had been kept or refused before,
+    ``left`` those that no filter refused and that were not needed, and ``types`` the added ones.
     """
 
     folder: Path
@@ -41,6 +47,7 @@ class Drafted:
     refusals: tuple[Refused, ...]
     made: Mapping[str, int]
     known: int
+    left: int
 
     @property
     def refused(self) -> Mapping[str, int]:
@@ -56,12 +63,19 @@ class Drafted:
 
 
 def by_methods(methods: Sequence[Method] = METHODS) -> Drafting:
-    """Ask every method about every passage, in this order."""
+    """Ask every method about every passage; first one draft of each passage is given, then a second, and so on.
+
+    The first is of another method from passage to passage, so that whatever is taken from the front is balanced.
+    """
 
     def drafting(passages: Iterable[Chunk], material: Material) -> Iterator[Draft]:
-        for passage in passages:
-            for method in methods:
-                yield from method(passage, material)
+        queues = []
+        for number, passage in enumerate(passages):
+            first = number % len(methods)
+            its = [list(method(passage, material)) for method in (*methods[first:], *methods[:first])]
+            queues.append([draft for turn in zip_longest(*its) for draft in turn if draft is not None])
+        for turn in zip_longest(*queues):
+            yield from (draft for draft in turn if draft is not None)
 
     return drafting
 
@@ -76,7 +90,8 @@ def draft_dataset(
 ) -> Drafted:
     """Draft questions until the data set in ``folder`` has ``questions`` that were drafted, and write them.
 
-    What is there stays as it is, and what was refused is not drafted again. ``seed`` draws the order of passages.
+    What is there stays as it is, and what was refused is not drafted again. ``seed`` draws the order of passages. What
+    methods without a model drafted is then reworded.
 
     Raises:
         DatasetError: documents or rows cannot be read; nothing is written then.
@@ -86,15 +101,16 @@ def draft_dataset(
         raise WrongOption("questions", f"is {questions}: give at least 1")
     material = _material(folder)
     before, rejected = read_rows(folder / QUESTIONS), read_rows(folder / REJECTED)
-    drafts = sum(isinstance(record.get("origin"), dict) for record in before.records)
+    origins = before.origins
+    missing = max(questions - len(origins), 0)
     known = before.keys | rejected.keys
     made: Counter[str] = Counter()
-    added: list[Draft] = []
+    passed: list[Draft] = []
     refusals: list[Refused] = []
     again = 0
     asked = before.questions
     for draft in (drafting or by_methods())(in_turns(material.passages, seed), material):
-        if drafts + len(added) >= questions:
+        if len(passed) >= missing * SPARE:
             break
         made[draft.method] += 1
         if not known.isdisjoint(draft.keys):
@@ -105,10 +121,13 @@ def draft_dataset(
         if isinstance(judged, Refused):
             refusals.append(judged)
             continue
-        added.append(judged)
+        passed.append(judged)
         asked.append(judged.question)
+    worded = [draft if draft.model else reworded(draft, material) for draft in passed]
+    added = chosen(worded, missing, material, origins)
     write(folder, before, rejected, added, refusals)
-    return Drafted(folder, len(before.records), drafts, tuple(added), tuple(refusals), dict(made), again)
+    left = len(passed) - len(added)
+    return Drafted(folder, len(before.records), len(origins), tuple(added), tuple(refusals), dict(made), again, left)
 
 
 def judge(draft: Draft, material: Material, kept: Sequence[str], filters: Sequence[Filter]) -> Draft | Refused:

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
+from ragsmith.labelling.drafting.tables import Table, tables_of
 from ragsmith.models.embedded.lexicon import Lexicon
 from ragsmith.models.embedded.thesaurus import Thesaurus
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.text.bm25 import BM25
+from ragsmith.text.words import STOP_WORDS, terms
 from ragsmith.types import Chunk, Document, Span
+
+MOST_LINKED = 8
+"""Passages that a name may stand in and still link two of them: what stands everywhere links nothing."""
+
+_NAME = re.compile(r"(?<![.!?:] )(?<!^)\b[A-Z][\w-]+(?: (?:of |the |and )?[A-Z][\w-]+)*|\b[A-Z]+-?\d+\w*\b")
+
+
+def names_in(text: str) -> tuple[str, ...]:
+    """The names and labels in a text (``Court of Appeal``, ``E14``), each once, but not what opens a sentence."""
+    found = dict.fromkeys(match.group() for match in _NAME.finditer(text))
+    return tuple(name for name in found if len(name) > 2 and name.lower() not in STOP_WORDS)
 
 
 class Material:
@@ -35,6 +49,58 @@ class Material:
             if passage.start <= span.start < passage.end:
                 return passage
         raise KeyError(span)
+
+    def inside(self, phrase: str) -> str:
+        """A phrase that opened a sentence as it stands inside one: small, unless it is a name."""
+        first, blank, rest = phrase.partition(" ")
+        found = terms(first)
+        name = bool(found) and not self.lexicon.surfaces.get(found[0], first.lower()).islower()
+        return phrase if name or (not first[1:].islower() and len(first) > 1) else f"{first.lower()}{blank}{rest}"
+
+    def opens_section(self, passage: Chunk) -> bool:
+        """Whether a passage is the first of its section."""
+        before = self._of_document[passage.doc][passage.index - 1] if passage.index else None
+        return before is None or before.section != passage.section
+
+    def tables(self, doc: str) -> Sequence[Table]:
+        """The tables of a document."""
+        if doc not in self._tables:
+            self._tables[doc] = tables_of(self.documents[doc])
+        return self._tables[doc]
+
+    @cached_property
+    def _tables(self) -> dict[str, list[Table]]:
+        return {}
+
+    @cached_property
+    def entities(self) -> Mapping[str, tuple[Chunk, ...]]:
+        """Names and labels that stand in passages of two or more documents, but in few passages, and these."""
+        found: dict[str, dict[str, Chunk]] = {}
+        for passage in self.passages:
+            for name in names_in(passage.text):
+                found.setdefault(name, {})[passage.id] = passage
+        return {
+            name: tuple(its.values())
+            for name, its in sorted(found.items())
+            if len(its) <= MOST_LINKED and len({passage.doc for passage in its.values()}) > 1
+        }
+
+    def occurrences(self, text: str) -> int:
+        """In how many places of the documents a text stands."""
+        return sum(document.text.count(text) for document in self.documents.values())
+
+    def best(self, question: str, n: int) -> list[Chunk]:
+        """The ``n`` passages that the words of a question lead to (BM25), best first."""
+        positions, _ = self.words.best(question, n)
+        return [self.passages[position] for position in positions.tolist()]
+
+    def rank(self, question: str, span: Span, n: int) -> int | None:
+        """The place, from 1, of a passage with half of the span among the best ``n``, by words; None beyond."""
+        for place, passage in enumerate(self.best(question, n), start=1):
+            shared = min(passage.end, span.end) - max(passage.start, span.start)
+            if passage.doc == span.doc and 2 * shared >= min(span.end - span.start, passage.end - passage.start):
+                return place
+        return None
 
     @cached_property
     def words(self) -> BM25:

@@ -33,6 +33,13 @@ class Rows:
         return [str(record.get("question", "")) for record in self.records]
 
     @property
+    def origins(self) -> list[tuple[str, str]]:
+        """The method and the document of each row that was drafted."""
+        drafted = [origin for record in self.records if isinstance(origin := record.get("origin"), dict)]
+        passages = [passage if isinstance(passage := origin.get("passage"), dict) else {} for origin in drafted]
+        return [(str(o.get("method", "")), str(p.get("doc", ""))) for o, p in zip(drafted, passages, strict=True)]
+
+    @property
     def keys(self) -> set[str]:
         """By what a draft of the same question, or about the same, is known."""
         return {key for record in self.records for key in _keys(record)}

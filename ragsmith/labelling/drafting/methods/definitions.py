@@ -5,24 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ragsmith.labelling.drafting.draft import Draft, Quote
+from ragsmith.labelling.drafting.draft import Draft
 from ragsmith.labelling.drafting.material import Material
-from ragsmith.text.words import sentences
-from ragsmith.types import Chunk, Modality
+from ragsmith.labelling.drafting.methods.statements import asked, statements
+from ragsmith.types import Chunk
 
-_IS = re.compile(r"(?P<subject>(?:An?|The) [\w' -]{3,60}?) (?P<verb>is|are) (?P<rest>(?:an?|the|any) [^.]{20,})\.")
+_SAYS_WHAT = re.compile(r"(?:an?|the|any|one of|every) ")
+_MEANS = {"mean", "refer", "denote", "describe", "comprise", "constitute", "consist"}
 
 
 def definitions(passage: Chunk, material: Material) -> Sequence[Draft]:
     """``A lien is a right to keep ...`` -> ``What is a lien?``"""
-    if passage.modality is not Modality.PROSE or material.language != "en":
-        return []
-    drafts = []
-    for start, end in sentences(passage.text):
-        sentence = passage.text[start:end]
-        if found := _IS.fullmatch(sentence):
-            subject = found["subject"][0].lower() + found["subject"][1:]
-            question = f"What {found['verb']} {subject}?"
-            quote = Quote(passage.doc, sentence, passage.start + start)
-            drafts.append(Draft(question, sentence, (quote,), "factual", "definitions", passage.span))
+    drafts: list[Draft] = []
+    for quote, found in statements(passage, material):
+        if found.verb in {"is", "are", "was", "were"} and _SAYS_WHAT.match(found.rest):
+            drafts += asked(passage, quote, f"What {found.verb} {found.subject}", quote.text, "definitions")
+        elif found.base in _MEANS:
+            wanted = "consist of" if found.base == "consist" else "refer to" if found.base == "refer" else found.base
+            question = f"What {found.auxiliary} {found.subject} {wanted}"
+            drafts += asked(passage, quote, question, quote.text, "definitions")
     return drafts

@@ -1,0 +1,1 @@
+"""English syntax as far as function words and endings show it: enough to turn a plain statement into a question."""
