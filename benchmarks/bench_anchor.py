@@ -11,9 +11,12 @@ judged: the search questions of the bundled data sets, every other question of H
 
 from __future__ import annotations
 
+import random
+import re
 import sys
 import time
 from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +25,11 @@ from ragsmith.datasets.anchoring.anchor import Anchor
 from ragsmith.datasets.anchoring.answers import FEATURES, Answers, chances
 from ragsmith.datasets.anchoring.asked import Asked
 from ragsmith.datasets.anchoring.places import Missing
+from ragsmith.datasets.anchoring.repair import Repair, Repaired, Stood, counted
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.importers import import_dataset
+from ragsmith.text.markdown import Kind, blocks
+from ragsmith.text.words import sentences
 from ragsmith.types import Dataset, Example, Span
 
 BUNDLED = ("law", "workshop")
@@ -87,6 +93,136 @@ def judge(name: str) -> None:
     )
 
 
+@dataclass
+class Edited:
+    """A text, and for each of its characters where it stood, or -1 for one that is new."""
+
+    text: str
+    origin: list[int]
+
+    def replace(self, start: int, end: int, new: str) -> None:
+        """Put ``new`` in the place of ``[start, end)``."""
+        self.text = self.text[:start] + new + self.text[end:]
+        self.origin[start:end] = [-1] * len(new)
+
+    def move(self, start: int, end: int, to: int) -> None:
+        """Put ``[start, end)`` in front of ``to``, which lies outside."""
+        text, origin = self.text[start:end], self.origin[start:end]
+        self.replace(start, end, "")
+        to -= end - start if to >= end else 0
+        self.replace(to, to, text)
+        self.origin[to : to + len(text)] = origin
+
+
+FOREIGN = (
+    "nobody",
+    "had",
+    "expected",
+    "that",
+    "this",
+    "remark",
+    "was",
+    "added",
+    "long",
+    "after",
+    "others",
+    "were",
+    "read",
+)
+
+
+def edit(edited: Edited, draw: random.Random) -> str:
+    """Change a text at one place; says what was done."""
+    found = sentences(edited.text)
+    start, end = draw.choice(found[1:] or found)
+    what = draw.choice(("inserted", "deleted", "words", "words", "moved"))
+    headings = [b.start for b in blocks(edited.text) if b.kind is Kind.HEADING] + [len(edited.text)]
+    if what == "inserted":
+        words = draw.sample(FOREIGN, draw.randint(5, len(FOREIGN)))
+        edited.replace(end, end, f" {' '.join(words).capitalize()}.")
+    elif what == "deleted":
+        edited.replace(start, end, "")
+    elif what == "words":
+        places = [word.span() for word in re.finditer(r"\w+", edited.text[start:end])]
+        for a, b in sorted(draw.sample(places, min(len(places), draw.randint(1, 2))), reverse=True):
+            edited.replace(start + a, start + b, draw.choice(FOREIGN))
+    elif len(headings) > 3:
+        at = draw.randrange(1, len(headings) - 1)
+        edited.move(headings[at], headings[at + 1], draw.choice([h for h in headings[1:] if h != headings[at]]))
+    else:
+        paragraphs = [found.span() for found in re.finditer(r"(?:[^\n]+\n)+", edited.text)]
+        (a, b), (to, _) = draw.choice(paragraphs), draw.choice(paragraphs)
+        if not a <= to <= b:
+            edited.move(a, b, to)
+    return what
+
+
+def repair(name: str, places: int, per_document: bool, seeds: int) -> None:
+    """Edit the documents of a data set and repair its evidence, each time anew; print what is found, wrong and left."""
+    data = data_set(name)
+    counts: Counter[str] = Counter()
+    kinds: Counter[str] = Counter()
+    hows: Counter[str] = Counter()
+    started = time.perf_counter()
+    for seed in range(seeds):
+        edit_and_repair(data, places, per_document, random.Random(f"{name} {seed}"), counts, kinds, hows)
+    how = f"{places} places in each document" if per_document else f"{places} places"
+    print(
+        f"{name:20} edited at {how}, {seeds} seeds ({dict(kinds)}): of {counts['exist']} spans that still exist"
+        f" {100 * counts['found'] / counts['exist']:.1f} % found ({counts['found touched']} of {counts['touched']} that"
+        f" moved or changed), in part {counts['partly']}, wrong {counts['wrong']}, ambiguous"
+        f" {counts[Missing.AMBIGUOUS]}, not found {counts[Missing.NOT_FOUND]}; {dict(hows)};"
+        f" {time.perf_counter() - started:.1f} s"
+    )
+
+
+def edit_and_repair(
+    data: Dataset,
+    places: int,
+    per_document: bool,
+    draw: random.Random,
+    counts: Counter[str],
+    kinds: Counter[str],
+    hows: Counter[str],
+) -> None:
+    """Count what repair finds after one round of edits."""
+    stood = {
+        Stood(span, by_id[span.doc].text[span.start : span.end])
+        for by_id in [{document.id: document for document in data.documents}]
+        for example in data.examples
+        for span in example.evidence
+    }
+    now = {d.id: Edited(d.text, list(range(len(d.text)))) for d in data.documents}
+    gold = sorted({piece.span.doc for piece in stood})
+    targets = [doc for doc in gold for _ in range(max(1, min(places, len(sentences(now[doc].text)) // 4)))]
+    kinds += Counter(edit(now[doc], draw) for doc in (targets if per_document else draw.choices(gold, k=places)))
+    documents = [replace(document, text=now[document.id].text) for document in data.documents]
+    found = Repair(documents).repair(stood)
+    hows += Counter(counted(found.values()))
+    for piece, outcome in found.items():
+        kept = [at for at, old in enumerate(now[piece.span.doc].origin) if piece.span.start <= old < piece.span.end]
+        exists = 2 * len(kept) >= piece.span.end - piece.span.start
+        touched = now[piece.span.doc].text[piece.span.start : piece.span.end] != piece.text
+        counts["exist"] += exists
+        counts["touched"] += touched and exists
+        if isinstance(outcome, Repaired):
+            spans = [place.span for place in outcome.places]
+            held = sum(any(s.doc == piece.span.doc and s.start <= at < s.end for s in spans) for at in kept)
+            hull = sum(s.end - s.start for s in spans)
+            good = bool(kept) and 5 * held >= 4 * len(kept) and 2 * held >= hull
+            counts["found"] += good and exists
+            counts["found touched"] += good and exists and touched
+            some = bool(kept) and 2 * held >= hull
+            counts["partly"] += exists and some and not good
+            counts["wrong"] += not some
+            if not good and "--wrong" in sys.argv:
+                print(piece, spans, [now[s.doc].text[s.start : s.end] for s in spans])
+        elif exists:
+            counts[outcome.status] += 1
+            if "--wrong" in sys.argv:
+                print("left", piece.text[:150], outcome.reason)
+
+
 def learn() -> None:
     """Print the numbers that answers are found with."""
     known = []
@@ -141,5 +277,8 @@ if __name__ == "__main__":
     if "--learn" in sys.argv:
         learn()
     else:
-        for each in (*PUBLISHED, *BUNDLED):
+        for each in (*PUBLISHED, *BUNDLED) if "--repair" not in sys.argv else ():
             judge(each)
+        for per_document in (False, True):
+            for each in PUBLISHED:
+                repair(each, 20, per_document, 1 if per_document else 5)

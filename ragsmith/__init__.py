@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ragsmith.api.anchoring import anchor
+    from ragsmith.api.anchoring import anchor, repair
     from ragsmith.api.asking import ask, verify
     from ragsmith.api.checking import audit, check_models
     from ragsmith.api.dataset_checks import check_dataset
@@ -59,6 +59,7 @@ __all__ = [
     "load_space",
     "plan",
     "recommend",
+    "repair",
     "report",
     "review",
     "search",
@@ -79,6 +80,7 @@ _HOME = {
     "load_dataset": "ragsmith.datasets.dataset",
     "load_space": "ragsmith.pipelines.space_file",
     "anchor": "ragsmith.api.anchoring",
+    "repair": "ragsmith.api.anchoring",
     "ask": "ragsmith.api.asking",
     "audit": "ragsmith.api.checking",
     "check_dataset": "ragsmith.api.dataset_checks",

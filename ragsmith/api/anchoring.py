@@ -1,4 +1,4 @@
-"""`anchor`: an existing list of questions gets its evidence."""
+"""`anchor` and `repair`: questions get their evidence, and keep it when documents are edited."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 from ragsmith.datasets.anchoring.anchor import Anchoring
 from ragsmith.datasets.anchoring.anchored_folder import anchor_list
 from ragsmith.datasets.anchoring.answers import AT_LEAST
-from ragsmith.errors import WrongOption
+from ragsmith.datasets.anchoring.repaired_folder import RepairedFolder, repair_folder
+from ragsmith.errors import UsageError, WrongOption
 
 
 def anchor(
@@ -40,3 +41,23 @@ def anchor(
         raise WrongOption("at_least", f"is {at_least}: give a probability above 0, up to 1")
     folder = None if output is None else Path(output)
     return anchor_list(Path(questions), Path(documents), folder, columns=columns, at_least=at_least)
+
+
+def repair(dataset: str | Path) -> RepairedFolder:
+    """Find the evidence of a data set's questions again after its documents were edited, and write where it stands now.
+
+    >>> found = ragsmith.repair("my_data")
+    >>> found.hows, len(found.left)
+    ({'given': 40, 'exact': 9, 'fuzzy': 2}, 1)
+
+    ``dataset`` is a folder. Evidence that stands where it stood is ``given``; what has moved is found by its text, also
+    where some of its words were changed. What is not sure to be the same text stays as it is, and is listed in
+    ``unrepaired.jsonl`` beside the questions, with the places that come into question.
+
+    Raises:
+        UsageError: there is no such folder, or its documents or questions cannot be read.
+    """
+    folder = Path(dataset)
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: there is no such folder; give a data set's")
+    return repair_folder(folder)

@@ -15,7 +15,10 @@ from ragsmith.cli.output import say, say_json
 
 @commands.command()
 def anchor(
-    questions: Annotated[Path, typer.Argument(help="List of questions: CSV, TSV, JSONL, JSON or XLSX.")],
+    questions: Annotated[
+        Path,
+        typer.Argument(help="List of questions: CSV, TSV, JSONL, JSON or XLSX; with --repair a data set's folder."),
+    ],
     documents: Annotated[
         Path | None, typer.Option("--documents", help="Folder of documents, or of a data set without questions.")
     ] = None,
@@ -30,6 +33,9 @@ def anchor(
     at_least: Annotated[
         float, typer.Option(help="Probability, as estimated, from which the place of an answer is taken.")
     ] = 0.9,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Find a data set's evidence again after its documents were edited.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find where the documents answer an existing list of questions, and write both as a data set."""
@@ -37,10 +43,15 @@ def anchor(
     from ragsmith.datasets.anchoring.anchored_folder import UNANCHORED
     from ragsmith.errors import WrongOption
 
-    if documents is None:
-        raise WrongOption("documents", "is missing: give the folder of documents that answer the questions")
     given = {"question": question_column, "answer": answer_column, "evidence": evidence_column, "doc": doc_column}
     columns = {role: column for role, column in given.items() if column is not None}
+    if repair:
+        if documents or output or columns:
+            raise WrongOption("repair", "takes a data set's folder, and no other option but --json")
+        _repair(questions, as_json)
+        return
+    if documents is None:
+        raise WrongOption("documents", "is missing: give the folder of documents that answer the questions")
     found = ragsmith.anchor(questions, documents, output=output, columns=columns, at_least=at_least)
     folder, total = output or documents, len(found.anchored) + len(found.unanchored)
     lost = [f"{each.asked.id}: {sentence}" for each in found.anchored for sentence in each.lost]
@@ -56,6 +67,27 @@ def anchor(
         if found.anchored:
             say(f"check it  ragsmith dataset validate {shlex.quote(str(folder))}")
     if not found.anchored:
+        raise typer.Exit(1)
+
+
+def _repair(folder: Path, as_json: bool) -> None:
+    import ragsmith
+    from ragsmith.datasets.anchoring.repaired_folder import UNREPAIRED
+
+    found = ragsmith.repair(folder)
+    hows = {"unchanged" if how == "given" else how: count for how, count in found.hows.items()}
+    standing = sum(hows.values())
+    if as_json:
+        left = [{"line": e.line, "id": e.id, "evidence": e.number, "reason": e.why} for e in found.left]
+        say_json({"output": str(folder), "found": hows, "questions_changed": found.changed, "left": left})
+    else:
+        said = f"{standing} of {standing + len(found.left)} pieces of evidence stand{_counted(hows)}"
+        say(f"{folder}: {said}; {found.changed} questions written anew")
+        for each in found.left:
+            say(f"left as it is: questions.jsonl:{each.line} ({each.id}), evidence {each.number}: {each.why}")
+        if found.left:
+            say(f"{folder / UNREPAIRED}: what was left, with the places that come into question")
+    if found.left:
         raise typer.Exit(1)
 
 

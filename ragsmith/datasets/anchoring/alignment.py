@@ -40,10 +40,16 @@ def align(wanted: Words, text: Words) -> Aligned | None:
 
 
 def _first(costs: NDArray[np.int64], wanted: Words, text: Words) -> int:
-    """The first of the cheapest ends, of those that end with the last word of ``wanted`` if there are any."""
+    """The first of the cheapest ends, of those that end with the last word of ``wanted`` if there are any.
+
+    Otherwise the last word was changed rather than left out: what stands in its place belongs to the stretch.
+    """
     cheapest = np.flatnonzero(costs == costs.min())
     alike = cheapest[(cheapest > 0) & (text[cheapest - 1] == wanted[-1])]
-    return int((alike if len(alike) else cheapest)[0])
+    if len(alike):
+        return int(alike[0])
+    gaps = np.flatnonzero(np.diff(cheapest) > 1)
+    return int(cheapest[gaps[0] if len(gaps) else -1])
 
 
 def _costs(wanted: Words, text: Words) -> NDArray[np.int64]:

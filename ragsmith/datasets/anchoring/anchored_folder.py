@@ -67,12 +67,13 @@ def listed(left: Unanchored, documents: Mapping[str, Document]) -> dict[str, obj
         "line": asked.line,
         "status": str(left.why.status),
         "reason": left.why.reason,
-        "candidates": [_candidate(place, documents) for place in left.why.candidates],
+        "candidates": [candidate(place, documents) for place in left.why.candidates],
         **({"split": asked.split} if asked.split else {}),
     }
 
 
-def _candidate(place: Place, documents: Mapping[str, Document]) -> dict[str, object]:
+def candidate(place: Place, documents: Mapping[str, Document]) -> dict[str, object]:
+    """Return a place as it is listed: evidence, how it was found, and how surely."""
     return {**_entry(place.span, documents), "how": str(place.how), "score": place.score}
 
 

@@ -16,6 +16,7 @@ class How(StrEnum):
     EXACT = "exact"
     NORMALISED = "normalised"
     FUZZY = "fuzzy"
+    PARTS = "by sentences"
     ROW = "row"
     SENTENCE = "sentence"
     WORDS = "words"

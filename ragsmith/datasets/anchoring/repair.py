@@ -1,0 +1,247 @@
+"""Evidence finds its text again after documents were edited; what is not sure to be the same text is left and listed.
+
+The documents as they were are not known, only the text of each piece of evidence. A text of `SURE` words or more that
+stands once in its document is the same; a shorter one, or one that stands several times, has to have moved as far as
+the evidence before or behind it, which tells by how much the text around was shifted.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ragsmith.datasets.anchoring.folded import fold
+from ragsmith.datasets.anchoring.places import How, Missing, Place, Unplaced, apart
+from ragsmith.datasets.anchoring.quotations import FUZZY, MARGIN, SHOWN, Page, Quotations
+from ragsmith.datasets.evidence import occurrences
+from ragsmith.text.words import sentences
+from ragsmith.types import Document, Span
+
+SURE = 5
+"""Words of a text that is not taken for another in its document; a number counts as two."""
+SURE_ELSEWHERE = 8
+"""Words of a text that is not taken for another in another document."""
+SURE_FAR = 10
+"""Words of a text that is taken, with some of them changed, where the evidence around it did not move to."""
+FUZZY_FAR = 0.8
+"""The least share of its words that need no edit then."""
+MOST_LOST = 0.5
+"""The share of a text's words that may be gone where its sentences are found one by one."""
+GAP = 300
+"""Characters between sentences of one span, such as a sentence that was inserted."""
+
+
+FAR = 1 << 60
+
+Shifts = Sequence[tuple[int, int]]
+"""Where pieces of evidence stood in a document, in order, and by how much they moved."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stood:
+    """A piece of evidence as it was written: a span, and the text that stood there."""
+
+    span: Span
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Repaired:
+    """What became of a piece of evidence: the places of its text, several where the text was torn apart."""
+
+    stood: Stood
+    places: tuple[Place, ...]
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether it stands where it stood."""
+        return len(self.places) == 1 and self.places[0].how is How.GIVEN
+
+
+class Repair:
+    """Finds pieces of evidence in ``documents`` as they are now."""
+
+    def __init__(self, documents: Sequence[Document]) -> None:
+        self._quotations = Quotations(documents)
+
+    @cached_property
+    def _pages(self) -> Mapping[str, Page]:
+        return self._quotations.pages
+
+    def repair(self, evidence: Iterable[Stood]) -> dict[Stood, Repaired | Unplaced]:
+        """Find each piece of ``evidence``, or say why it is not found."""
+        pieces = list(dict.fromkeys(evidence))
+        shifts = self._shifts(pieces)
+        return {piece: self._find(piece, shifts.get(piece.span.doc, [])) for piece in pieces}
+
+    def _shifts(self, pieces: Iterable[Stood]) -> dict[str, Shifts]:
+        """By document, where pieces that are sure to be the same stood, and by how much they moved, in order."""
+        found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for piece in pieces:
+            page = self._pages.get(piece.span.doc)
+            starts = occurrences(piece.text, page.document.text) if page else ()
+            if len(starts) == 1 and _size(piece.text) >= SURE:
+                found[piece.span.doc].append((piece.span.start, starts[0] - piece.span.start))
+        return {doc: sorted(shifts) for doc, shifts in found.items()}
+
+    def _find(self, piece: Stood, shifts: Shifts) -> Repaired | Unplaced:
+        page = self._pages.get(piece.span.doc)
+        if page is not None:
+            if page.document.text[piece.span.start : piece.span.end] == piece.text and _agrees(piece, shifts):
+                return Repaired(piece, (Place(piece.span, How.GIVEN),))
+            if found := self._moved(piece, page, shifts):
+                return found
+        edited = self._edited(piece, page, shifts) if page is not None else ()
+        elsewhere = self._elsewhere(piece) if _size(piece.text) >= SURE_ELSEWHERE else ()
+        doc = piece.span.doc
+        if edited and elsewhere:
+            reason = f"the text is gone from {doc!r}, which has one like it, and stands elsewhere"
+        elif len(elsewhere) > 1:
+            reason = f"the text is gone from {doc!r} and stands in {len(elsewhere)} places elsewhere"
+        elif edited or elsewhere:
+            return Repaired(piece, edited or elsewhere)
+        else:
+            return Unplaced(Missing.NOT_FOUND, "the text stands nowhere, nor anything like it")
+        return Unplaced(Missing.AMBIGUOUS, reason, (*edited, *elsewhere)[:SHOWN])
+
+    def _moved(self, piece: Stood, page: Page, shifts: Shifts) -> Repaired | Unplaced | None:
+        """Where all of a text stands in its document."""
+        for how, found in self._here(piece.text, page):
+            places = apart([Place(place, how) for place in found])
+            if len(places) == 1 and _size(piece.text) >= SURE:
+                return Repaired(piece, places)
+            along = [place for place in places if place.span.start - piece.span.start in _around(piece, shifts)]
+            if len(along) == 1:
+                return Repaired(piece, tuple(along))
+            if places:
+                said = f"stands in {len(places)} places" if len(places) > 1 else "is too short to be sure of"
+                return Unplaced(Missing.AMBIGUOUS, f"the text {said}", places[:SHOWN])
+        return None
+
+    def _here(self, text: str, page: Page) -> Iterable[tuple[How, list[Span]]]:
+        """Where a text stands in a page, to the letter, else without regard to typography."""
+        id_ = page.document.id
+        yield How.EXACT, [Span(id_, at, at + len(text)) for at in occurrences(text, page.document.text)]
+        wanted = fold(text).text
+        found = [_bordered(Span(id_, *place), text, page) for place in page.folded.find(wanted)]
+        yield How.NORMALISED, found
+
+    def _elsewhere(self, piece: Stood) -> tuple[Place, ...]:
+        found = [
+            Place(span, how)
+            for id_, page in self._pages.items()
+            if id_ != piece.span.doc
+            for how, spans in self._here(piece.text, page)
+            for span in spans
+        ]
+        return apart(found)
+
+    def _edited(self, piece: Stood, page: Page, shifts: Shifts) -> tuple[Place, ...]:
+        """The places of a text some words of which were changed: as a whole, else sentence by sentence."""
+        whole = self._alike(piece, page, shifts)
+        if whole is not None:
+            return (whole,)
+        start, text = piece.span.start, piece.text
+        parts = [Stood(Span(piece.span.doc, start + a, start + b), text[a:b]) for a, b in sentences(text)]
+        found = [self._part(part, page, shifts) for part in parts] if len(parts) > 1 else []
+        kept = sum(_words(part.text) for part, span in zip(parts, found, strict=False) if span)
+        if not kept or kept < (1 - MOST_LOST) * _words(text):
+            return ()
+        score = round(kept / _words(text), 4)
+        return tuple(Place(span, How.PARTS, score) for span in _joined([span for span in found if span]))
+
+    def _part(self, part: Stood, page: Page, shifts: Shifts) -> Span | None:
+        """The one place of a sentence in a page."""
+        if _words(part.text) < SURE:
+            return None
+        for _, spans in self._here(part.text, page):
+            if spans:
+                return spans[0] if len(spans) == 1 else None
+        alike = self._alike(part, page, shifts)
+        return alike.span if alike else None
+
+    def _alike(self, piece: Stood, page: Page, shifts: Shifts) -> Place | None:
+        """The one place of a text that is like it.
+
+        What has the form of a text is not the text. One number may be changed, or a third of them; where the text is
+        not seen to have moved along with what is around it, it has to be long and more alike, and one number is all.
+        """
+        wanted = [word for word, _, _ in fold(piece.text).words()]
+        places = self._quotations.aligned(wanted, page) if len(wanted) >= SURE else []
+        if not places or places[0].score < FUZZY:
+            return None
+        if len(places) > 1 and places[1].score > places[0].score - MARGIN:
+            return None
+        best = places[0]
+        now = page.document.text[best.span.start : best.span.end]
+        numbers = _numbers(piece.text)
+        changed = (numbers - _numbers(now)).total()
+        if 3 * changed > max(3, numbers.total()):
+            return None
+        away = min((abs(best.span.start - piece.span.start - shift) for shift in _around(piece, shifts)), default=None)
+        along = away is not None and 2 * away <= len(piece.text)
+        if not along and (len(wanted) < SURE_FAR or best.score < FUZZY_FAR or changed > 1):
+            return None
+        return Place(_bordered(best.span, piece.text, page), How.FUZZY, best.score)
+
+
+def _words(text: str) -> int:
+    return len(fold(text).words())
+
+
+def _numbers(text: str) -> Counter[str]:
+    """The numbers in a text, as often as they are there."""
+    return Counter(word for word, _, _ in fold(text).words() if any(map(str.isdecimal, word)))
+
+
+def _size(text: str) -> int:
+    """How much a text says, in words: a number counts as two."""
+    return _words(text) + _numbers(text).total()
+
+
+def _agrees(piece: Stood, shifts: Shifts) -> bool:
+    """Whether the text around a piece may be where it was: of the evidence next to it, some has not moved."""
+    around = _around(piece, shifts)
+    return not around or 0 in around
+
+
+def _around(piece: Stood, shifts: Shifts) -> set[int]:
+    """By how much the evidence nearest before and behind a piece was shifted, itself left out."""
+    start = piece.span.start
+    before = bisect_left(shifts, (start, -FAR))
+    behind = bisect_left(shifts, (start, FAR))
+    return {shift for _, shift in (*shifts[max(0, before - 1) : before], *shifts[behind : behind + 1])}
+
+
+def _bordered(span: Span, text: str, page: Page) -> Span:
+    """``span`` with the signs that ``text`` has before its first and behind its last word, if they stand there."""
+    words = fold(text).words()
+    now = page.document.text
+    before, behind = text[: words[0][1]], text[words[-1][2] :]
+    start, end = span.start, span.end
+    if before and now[max(0, start - len(before)) : start] == before:
+        start -= len(before)
+    if behind and now[end : end + len(behind)] == behind:
+        end += len(behind)
+    return Span(span.doc, start, end)
+
+
+def _joined(spans: Sequence[Span]) -> list[Span]:
+    """Sentences, in the order in which they stood, as one span where they still stand so with little between them."""
+    joined: list[Span] = []
+    for span in spans:
+        if joined and joined[-1].start < span.start <= joined[-1].end + GAP:
+            joined[-1] = Span(span.doc, joined[-1].start, max(span.end, joined[-1].end))
+        else:
+            joined.append(span)
+    return sorted(dict.fromkeys(joined), key=lambda span: (span.start, span.end))
+
+
+def counted(found: Iterable[Repaired | Unplaced]) -> dict[str, int]:
+    """How many pieces of evidence were found how, the surest way first; ``given`` are those that stand as before."""
+    order = list(How)
+    hows = Counter(max((p.how for p in each.places), key=order.index) for each in found if isinstance(each, Repaired))
+    return {str(how): hows[how] for how in order if hows[how]}

@@ -1,0 +1,156 @@
+"""The evidence of a data set's folder is put right after its documents were edited; what is not sure stays as it is."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragsmith.datasets.anchoring.anchored_folder import candidate
+from ragsmith.datasets.anchoring.places import Place, Unplaced
+from ragsmith.datasets.anchoring.repair import Repair, Repaired, Stood, counted
+from ragsmith.datasets.documents import Documents, read_documents
+from ragsmith.datasets.evidence import KEYS, EvidenceChecker
+from ragsmith.datasets.manifest import FILE as MANIFEST
+from ragsmith.datasets.manifest import read_manifest
+from ragsmith.datasets.questions import FILE as QUESTIONS
+from ragsmith.datasets.questions import MAX_BYTES
+from ragsmith.errors import DatasetError
+from ragsmith.text.files import TextError, read_text
+from ragsmith.text.jsonl import parse_record
+from ragsmith.text.writing import write_file
+from ragsmith.types import Document, Span
+
+UNREPAIRED = "unrepaired.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A piece of evidence that was not repaired: on which ``line``, of which question, the which, from 1, and why."""
+
+    line: int
+    id: str
+    number: int
+    entry: object
+    why: str
+    candidates: tuple[Place, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RepairedFolder:
+    """What was done to ``questions.jsonl``: pieces of evidence by how they were found, and those that were not."""
+
+    hows: Mapping[str, int]
+    left: tuple[Left, ...]
+    changed: int
+    """Lines that were written anew."""
+
+
+def repair_folder(folder: Path) -> RepairedFolder:
+    """Find the evidence of ``questions.jsonl`` in the documents of ``folder`` as they are, and write where it stands.
+
+    Lines whose evidence stands where it stood are kept to the letter, and so is evidence that is not found, which is
+    listed in ``unrepaired.jsonl``. Raises ``DatasetError`` when the documents or the lines cannot be read; nothing is
+    written then.
+    """
+    manifest, wrong = read_manifest(folder) if (folder / MANIFEST).exists() else (None, [])
+    documents, mistakes = read_documents(folder, manifest.titles if manifest else None)
+    try:
+        lines = read_text(folder / QUESTIONS, limit=MAX_BYTES).split("\n")
+    except TextError as error:
+        raise DatasetError([*wrong, *mistakes, error.at(QUESTIONS)]) from None
+    records: dict[int, dict[str, object]] = {}
+    for number, line in enumerate(lines, start=1):
+        try:
+            records |= {number: parse_record(line)} if line.strip() else {}
+        except TextError as error:
+            mistakes.append(f"{QUESTIONS}:{number}: {error.reason}")
+    if wrong or mistakes:
+        raise DatasetError([*wrong, *mistakes])
+    known = {id_: document for id_, document in documents.items() if document is not None}
+    found, left = _repaired(records, known)
+    for number, record in found.changed.items():
+        lines[number - 1] = json.dumps(record, ensure_ascii=False)
+    if found.changed:
+        write_file("\n".join(lines), folder / QUESTIONS)
+    if left or (folder / UNREPAIRED).exists():
+        listed = [json.dumps(_listed(each, known), ensure_ascii=False) + "\n" for each in left]
+        write_file("".join(listed), folder / UNREPAIRED)
+    return RepairedFolder(counted(found.outcomes), tuple(left), len(found.changed))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    changed: Mapping[int, Mapping[str, object]]
+    outcomes: Sequence[Repaired | Unplaced]
+
+
+def _repaired(
+    records: Mapping[int, Mapping[str, object]], documents: Mapping[str, Document]
+) -> tuple[_Found, list[Left]]:
+    entries = {number: record["evidence"] for number, record in records.items() if _has_list(record)}
+    stood = {
+        (number, at): piece
+        for number, evidence in entries.items()
+        for at, entry in enumerate(evidence if isinstance(evidence, list) else [])
+        if (piece := _stood(entry)) is not None
+    }
+    repaired = Repair(list(documents.values())).repair(stood.values())
+    checker = EvidenceChecker(documents)
+    changed: dict[int, Mapping[str, object]] = {}
+    outcomes: list[Repaired | Unplaced] = []
+    left: list[Left] = []
+    for number, evidence in entries.items():
+        mended: list[object] = []
+        for at, entry in enumerate(evidence if isinstance(evidence, list) else []):
+            piece = stood.get((number, at))
+            outcome = repaired[piece] if piece else None
+            new = (
+                [_entry(place.span, documents) for place in outcome.places]
+                if isinstance(outcome, Repaired)
+                else [entry]
+            )
+            _, problems = checker.spans(new)
+            if isinstance(outcome, Unplaced):
+                problems = [outcome.reason]
+            if outcome is not None and not (problems and isinstance(outcome, Repaired)):
+                outcomes.append(outcome)
+            if problems:
+                candidates = outcome.candidates if isinstance(outcome, Unplaced) else ()
+                id_ = str(records[number].get("id", ""))
+                left.append(Left(number, id_, at + 1, entry, problems[0].removeprefix("evidence 1: "), candidates))
+                new = [entry]
+            mended += [each for each in new if each not in mended]
+        if mended != evidence:
+            changed[number] = {**records[number], "evidence": mended}
+    return _Found(changed, outcomes), left
+
+
+def _has_list(record: Mapping[str, object]) -> bool:
+    return isinstance(record.get("evidence"), list)
+
+
+def _stood(entry: object) -> Stood | None:
+    """The span and text of evidence that has both."""
+    if not isinstance(entry, dict) or entry.keys() != set(KEYS):
+        return None
+    doc, start, end, text = (entry[key] for key in KEYS)
+    if not (
+        isinstance(doc, str) and isinstance(text, str) and type(start) is int and type(end) is int and text.strip()
+    ):
+        return None
+    return Stood(Span(unicodedata.normalize("NFC", doc), start, end), text)
+
+
+def _entry(span: Span, documents: Documents) -> dict[str, object]:
+    document = documents[span.doc]
+    text = document.text[span.start : span.end] if document else ""
+    return {"doc": span.doc, "start": span.start, "end": span.end, "text": text}
+
+
+def _listed(left: Left, documents: Mapping[str, Document]) -> dict[str, object]:
+    places = [candidate(place, documents) for place in left.candidates]
+    about = {"id": left.id, "line": left.line, "number": left.number, "evidence": left.entry, "reason": left.why}
+    return {**about, "candidates": places}
