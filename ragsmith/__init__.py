@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ragsmith.api.reviewing import review
     from ragsmith.api.scoring import evaluate
     from ragsmith.api.searching import plan, search
+    from ragsmith.api.taking_in import init_dataset
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.evaluation.fitness import Fitness, Weights
     from ragsmith.gateway.budget import Limits, Prices
@@ -54,6 +55,7 @@ __all__ = [
     "draft_questions",
     "evaluate",
     "export",
+    "init_dataset",
     "learn_effects",
     "load_dataset",
     "load_space",
@@ -87,6 +89,7 @@ _HOME = {
     "check_models": "ragsmith.api.checking",
     "draft_questions": "ragsmith.api.drafting",
     "evaluate": "ragsmith.api.scoring",
+    "init_dataset": "ragsmith.api.taking_in",
     "export": "ragsmith.api.reporting",
     "verify": "ragsmith.api.asking",
     "plan": "ragsmith.api.searching",

@@ -194,7 +194,7 @@ def plan(
     space = searchable(setup, space, ranks=settings.fitness.ranks)
     each_model = {model.id: model for variant in setup.variants for model in variant.loaded_models.all()}
     if not any(costs(model) for model in each_model.values()):
-        about, searched = _about_pipelines(space, settings), len(setup.split.search)
+        about, searched = about_pipelines(space, settings), len(setup.split.search)
         return Plan(None, count, 0, about_pipelines=about, made=settings.fitness.made, about_made=about * searched)
     stored = {}
     for model in filter(completes, each_model.values()):
@@ -203,7 +203,7 @@ def plan(
     if settings.racing:
         samples = _sampled(setup, sample or RACED, 1)
     else:
-        enough = max(FEWEST_SAMPLED, ANSWERS // _about_pipelines(space, settings))
+        enough = max(FEWEST_SAMPLED, ANSWERS // about_pipelines(space, settings))
         samples = _sampled(setup, sample or enough, REHEARSALS)
     sampled = sum(map(len, samples))
     timed = _Timed()
@@ -243,7 +243,7 @@ def plan(
     return Plan(genomes, count, sampled, lines, choices, notes, ranges, raced, round(questions))
 
 
-def _about_pipelines(space: Space, settings: RunSettings) -> int:
+def about_pipelines(space: Space, settings: RunSettings) -> int:
     """About how many pipelines a search evaluates that ends by its budget; see `Plan` for what is left out."""
     unless_given = space.feasible_size if settings.strategy == "exhaustive" else settings.genetic.evaluations
     proposed = min(space.feasible_size, settings.max_evaluations or unless_given)

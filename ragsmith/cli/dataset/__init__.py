@@ -2,6 +2,7 @@
 
 from ragsmith.cli.dataset import (  # noqa: F401  # isort: skip  in the order of --help
     looking,
+    init,
     importing,
     anchor,
     draft,

@@ -24,7 +24,7 @@ _STUMBLES = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError
 def read_pdf(path: Path) -> tuple[str, str | None]:
     """Return the text of the PDF file at ``path``, pages separated by a blank line, and the title in its metadata.
 
-    Raises as `read_pages` does.
+    Raises as `pages_of` does.
     """
     pages, title = read_pages(path)
     return joined(pages), title
@@ -46,7 +46,12 @@ def page_starts(pages: Sequence[str]) -> tuple[int, ...]:
 
 
 def read_pages(path: Path) -> tuple[list[str], str | None]:
-    """Return the text of each page of the PDF file at ``path``, and the title in its metadata.
+    """Return the text of each page of the PDF file at ``path``, and the title in its metadata; see `pages_of`."""
+    return pages_of(read_bytes(path, limit=MAX_BYTES))
+
+
+def pages_of(data: bytes) -> tuple[list[str], str | None]:
+    """Return the text of each page of a PDF file, and the title in its metadata.
 
     The same file gives the same text. Raises ``TextError`` for a file that is encrypted, damaged, too large, or has no
     text.
@@ -54,7 +59,6 @@ def read_pages(path: Path) -> tuple[list[str], str | None]:
     from pypdf import PdfReader  # noqa: PLC0415  # slow import
     from pypdf.errors import DependencyError, PyPdfError  # noqa: PLC0415
 
-    data = read_bytes(path, limit=MAX_BYTES)
     if not data:
         raise TextError("is empty; add text or remove the file")
     try:

@@ -1,0 +1,107 @@
+"""Bytes as text: which encoding they are in, line ends as ``\\n``, and no character that drives a terminal."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from importlib.util import find_spec
+
+from ragsmith.errors import MissingExtra
+from ragsmith.text.files import FORBIDDEN, TextError
+
+LATIN = ("cp1252", "iso8859_15", "cp1250", "cp1254", "cp1257", "latin_1")
+OTHERS = ("cp1251", "koi8_r", "cp1253", "cp1255", "cp1256", "shift_jis", "euc_jp", "gb18030", "big5", "euc_kr", "cp874")
+"""Encodings that a text without a mark may be in, if it is not UTF-8."""
+
+MOST_CONTROLS = 0.01
+"""A larger share of control characters is no text."""
+
+LOOKED_AT = 64 * 1024
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # before UTF-16, whose mark it begins with
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_COLOURS = re.compile("\x1b\\[[0-9;]*[A-Za-z]")
+_NOT_WESTERN = re.compile("[ÐðÞþÝý]|[^\\W\\d_][¿¡¹²³¼½¾ªº¶¬¤¦][^\\W\\d_]")
+_LINE_END = re.compile("\r\n|\r")
+
+
+def decoded(data: bytes) -> tuple[str, tuple[str, ...]]:
+    """Return the text that ``data`` is, and a note for each thing that had to be guessed or changed.
+
+    Raises ``TextError`` for what is no text.
+    """
+    text, encoding = _decoded(data)
+    notes = [] if encoding == "utf-8" else [f"was decoded from {encoding}"]
+    text = _LINE_END.sub("\n", text)
+    plain = FORBIDDEN.sub("", _COLOURS.sub("", text)).replace("\ufeff", "")
+    if lost := len(text) - len(plain):
+        if lost > MOST_CONTROLS * len(text) and len(FORBIDDEN.findall(text)) > MOST_CONTROLS * len(text) + 1:
+            raise TextError("is binary data, not text; convert it or remove the file")
+        notes.append(f"{lost} control characters were left out")
+    return plain, tuple(notes)
+
+
+def _decoded(data: bytes) -> tuple[str, str]:
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            try:
+                return data[len(mark) :].decode(encoding), encoding
+            except UnicodeDecodeError:
+                raise TextError(f"begins as {encoding.upper()} and is not; save it as UTF-8") from None
+    if wide := _unmarked(data[:LOOKED_AT]):
+        try:
+            return data.decode(wide), wide
+        except UnicodeDecodeError:
+            raise TextError("is binary data, not text; convert it or remove the file") from None
+    if b"\0" in data:
+        raise TextError("is binary data, not text; convert it or remove the file")
+    try:
+        return data.decode(), "utf-8"
+    except UnicodeDecodeError:
+        return _guessed(data)
+
+
+def _unmarked(data: bytes) -> str | None:
+    """UTF-16 without a mark: every second byte of a text in a European script is zero."""
+    if len(data) < 4 or (len(data) % 2 and len(data) != LOOKED_AT):
+        return None
+    even, odd = data[::2].count(0) / (len(data) / 2), data[1::2].count(0) / (len(data) / 2)
+    if odd > 0.4 and even < 0.05:
+        return "utf-16-le"
+    return "utf-16-be" if even > 0.4 and odd < 0.05 else None
+
+
+def _guessed(data: bytes) -> tuple[str, str]:
+    if find_spec("charset_normalizer") is None:
+        raise MissingExtra("charset-normalizer, which reads what is not UTF-8,", "documents")
+    from charset_normalizer import from_bytes  # noqa: PLC0415
+
+    found = from_bytes(data[: 16 * LOOKED_AT], cp_isolation=[*LATIN, *OTHERS]).best()
+    if found is None:
+        raise TextError("is binary data or text in an unknown encoding; save it as UTF-8")
+    encoding = "cp1252" if found.encoding in LATIN and _is_western(data) else found.encoding
+    try:
+        return data.decode(encoding), f"{encoding} (guessed)"
+    except UnicodeDecodeError:
+        raise TextError("is binary data or text in an unknown encoding; save it as UTF-8") from None
+
+
+def _is_western(data: bytes) -> bool:
+    """Whether Windows-1252 gives words that are written so in Western Europe.
+
+    Short texts look alike in all encodings for Latin letters, and this is by far the most frequent.
+    """
+    try:
+        return not _NOT_WESTERN.search(data.decode("cp1252"))
+    except UnicodeDecodeError:
+        return False
+
+
+def encoding_of(data: bytes) -> str:
+    """Return the encoding that `decoded` takes ``data`` to be in. Raises ``TextError``."""
+    return _decoded(data)[1].removesuffix(" (guessed)")

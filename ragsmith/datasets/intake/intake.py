@@ -1,0 +1,441 @@
+"""Turn a folder of files into a data set's folder, or bring one up to date with the folder it was made from.
+
+Everything is converted first, beside the data set, and put in its place by renaming at the end. A row of
+``sources.jsonl`` says what a text was when it was written: another text in its place was edited by a person, and is
+left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from hashlib import sha256
+from pathlib import Path
+
+from ragsmith.datasets.documents import FOLDER, Documents, default_title, document_id, documents_in
+from ragsmith.datasets.intake import sources as rows_of
+from ragsmith.datasets.intake.naming import file_of, has_title, title_of
+from ragsmith.datasets.intake.near_duplicates import NearPair, near_duplicates
+from ragsmith.datasets.intake.pointing import Pointing
+from ragsmith.datasets.intake.readers.choosing import reader_of
+from ragsmith.datasets.intake.readers.part import Part
+from ragsmith.datasets.intake.readers.portable import PDF
+from ragsmith.datasets.intake.sources import Source, read_sources
+from ragsmith.datasets.intake.tree import Found, walk
+from ragsmith.datasets.intake.writing import Changes, claimed
+from ragsmith.datasets.kinds import MAX_BYTES, kind_of
+from ragsmith.datasets.kinds.pdf import MAX_BYTES as MAX_BINARY
+from ragsmith.datasets.manifest import FILE as MANIFEST
+from ragsmith.datasets.manifest import KEYS, TITLES, Manifest, read_manifest
+from ragsmith.datasets.manifest import written as written_manifest
+from ragsmith.errors import DatasetError, MissingExtra, UsageError
+from ragsmith.text.files import TextError, read_bytes, size
+from ragsmith.text.markdown import Kind, blocks
+from ragsmith.types import Document, Modality
+
+_TITLES = re.compile(rf"^{TITLES}:.*?(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
+_UNNAMEABLE = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+class Outcome(StrEnum):
+    """What became of something in the folder."""
+
+    ADDED = "added"
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    MOVED = "moved"
+    EDITED = "edited"  # the document was edited in the data set, and is left as it is
+    DUPLICATE = "duplicate"
+    REFUSED = "refused"
+    ASIDE = "left aside"  # hidden, or filled by programs
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """Something in the folder, by its path from there; the documents it became, or why it is none.
+
+    ``reason`` is there for what is refused, left aside, edited, or a duplicate, whose ``docs`` are those it repeats.
+    """
+
+    source: str
+    outcome: Outcome
+    kind: str = ""
+    docs: tuple[str, ...] = ()
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """A document whose file is gone from the folder; it is kept where ``questions`` have their evidence in it."""
+
+    doc: str
+    source: str
+    questions: int
+
+    @property
+    def kept(self) -> bool:
+        """Whether it is still a document."""
+        return self.questions > 0
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What an intake found and did: a `File` for everything in the folder, in the order of names.
+
+    ``repointed`` counts the questions that have evidence in documents that changed, by document.
+    """
+
+    folder: Path
+    output: Path
+    fresh: bool
+    files: tuple[File, ...]
+    removed: tuple[Removed, ...]
+    documents: tuple[Document, ...]
+    sources: tuple[Source, ...]
+    near: tuple[NearPair, ...]
+    repointed: Mapping[str, int] = field(default_factory=dict)
+
+    def of(self, *outcomes: Outcome) -> tuple[File, ...]:
+        """The files with one of these outcomes."""
+        return tuple(file for file in self.files if file.outcome in outcomes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A part of a file as text, and its row; whether that was made now, and not found in the data set."""
+
+    row: Source
+    text: str
+
+    @property
+    def key(self) -> tuple[str, Modality]:
+        """What makes two of them the same document."""
+        kind = kind_of(f"x{self.row.ending}")
+        return self.row.text_sha256, kind.modality if kind else Modality.PROSE
+
+
+def take_in(
+    folder: Path, output: Path, on_file: Callable[[str, int], None] | None = None, name: str | None = None
+) -> Taken:
+    """Convert everything in ``folder`` to documents in ``output``, a new folder or one that this has written before.
+
+    ``on_file`` is told each file's path and how many came before it.
+
+    Raises:
+        UsageError: ``folder`` is none, or ``output`` is one of something else, or being written to by somebody else.
+        DatasetError: nothing in ``folder`` can be read, or a file in ``output`` is wrong; every reason is listed.
+        OSError: the disk is full; nothing was changed then.
+    """
+    _check(folder, output)
+    with claimed(output) as changes:
+        known = read_sources(output)
+        manifest = _manifest(output)
+        before = _Before.read(output, known)
+        files: dict[str, File] = {}
+        pieces: list[_Piece] = []
+        for number, found in enumerate(walk(folder, output.resolve())):
+            if on_file:
+                on_file(found.name, number)
+            try:
+                pieces += _pieces(found, before, name_of=_shown(found.name))
+            except (TextError, MissingExtra) as error:
+                reason = error.reason if isinstance(error, TextError) and error.line is None else str(error)
+                outcome = Outcome.ASIDE if found.hidden else Outcome.REFUSED
+                files[_shown(found.name)] = File(_shown(found.name), outcome, reason=reason)
+        placed = _placed(pieces, before)
+        gone = [row for row in before.docs.values() if row.doc not in {piece.row.doc for piece in placed}]
+        if not any(piece.row.doc for piece in placed) and not before.documents:
+            raise DatasetError([f"{folder}: has no file that can be read", *_lines(files.values())])
+        pointing = Pointing.read(output)
+        rows, outcomes = _settled(placed, before, changes)
+        removed = _removed(gone, before, pointing, rows, changes)
+        for source, those in _by_source(placed).items():
+            files[source] = _file(source, those, outcomes, before)
+        rows.sort(key=lambda row: (row.source, row.part))
+        documents = _documents(changes, manifest, rows, before, folder if name is None else Path(name))
+        changes.write(rows_of.FILE, rows_of.written(rows))
+        changed = {doc for doc, outcome in outcomes.items() if outcome is Outcome.CHANGED}
+        changes.apply()
+    ordered = tuple(files[source] for source in sorted(files))
+    near = near_duplicates({document.id: document.text for document in documents})
+    repointed = {doc: count for doc in sorted(changed) if (count := pointing.at(doc, ""))}
+    return Taken(folder, output, before.fresh, ordered, removed, documents, tuple(rows), near, repointed)
+
+
+@dataclass(frozen=True)
+class _Before:
+    """The data set as it was: its rows, and the bytes of the files in its folder of documents by name."""
+
+    fresh: bool
+    rows: Mapping[str, Sequence[Source]]
+    docs: Mapping[str, Source]
+    documents: Mapping[str, bytes]
+    texts: Mapping[str, str]
+
+    @classmethod
+    def read(cls, output: Path, known: Sequence[Source]) -> _Before:
+        inside = output / FOLDER
+        paths = sorted(path for path in inside.rglob("*") if path.is_file() and not path.is_symlink())
+        documents = {path.relative_to(inside).as_posix(): path.read_bytes() for path in paths}
+        docs = {row.doc: row for row in known if row.doc}
+        texts = {}
+        for row in docs.values():
+            data = documents.get(row.file or "")
+            if data is not None and _digest(data) == row.text_sha256:
+                texts[row.text_sha256] = data.decode()
+        return cls(not known and not documents, _grouped(known), docs, documents, texts)
+
+    def is_edited(self, row: Source) -> bool:
+        """Whether the file of a document is another than was written."""
+        data = self.documents.get(row.file or "")
+        return data is not None and _digest(data) != row.text_sha256
+
+    def foreign(self) -> set[str]:
+        """The identifiers of documents that nothing in the folder was converted to."""
+        own = {row.file for row in self.docs.values()}
+        return {document_id(file) for file in self.documents if file not in own}
+
+
+def _check(folder: Path, output: Path) -> None:
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder; give the one that your files are in")
+    inside, outside = folder.resolve(), output.resolve()
+    if inside == outside or inside.is_relative_to(outside):
+        raise UsageError(f"{folder} would be read and written to; give another folder after -o")
+    if output.exists() and not output.is_dir():
+        raise UsageError(f"{output} is a file; give a new folder after -o")
+    known = output.is_dir() and any((output / name).exists() for name in (rows_of.FILE, MANIFEST, FOLDER))
+    if output.is_dir() and not known and any(output.iterdir()):
+        raise UsageError(f"{output} has files and is no data set; give a new folder after -o")
+
+
+def _manifest(output: Path) -> Manifest:
+    if not (output / MANIFEST).exists():
+        return Manifest()
+    manifest, mistakes = read_manifest(output)
+    if mistakes:
+        raise DatasetError(mistakes)
+    return manifest
+
+
+def _pieces(found: Found, before: _Before, name_of: str) -> list[_Piece]:
+    """The texts of a file, as they were converted before if it has not changed. Raises ``TextError``."""
+    if found.problem:
+        raise TextError(found.problem)
+    data = read_bytes(found.path, limit=MAX_BINARY)
+    if not data.strip():
+        raise TextError("is empty")
+    digest = _digest(data)
+    reader = reader_of(data, found.name)
+    converter = reader.converter
+    if not data.startswith(b"PK") and reader is not PDF and len(data) > MAX_BYTES:
+        raise TextError(f"is larger than the limit of {size(MAX_BYTES)} for text; split it, or leave out what is old")
+    known = before.rows.get(name_of, ())
+    if known and all((row.sha256, row.converter) == (digest, converter) for row in known):
+        texts = [before.texts.get(row.text_sha256) for row in known]
+        if None not in texts:
+            return [_Piece(row, text or "") for row, text in zip(known, texts, strict=True)]
+    parts = [part for part in reader.read(data, found.name) if part.text.strip()]
+    if not parts:
+        raise TextError("has no text")
+    if large := next((part for part in parts if len(part.text.encode()) > MAX_BYTES), None):
+        what = f"the sheet {large.name!r}" if large.name else "it"
+        raise TextError(f"as text, {what} is larger than the limit of {size(MAX_BYTES)}; split it")
+    return [_piece(part, name_of, digest, reader.kind, converter) for part in parts]
+
+
+def _piece(part: Part, source: str, digest: str, kind: str, converter: str) -> _Piece:
+    row = Source(
+        source=source,
+        sha256=digest,
+        kind=kind,
+        converter=converter,
+        text_sha256=_digest(part.text.encode()),
+        ending=part.ending,
+        part=part.name,
+        title=_title(part, source),
+        pages=part.pages,
+        notes=part.notes,
+    )
+    return _Piece(row, part.text)
+
+
+def _title(part: Part, source: str) -> str | None:
+    """The only heading of level 1, else what the file says, else the first such heading, else the words of its name."""
+    if not has_title(part):
+        return None
+    prose = part.ending in (".md", ".txt")
+    heads = [b.heading for b in blocks(part.text) if b.kind is Kind.HEADING and b.level == 1] if prose else []
+    named = title_of(source) + (f": {part.name}" if part.name else "")
+    own = part.title or ""
+    found = heads[0] if len(heads) == 1 or (heads and not own.strip()) else own
+    return " ".join(found.split()) or named
+
+
+def _placed(pieces: Sequence[_Piece], before: _Before) -> list[_Piece]:
+    """Give every piece its document: the one that it had, that of a file which was moved, or a new one.
+
+    Of equal texts that come first which are documents already, then those with the shortest path.
+    """
+    owned = {(row.source, row.part): row for row in before.docs.values()}
+    present = {(piece.row.source, piece.row.part) for piece in pieces}
+    gone = {row.text_sha256: row for row in before.docs.values() if (row.source, row.part) not in present}
+    taken = {*before.docs, *before.foreign()}
+    first: dict[tuple[str, Modality], str] = {}
+    placed: list[_Piece] = []
+
+    def order(piece: _Piece) -> tuple[bool, int, str, str]:
+        row = piece.row
+        return (row.source, row.part) not in owned, len(row.source), row.source, row.part
+
+    for piece in sorted(pieces, key=order):
+        row, old = piece.row, owned.get((piece.row.source, piece.row.part))
+        if piece.key in first:
+            placed.append(replace(piece, row=replace(row, doc=None, file=None, duplicate_of=first[piece.key])))
+            continue
+        if old is None or old.ending != row.ending:
+            old = gone.pop(row.text_sha256, None)
+        if old is not None and old.file is not None:
+            file = old.file
+        else:
+            part = Part(piece.text, row.ending, name=row.part)
+            file = file_of(row.source, part, set())
+            if before.documents.get(file) != piece.text.encode():  # else an intake was cut short after writing it
+                file = file_of(row.source, part, taken)
+        doc = document_id(file)
+        taken.add(doc)
+        first[piece.key] = doc
+        placed.append(replace(piece, row=replace(row, doc=doc, file=file, duplicate_of=None)))
+    return placed
+
+
+def _settled(placed: Sequence[_Piece], before: _Before, changes: Changes) -> tuple[list[Source], dict[str, Outcome]]:
+    """Write what is new; return the rows, and what became of each document."""
+    rows: list[Source] = []
+    outcomes: dict[str, Outcome] = {}
+    for piece in placed:
+        row = piece.row
+        if row.doc is None or row.file is None:
+            rows.append(row)
+            continue
+        old, data = before.docs.get(row.doc), before.documents.get(row.file)
+        if old is not None and data is not None and data != piece.text.encode() and before.is_edited(old):
+            outcomes[row.doc] = Outcome.EDITED
+            rows.append(old)
+            continue
+        if data != piece.text.encode():
+            changes.write(f"{FOLDER}/{row.file}", piece.text)
+        rows.append(row)
+        if old is None:
+            outcomes[row.doc] = Outcome.ADDED
+        elif old.text_sha256 != row.text_sha256 or data is None:
+            outcomes[row.doc] = Outcome.CHANGED
+        else:
+            outcomes[row.doc] = Outcome.UNCHANGED if old.source == row.source else Outcome.MOVED
+    return rows, outcomes
+
+
+def _removed(
+    gone: Sequence[Source], before: _Before, pointing: Pointing, rows: list[Source], changes: Changes
+) -> tuple[Removed, ...]:
+    """Move the documents whose files are gone out of the way, but for those that questions have their evidence in."""
+    found: list[Removed] = []
+    for row in gone:
+        data = before.documents.get(row.file or "", b"")
+        questions = pointing.at(str(row.doc), data.decode(errors="replace"))
+        found.append(Removed(str(row.doc), row.source, questions if data else 0))
+        if found[-1].kept:
+            rows.append(row)
+        elif data:
+            changes.move_away(f"{FOLDER}/{row.file}")
+    return tuple(found)
+
+
+def _file(source: str, pieces: Sequence[_Piece], outcomes: Mapping[str, Outcome], before: _Before) -> File:
+    docs = [piece.row.doc for piece in pieces if piece.row.doc]
+    notes = tuple(note for piece in pieces for note in piece.row.notes)
+    kind = pieces[0].row.kind
+    if not docs:
+        repeated = tuple(dict.fromkeys(str(piece.row.duplicate_of) for piece in pieces))
+        reason = f"has the same text as {', '.join(repeated)}"
+        return File(source, Outcome.DUPLICATE, kind, repeated, reason, notes)
+    here = {outcomes[doc] for doc in docs}
+    one = next(
+        o for o in (Outcome.EDITED, Outcome.CHANGED, Outcome.ADDED, Outcome.MOVED, Outcome.UNCHANGED) if o in here
+    )
+    if one is Outcome.ADDED and len(here) > 1:
+        one = Outcome.CHANGED  # a workbook with a new sheet
+    reason = ""
+    if one is Outcome.EDITED:
+        edited = [doc for doc in docs if outcomes[doc] is Outcome.EDITED]
+        changed = [
+            p.row.doc for p in pieces if p.row.doc in edited and p.row.sha256 != before.docs[str(p.row.doc)].sha256
+        ]
+        reason = f"{', '.join(edited)} was edited in the data set, and is left as it is"
+        if changed:
+            reason += "; the file changed, too: remove the document and run this again to have it new"
+    return File(source, one, kind, tuple(docs), reason, notes)
+
+
+def _documents(
+    changes: Changes, manifest: Manifest, rows: Sequence[Source], before: _Before, named: Path
+) -> tuple[Document, ...]:
+    """Check the documents as they will be, and write the manifest that has their titles."""
+    staged = changes.preview(FOLDER)
+    documents, mistakes = documents_in(staged, f"{FOLDER}/", {})
+    if mistakes:
+        raise DatasetError(mistakes)
+    titles = _titles(documents, manifest, rows, before)
+    if not manifest.about:
+        name = _UNNAMEABLE.sub("_", named.resolve().name).strip("._-")[:64] or "documents"
+        about = {**dict.fromkeys(KEYS, ""), "name": name, "title": title_of(named.resolve().name)}
+        changes.write(MANIFEST, written_manifest(about, titles))
+    elif titles != dict(manifest.titles):
+        text = (changes.output / MANIFEST).read_text(encoding="utf-8")
+        of_titles = written_manifest(dict.fromkeys(KEYS, ""), titles)
+        changes.write(MANIFEST, _TITLES.sub("", text).rstrip("\n") + "\n" + of_titles)
+    return tuple(replace(found, title=titles.get(found.id, found.title)) for found in documents.values() if found)
+
+
+def _titles(documents: Documents, manifest: Manifest, rows: Sequence[Source], before: _Before) -> dict[str, str]:
+    """The titles that documents do not say themselves; what a person wrote into the manifest stays."""
+    converted = {row.doc: row for row in rows}
+    titles: dict[str, str] = {}
+    for id_, document in documents.items():
+        row, old = converted.get(id_), before.docs.get(id_)
+        own = manifest.titles.get(id_)
+        if own is not None and (row is None or old is None or own != old.title):
+            titles[id_] = own
+        elif row is not None and row.title and document is not None and row.title != default_title(document):
+            titles[id_] = row.title
+    return titles
+
+
+def _lines(files: Iterable[File]) -> list[str]:
+    return [f"{file.source}: {file.reason}" for file in sorted(files, key=lambda file: file.source)]
+
+
+def _by_source(pieces: Sequence[_Piece]) -> dict[str, list[_Piece]]:
+    found: dict[str, list[_Piece]] = {}
+    for piece in sorted(pieces, key=lambda piece: (piece.row.source, piece.row.part)):
+        found.setdefault(piece.row.source, []).append(piece)
+    return found
+
+
+def _grouped(rows: Sequence[Source]) -> dict[str, list[Source]]:
+    found: dict[str, list[Source]] = {}
+    for row in rows:
+        found.setdefault(row.source, []).append(row)
+    return found
+
+
+def _shown(name: str) -> str:
+    """A path as it can be printed and kept in JSON: bytes that are no UTF-8 are shown as they are escaped."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _digest(data: bytes) -> str:
+    return sha256(data).hexdigest()

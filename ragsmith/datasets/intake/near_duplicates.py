@@ -1,0 +1,85 @@
+"""Texts that are nearly the same, found by MinHash and banding (Broder 1997; Leskovec et al. 2020, chapter 3).
+
+Each text is the set of its runs of five words; the share of runs that two texts have in common is estimated for all
+pairs at once, and then counted for those that look alike.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+RUN = 5
+BANDS, ROWS = 32, 4
+"""Pairs that share 0.4 of their runs are compared with a chance of one half, those that share 0.8 nearly always."""
+
+NEAR = 0.8
+"""Jaccard similarity from which two texts are reported."""
+
+MOST_ALIKE = 50
+"""Of a bucket with more texts only neighbours are compared: these are one template filled in again and again."""
+
+_SEED = 5
+_PRIME = np.uint64((1 << 31) - 1)
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class NearPair:
+    """Two documents, by identifier, and the share of their runs of words that they have in common."""
+
+    first: str
+    second: str
+    similarity: float
+
+
+def near_duplicates(texts: Mapping[str, str]) -> tuple[NearPair, ...]:
+    """Return the pairs of ``texts`` that are nearly the same, most alike first. The same texts give the same pairs."""
+    runs = {name: _runs(text) for name, text in texts.items()}
+    names = sorted(name for name, found in runs.items() if found.size)
+    buckets: dict[tuple[int, bytes], list[str]] = defaultdict(list)
+    for name in names:
+        signature = _signature(runs[name])
+        for band in range(BANDS):
+            buckets[band, signature[band * ROWS : (band + 1) * ROWS].tobytes()].append(name)
+    pairs: set[tuple[str, str]] = set()
+    for alike in buckets.values():
+        pairs.update(combinations(alike, 2) if len(alike) <= MOST_ALIKE else pairwise(alike))
+    found = [NearPair(a, b, similarity) for a, b in pairs if (similarity := _jaccard(runs[a], runs[b])) >= NEAR]
+    return tuple(sorted(found, key=lambda pair: (-pair.similarity, pair.first, pair.second)))
+
+
+def _runs(text: str) -> NDArray[np.uint64]:
+    """The distinct runs of words, each as a number below 2^31; a shorter text is one run."""
+    words = np.array([zlib.crc32(word.encode()) for word in _WORD.findall(text.lower())], dtype=np.uint64)
+    length = min(RUN, len(words))
+    if not length:
+        return words
+    total = np.zeros(len(words) - length + 1, dtype=np.uint64)
+    for at in range(length):
+        total = (total * np.uint64(1_000_003) + words[at : at + total.size]) % _PRIME
+    return np.unique(total)
+
+
+def _signature(runs: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The least value of each of the hash functions ``a x + b`` modulo a prime."""
+    random = np.random.default_rng(_SEED)
+    a = random.integers(1, int(_PRIME), BANDS * ROWS, dtype=np.uint64)
+    b = random.integers(0, int(_PRIME), BANDS * ROWS, dtype=np.uint64)
+    least = np.full(BANDS * ROWS, np.iinfo(np.uint64).max, dtype=np.uint64)
+    for start in range(0, runs.size, 4096):
+        part = runs[start : start + 4096]
+        least = np.minimum(least, ((part[:, None] * a + b) % _PRIME).min(axis=0))
+    return least
+
+
+def _jaccard(first: NDArray[np.uint64], second: NDArray[np.uint64]) -> float:
+    common = np.intersect1d(first, second, assume_unique=True).size
+    return float(common / (first.size + second.size - common))

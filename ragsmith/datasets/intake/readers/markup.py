@@ -1,0 +1,88 @@
+"""HTML as Markdown: headings, lists, tables and code in their order; not what surrounds the text of a page."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any
+
+from ragsmith.datasets.intake.decoding import encoding_of
+from ragsmith.datasets.intake.readers.part import Part, Reader
+from ragsmith.text.files import FORBIDDEN, TextError
+
+NEEDS = ("markdownify", "beautifulsoup4")
+
+_BESIDE = ("script", "style", "noscript", "template", "nav", "footer", "aside", "svg", "iframe", "form", "button")
+_BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
+_TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
+_CHARSET = re.compile(rb"""<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*["']?([\w-]+)""", re.IGNORECASE)
+_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+
+
+def page(data: bytes | str) -> tuple[str, str | None]:
+    """Return a page as Markdown, and what its ``title`` says. The main part alone is read where a page names one.
+
+    Links and pictures are the words that stand for them: addresses are nothing to search or to quote.
+    """
+    from bs4 import BeautifulSoup  # noqa: PLC0415
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # remarks on pages that look like XML, or like a file's name
+        soup = BeautifulSoup(data, "html.parser", **_encoding(data))
+    title = " ".join(soup.title.get_text().split()) if soup.title else ""
+    for beside in soup(_BESIDE):
+        beside.decompose()
+    main: Any = soup.find_all(["main"]) or soup.find_all(attrs={"role": "main"}) or soup.find_all("article")
+    root = main[0] if len(main) == 1 else soup.body or soup
+    return markdown_of(root), title or None
+
+
+def markdown_of(root: Any) -> str:
+    """Return an element of a parsed page as Markdown."""
+    found = _converter().convert_soup(root)
+    text = _BLANK_LINES.sub("\n\n", _TRAILING.sub("", FORBIDDEN.sub("", found.replace("\xa0", " ")))).strip()
+    return f"{text}\n" if text else ""
+
+
+def _encoding(data: bytes | str) -> dict[str, str]:
+    """What the page is decoded from: what it says, else UTF-8, else what `decoded` guesses."""
+    if isinstance(data, str) or data.startswith(_MARKS) or _CHARSET.search(data[:4096]):
+        return {}
+    return {"from_encoding": encoding_of(data)}
+
+
+def _converter() -> Any:
+    from markdownify import MarkdownConverter  # noqa: PLC0415
+
+    base: Any = MarkdownConverter
+
+    class Converter(base):
+        def convert_a(self, element: Any, text: str, parent_tags: Any) -> str:
+            return text
+
+        def convert_img(self, element: Any, text: str, parent_tags: Any) -> str:
+            return str(element.attrs.get("alt") or "")
+
+        def process_text(self, element: Any, parent_tags: Any = None) -> str:
+            text = str(super().process_text(element, parent_tags=parent_tags))
+            return text.replace("|", "\\|") if element.find_parent(("td", "th")) else text
+
+    return Converter(
+        heading_style="ATX",
+        bullets="-",
+        escape_asterisks=False,
+        escape_underscores=False,
+        escape_misc=False,
+        table_infer_header=True,
+    )
+
+
+def _read(data: bytes, name: str) -> tuple[Part, ...]:
+    try:
+        text, title = page(data)
+    except RecursionError:
+        raise TextError("is nested too deeply; save it as text") from None
+    return (Part(text, title=title),)
+
+
+HTML = Reader("HTML", _read, needs=NEEDS)

@@ -1,0 +1,88 @@
+"""reStructuredText as Markdown, by way of the HTML that docutils makes; nothing that it names is read from disk."""
+
+from __future__ import annotations
+
+import re
+
+from ragsmith.datasets.intake.decoding import decoded
+from ragsmith.datasets.intake.readers import markup
+from ragsmith.datasets.intake.readers.part import Part, Reader
+from ragsmith.text.files import TextError
+
+_DIRECTIVE = re.compile(r"^[ \t]*\.\. (?:\|[^|\n]+\| )?([A-Za-z][\w:.+-]*)::", re.MULTILINE)
+_TARGET = re.compile(r"\s*(?:<|\\x00<)[^<>]*>$")
+_ROLE = re.compile(r":([A-Za-z][\w:.+-]*):`")
+
+SETTINGS = {
+    "file_insertion_enabled": False,
+    "raw_enabled": False,
+    "_disable_config": True,
+    "report_level": 5,
+    "halt_level": 5,
+    "syntax_highlight": "none",
+    "initial_header_level": 2,
+    "math_output": "LaTeX",
+    "smart_quotes": False,
+    "toc_backlinks": False,
+    "sectsubtitle_xform": False,
+}
+
+
+def _read(data: bytes, name: str) -> tuple[Part, ...]:
+    from bs4 import BeautifulSoup  # noqa: PLC0415
+    from docutils.core import publish_parts  # noqa: PLC0415
+
+    text, notes = decoded(data)
+    _pass_on(set(_DIRECTIVE.findall(text)), set(_ROLE.findall(text)))
+    try:
+        parts = publish_parts(text, writer="html5", settings_overrides=SETTINGS)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise TextError(
+            f"is not reStructuredText that can be read ({type(error).__name__}); save it as .txt"
+        ) from error
+    body = BeautifulSoup(parts["html_body"], "html.parser")
+    for element in body(class_="system-message"):
+        element.decompose()
+    return (Part(markup.markdown_of(body), title=parts["title"] and _words(parts["title"]), notes=notes),)
+
+
+def _words(html: str) -> str:
+    from bs4 import BeautifulSoup  # noqa: PLC0415
+
+    return " ".join(BeautifulSoup(html, "html.parser").get_text().split())
+
+
+def _pass_on(directives: set[str], roles: set[str]) -> None:
+    """Let what docutils does not know, as Sphinx's own, stand for the text that is in it: else the text would be lost.
+
+    The registry is docutils' own and there is one for the process; only names that it lacks are added.
+    """
+    from docutils import nodes  # noqa: PLC0415
+    from docutils.parsers.rst import Directive  # noqa: PLC0415
+    from docutils.parsers.rst.directives import _directive_registry, _directives, register_directive  # noqa: PLC0415
+    from docutils.parsers.rst.roles import _role_registry, _roles, register_canonical_role  # noqa: PLC0415
+
+    class Passed(Directive):
+        has_content = True
+        optional_arguments = 1
+        final_argument_whitespace = True
+
+        def run(self) -> list[nodes.Node]:
+            found = nodes.container()
+            if self.arguments:
+                found += nodes.paragraph("", self.arguments[0])
+            self.state.nested_parse(self.content, self.content_offset, found)
+            return [found]
+
+    def words(role: str, raw: str, text: str, *_: object, **__: object) -> tuple[list[nodes.Node], list[nodes.Node]]:
+        return [nodes.inline(raw, _TARGET.sub("", text).lstrip("~!"))], []
+
+    for name in sorted(directives):
+        if name.lower() not in _directive_registry and name.lower() not in _directives:
+            register_directive(name.lower(), Passed)
+    for name in sorted(roles):
+        if name.lower() not in _role_registry and name.lower() not in _roles:
+            register_canonical_role(name.lower(), words)
+
+
+RST = Reader("RST", _read, needs=("docutils", *markup.NEEDS))

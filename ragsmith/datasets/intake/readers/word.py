@@ -1,0 +1,38 @@
+"""DOCX as Markdown: headings by their styles, lists, tables, footnotes; by way of the HTML that mammoth makes."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from xml.sax import SAXParseException
+
+from ragsmith.datasets.intake.readers import markup
+from ragsmith.datasets.intake.readers.packages import DAMAGED, core_title, opened
+from ragsmith.datasets.intake.readers.part import Part, Reader
+from ragsmith.text.files import TextError
+
+STYLES = """
+p[style-name='Title'] => h1:fresh
+p[style-name='Subtitle'] => p:fresh
+p[style-name='Code'] => pre:separator('\\n')
+p[style-name='Quote'] => blockquote > p:fresh
+"""
+
+
+def _read(data: bytes, name: str) -> tuple[Part, ...]:
+    import mammoth  # noqa: PLC0415
+    from bs4 import BeautifulSoup  # noqa: PLC0415
+
+    archive = opened(data)
+    try:
+        html = mammoth.convert_to_html(BytesIO(data), style_map=STYLES, convert_image=_no_image).value
+    except (*DAMAGED, SAXParseException, AttributeError, TypeError, IndexError) as error:
+        raise TextError(f"is not a DOCX file that can be read ({type(error).__name__}); save it again") from error
+    return (Part(markup.markdown_of(BeautifulSoup(html, "html.parser")), title=core_title(archive)),)
+
+
+def _no_image(image: object) -> list[object]:
+    """Pictures are left out: their bytes are no text."""
+    return []
+
+
+DOCX = Reader("DOCX", _read, needs=("mammoth", *markup.NEEDS))

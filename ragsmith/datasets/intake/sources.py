@@ -1,0 +1,75 @@
+"""``sources.jsonl``: which file each document of a data set was made from, how, and what it was then."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+from ragsmith.errors import DatasetError
+from ragsmith.text.files import MIB, TextError, read_text
+from ragsmith.text.jsonl import parse_record
+
+FILE = "sources.jsonl"
+MAX_BYTES = 256 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A text, and the part of a source file that it was made from.
+
+    ``doc`` and ``file`` are its identifier and the path of its file in the data set, None where it is the same as the
+    document ``duplicate_of``. ``sha256`` is of the source file, ``text_sha256`` of the text as it was converted: a file
+    with another digest was edited since. ``pages`` are the offsets in the text at which pages, slides or chapters
+    start.
+    """
+
+    source: str
+    sha256: str
+    kind: str
+    converter: str
+    text_sha256: str
+    ending: str
+    part: str = ""
+    doc: str | None = None
+    file: str | None = None
+    duplicate_of: str | None = None
+    title: str | None = None
+    language: str | None = None
+    pages: tuple[int, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def read_sources(dataset: Path) -> tuple[Source, ...]:
+    """Return the rows of a data set's ``sources.jsonl``, none where there is no such file.
+
+    Raises ``DatasetError`` with every line that cannot be used.
+    """
+    if not (dataset / FILE).exists():
+        return ()
+    try:
+        text = read_text(dataset / FILE, limit=MAX_BYTES)
+    except TextError as error:
+        raise DatasetError([error.at(FILE)]) from None
+    found: list[Source] = []
+    mistakes: list[str] = []
+    known = {field.name for field in fields(Source)}
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            record = {key: value for key, value in parse_record(line).items() if key in known}
+            lists = {key: tuple(value) for key, value in record.items() if isinstance(value, list)}
+            found.append(Source(**{**record, **lists}))  # type: ignore[arg-type]
+        except (TextError, TypeError):
+            mistakes.append(f"{FILE}:{number}: is no row of it; remove the line, and its file is converted again")
+    if mistakes:
+        raise DatasetError(mistakes)
+    return tuple(found)
+
+
+def written(sources: Iterable[Source]) -> str:
+    """Return the text of a ``sources.jsonl``; what is not known of a row is left out."""
+    rows = ({key: value for key, value in asdict(source).items() if value not in (None, "", ())} for source in sources)
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
