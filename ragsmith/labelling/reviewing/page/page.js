@@ -8,7 +8,7 @@ const SIGNS = {pending: "·", accepted: "✓", mended: "✎", rejected: "✗"};
 const at = id => document.getElementById(id);
 const drafts = new Map();
 const decided = [];
-let order = [], version = 0, reasons = [], current = null, busy = false, editing = null, typing = 0, lost = false, shown = 0;
+let order = [], version = 0, reasons = [], current = null, busy = false, editing = null, typing = 0, lost = false, shown = 0, warned = "";
 
 function element(tag, text = "", className = "") {
   const made = document.createElement(tag);
@@ -249,7 +249,7 @@ async function meanwhile(error, body) {
 }
 
 async function decide(decision, more = {}) {
-  if (busy || !current || lost && !editing && !(await alive())) return;
+  if (busy || !current || lost && !editing && !(await alive()) || othersDecision()) return;
   clearTimeout(typing);
   const id = current.id, draft = await send("decide", {decision, ...more});
   if (!draft) return;
@@ -258,6 +258,14 @@ async function decide(decision, more = {}) {
   const next = nextPending(id);
   busy = true;
   try { await show(next?.id); } finally { busy = false; }
+}
+
+function othersDecision() {
+  // somebody's key may be on its way while the screen changes below it: another's decision is replaced at the second
+  if (current.state === "pending" || current.reviewer === reviewer() || warned === current.seen) return false;
+  warned = current.seen;
+  tell(`${current.reviewer || "Somebody"} ${current.state} this question. Press n to go on, or decide again to replace it.`);
+  return true;
 }
 
 async function alive() {
@@ -412,7 +420,8 @@ async function poll() {
       take(draft);
       if (!current || draft.id !== current.id || draft.seen === current.seen || busy) continue;
       if (before && draft.reviewer !== reviewer() && draft.seen !== before.seen) {
-        tell(`${draft.reviewer || "Somebody"} ${draft.state === "pending" ? "reopened" : draft.state} this question meanwhile.`);
+        const what = draft.state === "pending" ? "reopened" : draft.state;
+        tell(`${draft.reviewer || "Somebody"} ${what} this question meanwhile. Press n to go on.`);
       }
       if (!editing) await show(draft.id);
     }
@@ -428,7 +437,7 @@ async function poll() {
 const KEYS = {
   a: () => decide("accept"), e: () => mend(), r: () => decide("reject"), u: undo, m: () => current && show(current.id, current.more + 1),
   q: () => quote(false), ArrowLeft: () => busy || step(-1), ArrowRight: () => busy || step(1), "?": () => at("keys").showModal(),
-  l: () => at("toggle").click(),
+  l: () => at("toggle").click(), n: () => busy || show(nextPending(current?.id)?.id),
 };
 
 document.addEventListener("keydown", event => {
