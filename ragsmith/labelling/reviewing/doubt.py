@@ -42,18 +42,20 @@ class Doubt:
 class Doubter:
     """Doubts drafts, by the passages of the documents they were made of."""
 
-    def __init__(self, chunks: Sequence[Chunk], language: str = ENGLISH) -> None:
+    def __init__(self, chunks: Sequence[Chunk]) -> None:
         self.chunks = chunks
-        self.language = language
-        self._terms = terms_among((language,))
-        self._index = BM25([chunk.text for chunk in chunks], tokenise=self._terms)
+        languages = [chunk.language for chunk in chunks]
+        self._terms = terms_among(languages)
+        self._index = BM25([chunk.text for chunk in chunks], languages=languages)
         self._places: dict[str, list[int]] = {}
         for place, chunk in enumerate(chunks):
             self._places.setdefault(chunk.doc, []).append(place)
 
     def of_answerable(self, question: str, answer: str, quotes: Sequence[str], spans: Sequence[Span]) -> Doubt:
         """The doubt about a question with evidence: ``quotes``, which stand at ``spans``."""
-        titles = [self.chunks[self._places[span.doc][0]].title for span in spans if span.doc in self._places]
+        there = [self.chunks[self._places[span.doc][0]] for span in spans if span.doc in self._places]
+        first = next(iter(there), None)
+        titles = [chunk.title for chunk in there]
         quoted = self._all(quotes)
         parts: list[tuple[float, str]] = []
         if given := self._terms(answer):
@@ -66,16 +68,16 @@ class Doubter:
             rank = self._rank(question, spans)
             said = f"word search finds its passage at rank {rank}" if rank else "word search does not find its passage"
             parts.append((1 - 1 / rank if rank else 1.0, said))
-        return _mean([*parts, self._length(question)])
+        return _mean([*parts, _length(question, first.language if first else ENGLISH)])
 
     def of_unanswerable(self, question: str) -> Doubt:
         """The doubt about a question that the documents are said not to answer."""
-        best, _ = self._index.best(question, 1)
-        asked = self._terms(question)
-        if not len(best) or not asked:
-            return _mean([(0.0, ""), self._length(question)])
-        had = 1 - _lacking(asked, frozenset(self._terms(self.chunks[int(best[0])].text)))
-        return _mean([(had, f"one passage has {had:.0%} of its words, and may answer it"), self._length(question)])
+        nearest = self.nearest(question)
+        if nearest is None:
+            return _mean([(0.0, ""), _length(question, self.chunks[0].language if self.chunks else ENGLISH)])
+        had = 1 - _lacking(self._terms(question), frozenset(self._terms(nearest.text)))
+        said = f"one passage has {had:.0%} of its words, and may answer it"
+        return _mean([(had, said), _length(question, nearest.language)])
 
     def nearest(self, question: str) -> Chunk | None:
         """The passage that BM25 finds first."""
@@ -93,9 +95,10 @@ class Doubter:
     def _all(self, texts: Iterable[str]) -> frozenset[str]:
         return frozenset(term for text in dict.fromkeys(texts) for term in self._terms(text))
 
-    def _length(self, question: str) -> tuple[float, str]:
-        count = len(words(question, self.language))
-        return float(not SHORTEST <= count <= LONGEST), f"the question has {count} word{'' if count == 1 else 's'}"
+
+def _length(question: str, language: str) -> tuple[float, str]:
+    count = len(words(question, language))
+    return float(not SHORTEST <= count <= LONGEST), f"the question has {count} word{'' if count == 1 else 's'}"
 
 
 def _lacking(wanted: Collection[str], there: frozenset[str]) -> float:

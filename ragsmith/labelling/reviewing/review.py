@@ -14,6 +14,7 @@ from pathlib import Path
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.documents import read_documents
 from ragsmith.datasets.evidence import EvidenceChecker
+from ragsmith.datasets.languages import in_their_languages
 from ragsmith.datasets.manifest import read_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.errors import DatasetError, UsageError
@@ -38,7 +39,6 @@ from ragsmith.labelling.reviewing.decisions import (
 from ragsmith.labelling.reviewing.doubt import Doubt, Doubter
 from ragsmith.labelling.reviewing.journal import Disk, Entry, FolderDisk, Journal, unfinished
 from ragsmith.labelling.reviewing.passages import Passage, passages
-from ragsmith.text.languages import ENGLISH, language_code
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Span
 
@@ -119,14 +119,12 @@ class Review:
     is on the disk when a method returns.
     """
 
-    def __init__(
-        self, folder: Path, name: str, documents: Mapping[str, Document], disk: Disk, language: str = ENGLISH
-    ) -> None:
+    def __init__(self, folder: Path, name: str, documents: Mapping[str, Document], disk: Disk) -> None:
         self.folder = folder
         self.name = name
         self.documents = documents
         self._checker = EvidenceChecker(documents)
-        self._doubter = Doubter(chunk_documents(list(documents.values())), language)
+        self._doubter = Doubter(chunk_documents(list(documents.values())))
         self._doubts: dict[str, tuple[Row, Doubt]] = {}
         self._journal = Journal(disk)
         self._own = threading.RLock()
@@ -154,10 +152,11 @@ class Review:
         documents, wrong_documents = read_documents(found, manifest.titles)
         if mistakes := (*wrong, *wrong_documents):
             raise DatasetError(mistakes)
-        kept = {id_: document for id_, document in documents.items() if document is not None}
+        read = [document for document in documents.values() if document is not None]
+        read_as, _ = in_their_languages(read, manifest.about.get("language"), manifest.languages)
+        kept = {document.id: document for document in read_as}
         name = manifest.about.get("title") or found.resolve().name
-        language = language_code(manifest.about.get("language", ENGLISH)) or ENGLISH
-        return cls(found, name, kept, FolderDisk(found), language)
+        return cls(found, name, kept, FolderDisk(found))
 
     @property
     def drafts(self) -> tuple[Draft, ...]:
