@@ -20,8 +20,9 @@ from ragsmith.labelling.drafting.methods import METHODS, Method
 from ragsmith.labelling.drafting.passages import in_turns
 from ragsmith.labelling.drafting.quotes import located
 from ragsmith.labelling.drafting.rewording import reworded
-from ragsmith.labelling.drafting.rows import REJECTED, Rows, add_rows, read_rows, rejected_row, row_of
+from ragsmith.labelling.drafting.rows import REJECTED, Rows, add_rows, keys_of, read_rows, rejected_row, row_of
 from ragsmith.labelling.drafting.selection import chosen
+from ragsmith.labelling.reviewing.journal import drafted_rows
 from ragsmith.types import Chunk
 
 SPARE = 6
@@ -103,7 +104,7 @@ def draft_dataset(
     before, rejected = read_rows(folder / QUESTIONS), read_rows(folder / REJECTED)
     origins = before.origins
     missing = max(questions - len(origins), 0)
-    known = before.keys | rejected.keys
+    known = before.keys | rejected.keys | keys_of(drafted_rows(folder))  # a mended question is worded otherwise now
     made: Counter[str] = Counter()
     passed: list[Draft] = []
     refusals: list[Refused] = []
@@ -125,7 +126,7 @@ def draft_dataset(
         asked.append(judged.question)
     worded = [draft if draft.model else reworded(draft, material) for draft in passed]
     added = chosen(worded, missing, material, origins)
-    write(folder, before, rejected, added, refusals)
+    write(folder, before, added, refusals)
     left = len(passed) - len(added)
     return Drafted(folder, len(before.records), len(origins), tuple(added), tuple(refusals), dict(made), again, left)
 
@@ -141,10 +142,10 @@ def judge(draft: Draft, material: Material, kept: Sequence[str], filters: Sequen
     return found
 
 
-def write(folder: Path, before: Rows, rejected: Rows, added: Sequence[Draft], refusals: Sequence[Refused]) -> None:
+def write(folder: Path, before: Rows, added: Sequence[Draft], refusals: Sequence[Refused]) -> None:
     """Add rows to the files of a data set, the refused first: what is kept is never drafted, nor what was refused."""
-    add_rows(folder / REJECTED, rejected, [rejected_row(refused) for refused in refusals])
-    add_rows(folder / QUESTIONS, before, [row_of(draft, before.records) for draft in added])
+    add_rows(folder / REJECTED, [rejected_row(refused) for refused in refusals])
+    add_rows(folder / QUESTIONS, [row_of(draft, before.records) for draft in added])
 
 
 def _material(folder: Path) -> Material:

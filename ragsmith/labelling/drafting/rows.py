@@ -13,6 +13,7 @@ from pathlib import Path
 from ragsmith.datasets.questions import MAX_BYTES
 from ragsmith.errors import DatasetError
 from ragsmith.labelling.drafting.draft import Draft, Quote, Refused, by_content, by_question
+from ragsmith.labelling.locking import locked
 from ragsmith.text.files import TextError, read_text
 from ragsmith.text.jsonl import parse_record
 from ragsmith.text.writing import write_file
@@ -42,7 +43,7 @@ class Rows:
     @property
     def keys(self) -> set[str]:
         """By what a draft of the same question, or about the same, is known."""
-        return {key for record in self.records for key in _keys(record)}
+        return keys_of(self.records)
 
 
 def read_rows(path: Path) -> Rows:
@@ -68,12 +69,14 @@ def read_rows(path: Path) -> Rows:
     return Rows(text, tuple(records))
 
 
-def add_rows(path: Path, before: Rows, rows: Sequence[Mapping[str, object]]) -> None:
-    """Write the file again, whole, with ``rows`` behind what it had; nothing is written where there are none."""
+def add_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    """Write the file again, whole, with ``rows`` behind what it has by now; nothing is written where there are none."""
     if not rows:
         return
-    text = before.text if not before.text or before.text.endswith("\n") else f"{before.text}\n"
-    write_file(text + "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), path)
+    with locked(path.parent):  # somebody may be reviewing
+        before = read_rows(path).text
+        text = before if not before or before.endswith("\n") else f"{before}\n"
+        write_file(text + "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), path)
 
 
 def row_of(draft: Draft, others: Sequence[Mapping[str, object]]) -> dict[str, object]:
@@ -103,6 +106,11 @@ def _evidence(quote: Quote) -> dict[str, object]:
     if quote.start is None:  # of a draft that was refused because nobody finds them
         return {"doc": quote.doc, "text": quote.text}
     return {"doc": quote.doc, "start": quote.start, "end": quote.span.end, "text": quote.text}
+
+
+def keys_of(records: Iterable[Mapping[str, object]]) -> set[str]:
+    """By what drafts of the same questions, or about the same, are known."""
+    return {key for record in records for key in _keys(record)}
 
 
 def _keys(record: Mapping[str, object]) -> Iterable[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -294,6 +295,17 @@ class Journal:
         else:
             self.rejected = read
         self._marks[name] = self.disk.mark(name)
+
+
+def drafted_rows(folder: Path) -> tuple[Row, ...]:
+    """The rows as they were before anybody decided about them; a line that cannot be read says nothing."""
+    found: dict[str, Row] = {}
+    for raw in FolderDisk(folder).read(JOURNAL).split(b"\n"):
+        with suppress(TextError):
+            entry = read_entry(raw.decode("utf-8", "replace"))
+            if entry.state is not None:
+                found.setdefault(entry.id, entry.before)
+    return tuple(found.values())
 
 
 def unfinished(entries: Sequence[Entry]) -> Mapping[str, Entry]:

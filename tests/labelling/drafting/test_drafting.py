@@ -13,6 +13,8 @@ from ragsmith.errors import DatasetError, WrongOption
 from ragsmith.labelling.drafting.draft import Draft, Quote
 from ragsmith.labelling.drafting.drafting import Drafting, draft_dataset
 from ragsmith.labelling.drafting.material import Material
+from ragsmith.labelling.reviewing.decisions import Mend, Reject
+from ragsmith.labelling.reviewing.review import Review
 from ragsmith.types import Chunk
 
 FERRY = (
@@ -101,3 +103,28 @@ def test_nothing_is_written_over_a_file_with_mistakes(folder: Path) -> None:
 def test_fewer_than_one_question_is_refused(folder: Path) -> None:
     with pytest.raises(WrongOption, match="at least 1"):
         draft_dataset(folder, questions=0)
+
+
+def test_what_a_person_mended_is_not_drafted_again(folder: Path) -> None:
+    draft_dataset(folder, drafting=scripted(CROSSING))
+    review = Review.open(folder)
+    (draft,) = review.pending
+    review.decide(draft.id, Mend("How many minutes is one at sea?", "Forty, in calm weather."), reviewer="ada")
+    again = draft_dataset(folder, drafting=scripted(CROSSING, TIDE))
+    assert again.known == 1
+    assert [row["question"] for row in rows(folder / "questions.jsonl")] == ["How many minutes is one at sea?", TIDE[0]]
+
+
+def test_what_is_reviewed_while_others_are_drafted_stays_reviewed(folder: Path) -> None:
+    draft_dataset(folder, drafting=scripted(CROSSING))
+    review = Review.open(folder)
+    (draft,) = review.pending
+
+    def meanwhile(passages: Iterable[Chunk], material: Material) -> Iterator[Draft]:
+        review.decide(draft.id, Reject("nobody asks this"), reviewer="ada")
+        yield from scripted(TIDE)(passages, material)
+
+    draft_dataset(folder, drafting=meanwhile)
+    assert [row["question"] for row in rows(folder / "questions.jsonl")] == [TIDE[0]]
+    assert [row["reason"] for row in rows(folder / "rejected.jsonl")] == ["nobody asks this"]
+    assert [(one.question, one.state) for one in review.pending] == [(TIDE[0], "pending")]
