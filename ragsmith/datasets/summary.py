@@ -28,6 +28,7 @@ def describe(dataset: Dataset) -> dict[str, object]:
         "description": dataset.description,
         "licence": dataset.licence,
         "language": dataset.language,
+        "languages": dict(Counter(document.language for document in dataset.documents).most_common()),
         "digest": dataset.digest,
         "documents": len(dataset.documents),
         "merged": [list(pair) for pair in dataset.merged],
