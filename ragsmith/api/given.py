@@ -14,11 +14,11 @@ from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup, prepare
 from ragsmith.gateway.budget import Price, Prices
 from ragsmith.models.file import read_models
 from ragsmith.models.given import apart
-from ragsmith.models.names import ModelNames
+from ragsmith.models.names import WORDLLAMA, ModelNames
 from ragsmith.pipelines.further import ROLES
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
-from ragsmith.text.languages import name_of
+from ragsmith.text.languages import ENGLISH, name_of
 from ragsmith.types import Dataset
 
 CACHE = "cache.sqlite"
@@ -69,6 +69,11 @@ def setup_of(
     return prepare(dataset, chosen, size, faithfulness=faithfulness, given=given)
 
 
+_KNOWN = {WORDLLAMA: frozenset({ENGLISH})}
+"""Languages of the embedded embedder, by its name: texts of others have vectors, too, and they mean little. It does not
+say so itself, since its code is part of its id, by which vectors are stored."""
+
+
 def say_what_is_not_covered(setup: Setup) -> None:
     """Say with a `Notice` which languages of the documents an embedder does not know, where it says what it knows.
 
@@ -76,7 +81,7 @@ def say_what_is_not_covered(setup: Setup) -> None:
     """
     found = Counter(document.language for document in setup.dataset.documents)
     for name, variant in {variant.models.of("embedder").name: variant for variant in setup.variants}.items():
-        known = getattr(variant.loaded_models.embedder, "languages", None)
+        known = getattr(variant.loaded_models.embedder, "languages", _KNOWN.get(name))
         if known is None or found.keys() <= set(known):
             continue
         foreign = ", ".join(f"{n:,} in {name_of(code)}" for code, n in found.most_common() if code not in known)

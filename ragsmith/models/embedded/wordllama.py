@@ -42,9 +42,6 @@ class WordLlamaEmbedder:
     A text's vector depends on nothing but the text. Files are read on first use; threads may share an instance.
     """
 
-    languages = frozenset({"en"})
-    """What it was made from: texts of other languages have vectors, too, and they mean little."""
-
     def __init__(self) -> None:
         self._of_word = lru_cache(maxsize=_REMEMBERED_WORDS)(self._encoded)
 
