@@ -43,8 +43,8 @@ async function ask(path, body) {
 function lose() {
   lost = true;
   saved("lost");
-  tell("The command that serves this page does not answer. All earlier decisions are kept; this one is not. " +
-       "Start it again, and open the address that it prints.", true);
+  tell("The command that serves this page does not answer. Every decision that has left the screen is kept. " +
+       "Start the command again, and open the address that it prints.", true);
 }
 
 function saved(state) {
@@ -184,24 +184,34 @@ function passage(part) {
   const made = element("div", "", "passage"), head = element("h3"), text = element("div", "", "text");
   made.dataset.doc = part.doc;
   head.append(element("b", part.title), element("small", part.title === part.doc ? "" : part.doc));
+  const added = (editing ? editing.evidence : []).filter(item => item.doc === part.doc)
+    .map(item => ({start: item.start, end: item.start + [...item.text].length}));
   for (const piece of part.pieces) {
-    const kept = piece.marks.filter(mark => !editing || editing.evidence.includes(mark));
-    let start = piece.start;
-    for (const part of piece.text.split(HEADING)) {  // every other part is a heading
-      if (part) {
-        const dropped = piece.marks.length && !kept.length;
-        const span = element(piece.marks.length ? "mark" : "span", part, dropped ? "dropped" : "");
-        if (/^#{1,6} /.test(part)) span.classList.add("heading");
-        span.dataset.start = start;
-        text.append(span);
-        start += [...part].length;
-      }
+    const kept = piece.marks.some(mark => !editing || editing.evidence.includes(mark));
+    const characters = [...piece.text], end = piece.start + characters.length;
+    const cuts = [piece.start, ...added.flatMap(quote => [quote.start, quote.end]), end];
+    const places = [...new Set(cuts)].filter(cut => cut >= piece.start && cut <= end).sort((one, other) => one - other);
+    for (let i = 0; i + 1 < places.length; i += 1) {
+      const quoted = kept || added.some(quote => quote.start <= places[i] && places[i] < quote.end);
+      const some = characters.slice(places[i] - piece.start, places[i + 1] - piece.start).join("");
+      append(text, places[i], some, quoted ? "quoted" : piece.marks.length ? "dropped" : "");
     }
   }
   if (part.start > 0) text.classList.add("cut-before");
   if (!part.whole) text.classList.add("cut-after");
   made.append(head, text);
   return made;
+}
+
+function append(box, start, text, mark) {
+  for (const part of text.split(HEADING)) {  // every other part is a heading
+    if (!part) continue;
+    const span = element(mark ? "mark" : "span", part, mark);
+    if (/^#{1,6} /.test(part)) span.classList.add("heading");
+    span.dataset.start = start;
+    box.append(span);
+    start += [...part].length;
+  }
 }
 
 function finished() {
@@ -485,8 +495,13 @@ listen("why-not", "click", () => {
   at("reasons").hidden = !at("reasons").hidden;
   at("why-not").setAttribute("aria-expanded", String(!at("reasons").hidden));
 });
+document.addEventListener("click", event => {
+  if (event.target.closest(".split")) return;
+  at("reasons").hidden = true;
+  at("why-not").setAttribute("aria-expanded", "false");
+});
 listen("toggle", "click", () => at("toggle").setAttribute("aria-expanded", String(at("side").classList.toggle("open"))));
-listen("finish", "click", async () => {
+for (const id of ["finish", "finish-now"]) listen(id, "click", async () => {
   await ask("finish", {});
   document.body.replaceChildren(element("main", "The review has ended; everything is kept. This tab can be closed."));
 });
