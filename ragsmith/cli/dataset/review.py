@@ -57,7 +57,7 @@ def review(
 
         TerminalReview(found, name, say=note if as_json else say).run()
     else:
-        _serve(found, name, port, browser=browser)
+        _serve(found, name, port, browser=browser, as_json=as_json)
     _say_end(found, more, as_json=as_json)
 
 
@@ -70,7 +70,7 @@ def _apply(found: Review, file: Path, reviewer: str) -> dict[str, Any]:
     return {"applied": applied.counts, "undecided": applied.undecided, "meanwhile": list(applied.meanwhile)}
 
 
-def _serve(found: Review, reviewer: str, port: int, *, browser: bool) -> None:
+def _serve(found: Review, reviewer: str, port: int, *, browser: bool, as_json: bool) -> None:
     from ragsmith.labelling.reviewing.page.server import ReviewServer
 
     with ReviewServer(found, reviewer, port) as server:
@@ -83,7 +83,7 @@ def _serve(found: Review, reviewer: str, port: int, *, browser: bool) -> None:
         try:
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
-            _say_end(found, {}, as_json=False)
+            _say_end(found, {}, as_json=as_json)
             raise
 
 

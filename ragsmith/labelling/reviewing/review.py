@@ -125,7 +125,7 @@ class Review:
         self.documents = documents
         self._checker = EvidenceChecker(documents)
         self._doubter = Doubter(chunk_documents(list(documents.values())))
-        self._doubts: dict[str, tuple[Row, Doubt]] = {}
+        self._doubts: dict[str, Doubt] = {}
         self._journal = Journal(disk)
         self._own = threading.RLock()
         with self._held():
@@ -294,8 +294,8 @@ class Review:
             else:
                 quotes = [self.documents[span.doc].text[span.start : span.end] for span in spans]
                 doubt = self._doubter.of_answerable(question, str(row.get("answer", "")), quotes, spans)
-            self._doubts[id_] = (row, doubt)
-        return self._doubts[id_][1]
+            self._doubts[id_] = doubt
+        return self._doubts[id_]
 
     def _spans(self, row: Row) -> tuple[Span | None, ...]:
         return tuple(self._checker.span(entry)[0] for entry in evidence_of(row))

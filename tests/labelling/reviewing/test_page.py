@@ -270,6 +270,9 @@ def test_the_command_serves_until_the_page_or_ctrl_c_ends_it(
     assert json.loads(out) == {"folder": str(folder), "pending": 7, "accepted": 1, "mended": 0, "rejected": 0}
     process = spawn("dataset", "review", folder, "--no-browser")
     browser = Browser(address(process))
+    taken = spawn("dataset", "review", folder, "--no-browser", "--port", browser.url.port)
+    _, err = taken.communicate(timeout=30)
+    assert (taken.returncode, f"port {browser.url.port} cannot be used: Address already in use" in err) == (2, True)
     browser.decide("draft-002", "reject")
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
