@@ -101,7 +101,7 @@ def _rows(chart: Rows) -> tuple[int, list[Markup]]:
         low, high = chart.band
         parts += [
             _rect(x(low), top - 4, x(high) - x(low), bottom - top + 4, "band"),
-            _text(x(low), 14, f"{low:.2f} to {high:.2f}", "soft", _anchor(x(low))),
+            _text((x(low) + x(high)) / 2, 14, f"{low:.2f} to {high:.2f}", "soft", "middle"),
         ]
     for place, line in enumerate(chart.lines):
         y = 14 + 20 * (place + (1 if chart.band else 0))
@@ -118,6 +118,7 @@ def _rows(chart: Rows) -> tuple[int, list[Markup]]:
             parts.append(_rect(x(0), y + 18, x(row.value) - x(0), 10, f"bar{mark}"))
         else:
             parts += [
+                _stroke(EDGE, y + 23, 100 - EDGE, y + 23, "guide"),
                 _stroke(x(row.low), y + 23, x(row.high), y + 23, f"interval{mark}"),
                 Markup('<circle class="dot{}" cx="{:.2f}%" cy="{}" r="5"/>').format(mark, x(row.value), y + 23),
             ]
@@ -164,9 +165,11 @@ def _curve(chart: Curve) -> tuple[int, list[Markup]]:
             _text(x(line.value), here, f"{line.name} {line.value:,.0f}", "soft", _anchor(x(line.value))),
         ]
     for line in chart.levels:
+        here = y(line.value)
+        below = top + TALL / 2 < here < top + TALL - 20  # where a falling curve is not
         parts += [
-            _stroke(EDGE, y(line.value), 100 - EDGE, y(line.value), "limit"),
-            _text(100 - EDGE, y(line.value) - 5, f"{line.name} {_short(line.value)}", "soft", "end"),
+            _stroke(EDGE, here, 100 - EDGE, here, "limit"),
+            _text(100 - EDGE, here + 14 if below else here - 5, f"{line.name} {line.value:.3g}", "soft", "end"),
         ]
     parts += [_stroke(x(a), y(b), x(c), y(d), "curve") for (a, b), (c, d) in pairwise(chart.points)]
     parts.append(_stroke(EDGE, top + TALL, 100 - EDGE, top + TALL, "axis"))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ragsmith.errors import RagsmithError
 from ragsmith.reporting import backbone, numbers, wording
@@ -74,6 +74,13 @@ def _embedded(figure: Mapping[str, Any]) -> Markup:
     return Markup(text)
 
 
+def _told(sentence: str) -> Markup:
+    """A sentence with a capital at its beginning, and what stands between backticks as code."""
+    parts = [Markup("<code>{}</code>").format(p) if i % 2 else escape(p) for i, p in enumerate(sentence.split("`"))]
+    text = Markup("").join(parts)
+    return text if text.startswith("<") else text[:1].upper() + text[1:]
+
+
 def _digest(script: str) -> str:
     """A source expression of a Content-Security-Policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -95,7 +102,7 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
     )
     environment.globals |= {"style": Markup(_source("page.css")), "chart_style": Markup(_source("chart.css"))}
-    environment.filters |= {"embedded": _embedded, "digest": _digest, "drawn": drawn}
+    environment.filters |= {"embedded": _embedded, "digest": _digest, "drawn": drawn, "told": _told}
     environment.tests |= {
         kind.__name__.lower(): lambda block, kind=kind: isinstance(block, kind) for kind in (Table, Plot, Folded)
     }

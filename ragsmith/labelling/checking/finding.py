@@ -18,6 +18,11 @@ class State(StrEnum):
     NOT_JUDGED = "not judged"
 
 
+def number(value: float) -> str:
+    """A share with three digits, a count whole."""
+    return f"{value:,.0f}" if value >= 10 else f"{value:.3g}"
+
+
 @dataclass(frozen=True, slots=True)
 class Limit:
     """What a figure may be, both ends included; None where there is no end."""
@@ -27,8 +32,8 @@ class Limit:
 
     def __str__(self) -> str:
         if self.low is not None and self.high is not None:
-            return f"{self.low:.4g} to {self.high:.4g}"
-        return f"at most {self.high:.4g}" if self.high is not None else f"at least {self.low:.4g}"
+            return f"{number(self.low)} to {number(self.high)}"
+        return f"at most {number(self.high)}" if self.high is not None else f"at least {number(self.low or 0.0)}"
 
     def holds(self, figure: float) -> bool:
         """Whether ``figure`` lies within; what differs by rounding alone does."""

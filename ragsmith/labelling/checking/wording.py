@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections import Counter
 
 from ragsmith.labelling.checking.check import Check
-from ragsmith.labelling.checking.finding import Finding, State
+from ragsmith.labelling.checking.finding import Finding, State, number
+
+ORDER = (State.FAILED, State.WARNING, State.PASSED, State.NOT_JUDGED)
 
 
 def headline(check: Check) -> str:
     """How the check ended, in one sentence."""
     if not check.failed:
         return f"No gate failed: {states(check)}."
-    several = len(check.failed) > 1
-    names = " and ".join(finding.gate for finding in check.failed)
-    return f"{len(check.failed)} gate{'s' if several else ''} failed, {names}: {states(check)}."
+    *names, last = [finding.gate for finding in check.failed]
+    listed = f"{', '.join(names)} and {last}" if names else last
+    return f"{len(check.failed)} gate{'s' if names else ''} failed, {listed}: {states(check)}."
 
 
 def states(check: Check) -> str:
     """How many gates ended in which state."""
     count = Counter(finding.state for finding in check.findings)
-    return ", ".join(f"{count[state]} {_plural(state, count[state])}" for state in State if count[state])
+    return ", ".join(f"{count[state]} {_plural(state, count[state])}" for state in ORDER if count[state])
 
 
 def about(check: Check) -> str:
@@ -50,7 +52,7 @@ def shown(finding: Finding) -> str:
     """The figure of a finding and its limit; nothing where it was not judged."""
     if finding.figure is None or finding.limit is None:
         return ""
-    return f"{finding.figure:.4g} ({finding.limit})"
+    return f"{number(finding.figure)} ({finding.limit})"
 
 
 def _ended(finding: Finding) -> str:

@@ -15,7 +15,7 @@ import ragsmith as library
 from ragsmith.datasets.dataset import load_dataset, make_dataset, write_dataset
 from ragsmith.errors import UsageError
 from ragsmith.labelling.checking.finding import State
-from ragsmith.types import Dataset, Span
+from ragsmith.types import Dataset, Origin, Span
 
 Command = Callable[..., Any]
 
@@ -142,6 +142,36 @@ def test_evidence_that_points_nowhere_is_named_and_does_not_stop_the_other_gates
     found = library.check_dataset(make_dataset({"name": "n"}, law.documents, [broken, *law.examples[1:]]))
     assert [finding.gate for finding in found.failed] == ["spans"]
     assert {offender.id for offender in found["spans"].offenders} == {broken.id}
+
+
+def test_drafted_questions_are_counted(law: Dataset, ragsmith: Command) -> None:
+    drafted = [replace(e, origin=Origin("drafted") if i < 40 else None) for i, e in enumerate(law.examples)]
+    write_dataset(make_dataset({"name": "half"}, law.documents, drafted), "half")
+    ended = ragsmith("dataset", "check", "half", "--only", "yes_no")
+    assert ended.out.splitlines()[0].endswith("100 questions, 40 of them drafted by a program")
+
+
+def test_questions_that_documents_do_not_answer_are_no_evidence_for_or_against(law: Dataset) -> None:
+    near = [
+        replace(e, id=f"{e.id}-not", question=f"Elsewhere, {e.question}", evidence=(), answer="", answerable=False)
+        for e in law.examples[:20]
+    ]
+    found = library.check_dataset(make_dataset({"name": "n"}, law.documents, [*law.examples, *near]))
+    assert found.failed == ()
+    assert found.ranked == 100
+
+
+def test_gold_of_whole_documents_is_a_warning(law: Dataset) -> None:
+    sizes = {document.id: len(document.text) for document in law.documents}
+    whole = [replace(e, evidence=tuple(Span(s.doc, 0, sizes[s.doc]) for s in e.evidence)) for e in law.examples]
+    found = library.check_dataset(make_dataset({"name": "n"}, law.documents, whole), only=["spans"])
+    assert found["spans"].state is State.WARNING
+    assert "longer than two chunks" in found["spans"].sentence
+
+
+def test_questions_in_another_language_are_read_in_it(law: Dataset) -> None:
+    found = library.check_dataset(replace(law, language="de"), only=["yes_no", "overlap"])
+    assert [finding.state for finding in found.findings] == [State.PASSED, State.NOT_JUDGED]
 
 
 def test_an_unknown_gate_is_refused_before_anything_is_read() -> None:

@@ -28,10 +28,11 @@ Shingle = tuple[str, ...]
 def copies(view: View) -> Finding:
     """Fail where the evidence of more than 5 % of the questions stands in a chunk that is not marked, too.
 
-    Whoever finds the other copy is right, and is scored as wrong: the false negatives of Voorhees (1998) and of MS
-    MARCO (Arabzadeh et al. 2022), of the kind that a program can see. A chunk holds a copy if it contains four fifths
-    of the runs of five words of a span (Broder's containment, 1997). With 5 % of the questions the largest difference
-    between two pipelines that copies can feign is 0.05, and only if each finds another copy for every one of them.
+    Whoever finds the other copy is right, and is scored as wrong: relevant text that nobody judged (Zobel 1998; for
+    sparse labels Arabzadeh et al. 2022), of the kind that a program can see. A chunk holds a copy if it contains four
+    fifths of the runs of five words of a span (Broder's containment, 1997). With 5 % of the questions the largest
+    difference between two pipelines that copies can feign is 0.05, and only if each finds another copy for every one
+    of them.
     """
     asked = [
         (example, [shingles(view.text(span)) for span in example.evidence]) for example in view.located

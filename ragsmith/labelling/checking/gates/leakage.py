@@ -16,9 +16,10 @@ def leakage(view: View) -> Finding:
     """Fail where a test question shares a chunk with a search question, or has gold within 900 characters of its gold.
 
     A search is tuned on where gold lies: a test that asks for the next sentence is no test. Kapoor and Narayanan (2023)
-    list such neighbours among the leaks that made results of seventeen fields irreproducible, and Lewis et al. (2021)
-    show what test questions that overlap with training ones do to question answering. None is allowed, because none
-    is needed: ragsmith draws splits without any, by document or by section, and leaves out the few between.
+    list dependence between the two sides among the leaks behind irreproducible results in seventeen fields, and Lewis
+    et al. (2021) show what test questions that overlap with training ones do to question answering. None is allowed,
+    because none is needed: ragsmith draws splits without any, by document or by section, and leaves out the few
+    between.
     """
     divided = view.split
     if not divided.test:

@@ -19,7 +19,7 @@ FEWEST_CHUNKS = 3
 LEVEL = 0.01
 
 
-@gate("Is the evidence found by taking the longest chunk?")
+@gate("Does evidence lie in short chunks as well as in long ones?")
 def length(view: View) -> Finding:
     """Fail where gold chunks are longer than the others of their document by a medium effect.
 
@@ -27,7 +27,7 @@ def length(view: View) -> Finding:
     one, ties counted half. Text that is put down anywhere lies in a long chunk more often than in a short one, so that
     chance gives more than 0.50: the mean with chunks drawn in proportion to their length. What is found may exceed that
     by 0.14, which is d = 0.5 of Cohen (1988), and has to be beyond chance (one-sided, p < 0.01, normal approximation).
-    Length is the oldest giveaway of annotation: Gururangan et al. (2018) tell labels of NLI by it without reading.
+    Gururangan et al. (2018) find length among what gives the labels of annotated sets away.
     """
     gold: dict[str, str] = {}
     for example in view.located:

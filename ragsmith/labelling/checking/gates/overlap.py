@@ -15,8 +15,8 @@ def overlap(view: View) -> Finding:
     """Fail where, on average, more than 85 % of the words of a question stand in its evidence.
 
     Whoever writes a question with the passage before their eyes uses its words, and search by words wins: Thakur et al.
-    (2021, BEIR) warn of it, Sugawara et al. (2018) find that such questions of reading comprehension need no
-    comprehension, and of questions of people who had not read the text (Kwiatkowski et al. 2019) fewer words are in it.
+    (2021, BEIR) warn of it, Sugawara et al. (2018) find that many questions of reading comprehension are answered by
+    matching words, and questions of people who had not seen the text (Kwiatkowski et al. 2019) share fewer with it.
     Counted are distinct words that mean something, by their stem. In four published sets (RAGSmith's law and finance,
     HotpotQA, TAT-QA) the mean is 0.59 to 0.73, and for questions cut out of sentences it is 1; the limit lies in the
     middle of the gap.

@@ -16,11 +16,10 @@ def spans(view: View) -> Finding:
     """Fail where a span points nowhere, or where more than 5 % of the spans begin or end inside a word.
 
     A person or a program that marks a passage marks whole words. Offsets that were counted in another text (before an
-    edit, in bytes, with other line ends) still point somewhere, but mostly into words: of English letters about four in
-    five have a letter beside them. So a few cut words are a matter of taste (a unit behind its number, a part of a
-    compound), and many are a file whose offsets have moved. 5 % is far below what any shift makes, and above the share
-    of short answers in SQuAD that do not end where a token does. Only letters of alphabets with capitals are looked
-    at, as other scripts may write words without a space.
+    edit, in bytes, with other line ends) still point somewhere, but mostly into words: with words of five letters two
+    places in three lie inside one. So a few cut words are a matter of taste (a unit behind its number, a part of a
+    compound), and many are a file whose offsets have moved. 5 % is far below what any shift makes. Only letters of
+    alphabets with capitals are looked at, as other scripts may write words without a space.
 
     A warning says that gold is coarse: more than a fifth of the questions have a span that no chunk covers by half.
     """

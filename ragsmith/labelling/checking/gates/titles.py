@@ -17,15 +17,14 @@ K = 5
 SHARE = 0.8
 
 
-@gate("Do titles and headings alone find the evidence?")
+@gate("Does it take the text to find the evidence, more than titles and headings?")
 def titles(view: View) -> Finding:
     """Fail where a ranker that sees titles and headings only reaches four fifths of what one of the texts reaches.
 
     Questions made from headings ask for headings: they rank pipelines by how these treat titles, and say nothing of the
     text. It is what partial-input baselines test (Gururangan et al. 2018, Kaushik and Lipton 2018), the part being the
     name of the place. Both rankers are BM25; chunks under one heading tie, and the mean over all orders of a tie
-    counts. Above four fifths the part that needs the text, one fifth, is no more than the share of the questions
-    (0.2) that the recommended range of BM25 leaves for everything else.
+    counts. Above four fifths less than a fifth of what search by words can show is left for the text.
     """
     if len(view.ranked) < FEWEST:
         return not_judged(f"{len(view.ranked)} questions have evidence, and {FEWEST} are needed")
