@@ -165,11 +165,11 @@ def _curve(chart: Curve) -> tuple[int, list[Markup]]:
             _text(x(line.value), here, f"{line.name} {line.value:,.0f}", "soft", _anchor(x(line.value))),
         ]
     for line in chart.levels:
-        here = y(line.value)
-        below = top + TALL / 2 < here < top + TALL - 20  # where a falling curve is not
+        level = y(line.value)
+        below = top + TALL / 2 < level < top + TALL - 20  # where a falling curve is not
         parts += [
-            _stroke(EDGE, here, 100 - EDGE, here, "limit"),
-            _text(100 - EDGE, here + 14 if below else here - 5, f"{line.name} {line.value:.3g}", "soft", "end"),
+            _stroke(EDGE, level, 100 - EDGE, level, "limit"),
+            _text(100 - EDGE, level + 14 if below else level - 5, f"{line.name} {line.value:.3g}", "soft", "end"),
         ]
     parts += [_stroke(x(a), y(b), x(c), y(d), "curve") for (a, b), (c, d) in pairwise(chart.points)]
     parts.append(_stroke(EDGE, top + TALL, 100 - EDGE, top + TALL, "axis"))

@@ -35,7 +35,7 @@ class View:
 
     def __init__(self, dataset: Dataset, settings: CheckSettings | None = None) -> None:
         self.settings = settings or CheckSettings()
-        self._terms = terms_among([dataset.language])
+        self._terms = terms_among([document.language for document in dataset.documents])
         self.given = dataset
         self.documents: Mapping[str, Document] = {document.id: document for document in dataset.documents}
         self.broken = tuple(self._broken())
@@ -82,13 +82,17 @@ class View:
         return self.documents[span.doc].text[span.start : span.end]
 
     def terms(self, text: str) -> tuple[str, ...]:
-        """The stems of the words of a text that mean something."""
+        """The stems of the words of a text that mean something, in whichever language of the documents it is."""
         return self._terms(text)
 
     @cached_property
     def words(self) -> BM25:
         """BM25 over the texts of the chunks."""
-        return BM25([chunk.text for chunk in self.chunks], tokenise=self.terms)
+        return self.words_of([chunk.text for chunk in self.chunks])
+
+    def words_of(self, texts: Sequence[str]) -> BM25:
+        """BM25 over a text for each chunk, in the language of its document."""
+        return BM25(texts, languages=[chunk.language for chunk in self.chunks])
 
     @cached_property
     def best_by_words(self) -> Mapping[str, NDArray[np.int64]]:

@@ -15,7 +15,7 @@ import ragsmith as library
 from ragsmith.datasets.dataset import load_dataset, make_dataset, write_dataset
 from ragsmith.errors import UsageError
 from ragsmith.labelling.checking.finding import State
-from ragsmith.types import Dataset, Origin, Span
+from ragsmith.types import Dataset, Document, Example, Origin, Span
 
 Command = Callable[..., Any]
 
@@ -169,9 +169,19 @@ def test_gold_of_whole_documents_is_a_warning(law: Dataset) -> None:
     assert "longer than two chunks" in found["spans"].sentence
 
 
-def test_questions_in_another_language_are_read_in_it(law: Dataset) -> None:
-    found = library.check_dataset(replace(law, language="de"), only=["yes_no", "overlap"])
-    assert [finding.state for finding in found.findings] == [State.PASSED, State.NOT_JUDGED]
+def test_questions_in_another_language_are_read_in_it() -> None:
+    names = [f"{a}{b}" for a in ("Bra", "Klo", "Dwi", "Fru") for b in ("mel", "nop", "rus", "tig", "wan")]
+    lines = [f"Der Garten von {name} hat viele alte Bäume und einen kleinen Brunnen." for name in names]
+    document = Document("garten", "Garten", "\n\n".join(lines), language="de")
+    starts = [document.text.index(line) for line in lines]
+    examples = [
+        Example(f"q{i:02}", f"Welcher Baum der Gärten von {name}?", "Ja.", "t", (Span("garten", s, s + len(line)),))
+        for i, (name, line, s) in enumerate(zip(names, lines, starts, strict=True))
+    ]
+    data = make_dataset({"name": "gaerten", "language": "de"}, [document], examples)
+    found = library.check_dataset(data, only=["yes_no", "overlap"])
+    assert found["overlap"].figure == 1.0  # Baum is Bäume and Gärten is Garten: only the stems agree
+    assert found["yes_no"].state is State.NOT_JUDGED
 
 
 def test_an_unknown_gate_is_refused_before_anything_is_read() -> None:

@@ -11,7 +11,6 @@ from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State,
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import FEWEST, View
 from ragsmith.reporting.charts import Row, Rows
-from ragsmith.text.bm25 import BM25
 
 K = 5
 SHARE = 0.8
@@ -28,9 +27,8 @@ def titles(view: View) -> Finding:
     """
     if len(view.ranked) < FEWEST:
         return not_judged(f"{len(view.ranked)} questions have evidence, and {FEWEST} are needed")
-    by_title = BM25(
-        [" ".join(dict.fromkeys((chunk.title, *chunk.headings))) for chunk in view.chunks], tokenise=view.terms
-    )
+    names = [" ".join(dict.fromkeys((chunk.title, *chunk.headings))) for chunk in view.chunks]
+    by_title = view.words_of(names)
     places = {chunk.id: place for place, chunk in enumerate(view.chunks)}
     titled, texted = {}, {}
     for example in view.ranked:

@@ -8,7 +8,7 @@ from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State,
 from ragsmith.labelling.checking.gates.position import binomial_tail
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import View
-from ragsmith.text.languages import ENGLISH
+from ragsmith.text.languages import ENGLISH, UNKNOWN
 
 LIMIT = Limit(high=0.8)
 FEWEST_VERDICTS = 10
@@ -29,8 +29,8 @@ def yes_no(view: View) -> Finding:
     """
     if not view.answered:
         return not_judged("no question has an answer")
-    if view.given.language != ENGLISH:
-        return not_judged(f"answers in {view.given.language!r} are not read for yes and no, but in English alone")
+    if view.given.language not in (ENGLISH, UNKNOWN):
+        return not_judged(f"yes and no are known in English alone, and the documents are in {view.given.language!r}")
     verdicts = {e.id: found[1].lower() for e in view.answered if (found := _VERDICT.match(e.answer))}
     if len(verdicts) < max(FEWEST_VERDICTS, RARE * len(view.answered)):
         said = f"{len(verdicts)} of {len(view.answered)} answers are yes or no, too few to matter"
