@@ -69,6 +69,7 @@ OF_RAGSMITH = frozenset(
         "techniques.registry",
         "index.scopes",
         "models.tasks",
+        "text.languages",
         "text.words",
         "types",
     }
