@@ -6,10 +6,14 @@ import os
 import stat
 import unicodedata
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
 from ragsmith.datasets.kinds import DocumentKind, kind_of, kinds_in_words
 from ragsmith.datasets.kinds.tables import separator, source_of
+from ragsmith.datasets.sources import Source, read_sources
+from ragsmith.errors import DatasetError
 from ragsmith.text.files import FORBIDDEN, TextError
 from ragsmith.text.markdown import title
 from ragsmith.types import Document, Modality
@@ -28,9 +32,22 @@ Documents = Mapping[str, Document | None]
 def read_documents(dataset: Path, titles: Mapping[str, str] | None = None) -> tuple[Documents, list[str]]:
     """Return the documents of the data set in folder ``dataset``, sorted by identifier, and the mistakes.
 
-    ``titles`` go before the titles that the files give themselves.
+    ``titles`` go before the titles that the files give themselves. A text that was made of a printed document has its
+    pages, unless it was edited since.
     """
-    return documents_in(dataset / FOLDER, f"{FOLDER}/", titles)
+    documents, mistakes = documents_in(dataset / FOLDER, f"{FOLDER}/", titles)
+    try:
+        sources = read_sources(dataset)
+    except DatasetError as error:
+        return documents, [*mistakes, *error.mistakes]
+    paged = {row.doc: row for row in sources if row.doc and row.pages}
+    return {id_: document and _paged(document, paged.get(id_)) for id_, document in documents.items()}, mistakes
+
+
+def _paged(document: Document, source: Source | None) -> Document:
+    if source is None or source.text_sha256 != sha256(document.text.encode()).hexdigest():
+        return document
+    return replace(document, pages=source.pages)
 
 
 def documents_in(folder: Path, called: str, titles: Mapping[str, str] | None = None) -> tuple[Documents, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -87,13 +88,13 @@ def _say_files(taken: Taken) -> None:
     for gone in taken.removed:
         what = f"{gone.doc}: {gone.source} is gone from {taken.folder}"
         if gone.kept:
-            say(f"kept: {what}, but {_count(gone.questions, 'question')} have evidence in it")
+            say(f"kept: {what}, but evidence of {_count(gone.questions, 'question')} lies in it")
         else:
             say(f"removed: {what}; its text lies in {taken.output / 'removed'} now")
     for doc, questions in taken.repointed.items():
         say(
-            f"warning: {doc} changed, and {_count(questions, 'question')} have evidence in it: "
-            f"ragsmith dataset validate {taken.output} says which are wrong now"
+            f"take care: {doc} changed, where evidence of {_count(questions, 'question')} lies: "
+            f"ragsmith dataset anchor --repair {shlex.quote(str(taken.output))}  finds it again"
         )
     counts = [f"{len(those)} {outcome}" for outcome in Outcome if (those := taken.of(outcome))]
     say(f"{_count(len(taken.files), 'file')}: {', '.join(counts)}")

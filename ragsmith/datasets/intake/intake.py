@@ -7,36 +7,32 @@ left alone.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
 
-from ragsmith.datasets.documents import FOLDER, Documents, default_title, document_id, documents_in
-from ragsmith.datasets.intake import sources as rows_of
-from ragsmith.datasets.intake.naming import file_of, has_title, title_of
+from ragsmith.datasets import sources as rows_of
+from ragsmith.datasets.documents import FOLDER, document_id, documents_in
+from ragsmith.datasets.intake.describing import changed_manifest, manifest_text, title_within, titles
+from ragsmith.datasets.intake.naming import file_of
 from ragsmith.datasets.intake.near_duplicates import NearPair, near_duplicates
 from ragsmith.datasets.intake.pointing import Pointing
 from ragsmith.datasets.intake.readers.choosing import reader_of
 from ragsmith.datasets.intake.readers.part import Part
 from ragsmith.datasets.intake.readers.portable import PDF
-from ragsmith.datasets.intake.sources import Source, read_sources
 from ragsmith.datasets.intake.tree import Found, walk
 from ragsmith.datasets.intake.writing import Changes, claimed
 from ragsmith.datasets.kinds import MAX_BYTES, kind_of
 from ragsmith.datasets.kinds.pdf import MAX_BYTES as MAX_BINARY
+from ragsmith.datasets.languages import in_their_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
-from ragsmith.datasets.manifest import KEYS, TITLES, Manifest, read_manifest
-from ragsmith.datasets.manifest import written as written_manifest
+from ragsmith.datasets.manifest import Manifest, read_manifest
+from ragsmith.datasets.sources import Source, read_sources
 from ragsmith.errors import DatasetError, MissingExtra, UsageError
 from ragsmith.text.files import TextError, read_bytes, size
-from ragsmith.text.markdown import Kind, blocks
 from ragsmith.types import Document, Modality
-
-_TITLES = re.compile(rf"^{TITLES}:.*?(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
-_UNNAMEABLE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 class Outcome(StrEnum):
@@ -117,9 +113,7 @@ class _Piece:
         return self.row.text_sha256, kind.modality if kind else Modality.PROSE
 
 
-def take_in(
-    folder: Path, output: Path, on_file: Callable[[str, int], None] | None = None, name: str | None = None
-) -> Taken:
+def take_in(folder: Path, output: Path, on_file: Callable[[str, int], None] | None = None) -> Taken:
     """Convert everything in ``folder`` to documents in ``output``, a new folder or one that this has written before.
 
     ``on_file`` is told each file's path and how many came before it.
@@ -133,7 +127,7 @@ def take_in(
     with claimed(output) as changes:
         known = read_sources(output)
         manifest = _manifest(output)
-        before = _Before.read(output, known)
+        before = _Before.read(folder, output, known)
         files: dict[str, File] = {}
         pieces: list[_Piece] = []
         for number, found in enumerate(walk(folder, output.resolve())):
@@ -155,7 +149,9 @@ def take_in(
         for source, those in _by_source(placed).items():
             files[source] = _file(source, those, outcomes, before)
         rows.sort(key=lambda row: (row.source, row.part))
-        documents = _documents(changes, manifest, rows, before, folder if name is None else Path(name))
+        documents = _documents(changes, manifest, rows, before)
+        languages = {document.id: document.language for document in documents}
+        rows = [replace(row, language=languages.get(row.doc or "")) for row in rows]
         changes.write(rows_of.FILE, rows_of.written(rows))
         changed = {doc for doc, outcome in outcomes.items() if outcome is Outcome.CHANGED}
         changes.apply()
@@ -167,8 +163,9 @@ def take_in(
 
 @dataclass(frozen=True)
 class _Before:
-    """The data set as it was: its rows, and the bytes of the files in its folder of documents by name."""
+    """The folder, and the data set as it was: its rows, and the bytes of the files of its documents by name."""
 
+    folder: Path
     fresh: bool
     rows: Mapping[str, Sequence[Source]]
     docs: Mapping[str, Source]
@@ -176,7 +173,7 @@ class _Before:
     texts: Mapping[str, str]
 
     @classmethod
-    def read(cls, output: Path, known: Sequence[Source]) -> _Before:
+    def read(cls, folder: Path, output: Path, known: Sequence[Source]) -> _Before:
         inside = output / FOLDER
         paths = sorted(path for path in inside.rglob("*") if path.is_file() and not path.is_symlink())
         documents = {path.relative_to(inside).as_posix(): path.read_bytes() for path in paths}
@@ -186,7 +183,7 @@ class _Before:
             data = documents.get(row.file or "")
             if data is not None and _digest(data) == row.text_sha256:
                 texts[row.text_sha256] = data.decode()
-        return cls(not known and not documents, _grouped(known), docs, documents, texts)
+        return cls(folder, not known and not documents, _grouped(known), docs, documents, texts)
 
     def is_edited(self, row: Source) -> bool:
         """Whether the file of a document is another than was written."""
@@ -256,23 +253,11 @@ def _piece(part: Part, source: str, digest: str, kind: str, converter: str) -> _
         text_sha256=_digest(part.text.encode()),
         ending=part.ending,
         part=part.name,
-        title=_title(part, source),
+        title=title_within(part, source),
         pages=part.pages,
         notes=part.notes,
     )
     return _Piece(row, part.text)
-
-
-def _title(part: Part, source: str) -> str | None:
-    """The only heading of level 1, else what the file says, else the first such heading, else the words of its name."""
-    if not has_title(part):
-        return None
-    prose = part.ending in (".md", ".txt")
-    heads = [b.heading for b in blocks(part.text) if b.kind is Kind.HEADING and b.level == 1] if prose else []
-    named = title_of(source) + (f": {part.name}" if part.name else "")
-    own = part.title or ""
-    found = heads[0] if len(heads) == 1 or (heads and not own.strip()) else own
-    return " ".join(found.split()) or named
 
 
 def _placed(pieces: Sequence[_Piece], before: _Before) -> list[_Piece]:
@@ -380,38 +365,20 @@ def _file(source: str, pieces: Sequence[_Piece], outcomes: Mapping[str, Outcome]
     return File(source, one, kind, tuple(docs), reason, notes)
 
 
-def _documents(
-    changes: Changes, manifest: Manifest, rows: Sequence[Source], before: _Before, named: Path
-) -> tuple[Document, ...]:
+def _documents(changes: Changes, manifest: Manifest, rows: Sequence[Source], before: _Before) -> tuple[Document, ...]:
     """Check the documents as they will be, and write the manifest that has their titles."""
-    staged = changes.preview(FOLDER)
-    documents, mistakes = documents_in(staged, f"{FOLDER}/", {})
+    documents, mistakes = documents_in(changes.preview(FOLDER), f"{FOLDER}/", {})
     if mistakes:
         raise DatasetError(mistakes)
-    titles = _titles(documents, manifest, rows, before)
+    titled = titles(documents, manifest, rows, before.docs)
     if not manifest.about:
-        name = _UNNAMEABLE.sub("_", named.resolve().name).strip("._-")[:64] or "documents"
-        about = {**dict.fromkeys(KEYS, ""), "name": name, "title": title_of(named.resolve().name)}
-        changes.write(MANIFEST, written_manifest(about, titles))
-    elif titles != dict(manifest.titles):
+        changes.write(MANIFEST, manifest_text(before.folder, titled))
+    else:
         text = (changes.output / MANIFEST).read_text(encoding="utf-8")
-        of_titles = written_manifest(dict.fromkeys(KEYS, ""), titles)
-        changes.write(MANIFEST, _TITLES.sub("", text).rstrip("\n") + "\n" + of_titles)
-    return tuple(replace(found, title=titles.get(found.id, found.title)) for found in documents.values() if found)
-
-
-def _titles(documents: Documents, manifest: Manifest, rows: Sequence[Source], before: _Before) -> dict[str, str]:
-    """The titles that documents do not say themselves; what a person wrote into the manifest stays."""
-    converted = {row.doc: row for row in rows}
-    titles: dict[str, str] = {}
-    for id_, document in documents.items():
-        row, old = converted.get(id_), before.docs.get(id_)
-        own = manifest.titles.get(id_)
-        if own is not None and (row is None or old is None or own != old.title):
-            titles[id_] = own
-        elif row is not None and row.title and document is not None and row.title != default_title(document):
-            titles[id_] = row.title
-    return titles
+        if (changed := changed_manifest(text, manifest, documents, titled)) != text:
+            changes.write(MANIFEST, changed)
+    named = [replace(found, title=titled.get(found.id, found.title)) for found in documents.values() if found]
+    return in_their_languages(named, manifest.about.get("language"), manifest.languages)[0]
 
 
 def _lines(files: Iterable[File]) -> list[str]:

@@ -63,7 +63,7 @@ def summary(taken: Taken) -> Summary:
         headings=headings,
         tables=tables,
         kinds=dict(sorted(Counter(file.kind for file in taken.files if file.kind).items())),
-        languages=dict(sorted(Counter(row.language for row in taken.sources if row.doc and row.language).items())),
+        languages=dict(sorted(Counter(document.language for document in taken.documents).items())),
         paragraphs=fine,
         sections=coarse,
         chunk_sizes=chunk_sizes(fine, coarse),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ import ragsmith as library
 from ragsmith.api.taking_in import Intake
 from ragsmith.datasets.dataset import load_documents
 from ragsmith.datasets.intake.intake import Outcome, take_in
-from ragsmith.datasets.intake.sources import read_sources
+from ragsmith.datasets.sources import read_sources
 from ragsmith.errors import DatasetError, UsageError
 
 for package in ("bs4", "charset_normalizer", "docutils", "docx", "mammoth", "markdownify", "openpyxl", "pptx"):
@@ -142,6 +143,31 @@ def test_where_each_document_comes_from_is_written_down(mixed: Mixed, made: Inta
     assert [text[start:].split(" ", 2)[:2] for start in book.pages] == [["The", "Oakhanger"], ["When", "the"]]
     repeated = {row.source: row.duplicate_of for row in read_sources(made.taken.output) if row.duplicate_of}
     assert repeated.keys() == mixed.duplicates
+
+
+def test_pages_of_what_was_converted_can_be_evidence(made: Intake, tmp_path: Path) -> None:
+    folder = tmp_path / "made"
+    shutil.copytree(made.taken.output, folder)
+    row = {
+        "id": "q1",
+        "question": "Which bar?",
+        "answer": "17",
+        "evidence": [{"doc": "books/oakhanger.pdf", "page": 2}],
+    }
+    (folder / "questions.jsonl").write_text(json.dumps(row) + "\n")
+    (span,) = library.load_dataset(folder).examples[0].evidence
+    text = text_of(made, "books/oakhanger.pdf")
+    assert text[span.start : span.end].startswith("When the gauge at Oakhanger falls below 17 bar")
+
+
+def test_the_language_of_each_document_is_told(tmp_path: Path) -> None:
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "en.md").write_text("The gate of the house is shut at nine, and it is not opened for anybody.\n" * 5)
+    (files / "de.md").write_text("Das Tor des Hauses wird um neun geschlossen und ist nicht f\u00fcr alle offen.\n" * 5)
+    made = library.init_dataset(files, tmp_path / "made")
+    assert made.found.languages == {"de": 1, "en": 1}
+    assert {row.doc: row.language for row in read_sources(tmp_path / "made")} == {"de": "de", "en": "en"}
 
 
 def test_texts_that_are_nearly_the_same_are_told_and_both_kept(made: Intake) -> None:
