@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 
 from ragsmith.datasets.intake.decoding import decoded
@@ -17,7 +18,7 @@ SETTINGS = {
     "file_insertion_enabled": False,
     "raw_enabled": False,
     "_disable_config": True,
-    "report_level": 5,
+    "report_level": 3,
     "halt_level": 5,
     "syntax_highlight": "none",
     "initial_header_level": 2,
@@ -35,14 +36,19 @@ def _read(data: bytes, name: str) -> tuple[Part, ...]:
     text, notes = decoded(data)
     _pass_on(set(_DIRECTIVE.findall(text)), set(_ROLE.findall(text)))
     try:
-        parts = publish_parts(text, writer="html5", settings_overrides=SETTINGS)
+        parts = publish_parts(text, writer="html5", settings_overrides={**SETTINGS, "warning_stream": io.StringIO()})
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise TextError(
             f"is not reStructuredText that can be read ({type(error).__name__}); save it as .txt"
         ) from error
     body = BeautifulSoup(parts["html_body"], "html.parser")
-    for element in body(class_="system-message"):
-        element.decompose()
+    kept = 0
+    for message in body(class_="system-message"):
+        source = message.find("pre")  # what could not be read, as a table whose cells are too wide
+        kept += source is not None
+        message.replace_with(*[source] if source else [])
+    if kept:
+        notes = (*notes, f"{kept} passages that are no valid reStructuredText are kept as they are written")
     return (Part(markup.markdown_of(body), title=parts["title"] and _words(parts["title"]), notes=notes),)
 
 
