@@ -13,6 +13,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from ragsmith.datasets.anchoring.folded import fold
 from ragsmith.datasets.anchoring.parts import Part, bag, number_words, parts
 from ragsmith.datasets.anchoring.places import How, Missing, Place, Unplaced
+from ragsmith.text.words import terms_among
 from ragsmith.types import Document, Span
 
 AT_LEAST = 0.9
@@ -64,12 +66,13 @@ class Answers:
 
     def __init__(self, documents: Sequence[Document]) -> None:
         self._documents = documents
+        self._bag = partial(bag, read=terms_among(document.language for document in documents))
         self.parts: list[tuple[int, Part]] = [(n, part) for n, doc in enumerate(documents) for part in parts(doc)]
         texts = [documents[n].text[part.start : part.end] for n, part in self.parts]
-        self._own = [bag(text) for text in texts]
+        self._own = [self._bag(text) for text in texts]
         self._folded = [f" {fold(text).text} " for text in texts]
-        self._context = [bag(part.context) for _, part in self.parts]
-        whole: list[set[str]] = [set(bag(document.title)) for document in documents]
+        self._context = [self._bag(part.context) for _, part in self.parts]
+        whole: list[set[str]] = [set(self._bag(document.title)) for document in documents]
         for (n, _), own in zip(self.parts, self._own, strict=True):
             whole[n] |= own
         self._of = np.array([n for n, _ in self.parts], dtype=np.int64)
@@ -100,7 +103,7 @@ class Answers:
 
     def ranked(self, question: str, answer: str, docs: Collection[str] | None = None) -> Ranked:
         """Return the parts that share most with ``question`` and ``answer``, the best first, with their features."""
-        asked, said = bag(question), bag(answer)
+        asked, said = self._bag(question), self._bag(answer)
         both = self._wholes.shares(asked | said)
         in_answer, in_question = self._postings.shares(said), self._postings.shares(asked)
         around = self._with_context.shares(asked, self._postings)
@@ -153,7 +156,7 @@ class Answers:
     def _place(self, position: int, answer: str, score: float) -> Place:
         _, part = self.parts[position]
         written = f" {fold(answer).text} " in self._folded[position]
-        how = How.ROW if part.is_row else How.SENTENCE if written and len(bag(answer)) <= SHORT else How.WORDS
+        how = How.ROW if part.is_row else How.SENTENCE if written and len(self._bag(answer)) <= SHORT else How.WORDS
         return Place(self.span(position), how, round(score, 4))
 
 

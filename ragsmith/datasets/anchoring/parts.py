@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ragsmith.datasets.anchoring.folded import fold
@@ -40,10 +40,10 @@ def parts(document: Document) -> Iterator[Part]:
         yield Part(start, end, context, is_row=table is not None or document.modality is Modality.TABLE)
 
 
-def bag(text: str) -> frozenset[str]:
-    """Return what texts are compared by: stems of words, and numbers as they are written, without commas."""
+def bag(text: str, read: Callable[[str], Iterable[str]] = terms) -> frozenset[str]:
+    """Return what texts are compared by: the terms that ``read`` finds, and numbers as written, without commas."""
     numbers = {word.replace(",", "") for word, _, _ in fold(text).words() if any(map(str.isdecimal, word))}
-    return frozenset(term for term in terms(text) if not term.isdecimal()) | numbers
+    return frozenset(term for term in read(text) if not term.isdecimal()) | numbers
 
 
 def number_words(words: frozenset[str]) -> frozenset[str]:

@@ -100,3 +100,30 @@ def test_most_evidence_of_a_data_set_is_found_again_by_its_answers(tiny_folder: 
     placed = [id_ for id_, place in found.items() if isinstance(place, Place)]
     assert wrong == []
     assert len(placed) >= len(data.examples) // 2
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "question", "answer", "stands"),
+    [
+        (
+            "de",
+            "Die Häuser am Hafen wurden 1987 gestrichen.\n\nDie Schiffe liegen im Winter an der Mole.\n",
+            "Wo liegt ein Schiff im Winter?",
+            "An der Mole",
+            "Die Schiffe liegen im Winter an der Mole.",
+        ),
+        (
+            "zh",
+            "港口的房子在一九八七年粉刷。\n\n船只冬天停在防波堤旁。\n",
+            "冬天船只停在哪里？",
+            "防波堤旁",
+            "船只冬天停在防波堤旁。",
+        ),
+    ],
+)
+def test_words_are_compared_in_the_language_of_the_documents(
+    language: str, text: str, question: str, answer: str, stands: str
+) -> None:
+    found = Answers([Document("d", "D", text, language=language)]).find(question, answer, at_least=0.5)
+    assert isinstance(found, Place)
+    assert text[found.span.start : found.span.end] == stands
