@@ -177,3 +177,20 @@ def test_a_split_of_one_s_own_that_leaks_is_valid_and_warned_of(ragsmith: Comman
         checked.err,
     )
     assert "valid" in checked.out
+
+
+def test_texts_are_looked_for_in_documents_of_one_s_own(ragsmith: Command, tmp_path: Path) -> None:
+    (tmp_path / "pages").mkdir()
+    (tmp_path / "pages" / "oak.md").write_text("# Oak\n\nThe oak is a tree. It is old, and its bark is grey.\n")
+    contexts = ["it is old and its bark is grey", "The oak is a tree.", "Nothing of this kind is written there."]
+    rows = [{"user_input": "How old is it?", "reference": "Old.", "reference_contexts": contexts}]
+    source = published(tmp_path / "published", testset=rows)
+    options = ("--documents", tmp_path / "pages")
+    shown = ragsmith("dataset", "import", source, "-o", tmp_path / "mine", *options)
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.splitlines()[0].endswith(
+        "1 documents, 1 questions; 2 of 3 pieces of evidence located (66.7 %): 1 normalised, 1 exact"
+    )
+    assert len(load_dataset(tmp_path / "mine").examples[0].evidence) == 2
+    found = json.loads(ragsmith("dataset", "import", source, "-o", tmp_path / "again", *options, "--json").out)
+    assert (found["located"], found["total"], found["how"]) == (2, 3, {"normalised": 1, "exact": 1})

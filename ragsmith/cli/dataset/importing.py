@@ -18,15 +18,24 @@ def import_dataset(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write the data set to.")],
     layout: Annotated[
         str | None,
-        typer.Option("--format", "--layout", help="hotpotqa, ragsmith or tatqa; told from the files if not given."),
+        typer.Option(
+            "--format",
+            "--layout",
+            help="autorag, beir, chroma, hotpotqa, legalbench-rag, list, llama-index, ragas, ragsmith, squad or tatqa; "
+            "told from the files if not given.",
+        ),
+    ] = None,
+    documents: Annotated[
+        Path | None,
+        typer.Option(help="Folder of documents to look for texts in; for list, llama-index and ragas."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Convert a published data set; its gold becomes character spans."""
-    from ragsmith.datasets.dataset import write_dataset
+    from ragsmith.datasets.dataset import load_documents, write_dataset
     from ragsmith.datasets.importers import import_dataset as read
 
-    imported = read(source, layout)
+    imported = read(source, layout, None if documents is None else load_documents(documents))
     write_dataset(imported.dataset, output)
     if as_json:
         say_json(
@@ -36,14 +45,17 @@ def import_dataset(
                 "questions": len(imported.dataset.examples),
                 "located": imported.located,
                 "total": imported.total,
+                "how": dict(imported.hows),
                 "notes": list(imported.notes),
             }
         )
         return
+    exactly = " exactly" if set(imported.hows) <= {"exact"} else ""
+    hows = "" if exactly else f": {', '.join(f'{count} {how}' for how, count in imported.hows.items())}"
     share = 100 * imported.located / imported.total if imported.total else 0.0
     say(
         f"{output}: {len(imported.dataset.documents)} documents, {len(imported.dataset.examples)} questions; "
-        f"{imported.located} of {imported.total} pieces of evidence located exactly ({share:.1f} %)"
+        f"{imported.located} of {imported.total} pieces of evidence located{exactly} ({share:.1f} %){hows}"
     )
     for line in imported.notes:
         say(line)

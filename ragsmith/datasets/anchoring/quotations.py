@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ragsmith.datasets.anchoring.alignment import Words, align, numbered
@@ -80,7 +80,8 @@ class Quotations:
 
     def _folded(self, text: str, pages: Sequence[Page]) -> list[Span]:
         wanted = fold(text).text
-        return [Span(page.document.id, *place) for page in pages for place in page.folded.find(wanted)]
+        found = [(Span(page.document.id, *place), page) for page in pages for place in page.folded.find(wanted)]
+        return [bordered(span, text, page) for span, page in found]
 
     def _fuzzy(self, text: str, pages: Sequence[Page]) -> Place | Unplaced:
         wanted = [word for word, _, _ in fold(text).words()]
@@ -95,7 +96,8 @@ class Quotations:
         close = [place for place in places if place.score > places[0].score - MARGIN]
         if len(close) > 1:
             return Unplaced(Missing.AMBIGUOUS, f"{len(close)} places are like the quotation", tuple(close[:SHOWN]))
-        return places[0]
+        page = self.pages[places[0].span.doc]
+        return replace(places[0], span=bordered(places[0].span, text, page))
 
     def _likely(self, wanted: Sequence[str], pages: Sequence[Page]) -> list[Page]:
         """The pages that hold the most of the words that few pages hold."""
@@ -135,3 +137,16 @@ def _whole_words(text: str, start: int, end: int) -> bool:
         for at in (start, end)
         if at < len(text)
     )
+
+
+def bordered(span: Span, text: str, page: Page) -> Span:
+    """``span`` with the signs that ``text`` has before its first and behind its last word, if they stand there."""
+    words = fold(text).words()
+    now = page.document.text
+    before, behind = text[: words[0][1]], text[words[-1][2] :]
+    start, end = span.start, span.end
+    if before and now[max(0, start - len(before)) : start] == before:
+        start -= len(before)
+    if behind and now[end : end + len(behind)] == behind:
+        end += len(behind)
+    return Span(span.doc, start, end)

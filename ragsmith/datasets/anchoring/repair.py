@@ -15,7 +15,7 @@ from functools import cached_property
 
 from ragsmith.datasets.anchoring.folded import fold
 from ragsmith.datasets.anchoring.places import How, Missing, Place, Unplaced, apart
-from ragsmith.datasets.anchoring.quotations import FUZZY, MARGIN, SHOWN, Page, Quotations
+from ragsmith.datasets.anchoring.quotations import FUZZY, MARGIN, SHOWN, Page, Quotations, bordered
 from ragsmith.datasets.evidence import occurrences
 from ragsmith.text.words import sentences
 from ragsmith.types import Document, Span
@@ -126,7 +126,7 @@ class Repair:
         id_ = page.document.id
         yield How.EXACT, [Span(id_, at, at + len(text)) for at in occurrences(text, page.document.text)]
         wanted = fold(text).text
-        found = [_bordered(Span(id_, *place), text, page) for place in page.folded.find(wanted)]
+        found = [bordered(Span(id_, *place), text, page) for place in page.folded.find(wanted)]
         yield How.NORMALISED, found
 
     def _elsewhere(self, piece: Stood) -> tuple[Place, ...]:
@@ -185,7 +185,7 @@ class Repair:
         along = away is not None and 2 * away <= len(piece.text)
         if not along and (len(wanted) < SURE_FAR or best.score < FUZZY_FAR or changed > 1):
             return None
-        return Place(_bordered(best.span, piece.text, page), How.FUZZY, best.score)
+        return Place(bordered(best.span, piece.text, page), How.FUZZY, best.score)
 
 
 def _words(text: str) -> int:
@@ -214,19 +214,6 @@ def _around(piece: Stood, shifts: Shifts) -> set[int]:
     before = bisect_left(shifts, (start, -FAR))
     behind = bisect_left(shifts, (start, FAR))
     return {shift for _, shift in (*shifts[max(0, before - 1) : before], *shifts[behind : behind + 1])}
-
-
-def _bordered(span: Span, text: str, page: Page) -> Span:
-    """``span`` with the signs that ``text`` has before its first and behind its last word, if they stand there."""
-    words = fold(text).words()
-    now = page.document.text
-    before, behind = text[: words[0][1]], text[words[-1][2] :]
-    start, end = span.start, span.end
-    if before and now[max(0, start - len(before)) : start] == before:
-        start -= len(before)
-    if behind and now[end : end + len(behind)] == behind:
-        end += len(behind)
-    return Span(span.doc, start, end)
 
 
 def _joined(spans: Sequence[Span]) -> list[Span]:

@@ -31,13 +31,14 @@ class Imported:
     """A data set read from somebody else's layout, and how much of its gold was found in the documents.
 
     ``located`` of ``total`` pieces of evidence stand exactly, character by character, in a document; the others are
-    left out or stand for something wider, and ``notes`` says which.
+    left out or stand for something wider, and ``notes`` says which. ``hows`` counts those that were located by how.
     """
 
     dataset: Dataset
     located: int
     total: int
     notes: tuple[str, ...] = ()
+    hows: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -46,17 +47,31 @@ class Gold:
 
     examples: list[Example] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    located: int = 0
+    hows: Counter[str] = field(default_factory=Counter)
     total: int = 0
 
-    def add(self, example: Example, pieces: int, lost: Sequence[str]) -> None:
+    def add(self, example: Example, pieces: int, lost: Sequence[str], how: str = "exact") -> None:
         """Add a question whose evidence was published in so many ``pieces``; leave it out if none of them was found.
 
-        ``lost`` has a sentence for each piece that does not stand exactly in a document.
+        ``lost`` has a sentence for each piece that does not stand in a document as it should, ``how`` says how the
+        others were located.
         """
-        self.total += pieces
-        self.located += pieces - len(lost)
-        self.notes += [f"{example.id}: {sentence}" for sentence in lost]
+        for _ in range(pieces - len(lost)):
+            self.locate(example.id, how)
+        for sentence in lost:
+            self.locate(example.id, None, sentence)
+        self.keep(example)
+
+    def locate(self, id_: str, how: str | None, problem: str = "") -> None:
+        """Count a piece of evidence as located ``how``, or as not located, because of a ``problem``."""
+        self.total += 1
+        if how is not None:
+            self.hows[how] += 1
+        else:
+            self.notes.append(f"{id_}: {problem}")
+
+    def keep(self, example: Example) -> None:
+        """Add a question, unless none of its evidence was found."""
         if example.evidence:
             self.examples.append(example)
         else:
@@ -66,7 +81,7 @@ class Gold:
         """Return the data set of the questions and these ``documents``, named after ``source``."""
         described = about(source, description=description, licence=licence)
         dataset = make_dataset(described, documents, self.examples)
-        return Imported(dataset, self.located, self.total, tuple(self.notes))
+        return Imported(dataset, self.hows.total(), self.total, tuple(self.notes), dict(+self.hows))
 
 
 def read_files(source: Path, read: Callable[[object], T]) -> list[T]:

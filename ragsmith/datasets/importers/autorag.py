@@ -1,0 +1,140 @@
+"""AutoRAG's pair of files (Kim et al. 2024): ``corpus.parquet`` with passages, ``qa.parquet`` with questions on them.
+
+A passage has ``doc_id`` and ``contents``, and may say which characters of which file it is (``path``,
+``start_end_idx``). A question has ``qid``, ``query``, ``retrieval_gt`` (groups of passages, of each of which one is
+enough) and ``generation_gt``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+
+from ragsmith.datasets.importers.imported import DocumentNames, Fields, Gold, Imported, check_ids
+from ragsmith.datasets.importers.rows import named_text
+from ragsmith.datasets.places import stripped, whole
+from ragsmith.errors import DatasetError, MissingExtra
+from ragsmith.text.files import TextError
+from ragsmith.types import UNSPECIFIED, Document, Example, Span
+
+LAYOUT = "AutoRAG's"
+CORPUS, QUESTIONS = "corpus.parquet", "qa.parquet"
+
+
+def import_autorag(source: Path) -> Imported:
+    """Read ``corpus.parquet`` and ``qa.parquet`` in the folder ``source``; needs pyarrow, the extra ``parquet``.
+
+    Passages that say which characters of a file they are become that file again, where they agree and leave no gap; all
+    others are documents of their own. All passages of a group are evidence, though one is enough: the notes count those
+    questions. Raises ``DatasetError`` when a file is not in this layout.
+    """
+    folder = source if source.is_dir() else source.parent
+    try:
+        passages = [Fields(row, f"{CORPUS}, row {n}", LAYOUT) for n, row in enumerate(_rows(folder / CORPUS), start=1)]
+        questions = [Fields(row, f"{QUESTIONS}, row {n}", LAYOUT) for n, row in enumerate(_rows(folder / QUESTIONS), 1)]
+        check_ids((str(row.record.get("qid")) for row in questions), source, LAYOUT)
+        documents, places = _documents(passages)
+        gold = Gold()
+        either = 0
+        for row in questions:
+            groups = _groups(row)
+            either += any(len(group) > 1 for group in groups)
+            ids = list(dict.fromkeys(id_ for group in groups for id_ in group))
+            spans = tuple(dict.fromkeys(places[id_][0] for id_ in ids if id_ in places))
+            example = Example(row.text("qid"), row.text("query"), _answer(row), UNSPECIFIED, spans)
+            for id_ in ids:
+                gold.locate(example.id, places[id_][1] if id_ in places else None, f"there is no passage {id_!r}")
+            gold.keep(example)
+    except TextError as error:
+        raise DatasetError([str(error)]) from None
+    if either:
+        gold.notes.append(f"{either} questions need one of several passages: all of these are their evidence")
+    if any(e.answer for e in gold.examples) and not all(e.answer for e in gold.examples):
+        gold.notes += [
+            f"{e.id}: left out, because it has no answer and others have one" for e in gold.examples if not e.answer
+        ]
+        gold.examples = [example for example in gold.examples if example.answer]
+    described = f"{len(documents)} documents with questions, imported from AutoRAG."
+    return gold.imported(source, documents, description=described, licence="not stated")
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    try:
+        import pyarrow  # noqa: PLC0415
+        from pyarrow import parquet  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtra("pyarrow", "parquet") from None
+    if not path.is_file():
+        raise TextError(f"{path.name}: is missing; give the folder with {CORPUS} and {QUESTIONS}")
+    try:
+        rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
+    except (pyarrow.ArrowException, OSError) as error:
+        raise TextError(f"{path.name}: is no Parquet file ({str(error).splitlines()[0]}); write it again") from None
+    return rows
+
+
+def _groups(row: Fields) -> list[list[str]]:
+    """The passages that a question needs, by groups of which one is enough."""
+    value = row.record.get("retrieval_gt")
+    groups = value if isinstance(value, list) else []
+    found = [group if isinstance(group, list) else [group] for group in groups]
+    if not all(isinstance(id_, str) for group in found for id_ in group):
+        raise row.error("'retrieval_gt' must be lists of identifiers of passages")
+    return [[id_ for id_ in group if id_] for group in found]
+
+
+def _answer(row: Fields) -> str:
+    """The first reference answer, "" without any."""
+    value = row.record.get("generation_gt")
+    first = (value[0] if value else "") if isinstance(value, list) else value
+    return row.printable(str(first or "").strip(), "generation_gt")
+
+
+Places = Mapping[str, tuple[Span, str]]
+"""Where passages stand, and how they were located, by their identifiers."""
+
+
+def _documents(passages: Sequence[Fields]) -> tuple[list[Document], Places]:
+    files: dict[str, list[Fields]] = defaultdict(list)
+    for row in passages:
+        row.text("contents")
+        files[str(row.record.get("path") or "")].append(row)
+    names = DocumentNames()
+    documents: list[Document] = []
+    places: dict[str, tuple[Span, str]] = {}
+    for file, rows in files.items():
+        text = _put_together(rows) if file else None
+        if text is not None:
+            document = named_text(names.name(PurePath(file.replace("\\", "/")).stem), "", text)
+            documents.append(document)
+            for row in rows:
+                start = _start(row)
+                span = stripped(document, start, start + len(row.get("contents", str)))
+                places[row.text("doc_id")] = span, "exact"
+            continue
+        for row in rows:
+            document = named_text(names.name(row.text("doc_id")), "", row.text("contents"))
+            documents.append(document)
+            places[row.text("doc_id")] = whole(document), "whole passages, which became documents"
+    return documents, places
+
+
+def _put_together(rows: Sequence[Fields]) -> str | None:
+    """The text of which ``rows`` are stretches, if they say where they lie in it, agree, and leave no gap."""
+    text = ""
+    for row in sorted(rows, key=_start):
+        start, contents = _start(row), row.get("contents", str)
+        if start < 0 or start > len(text) or text[start : start + len(contents)] != contents[: len(text) - start]:
+            return None
+        text = text[:start] + contents if start + len(contents) > len(text) else text
+    return text
+
+
+def _start(row: Fields) -> int:
+    """Where a passage begins in its file, -1 if it does not say."""
+    match row.record.get("start_end_idx"):
+        case [int(start), int()]:
+            return start
+    return -1

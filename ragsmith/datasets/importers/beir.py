@@ -1,0 +1,109 @@
+"""BEIR's layout, and TREC's judgements: a corpus, queries, and which documents are relevant (Thakur et al. 2021).
+
+A folder has ``corpus.jsonl`` (``_id``, ``title``, ``text``), ``queries.jsonl`` (``_id``, ``text``) and judgements:
+``qrels/*.tsv`` with a head (``query-id``, ``corpus-id``, ``score``), or TREC's files of four columns (query, a number
+that is not used, document, relevance), called ``qrels``, ``qrels.txt`` or ``*.qrels``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from ragsmith.datasets.importers.imported import DocumentNames, Gold, Imported
+from ragsmith.datasets.importers.rows import named_text, read_lines
+from ragsmith.datasets.places import whole
+from ragsmith.errors import DatasetError
+from ragsmith.text.files import TextError, read_text
+from ragsmith.types import UNSPECIFIED, Document, Example
+
+LAYOUT = "BEIR's"
+CORPUS, QUERIES, QRELS = "corpus.jsonl", "queries.jsonl", "qrels"
+MAX_BYTES = 1 << 30
+
+SPLITS: Mapping[str, str] = MappingProxyType({"train": "search", "dev": "search", "test": "test"})
+"""The part of a data set that judgements belong to, by the name of their file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A document that is relevant to a query, by the identifiers of the layout, and the part of the data set."""
+
+    query: str
+    document: str
+    part: str | None
+
+
+def qrels_files(folder: Path) -> list[Path]:
+    """Return the files of judgements in ``folder``."""
+    inner = sorted((folder / QRELS).glob("*.tsv")) if (folder / QRELS).is_dir() else []
+    beside = [path for path in sorted(folder.glob("*")) if path.is_file() and "qrel" in path.name.lower()]
+    return [*inner, *beside]
+
+
+def import_beir(source: Path) -> Imported:
+    """Read the corpus, queries and judgements in the folder ``source``.
+
+    Gold are whole documents: nobody says where in them the answer stands. There are no answers, so retrieval alone can
+    be scored. A query without a relevant document is left out. Where files of judgements are called ``train`` or
+    ``dev`` and ``test``, their queries are those to search with and to test with. Raises ``DatasetError`` when a file
+    is not in this layout.
+    """
+    files = qrels_files(source) if source.is_dir() else []
+    if not files:
+        said = f"has no judgements; give the folder with {CORPUS}, {QUERIES} and {QRELS}/*.tsv"
+        raise DatasetError([f"{source}: {said}"])
+    names = DocumentNames()
+    documents: dict[str, Document] = {}
+    for fields in read_lines(source / CORPUS, LAYOUT):
+        id_, title = fields.text("_id"), " ".join(str(fields.record.get("title") or "").split())
+        if id_ in documents:
+            raise DatasetError([f"{CORPUS}: the document {id_!r} is there twice; keep one"])
+        text = fields.printable(str(fields.record.get("text") or ""), "text").strip()
+        if title or text:
+            name = names.name(id_)
+            documents[id_] = named_text(name, title, text)
+    judged = [each for path in files for each in _judged(path)]
+    parts = {each.part for each in judged}
+    relevant: dict[str, list[Judged]] = defaultdict(list)
+    for each in judged:
+        relevant[each.query].append(each)
+    gold = Gold()
+    for fields in read_lines(source / QUERIES, LAYOUT):
+        id_, question = fields.text("_id"), fields.text("text")
+        pieces = list({each.document: each for each in relevant.get(id_, ())}.values())
+        spans = tuple(whole(documents[each.document]) for each in pieces if each.document in documents)
+        lost = [f"there is no document {each.document!r}" for each in pieces if each.document not in documents]
+        part = pieces[0].part if pieces and parts == {"search", "test"} else None
+        gold.add(Example(id_, question, "", UNSPECIFIED, spans, part), len(pieces), lost, how="whole documents")
+    if not gold.examples:
+        raise DatasetError([f"{source}: no query has a relevant document; do the files belong together?"])
+    described = (
+        f"{len(documents)} documents and {len(gold.examples)} queries with judgements, imported from BEIR's layout."
+    )
+    return gold.imported(source, list(documents.values()), description=described, licence="not stated")
+
+
+def _judged(path: Path) -> Iterator[Judged]:
+    """The relevant documents of a file of judgements, in BEIR's form or in TREC's."""
+    part = SPLITS.get(path.stem)
+    try:
+        lines = read_text(path, limit=MAX_BYTES, links=True).splitlines()
+    except TextError as error:
+        raise DatasetError([error.at(path.name)]) from None
+    for number, line in enumerate(lines, start=1):
+        cells = line.split("\t") if "\t" in line else line.split()
+        if not line.strip() or (number == 1 and cells[-1].strip() == "score"):
+            continue
+        try:
+            query, document, score = (cells[0], cells[-2], float(cells[-1])) if len(cells) in {3, 4} else ("", "", 0.0)
+        except ValueError:
+            query = ""
+        if not query:
+            said = "is no judgement; write query, document and score, or TREC's four columns"
+            raise DatasetError([f"{path.name}:{number}: {said}"])
+        if score > 0:
+            yield Judged(query.strip(), document.strip(), part)

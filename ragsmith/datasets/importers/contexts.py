@@ -1,0 +1,129 @@
+"""Sets whose gold are texts, not places: RAGAS's test sets, LlamaIndex's labelled data sets, and lists of one's own.
+
+Each question brings the texts that answer it (``reference_contexts``, ``contexts``, ...). They are looked for in
+documents, if these are given; else each distinct text becomes a document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ragsmith.datasets.anchoring.asked import Asked, Quotation, read_asked
+from ragsmith.datasets.anchoring.places import How, Place, Unplaced
+from ragsmith.datasets.anchoring.quotations import Quotations
+from ragsmith.datasets.importers.imported import Fields, Gold, Imported, check_ids, read_files
+from ragsmith.datasets.importers.rows import named_text
+from ragsmith.datasets.places import whole
+from ragsmith.errors import DatasetError
+from ragsmith.text.files import shown
+from ragsmith.types import DRAFTED, UNSPECIFIED, Dataset, Document, Example, Origin
+
+LISTS = (".csv", ".tsv", ".jsonl", ".json", ".xlsx")
+
+Origins = Mapping[str, Origin]
+"""Where questions came from, by identifier; one that a person wrote is absent."""
+
+
+def import_ragas(source: Path, documents: Dataset | None = None) -> Imported:
+    """Read a test set of RAGAS as JSON, JSONL or CSV: ``user_input``, ``reference_contexts``, ``reference``.
+
+    Those before version 0.2 are read, too: ``question``, ``contexts``, ``ground_truth``. RAGAS writes questions with a
+    model, so each has an origin. ``documents`` are those that the contexts are looked for in. Raises ``DatasetError``
+    when the file is not in this layout.
+    """
+    asked = read_asked(the_list(source))
+    origins = {
+        each.id: Origin(DRAFTED, f"ragas {each.type}" if each.type != UNSPECIFIED else "ragas") for each in asked
+    }
+    return _imported(source, asked, origins, documents, "a test set of RAGAS")
+
+
+def import_list(source: Path, documents: Dataset | None = None) -> Imported:
+    """Read a list of questions with a column of contexts, as `read_asked` does.
+
+    ``documents`` are those that the contexts are looked for in. Raises ``DatasetError`` with every mistake of the list.
+    """
+    return _imported(source, read_asked(the_list(source)), {}, documents, f"the list {source.name}")
+
+
+def import_llama_index(source: Path, documents: Dataset | None = None) -> Imported:
+    """Read a ``LabelledRagDataset`` of LlamaIndex: ``examples`` with query, reference answer and reference contexts.
+
+    A query that was written ``by`` an ``ai`` has an origin with the model's name. ``documents`` are those that the
+    contexts are looked for in. Raises ``DatasetError`` when a file is not in this layout.
+    """
+    layout = "LlamaIndex's LabelledRagDataset"
+
+    def read(content: object) -> list[Fields]:
+        return list(Fields.of(content, "the file", layout).objects("examples"))
+
+    items = [item for file in read_files(source, read) for item in file]
+    width = max(3, len(str(len(items))))
+    asked: list[Asked] = []
+    origins: dict[str, Origin] = {}
+    for number, item in enumerate(items, start=1):
+        id_ = f"q{number:0{width}d}"
+        contexts = item.record.get("reference_contexts") or []
+        if not isinstance(contexts, list) or not all(isinstance(context, str) for context in contexts):
+            raise DatasetError([f"{item.where}: 'reference_contexts' must be a list of texts"])
+        quotations = tuple(Quotation(item.printable(text, "reference_contexts")) for text in contexts if text.strip())
+        answer = str(item.record.get("reference_answer") or "").strip()
+        asked.append(Asked(number, id_, item.text("query"), answer, quotations=quotations))
+        by = item.record.get("query_by")
+        if isinstance(by, dict) and by.get("type") == "ai":
+            origins[id_] = Origin(DRAFTED, "llama_index", str(by.get("model_name") or ""))
+    return _imported(source, asked, origins, documents, "LlamaIndex")
+
+
+def the_list(source: Path) -> Path:
+    """Return the one list in the folder ``source``, or ``source`` itself. Raises ``DatasetError``."""
+    if source.is_file():
+        return source
+    found = [path for path in sorted(source.iterdir()) if path.suffix.lower() in LISTS]
+    if len(found) != 1:
+        raise DatasetError([f"{source}: has {len(found)} lists of questions ({', '.join(LISTS)}); give the one file"])
+    return found[0]
+
+
+def _imported(source: Path, asked: Sequence[Asked], origins: Origins, given: Dataset | None, called: str) -> Imported:
+    check_ids((each.id for each in asked), source, called)
+    answered = any(each.answer for each in asked if each.answerable)
+    if given is None:
+        documents = pooled(quotation.text for each in asked for quotation in each.quotations)
+        places = {text: Place(whole(document), How.EXACT) for text, document in documents.items()}
+        find: Callable[[str], Place | Unplaced] = places.__getitem__
+        kept, how = list(documents.values()), "whole texts, which became documents"
+    else:
+        find, kept, how = Quotations(given.documents).find, list(given.documents), ""
+    gold = Gold()
+    for each in asked:
+        example = Example(each.id, each.question, each.answer, each.type, (), each.split, each.answerable)
+        example = replace(example, origin=origins.get(each.id))
+        if not each.answerable:
+            gold.examples.append(example)
+        elif answered and not each.answer:
+            gold.notes.append(f"{each.id}: left out, because it has no answer and others have one")
+        else:
+            _add(gold, example, [(quotation.text, find(quotation.text.strip())) for quotation in each.quotations], how)
+    described = f"{len(kept)} documents with questions, imported from {called}."
+    return gold.imported(source, kept, description=described, licence="not stated")
+
+
+def _add(gold: Gold, example: Example, found: Sequence[tuple[str, Place | Unplaced]], how: str) -> None:
+    """Add a question with the texts that were found of those that it came with."""
+    places = list(dict.fromkeys(place.span for _, place in found if isinstance(place, Place)))
+    for text, place in found:
+        if isinstance(place, Place):
+            gold.locate(example.id, how or str(place.how))
+        else:
+            gold.locate(example.id, None, f"{shown(text)}: {place.reason}")
+    gold.keep(replace(example, evidence=tuple(places)))
+
+
+def pooled(texts: Iterable[str]) -> dict[str, Document]:
+    """Return a document for each distinct text, by that text without the white space around it."""
+    distinct = list(dict.fromkeys(text.strip() for text in texts))
+    width = max(3, len(str(len(distinct))))
+    return {text: named_text(f"text-{number:0{width}d}", "", text) for number, text in enumerate(distinct, start=1)}

@@ -1,0 +1,152 @@
+"""Sets whose gold are spans of files: those of LegalBench-RAG, and those that Chroma's chunking evaluation reads.
+
+LegalBench-RAG (Pipitone and Alami 2024) has ``corpus/`` and ``benchmarks/*.json`` with ``tests``, each with a ``query``
+and ``snippets`` (``file_path``, ``span``). Chroma's (Smith and Troynikov 2024) has ``corpora/*.md`` or ``.txt`` and
+``questions_df.csv`` with ``question``, ``references`` (JSON: ``content``, ``start_index``, ``end_index``) and
+``corpus_id``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from ragsmith.datasets.anchoring.sheets import read_rows
+from ragsmith.datasets.evidence import occurrences
+from ragsmith.datasets.importers.imported import DocumentNames, Fields, Gold, Imported, read_files, titled
+from ragsmith.errors import DatasetError
+from ragsmith.text.files import TextError, read_text
+from ragsmith.text.jsonl import parse_json
+from ragsmith.types import UNSPECIFIED, Document, Example, Span
+
+MAX_BYTES = 64 << 20
+QUESTIONS = "questions_df.csv"
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    """A span of a file, and the text that is said to stand there, if it is said."""
+
+    file: str
+    start: int
+    end: int
+    text: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question and the spans that answer it."""
+
+    question: str
+    snippets: tuple[Snippet, ...]
+
+
+def import_legalbench_rag(source: Path) -> Imported:
+    """Read the folder ``source`` with ``corpus/`` and ``benchmarks/``; gold are the characters of the snippets.
+
+    There are no answers, so retrieval alone can be scored. Raises ``DatasetError`` when a file is not in this layout.
+    """
+    layout = "LegalBench-RAG's"
+
+    def read(content: object) -> list[Asked]:
+        tests = Fields.of(content, "the file", layout).objects("tests")
+        return [Asked(test.text("query"), tuple(map(_snippet, test.objects("snippets")))) for test in tests]
+
+    files = read_files(source / "benchmarks" if source.is_dir() else source, read)
+    corpus = (source if source.is_dir() else source.parent.parent) / "corpus"
+    return _imported(source, corpus, [asked for file in files for asked in file], "LegalBench-RAG")
+
+
+def import_chroma(source: Path) -> Imported:
+    """Read the folder ``source`` with ``questions_df.csv`` and ``corpora/``; gold are the characters of the references.
+
+    There are no answers, so retrieval alone can be scored. Raises ``DatasetError`` when a file is not in this layout.
+    """
+    file = source / QUESTIONS if source.is_dir() else source
+    asked: list[Asked] = []
+    mistakes: list[str] = []
+    for line, row in read_rows(file):
+        try:
+            asked.append(_references(Fields(row, f"line {line}", "Chroma's")))
+        except TextError as error:
+            mistakes.append(error.at(file.name))
+    if mistakes:
+        raise DatasetError(mistakes)
+    return _imported(source, file.parent / "corpora", asked, "Chroma's chunking evaluation")
+
+
+def _snippet(fields: Fields) -> Snippet:
+    match fields.get("span", list):
+        case [int(start), int(end)]:
+            text = fields.record.get("answer")
+            return Snippet(fields.text("file_path"), start, end, text if isinstance(text, str) else None)
+    raise fields.error("'span' must be two integers")
+
+
+def _references(fields: Fields) -> Asked:
+    found = parse_json(fields.text("references"))
+    items = found if isinstance(found, list) else [found]
+    file = fields.text("corpus_id")
+    return Asked(
+        fields.text("question"),
+        tuple(
+            Snippet(file, item.get("start_index", int), item.get("end_index", int), item.get("content", str))
+            for item in (Fields.of(item, f"{fields.where}, reference", fields.layout) for item in items)
+        ),
+    )
+
+
+def _imported(source: Path, corpus: Path, asked: list[Asked], called: str) -> Imported:
+    wanted = dict.fromkeys(snippet.file for each in asked for snippet in each.snippets)
+    documents, texts = _documents(corpus, wanted)
+    gold = Gold()
+    width = max(3, len(str(len(asked))))
+    for number, each in enumerate(asked, start=1):
+        found = [_located(snippet, documents, texts) for snippet in each.snippets]
+        spans = tuple(dict.fromkeys(place for place in found if isinstance(place, Span)))
+        lost = [sentence for sentence in found if isinstance(sentence, str)]
+        gold.add(Example(f"q{number:0{width}d}", each.question, "", UNSPECIFIED, spans), len(found), lost)
+    described = f"{len(documents)} documents with questions on spans of them, imported from {called}."
+    return gold.imported(source, list(documents.values()), description=described, licence="not stated")
+
+
+def _located(snippet: Snippet, documents: Mapping[str, Document], texts: Mapping[str, str]) -> Span | str:
+    """Where a snippet stands, or what is wrong with it."""
+    document, text = documents[snippet.file], texts[snippet.file]
+    at = f"[{snippet.start}, {snippet.end}) of {snippet.file}"
+    if not 0 <= snippet.start < snippet.end <= len(text):
+        return f"{at} lies outside its {len(text)} characters"
+    said = snippet.text
+    if said is None or text[snippet.start : snippet.end] == said:
+        return Span(document.id, snippet.start, snippet.end)
+    starts = occurrences(said, text) if said else ()
+    if len(starts) == 1:
+        return Span(document.id, starts[0], starts[0] + len(said))
+    return f"{at} is not the text that is given with it, which stands in {len(starts)} places"
+
+
+def _documents(corpus: Path, files: Mapping[str, None]) -> tuple[dict[str, Document], dict[str, str]]:
+    """The documents that are named, by their files, and their texts."""
+    names = DocumentNames()
+    documents: dict[str, Document] = {}
+    texts: dict[str, str] = {}
+    mistakes: list[str] = []
+    for file in sorted(files):
+        parts = PurePosixPath(file).parts
+        paths = [] if ".." in parts or file.startswith("/") else _paths(corpus, file)
+        path = next((path for path in paths if path.is_file()), corpus / parts[-1])
+        try:
+            texts[file] = read_text(path, limit=MAX_BYTES, links=True)
+        except TextError as error:
+            mistakes.append(error.at(f"{corpus.name}/{file}"))
+        else:
+            name = str(PurePosixPath(file).with_suffix("")) if path.suffix in {".md", ".txt"} else file
+            documents[file] = titled(names.name(name), texts[file])
+    if mistakes:
+        raise DatasetError(mistakes)
+    return documents, texts
+
+
+def _paths(corpus: Path, file: str) -> list[Path]:
+    return [corpus / file, corpus / f"{file}.md", corpus / f"{file}.txt"]

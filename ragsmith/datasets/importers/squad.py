@@ -1,0 +1,150 @@
+"""SQuAD's layout, and what is like it: paragraphs with questions, whose answers are characters of them.
+
+Nested as published (Rajpurkar et al. 2016): articles, their paragraphs, their questions; or flat, as a list of
+questions that each bring their paragraph (``context``) and ``answers`` with ``text`` and ``answer_start``, in JSON or
+JSONL. Questions with ``is_impossible``, or without any answer, are those that the documents do not answer (Rajpurkar et
+al. 2018).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragsmith.datasets.evidence import occurrences
+from ragsmith.datasets.importers.imported import DocumentNames, Fields, Gold, Imported, check_ids, read_files
+from ragsmith.datasets.importers.rows import named_text, read_lines
+from ragsmith.errors import DatasetError
+from ragsmith.text.files import TextError
+from ragsmith.types import UNSPECIFIED, Document, Example, Span
+
+LAYOUT = "SQuAD's"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question, its answers with where they are said to begin in the paragraph, the shortest list first."""
+
+    id: str
+    question: str
+    answers: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A paragraph of an article, as published, and the questions on it."""
+
+    title: str
+    text: str
+    questions: tuple[Asked, ...]
+
+
+def import_squad(source: Path) -> Imported:
+    """Read the SQuAD files in the folder ``source``, or the one file ``source``.
+
+    A document is an article: its paragraphs under its title, or the paragraph where there is no title. Evidence are the
+    characters of the first answer; where it does not stand where it is said to, the place in the paragraph that is
+    nearest. Raises ``DatasetError`` when a file is not in this layout.
+    """
+    paragraphs = [paragraph for found in _read(source) for paragraph in found]
+    check_ids((asked.id for paragraph in paragraphs for asked in paragraph.questions), source, LAYOUT)
+    documents, starts = _documents(paragraphs)
+    gold = Gold()
+    for paragraph in paragraphs:
+        document, start = starts[paragraph.title, paragraph.text]
+        for asked in paragraph.questions:
+            if not asked.answers:
+                gold.examples.append(Example(asked.id, asked.question, "", UNSPECIFIED, (), answerable=False))
+                continue
+            text, said = asked.answers[0]
+            at, how = _place(text, paragraph.text, said)
+            spans = (Span(document.id, start + at, start + at + len(text)),) if at >= 0 else ()
+            lost = () if spans else (f"the answer {text!r} does not stand in its paragraph",)
+            gold.add(Example(asked.id, asked.question, text, UNSPECIFIED, spans), 1, lost, how=how)
+    described = f"{len(documents)} documents with questions, imported from SQuAD's layout."
+    return gold.imported(source, documents, description=described, licence="not stated")
+
+
+def _place(answer: str, paragraph: str, said: int) -> tuple[int, str]:
+    """Where an answer begins in a paragraph, -1 if nowhere, and how it was found."""
+    if said >= 0 and paragraph[said : said + len(answer)] == answer:
+        return said, "exact"
+    found = occurrences(answer, paragraph)
+    return min(found, key=lambda at: abs(at - said), default=-1), "exact, nearest to the place that was given"
+
+
+def _documents(
+    paragraphs: Sequence[Paragraph],
+) -> tuple[list[Document], Mapping[tuple[str, str], tuple[Document, int]]]:
+    """The documents, and by title and text of a paragraph, in which it stands and where it begins."""
+    names = DocumentNames()
+    grouped: dict[str, list[str]] = {}
+    for paragraph in paragraphs:
+        texts = grouped.setdefault(paragraph.title or f"\0{paragraph.text}", [])
+        if paragraph.text not in texts:
+            texts.append(paragraph.text)
+    documents: list[Document] = []
+    starts: dict[tuple[str, str], tuple[Document, int]] = {}
+    width = max(3, len(str(len(grouped))))
+    for number, (key, texts) in enumerate(grouped.items(), start=1):
+        title = "" if key.startswith("\0") else key.replace("_", " ")
+        document = named_text(names.name(title or f"paragraph-{number:0{width}d}"), title, "\n\n".join(texts))
+        documents.append(document)
+        at = len(document.text) - len("\n\n".join(texts)) - 1
+        for text in texts:
+            starts["" if key.startswith("\0") else key, text] = document, at
+            at += len(text) + 2
+    return documents, starts
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def _read(source: Path) -> list[list[Paragraph]]:
+    if source.is_file() and source.suffix.lower() == ".jsonl":
+        try:
+            return [[_flat(fields) for fields in read_lines(source, LAYOUT)]]
+        except TextError as error:
+            raise DatasetError([error.at(source.name)]) from None
+    return read_files(source, _content)
+
+
+def _content(content: object) -> list[Paragraph]:
+    if isinstance(content, list):
+        return [_flat(Fields.of(item, f"question {number}", LAYOUT)) for number, item in enumerate(content, start=1)]
+    fields = Fields.of(content, "the file", LAYOUT)
+    entries = list(fields.objects("data"))
+    if entries and "paragraphs" not in entries[0].record:
+        return [_flat(entry) for entry in entries]
+    return [paragraph for entry in entries for paragraph in _article(entry)]
+
+
+def _article(fields: Fields) -> Iterator[Paragraph]:
+    title = " ".join(str(fields.record.get("title") or "").split())
+    for paragraph in fields.objects("paragraphs"):
+        yield Paragraph(title, _context(paragraph), tuple(_asked(item) for item in paragraph.objects("qas")))
+
+
+def _flat(fields: Fields) -> Paragraph:
+    title = " ".join(str(fields.record.get("title") or "").split())
+    answers = fields.record.get("answers")
+    if isinstance(answers, dict):  # columns, as data frames have them
+        texts, starts = (answers.get(key) for key in ("text", "answer_start"))
+        if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
+            raise fields.error("'answers' must have lists 'text' and 'answer_start' of one length")
+        answers = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+    asked = _asked(Fields({**fields.record, "answers": answers}, fields.where, LAYOUT))
+    return Paragraph(title, _context(fields), (asked,))
+
+
+def _context(fields: Fields) -> str:
+    """A paragraph with the white space around it, which the places of answers count."""
+    fields.text("context")
+    return fields.get("context", str)
+
+
+def _asked(fields: Fields) -> Asked:
+    found = [] if fields.record.get("is_impossible") is True else list(fields.objects("answers"))
+    answers = tuple((answer.text("text"), answer.get("answer_start", int)) for answer in found)
+    return Asked(str(fields.record.get("id") or fields.text("question"))[:200], fields.text("question"), answers)

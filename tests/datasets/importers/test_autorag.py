@@ -1,0 +1,95 @@
+"""AutoRAG's pair of files: passages become their file again where they say how, else documents."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from ragsmith.datasets.dataset import load_dataset, write_dataset
+from ragsmith.datasets.importers import import_dataset, recognised
+from ragsmith.errors import DatasetError, MissingExtra
+
+PAGE = "The kiln is lit on Monday. It cools until Wednesday. Pots are glazed on Thursday."
+CUTS = {"c1": (0, 26), "c2": (20, 52), "c3": (53, 82)}
+
+
+def published(folder: Path, corpus: list[dict[str, Any]], questions: list[dict[str, Any]]) -> Path:
+    folder.mkdir()
+    parquet.write_table(pyarrow.Table.from_pylist(corpus), folder / "corpus.parquet")
+    parquet.write_table(pyarrow.Table.from_pylist(questions), folder / "qa.parquet")
+    return folder
+
+
+def passages(**more: Any) -> list[dict[str, Any]]:
+    return [
+        {"doc_id": id_, "contents": PAGE[start:end], "path": "in/kiln.txt", "start_end_idx": [start, end], **more}
+        for id_, (start, end) in CUTS.items()
+    ]
+
+
+QUESTIONS = [
+    {"qid": "q1", "query": "When is the kiln lit?", "retrieval_gt": [["c1"]], "generation_gt": ["On Monday."]},
+    {
+        "qid": "q2",
+        "query": "How long does it cool?",
+        "retrieval_gt": [["c2", "c9"]],
+        "generation_gt": ["Until Wednesday."],
+    },
+]
+
+
+def spans_of(folder: Path) -> list[list[str]]:
+    data = load_dataset(folder)
+    texts = {document.id: document.text for document in data.documents}
+    return [[texts[s.doc][s.start : s.end] for s in e.evidence] for e in data.examples]
+
+
+def test_passages_that_overlap_become_their_file_again(tmp_path: Path) -> None:
+    corpus = passages()
+    corpus[2] |= {"contents": PAGE[52:], "start_end_idx": [52, 82]}  # leaves no gap
+    source = published(tmp_path / "pots", corpus, QUESTIONS)
+    assert recognised(source) == "autorag"
+    imported = import_dataset(source)
+    assert [document.text for document in imported.dataset.documents] == [f"{PAGE}\n"]
+    assert (imported.located, imported.total, imported.hows) == (2, 3, {"exact": 2})
+    assert imported.notes == (
+        "q2: there is no passage 'c9'",
+        "1 questions need one of several passages: all of these are their evidence",
+    )
+    write_dataset(imported.dataset, tmp_path / "mine")
+    assert spans_of(tmp_path / "mine") == [["The kiln is lit on Monday."], ["onday. It cools until Wednesday."[0:]]]
+
+
+@pytest.mark.parametrize("change", [{"path": None}, {"start_end_idx": None}, {"contents": "Something else."}, {}])
+def test_passages_that_do_not_fit_are_documents(tmp_path: Path, change: dict[str, Any]) -> None:
+    """The last, because between the second and the third a character is missing."""
+    corpus = [{**row, **change, "contents": f"{row['contents']}{change.get('contents', '')}"} for row in passages()]
+    imported = import_dataset(published(tmp_path / "pots", corpus, QUESTIONS[:1]))
+    assert {document.id for document in imported.dataset.documents} == set(CUTS)
+    assert imported.hows == {"whole passages, which became documents": 1}
+    write_dataset(imported.dataset, tmp_path / "mine")
+    assert spans_of(tmp_path / "mine") == [[corpus[0]["contents"]]]
+
+
+def test_what_is_not_in_the_layout_is_said(tmp_path: Path) -> None:
+    source = published(tmp_path / "pots", passages(), [{"qid": "q", "query": "Why?", "retrieval_gt": [[1]]}])
+    with pytest.raises(DatasetError, match="'retrieval_gt' must be lists of identifiers of passages"):
+        import_dataset(source)
+    (source / "qa.parquet").write_bytes(b"no parquet")
+    with pytest.raises(DatasetError, match=r"qa\.parquet: is no Parquet file"):
+        import_dataset(source)
+    (source / "qa.parquet").unlink()
+    with pytest.raises(DatasetError, match=r"qa\.parquet: is missing"):
+        import_dataset(source)
+
+
+def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = published(tmp_path / "pots", passages(), QUESTIONS)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # as where it is not installed
+    with pytest.raises(MissingExtra, match=r"pyarrow is not installed: run  pip install 'ragsmith\[parquet\]'"):
+        import_dataset(source)

@@ -1,0 +1,105 @@
+"""Answers of SQuAD's layout, nested or flat, are the characters that they stand at."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ragsmith.datasets.dataset import load_dataset, write_dataset
+from ragsmith.datasets.importers import import_dataset, recognised
+from ragsmith.errors import UsageError
+
+FIRST = " The mill was built in 1804. It burnt down in 1910."
+SECOND = "The bridge is made of oak, and the mill of stone."
+NESTED = {
+    "version": "x",
+    "data": [
+        {
+            "title": "Old_mill",
+            "paragraphs": [
+                {
+                    "context": FIRST,
+                    "qas": [
+                        {
+                            "id": "a",
+                            "question": "When was it built?",
+                            "answers": [{"text": "1804", "answer_start": 23}],
+                        },
+                        {"id": "b", "question": "Who built it?", "is_impossible": True, "answers": []},
+                    ],
+                },
+                {
+                    "context": SECOND,
+                    "qas": [
+                        {
+                            "id": "c",
+                            "question": "Of what is it made?",
+                            "answers": [{"text": "stone", "answer_start": 0}],
+                        },
+                        {"id": "d", "question": "How long is it?", "answers": [{"text": "miles", "answer_start": 0}]},
+                    ],
+                },
+            ],
+        }
+    ],
+}
+FLAT = [
+    {
+        "id": "a",
+        "title": "Old mill",
+        "context": FIRST,
+        "question": "When?",
+        "answers": {"text": ["1804"], "answer_start": [23]},
+    },
+    {"id": "b", "context": SECOND, "question": "Which wood?", "answers": {"text": ["oak"], "answer_start": [22]}},
+]
+
+
+def spans_of(folder: Path) -> dict[str, list[str]]:
+    data = load_dataset(folder)
+    texts = {document.id: document.text for document in data.documents}
+    return {e.id: [texts[s.doc][s.start : s.end] for s in e.evidence] for e in data.examples}
+
+
+def test_an_article_is_a_document_and_its_answers_are_spans(tmp_path: Path) -> None:
+    (tmp_path / "dev.json").write_text(json.dumps(NESTED))
+    assert recognised(tmp_path / "dev.json") == "squad"
+    imported = import_dataset(tmp_path / "dev.json")
+    [document] = imported.dataset.documents
+    assert (document.id, document.text) == ("Old_mill", f"# Old mill\n\n{FIRST}\n\n{SECOND}\n")
+    assert (imported.located, imported.total) == (2, 3)
+    assert imported.hows == {"exact": 1, "exact, nearest to the place that was given": 1}
+    assert "d: the answer 'miles' does not stand in its paragraph" in imported.notes
+    write_dataset(imported.dataset, tmp_path / "mine")
+    assert spans_of(tmp_path / "mine") == {"a": ["1804"], "b": [], "c": ["stone"]}
+    assert [e.answerable for e in load_dataset(tmp_path / "mine").examples] == [True, False, True]
+
+
+@pytest.mark.parametrize("name", ["flat.json", "flat.jsonl"])
+def test_flat_questions_bring_their_paragraphs(tmp_path: Path, name: str) -> None:
+    text = json.dumps(FLAT) if name == "flat.json" else "".join(json.dumps(row) + "\n" for row in FLAT)
+    (tmp_path / name).write_text(text)
+    assert recognised(tmp_path / name) == "squad"
+    imported = import_dataset(tmp_path / name)
+    assert (imported.located, imported.total) == (2, 2)
+    write_dataset(imported.dataset, tmp_path / "mine")
+    assert spans_of(tmp_path / "mine") == {"a": ["1804"], "b": ["oak"]}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"answers": {"text": ["x"], "answer_start": []}}, "must have lists 'text' and 'answer_start' of one length"),
+        ({"answers": "x"}, "'answers' is a text, not a list"),
+        ({"context": " "}, "'context' is blank"),
+        ({"id": "b"}, "the question 'b' is there 2 times"),
+    ],
+)
+def test_what_is_not_in_the_layout_is_said(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    (tmp_path / "flat.json").write_text(json.dumps([{**FLAT[0], **change}, FLAT[1]]))
+    with pytest.raises(UsageError) as caught:
+        import_dataset(tmp_path / "flat.json", "squad")
+    assert said in str(caught.value)
