@@ -28,6 +28,8 @@ def main() -> None:
     # threads that wait for each other cost far more than they save on matrices as small as these: a repeated search
     # took twice the CPU time; whoever has larger ones sets the variable. It is read when numpy is imported
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # texts are split one at a time here; while there is one thread only, workers may be copies of this process
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     try:
         try:
             code = run(sys.argv[1:])

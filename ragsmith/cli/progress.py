@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 EVERY_SECONDS = 10.0
 """How often a JSON line tells how far a batch is."""
 
+DRAWN_A_SECOND = 4
+"""How often the table is drawn at most."""
+
 
 class Progress:
     """What is shown while a search runs."""
@@ -59,7 +62,7 @@ class Progress:
             listed = ", ".join(f"{n} {name}" for name, n in counts.items())
             note(f"{data.name}: {listed}; space {space!r}: {size:,} pipelines")
         if self._mode == "live":
-            self._go_live()
+            self._go_live(by_itself=start.setup.waits)
 
     def step(self, step: Step) -> None:
         """Say how a step ended."""
@@ -90,6 +93,9 @@ class Progress:
         now = time.perf_counter()
         if self._mode == "json" and now - self._told > EVERY_SECONDS:
             self._tell("progress", done=done, total=total, **self._spending())
+        if self._live is not None and not self._live.auto_refresh and now - self._told > 1 / DRAWN_A_SECOND:
+            self._told = now
+            self._live.refresh()
 
     def clear(self) -> None:
         """Take the live table away."""
@@ -97,12 +103,17 @@ class Progress:
             self._live.stop()
             self._live = None
 
-    def _go_live(self) -> None:
+    def _go_live(self, *, by_itself: bool) -> None:
+        """Show the table; one that is drawn ``by_itself`` needs a thread, and a process with two cannot be copied."""
         from rich.console import Console
         from rich.live import Live
 
         self._live = Live(
-            get_renderable=self._table, console=Console(stderr=True), refresh_per_second=4, transient=True
+            get_renderable=self._table,
+            console=Console(stderr=True),
+            auto_refresh=by_itself,
+            refresh_per_second=DRAWN_A_SECOND,
+            transient=True,
         )
         self._live.start()
 

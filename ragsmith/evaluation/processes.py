@@ -1,6 +1,10 @@
 """Evaluations in processes, for models that compute: each has its own engine and its share of the questions.
 
 Processes share questions out, not candidates, because candidates share their stages within a question.
+
+Where this process can be forked, its workers are copies of it, made when there is a question for them: what was
+imported, loaded and built until then is in memory once. Elsewhere they are new interpreters, which are handed what
+whole collections need.
 """
 
 from __future__ import annotations
@@ -8,14 +12,16 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import sys
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
 from multiprocessing.process import BaseProcess
+from pathlib import Path
 from typing import Any, cast
 
 from ragsmith.errors import RagsmithError, StageFailed
@@ -42,18 +48,44 @@ class ProcessRunner:
 
     def __init__(self, setup: Setup, engine: Engine, workers: int, memory: int | None = None) -> None:
         self.engines = Engines(setup, engine)
+        self._setup = setup
+        self._count = workers
+        self._memory = memory
         self._shard = {question: i % workers for i, question in enumerate(setup.order)}
         self._installed: set[str] = set()
         self._graphs_sent: set[int] = set()
-        context = multiprocessing.get_context("spawn")
         self._workers: list[tuple[BaseProcess, Connection]] = []
+        if not can_be_copied():
+            self._begin()  # at once: they import while this process builds what it will hand over
+
+    def _begin(self) -> None:
+        """Start the workers: copies of this process where there can be any."""
+        if can_be_copied():
+            parents: list[Connection] = []
+
+            def copy(ours: Connection, theirs: Connection) -> BaseProcess:
+                parents.append(ours)
+                arguments = parents, theirs, self.engines, self._memory
+                return multiprocessing.get_context("fork").Process(target=_serve_as_copy, args=arguments, daemon=True)
+
+            self._start(copy)
+            return
+
+        def new(_: Connection, theirs: Connection) -> BaseProcess:
+            arguments = LoadedFiles(), theirs, self._setup, self._memory
+            return multiprocessing.get_context("spawn").Process(target=_serve_anew, args=arguments, daemon=True)
+
         resource_tracker.ensure_running()  # it unblocks signals when it starts, so not while they are held
-        with ExitStack() as stack, _one_thread_each():
+        with _one_thread_each():
+            self._start(new)
+
+    def _start(self, worker: Callable[[Connection, Connection], BaseProcess]) -> None:
+        with ExitStack() as stack:
             stack.push(self)
-            for _ in range(workers):
+            for _ in range(self._count):
                 with signals_held():
-                    ours, theirs = context.Pipe()
-                    process = context.Process(target=_serve, args=(LoadedFiles(), theirs, setup, memory), daemon=True)
+                    ours, theirs = multiprocessing.Pipe()
+                    process = worker(ours, theirs)
                     process.start()
                     self._workers.append((process, ours))
                     theirs.close()
@@ -83,6 +115,8 @@ class ProcessRunner:
         for candidate in candidates:
             with suppress(StageFailed):  # then the workers meet the same failure, and record it for each question
                 self._install(candidate)
+        if not self._workers:
+            self._begin()
         plain = [_plain(candidate) for candidate in candidates]
         shares: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         for position, question in sorted(jobs, key=lambda job: (job[1], job[0])):
@@ -171,13 +205,35 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ[THREADS] = before
 
 
-def _serve(_: LoadedFiles | None, connection: Connection, setup: Setup, memory: int | None) -> None:
-    """Body of a worker process, which has loaded the files of the parent when it begins."""
+def can_be_copied() -> bool:
+    """Whether a copy of this process goes on as this one would: no other thread may hold a lock, which stays locked in
+    the copy, and there is no connection to a server of vectors, which both would use.
+    """
+    if sys.platform != "linux" or "qdrant_client" in sys.modules:
+        return False
+    return len(list(Path("/proc/self/task").iterdir())) == 1  # those of libraries among them
+
+
+def _serve_as_copy(parents: Sequence[Connection], connection: Connection, engines: Engines, memory: int | None) -> None:
+    """Body of a worker process that is a copy of its parent, whose ends of pipes it has, too."""
     ignore_signals()  # the parent hears them, and ends its workers
+    for inherited in parents:
+        inherited.close()  # a pipe whose other end were open here would not say that the parent is gone
+    os.environ[THREADS] = "1"  # of what is not loaded yet
+    _serve(connection, engines.copied(Memory(memory)))
+
+
+def _serve_anew(_: LoadedFiles | None, connection: Connection, setup: Setup, memory: int | None) -> None:
+    """Body of a worker process that is a new one, and has loaded the files of the parent when it begins."""
+    ignore_signals()
     from ragsmith.techniques.registry import load_techniques  # noqa: PLC0415  in the worker, not where the runner is imported
 
     load_techniques()
-    engines = Engines(setup, setup.engine(room=Memory(memory)))
+    _serve(connection, Engines(setup, setup.engine(room=Memory(memory))))
+
+
+def _serve(connection: Connection, engines: Engines) -> None:
+    """Do what the parent says, until it is gone."""
     gc.freeze()
     gc.set_threshold(100_000, 20, 1_000)  # what is remembered stays: walking it again and again took 7 % of the time
     with suppress(EOFError, OSError):  # the parent is gone, or needs no more

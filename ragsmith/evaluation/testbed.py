@@ -270,17 +270,26 @@ class Engines:
     def __init__(self, setup: Setup, engine: Engine) -> None:
         self._setup = setup
         self._gateway = engine.gateway
-        self._made = {id(setup): engine}
+        self._made = {id(setup): (engine, setup)}
 
     def of(self, candidate: Candidate) -> tuple[Engine, Setup]:
         """The engine that runs a candidate, and its setup."""
         setup = self._setup.of(candidate)
         if id(setup) not in self._made:
-            self._made[id(setup)] = setup.engine(gateway=self._gateway)
-        return self._made[id(setup)], setup
+            self._made[id(setup)] = setup.engine(gateway=self._gateway), setup
+        return self._made[id(setup)]
+
+    def copied(self, room: Room) -> Engines:
+        """Fresh engines, which remember in ``room``, with what these have built for whole collections."""
+        copy = Engines(self._setup, self._setup.engine(room=room))
+        for key, (built, setup) in self._made.items():
+            if key not in copy._made:
+                copy._made[key] = setup.engine(gateway=copy._gateway), setup
+            copy._made[key][0].share_collection(built)
+        return copy
 
     def __iter__(self) -> Iterator[Engine]:
-        return iter(tuple(self._made.values()))
+        return iter([engine for engine, _ in self._made.values()])
 
 
 def ordered(examples: Sequence[Example]) -> list[Example]:

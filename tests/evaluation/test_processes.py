@@ -163,8 +163,63 @@ def test_leaving_stops_every_worker(tiny_setup: Setup) -> None:
     assert not any(process.is_alive() for process in processes)
 
 
+ALONE = {"OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+"""With these variables libraries start no threads, and where there is none a process can be copied."""
+
+ROOT = str(Path(__file__).resolve().parents[2])
+
+SAME = """
+    import sys, threading, time
+    from ragsmith.datasets.dataset import load_dataset
+    from ragsmith.evaluation.processes import ProcessRunner
+    from ragsmith.evaluation.testbed import Setup
+    from ragsmith.evaluation.threads import InTurn
+    from ragsmith.pipelines.space_file import load_space
+    from ragsmith.techniques.registry import load_techniques
+
+    def all_of(runner, candidates):
+        jobs = [(position, question) for position in range(len(candidates)) for question in setup.examples]
+        return {done.job: done for batch in runner.run(candidates, jobs) for done in batch}
+
+    if __name__ == "__main__":
+        if sys.argv[2] == "SpawnProcess":
+            threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
+        load_techniques()
+        setup = Setup(load_dataset(sys.argv[1]), chunk_size=100)
+        space = load_space("paper")
+        genomes = [(0,) * 9, (1, 5, 2, 1, 1, 1, 0, 1, 0), (3, 2, 4, 3, 0, 2, 1, 0, 1), (2, 7, 3, 2, 0, 0, 2, 0, 0)]
+        candidates = [space.candidate(genome) for genome in genomes]
+        with ProcessRunner(setup, setup.engine(), 2) as runner:
+            first = all_of(runner, candidates[:2])  # the indexes of the others are built when workers are there
+            whole = all_of(runner, candidates)
+            work = runner.work()
+            kinds = {type(process).__name__ for process, _ in runner._workers}
+        with InTurn(setup, setup.engine()) as alone:
+            expected = all_of(alone, candidates)
+        assert kinds == {sys.argv[2]}, kinds
+        assert whole == expected and first == {job: done for job, done in expected.items() if job[0] < 2}
+        assert work.calls["language_model"].made == work.calls["language_model"].distinct > 0
+        assert work.stages_computed == alone.work().stages_computed > 0
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux only")
+@pytest.mark.parametrize("kind", ["ForkProcess", "SpawnProcess"])
+def test_a_process_without_threads_is_copied_and_no_other(tmp_path: Path, tiny_folder: Path, kind: str) -> None:
+    script = tmp_path / "same.py"
+    script.write_text(textwrap.dedent(SAME))
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", script, tiny_folder, kind],
+        env={**os.environ, **ALONE, "PYTHONPATH": ROOT},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
 PARENT = """
-    import sys, time
+    import sys, threading, time
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.techniques.registry import load_techniques
     from ragsmith.evaluation.baselines import baseline
@@ -172,6 +227,8 @@ PARENT = """
     from ragsmith.evaluation.testbed import Setup
 
     if __name__ == "__main__":
+        if sys.argv[2] == "SpawnProcess":
+            threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
         load_techniques()
         setup = Setup(load_dataset(sys.argv[1]), chunk_size=100)
         with ProcessRunner(setup, setup.engine(), 2) as runner:
@@ -192,13 +249,18 @@ def alive(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks processes up in /proc")
-def test_workers_end_when_their_parent_is_killed(tmp_path: Path, tiny_folder: Path) -> None:
+@pytest.mark.parametrize("kind", ["ForkProcess", "SpawnProcess"])
+def test_workers_end_when_their_parent_is_killed(tmp_path: Path, tiny_folder: Path, kind: str) -> None:
     script = tmp_path / "parent.py"
     script.write_text(textwrap.dedent(PARENT))
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    environment = {**os.environ, **ALONE, "PYTHONPATH": ROOT}
     with (tmp_path / "err").open("w") as errors:
         parent = subprocess.Popen(
-            [sys.executable, script, tiny_folder], env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
+            [sys.executable, script, tiny_folder, kind],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
         )
         try:
             assert parent.stdout is not None
@@ -206,7 +268,9 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path, tiny_folder: Pa
             assert len(pids) == 2
         finally:
             parent.kill()
-            parent.communicate()
+            parent.wait()
+            if parent.stdout is not None:
+                parent.stdout.close()  # workers have the other end, too: to read all of it would be to wait for them
     ended = time.monotonic() + 10
     while any(map(alive, pids)) and time.monotonic() < ended:
         time.sleep(0.02)
