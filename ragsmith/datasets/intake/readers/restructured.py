@@ -47,6 +47,8 @@ def _read(data: bytes, name: str) -> tuple[Part, ...]:
         source = message.find("pre")  # what could not be read, as a table whose cells are too wide
         kept += source is not None
         message.replace_with(*[source] if source else [])
+    for rest in body(class_="system-messages"):
+        rest.decompose()
     if kept:
         notes = (*notes, f"{kept} passages that are no valid reStructuredText are kept as they are written")
     return (Part(markup.markdown_of(body), title=parts["title"] and _words(parts["title"]), notes=notes),)
