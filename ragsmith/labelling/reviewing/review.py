@@ -221,11 +221,14 @@ class Review:
                 self._journal.write(entry)
             return self._draft(id_)
 
-    def begin(self, id_: str, typed: Mapping[str, object], *, reviewer: str) -> None:
-        """Keep what somebody typed to mend a draft, before it is finished."""
+    def begin(self, id_: str, typed: Mapping[str, object], *, reviewer: str, looked_at: str | None = None) -> None:
+        """Keep what somebody typed to mend a draft, before it is finished; nothing typed gives it up.
+
+        Raises as `decide`.
+        """
         reviewer = _name(reviewer)
         with self._held():
-            draft = self._draft(id_)
+            draft = self._checked(id_, looked_at)
             self._journal.write(Entry(id_, None, reviewer, _now(), {"seen": draft.seen}, typed))
 
     def changes(self, since: int) -> tuple[int, tuple[Draft, ...]]:

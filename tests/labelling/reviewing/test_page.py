@@ -217,6 +217,14 @@ def test_what_was_typed_is_there_after_the_browser_is_gone(browser: Browser, fol
     assert "draft-004" in rows_of(folder)
 
 
+def test_what_was_typed_about_an_earlier_state_is_said_and_not_kept(browser: Browser) -> None:
+    seen = browser.draft("draft-004")["seen"]
+    browser.decide("draft-004", "accept")
+    status, reply = browser.post("begin", id="draft-004", seen=seen, question="Half a ques")
+    assert (status, reply["draft"]["state"], browser.draft("draft-004")["typed"]) == (409, "accepted", None)
+    assert browser.post("begin", id="draft-004", seen=reply["draft"]["seen"], question="Half a ques")[0] == 200
+
+
 def test_more_of_the_document_is_shown_on_demand(tmp_path: Path) -> None:
     folder = drafted_dataset(tmp_path / "yard")
     long = "".join(f"Line {number} of the book.\n" for number in range(2000))

@@ -8,7 +8,7 @@ const SIGNS = {pending: "·", accepted: "✓", mended: "✎", rejected: "✗"};
 const at = id => document.getElementById(id);
 const drafts = new Map();
 const decided = [];
-let order = [], version = 0, reasons = [], current = null, busy = false, editing = null, typing = 0, lost = false, shown = 0, warned = "";
+let order = [], version = 0, reasons = [], current = null, busy = false, editing = null, typing = 0, lost = false, shown = 0, warned = "", keeping = Promise.resolve(), ended = false;
 
 function element(tag, text = "", className = "") {
   const made = document.createElement(tag);
@@ -94,7 +94,7 @@ function step(by) {
 
 function options(select, label, values, names = {}) {
   const chosen = select.value;
-  select.replaceChildren(new Option(label, ""), ...values.map(value => new Option(names[value] || value, value)));
+  select.replaceChildren(new Option(label, ""), ...values.map(value => new Option(Object.hasOwn(names, value) ? names[value] : value, value)));
   select.value = values.includes(chosen) ? chosen : "";
 }
 
@@ -232,6 +232,7 @@ function finished() {
 async function send(path, body) {
   busy = true;
   saved("saving");
+  await keeping;
   try {
     const reply = await ask(path, {id: current.id, seen: current.seen, reviewer: reviewer(), ...body});
     take(reply.draft);
@@ -335,14 +336,25 @@ function typed() {
   typing = setTimeout(keep, PAUSE);
 }
 
-async function keep(what = editing && mending()) {
+function keep(what = editing && mending()) {
   typing = 0;
-  if (!current || !what) return;
+  if (!current || !what) return keeping;
+  const draft = current;
+  keeping = keeping.then(() => put(draft, what));  // one after the other, and a decision after all of them
+  return keeping;
+}
+
+async function put(draft, what, again = true) {
   try {
-    await ask("begin", {id: current.id, seen: current.seen, reviewer: reviewer(), ...what});
+    await ask("begin", {id: draft.id, seen: draft.seen, reviewer: reviewer(), ...what});
     if (!typing) saved("saved");
   } catch (error) {
-    if (error instanceof Refused) tell(error.message, true);
+    if (!(error instanceof Refused)) return;
+    if (error.status !== 409 || !again) { tell(error.message, true); return; }
+    tell(error.message);
+    take(error.values.draft);
+    draft.seen = error.values.draft.seen;
+    await put(draft, what, false);
   }
 }
 
@@ -422,6 +434,7 @@ function quote(also) {
 // ---- what others do
 
 async function poll() {
+  if (ended) return;
   try {
     const reply = await ask(`changes?since=${version}`);
     version = reply.version;
@@ -502,6 +515,7 @@ document.addEventListener("click", event => {
 });
 listen("toggle", "click", () => at("toggle").setAttribute("aria-expanded", String(at("side").classList.toggle("open"))));
 for (const id of ["finish", "finish-now"]) listen(id, "click", async () => {
+  ended = true;
   await ask("finish", {});
   document.body.replaceChildren(element("main", "The review has ended; everything is kept. This tab can be closed."));
 });

@@ -191,10 +191,10 @@ class _Handler(BaseHTTPRequestHandler):
         return {"draft": brief(self.server.review.reopen(id_, reviewer=reviewer, looked_at=looked_at))}
 
     def _begin(self, body: Body) -> Values:
-        id_, reviewer, _ = self._what(body)
+        id_, reviewer, looked_at = self._what(body)
         typed = {key: body[key] for key in ("question", "answer", "evidence") if key in body}
         mend_of(*(typed.get(key) for key in ("question", "answer", "evidence")))  # what is kept can be shown again
-        self.server.review.begin(id_, typed, reviewer=reviewer)
+        self.server.review.begin(id_, typed, reviewer=reviewer, looked_at=looked_at)
         return {}
 
     def _finish(self, body: Body) -> Values:
