@@ -39,6 +39,7 @@ from ragsmith.labelling.reviewing.decisions import (
 from ragsmith.labelling.reviewing.doubt import Doubt, Doubter
 from ragsmith.labelling.reviewing.journal import Disk, Entry, FolderDisk, Journal, unfinished
 from ragsmith.labelling.reviewing.passages import Passage, passages
+from ragsmith.labelling.reviewing.presence import Presence
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Span
 
@@ -127,6 +128,7 @@ class Review:
         self._doubter = Doubter(chunk_documents(list(documents.values())))
         self._doubts: dict[str, Doubt] = {}
         self._journal = Journal(disk)
+        self._presence = Presence(folder)
         self._own = threading.RLock()
         with self._held():
             found = [draft.id for draft in self._drafts()]
@@ -238,6 +240,14 @@ class Review:
             changed = dict.fromkeys(entry.id for entry in entries[max(0, since) :] if entry.state is not None)
             there = {draft.id: draft for draft in self._drafts()} if changed else {}
             return len(entries), tuple(there[id_] for id_ in changed if id_ in there)
+
+    def look(self, client: str, id_: str, *, reviewer: str) -> Mapping[str, str]:
+        """Tell that a page of ``reviewer`` shows a draft, or none; returns what others look at just now, by whom.
+
+        ``client`` is a name of the page that nobody else has.
+        """
+        with self._held():
+            return self._presence.look(client, id_, _name(reviewer))
 
     def passages(self, draft: Draft, more: int = 0) -> tuple[Passage, ...]:
         """What is to be read: where the quotes stand, or for a question without any, what could answer it."""

@@ -17,6 +17,7 @@ import pytest
 from drafted import FACTS, drafted_dataset, drafted_row, rows_of, text_of
 
 from ragsmith.labelling.reviewing.page.server import ReviewServer, page
+from ragsmith.labelling.reviewing.presence import SECONDS, Presence
 from ragsmith.labelling.reviewing.review import Review
 
 JSON = {"Content-Type": "application/json"}
@@ -199,6 +200,28 @@ def test_two_at_once_see_each_other_and_overwrite_nothing(browser: Browser, fold
         other.shutdown()
         thread.join()
     assert rows_of(folder)["draft-003"]["origin"]["reviewer"] == "ada"
+
+
+def test_each_knows_what_the_other_looks_at(browser: Browser, folder: Path) -> None:
+    first = browser.get("state?client=one&reviewer=ada")[1]["drafts"][0]["id"]
+    assert browser.get(f"draft?id={first}&client=one&reviewer=ada")[1]["looking"] == {}
+    review = Review.open(folder)  # another process
+    assert review.look("two", "draft-002", reviewer="ben") == {first: "ada"}
+    assert browser.get(f"changes?since=0&at={first}&client=one")[1]["looking"] == {"draft-002": "ben"}
+    assert review.look("two", "", reviewer="ben") == {first: "ada"}
+    assert browser.get(f"changes?since=0&at={first}&client=one")[1]["looking"] == {}
+
+
+def test_who_is_not_heard_of_is_gone_and_a_damaged_file_says_nothing(tmp_path: Path) -> None:
+    now = [100.0]
+    presence = Presence(tmp_path, lambda: now[0])
+    presence.look("one", "draft-001", "ada")
+    assert presence.look("two", "", "ben") == {"draft-001": "ada"}
+    now[0] += SECONDS + 1
+    assert presence.look("two", "", "ben") == {}
+    for damaged in ("", "[]", '{"one": 7}', '{"one": ["draft-001", "ada", "now"]}', '{"one'):
+        presence.path.write_text(damaged)
+        assert presence.look("two", "", "ben") == {}
 
 
 def test_what_was_typed_is_there_after_the_browser_is_gone(browser: Browser, folder: Path) -> None:

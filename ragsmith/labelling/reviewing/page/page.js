@@ -6,7 +6,9 @@ const POLL = 2000, PAUSE = 300;
 const HEADING = /^(#{1,6} .*)$/m;
 const SIGNS = {pending: "·", accepted: "✓", mended: "✎", rejected: "✗"};
 const at = id => document.getElementById(id);
+const client = Math.random().toString(36).slice(2);
 const drafts = new Map();
+let looking = {};  // what others look at just now, and who
 const decided = [];
 let order = [], version = 0, reasons = [], current = null, busy = false, editing = null, typing = 0, lost = false, shown = 0, warned = "", keeping = Promise.resolve(), ended = false;
 
@@ -61,7 +63,9 @@ function tell(text, bad = false) {
   if (text && !bad) quiet = setTimeout(() => tell(""), 8000);
 }
 
-function reviewer() { return at("reviewer").value.trim() || "reviewer"; }
+function reviewer() { return at("reviewer").value.trim(); }  // none: whoever started the command
+
+function me(values = {}) { return new URLSearchParams({client, reviewer: reviewer(), ...values}); }
 
 // ---- which questions, in which order
 
@@ -82,7 +86,8 @@ function ofFilter() {
 function nextPending(from) {
   const all = ofFilter(), place = all.findIndex(draft => draft.id === from);
   const turned = [...all.slice(place + 1), ...all.slice(0, Math.max(place, 0))];
-  return turned.find(draft => draft.state === "pending");
+  const open = turned.filter(draft => draft.state === "pending");
+  return open.find(draft => !Object.hasOwn(looking, draft.id)) || open[0];
 }
 
 function step(by) {
@@ -137,12 +142,13 @@ async function show(id, more = 0) {
   const mine = ++shown;  // of two that are asked for the later one is shown, whichever comes last
   let draft;
   try {
-    draft = await ask(`draft?id=${encodeURIComponent(id)}&more=${more}`);
+    draft = await ask(`draft?${me({id, more})}`);
   } catch (error) {
     if (error instanceof Refused) tell(error.message, true);
     return;
   }
   if (mine !== shown) return;
+  looking = draft.looking;
   const again = current && current.id === id && editing;
   current = draft;
   take(draft);
@@ -167,7 +173,8 @@ function render() {
     const why = draft.state === "rejected" ? `: ${draft.reason}` : "";
     chips.unshift(element("span", `${SIGNS[draft.state]} ${draft.state} by ${draft.reviewer || "somebody"}${why}`, draft.state));
   }
-  at("chips").replaceChildren(...chips);
+  at("chips").replaceChildren(...chips, element("span", "", "company"));
+  company();
   at("place").textContent = `as number ${place} of ${ofFilter().length}: doubt ${draft.doubt.toFixed(2)}`;
   at("why").replaceChildren(...(draft.why.length ? draft.why : ["nothing speaks against it"]).map(text => element("li", text)));
   at("passages").replaceChildren(...draft.passages.map(passage));
@@ -203,6 +210,13 @@ function passage(part) {
   return made;
 }
 
+function company() {
+  const chip = document.querySelector("#chips .company"), who = current && Object.hasOwn(looking, current.id);
+  if (!chip) return;
+  chip.hidden = !who;
+  chip.textContent = who ? `${looking[current.id]} is looking at this, too` : "";
+}
+
 function append(box, start, text, mark) {
   for (const part of text.split(HEADING)) {  // every other part is a heading
     if (!part) continue;
@@ -234,7 +248,9 @@ async function send(path, body) {
   saved("saving");
   await keeping;
   try {
-    const reply = await ask(path, {id: current.id, seen: current.seen, reviewer: reviewer(), ...body});
+    const known = {since: version, client, at: current.id};
+    const reply = await ask(path, {id: current.id, seen: current.seen, reviewer: reviewer(), ...known, ...body});
+    hear(reply);
     take(reply.draft);
     saved("saved");
     return reply.draft;
@@ -433,14 +449,23 @@ function quote(also) {
 
 // ---- what others do
 
+function hear(reply) {
+  if (reply.version < version) return false;  // an answer that was overtaken
+  version = reply.version;
+  looking = reply.looking;
+  reply.drafts.forEach(take);
+  return true;
+}
+
 async function poll() {
   if (ended) return;
   try {
-    const reply = await ask(`changes?since=${version}`);
-    version = reply.version;
-    for (const draft of reply.drafts) {
-      const before = drafts.get(draft.id);
-      take(draft);
+    const reply = await ask(`changes?${me({since: version, at: current?.id ?? ""})}`);
+    const earlier = new Map(reply.drafts.map(draft => [draft.id, drafts.get(draft.id)]));
+    const heard = hear(reply) ? reply.drafts : [];
+    company();
+    for (const draft of heard) {
+      const before = earlier.get(draft.id);
       if (!current || draft.id !== current.id || draft.seen === current.seen || busy) continue;
       if (before && draft.reviewer !== reviewer() && draft.seen !== before.seen) {
         const what = draft.state === "pending" ? "reopened" : draft.state;
@@ -448,7 +473,7 @@ async function poll() {
       }
       if (!editing) await show(draft.id);
     }
-    if (reply.drafts.length) overview();
+    if (heard.length) overview();
   } catch (error) {
     if (error instanceof Refused) tell(error.message, true);
   }
@@ -531,7 +556,8 @@ document.addEventListener("selectionchange", offer);
 addEventListener("pagehide", () => { flush(); });
 
 async function begin() {
-  const state = await ask("state");
+  const state = await ask(`state?${me()}`);
+  looking = state.looking;
   reasons = state.reasons;
   version = state.version;
   at("name").textContent = state.name;

@@ -33,6 +33,7 @@ HERE = Path(__file__).resolve().parent
 ADDRESS = "127.0.0.1"
 MOST_BYTES = MIB
 """What a request may send."""
+LONGEST_CLIENT = 40
 IDLE_SECONDS = 60
 """How long a connection may say nothing."""
 
@@ -163,6 +164,7 @@ class _Handler(BaseHTTPRequestHandler):
             "reviewer": self.server.reviewer,
             "reasons": list(REASONS),
             "version": version,
+            "looking": self._looking(asked, ""),
             "drafts": [brief(draft) for draft in review.drafts],
         }
 
@@ -171,24 +173,36 @@ class _Handler(BaseHTTPRequestHandler):
         if not more.isdecimal() or len(more) > 4:
             raise UsageError(f"more={more!r} is not how often more is wanted")
         review = self.server.review
-        return full(review, review.draft(asked.get("id", "")), int(more))
+        draft = review.draft(asked.get("id", ""))
+        return {**full(review, draft, int(more)), "looking": self._looking(asked, draft.id)}
 
     def _changes(self, asked: Mapping[str, str]) -> Values:
-        since = asked.get("since", "0")
+        return self._news(asked)
+
+    def _news(self, asked: Mapping[str, object]) -> Values:
+        """What changed since the page last heard of it, and what others look at."""
+        since = str(asked.get("since", "0"))
         if not since.isdecimal():
             raise UsageError(f"since={since!r} is no number")
         version, drafts = self.server.review.changes(int(since))
-        return {"version": version, "drafts": [brief(draft) for draft in drafts]}
+        looking = self._looking(asked, str(asked.get("at", "")))
+        return {"version": version, "looking": looking, "drafts": [brief(draft) for draft in drafts]}
+
+    def _looking(self, asked: Mapping[str, object], id_: str) -> Values:
+        """What others look at, and by whom; a page that gives itself a name is seen by them, too."""
+        client, reviewer = str(asked.get("client", "")), str(asked.get("reviewer") or self.server.reviewer)
+        return dict(self.server.review.look(client[:LONGEST_CLIENT], id_, reviewer=reviewer)) if client else {}
 
     def _decide(self, body: Body) -> Values:
         id_, reviewer, looked_at = self._what(body)
         review = self.server.review
         draft = review.decide(id_, _decision(body), reviewer=reviewer, looked_at=looked_at)
-        return {"draft": brief(draft)}
+        return {"draft": brief(draft), **self._news(body)}
 
     def _reopen(self, body: Body) -> Values:
         id_, reviewer, looked_at = self._what(body)
-        return {"draft": brief(self.server.review.reopen(id_, reviewer=reviewer, looked_at=looked_at))}
+        draft = self.server.review.reopen(id_, reviewer=reviewer, looked_at=looked_at)
+        return {"draft": brief(draft), **self._news(body)}
 
     def _begin(self, body: Body) -> Values:
         id_, reviewer, looked_at = self._what(body)
