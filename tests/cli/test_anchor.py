@@ -127,6 +127,20 @@ def test_quotations_that_are_lost_are_said_and_the_others_kept(ragsmith: Command
     assert len(load_dataset(written / "my").examples[0].evidence) == 1
 
 
+def test_what_is_wrong_with_evidence_is_said_where_the_answer_is_not_found_either(
+    ragsmith: Command, written: Path
+) -> None:
+    rows = [
+        {"question": "Who?", "answer": "Zebra", "evidence": [{"doc": "ferry", "heading": "The quay"}]},
+        {"question": "What?", "answer": "Lion", "evidence": "# The ferry"},
+    ]
+    (written / "list.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ragsmith("dataset", "anchor", written / "list.jsonl", "--documents", written / "pages", "-o", written / "my")
+    place, heading = left_of(written / "my")
+    assert "; {'doc': 'ferry', 'heading': 'The quay'}: " in place["reason"]
+    assert "is mostly a heading; mark the text below it" in heading["reason"]
+
+
 def test_questions_that_nothing_answers_need_no_evidence(ragsmith: Command, written: Path) -> None:
     rows = [
         {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import PurePath
 
@@ -129,7 +129,7 @@ class Anchor:
         found = [self._quoted(quotation, docs) for quotation in asked.quotations]
         places = tuple(dict.fromkeys(place for place in found if isinstance(place, Place)))
         lost = tuple(
-            f"{shown(quotation.text)}: {place.reason}"
+            f"{shown(quotation.text or dict(quotation.place or {}))}: {place.reason}"
             for quotation, place in zip(asked.quotations, found, strict=True)
             if isinstance(place, Unplaced)
         )
@@ -142,7 +142,9 @@ class Anchor:
             missing = [why for why in found if isinstance(why, Unplaced)]
             return missing[0] if missing else Unplaced(Missing.NOT_FOUND, "it has neither an answer nor a quotation")
         answer = self._answered(asked, docs, at_least)
-        return answer if isinstance(answer, Unplaced) else ((answer,), lost)
+        if isinstance(answer, Place):
+            return (answer,), lost
+        return replace(answer, reason="; ".join([answer.reason, *lost[:1]]))
 
     def _quoted(self, quotation: Quotation, docs: Collection[str] | None) -> Place | Unplaced:
         if quotation.doc is not None:

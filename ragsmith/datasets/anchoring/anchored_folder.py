@@ -103,10 +103,10 @@ def _write(
     if output == source:
         if not (source / MANIFEST).exists():
             write_file(written(about, {}), source / MANIFEST)
-        if rows:
-            write_file(rows, source / QUESTIONS)
         if left or (source / UNANCHORED).exists():
             write_file(left, source / UNANCHORED)
+        if rows:  # last: where there are questions, all is written
+            write_file(rows, source / QUESTIONS)
         return
     if not rows:
         write_file(left, output / UNANCHORED)

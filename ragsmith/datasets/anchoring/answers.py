@@ -110,7 +110,7 @@ class Answers:
         rough = 0.5 * in_answer + 0.35 * around + 0.15 * in_question
         rough[(in_answer == 0) & (in_question == 0)] = 0
         if docs is not None:
-            rough[[self._documents[n].id not in docs for n in self._of]] = 0
+            rough[~np.array([document.id in docs for document in self._documents])[self._of]] = 0
         positions = np.argsort(-rough, kind="stable")[:LOOKED_AT]
         positions = positions[rough[positions] > 0]
         written, numbers = f" {fold(answer).text} ", number_words(said)

@@ -88,6 +88,9 @@ def read_asked(path: Path, columns: Mapping[str, str] | None = None) -> list[Ask
         except TextError as error:
             mistakes.append(f"{path.name}:{row[0]}: {error.reason}")
     mistakes += _repeated_ids(asked, path)
+    without, given = ([each.line for each in asked if bool(each.split) is said] for said in (False, True))
+    if without and given:
+        mistakes.append(f"{path.name}:{without[0]}: has no 'split', but line {given[0]} has; give all or none")
     if mistakes:
         raise DatasetError(mistakes)
     return asked

@@ -41,6 +41,11 @@ class Page:
         """Its words, and where they stand."""
         return self.folded.words()
 
+    @cached_property
+    def vocabulary(self) -> frozenset[str]:
+        """Its distinct words."""
+        return frozenset(word for word, _, _ in self.words)
+
 
 class Quotations:
     """Finds quotations in ``documents``."""
@@ -103,10 +108,11 @@ class Quotations:
         """The pages that hold the most of the words that few pages hold."""
         if len(pages) <= LOOKED_AT:
             return list(pages)
-        held = [({word for word, _, _ in page.words} & set(wanted), page) for page in pages]
+        held = [(page.vocabulary & set(wanted), page) for page in pages]
         common = Counter(word for words, _ in held for word in words)
-        ranked = sorted(held, key=lambda entry: (-sum(1 / common[word] for word in entry[0]), entry[1].document.id))
-        return [page for _, page in ranked[:LOOKED_AT]]
+        weights = [sum(1 / common[word] for word in sorted(words)) for words, _ in held]
+        order = sorted(range(len(held)), key=lambda at: (-weights[at], held[at][1].document.id))
+        return [held[at][1] for at in order[:LOOKED_AT]]
 
     def aligned(self, wanted: Sequence[str], page: Page) -> list[Place]:
         """The two best places in a page, apart from each other: the second tells whether the first is the only one."""

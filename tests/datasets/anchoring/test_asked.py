@@ -93,6 +93,7 @@ def test_columns_with_other_names_can_be_named(tmp_path: Path) -> None:
         ("list.csv", 'question,answer\na,"b\n', "list.csv:2: the row that begins here is not valid CSV"),
         ("list.csv", "question,answer\n,b\n", "list.csv:2: the question is blank"),
         ("list.csv", "id,question,answer\n1,a,b\n1,c,d\n", "list.csv:3: the id '1' is used on line 2 already"),
+        ("list.csv", "question,answer,split\na,b,test\nc,d,\n", "list.csv:3: has no 'split', but line 2 has; give all"),
         ("list.csv", "question,answer,split\na,b,train\n", "'split' must be 'search', 'test' or 'unused', not 'train'"),
         ("list.jsonl", '{"question": "a"\n', "list.jsonl:1: not valid JSON"),
         (
