@@ -32,7 +32,7 @@ from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Run
 from ragsmith.store.rows import seal, unseal
 from ragsmith.store.store import Store
-from ragsmith.text import words
+from ragsmith.text import languages, words
 
 COUNTED: dict[str, Callable[..., Any]] = {
     "commits": DefaultDialect.do_commit,
@@ -45,6 +45,7 @@ COUNTED: dict[str, Callable[..., Any]] = {
     "texts tokenised": WordLlamaEmbedder.tokens,
     "texts split into words": words.words,
     "texts split into sentences": words._sentences,
+    "languages told": languages.detect,
 }
 """What is counted: calls of these, without those that a cache in front of them answers."""
 
