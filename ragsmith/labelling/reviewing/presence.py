@@ -31,7 +31,8 @@ class Presence:
             if other != client and isinstance(seen, list) and len(seen) == 3 and _is_recent(seen[2], now)
         }
         self.path.write_text(json.dumps({**others, client: [id_, reviewer, now]} if id_ else others), encoding="utf-8")
-        return {str(looked): str(who) for looked, who, _ in others.values()}
+        # somebody who opens the page again goes on where he was, though the page he left counts for seconds yet
+        return {str(looked): str(who) for looked, who, _ in others.values() if who != reviewer}
 
     def _read(self) -> Mapping[str, object]:
         try:

@@ -217,6 +217,7 @@ def test_who_is_not_heard_of_is_gone_and_a_damaged_file_says_nothing(tmp_path: P
     presence = Presence(tmp_path, lambda: now[0])
     presence.look("one", "draft-001", "ada")
     assert presence.look("two", "", "ben") == {"draft-001": "ada"}
+    assert presence.look("three", "", "ada") == {}  # the page opened again
     now[0] += SECONDS + 1
     assert presence.look("two", "", "ben") == {}
     for damaged in ("", "[]", '{"one": 7}', '{"one": ["draft-001", "ada", "now"]}', '{"one'):
