@@ -31,7 +31,7 @@ def bm25(view: View) -> Finding:
     found = Belonging.of(view)
     recall, figure, mixed = found.recall, found.own, found.others
     wanted = Limit(view.settings.bm25_low, view.settings.bm25_high)
-    said = f"Recall@5 of BM25 is {figure:.2f}; of evidence that belongs to other questions it finds {mixed:.2f}"
+    said = f"Recall@5 of BM25 is {figure:.3f}; of evidence that belongs to other questions it finds {mixed:.3f}"
     failed = figure > SATURATED or found.mixed_up
     chart = Rows(
         "Recall@5 of BM25, and where it should lie",
