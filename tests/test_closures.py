@@ -31,7 +31,7 @@ CLOSURES = {
     "pipelines.engine:Engine": {
         *(FAMILY | TASK | INDEX),
         *("gateway.memo", "index.entity_graph", "index.relations", "models.usage", "pipelines.genes"),
-        *("pipelines.trace", "techniques.generation"),
+        *("pipelines.trace", "techniques.generation", "text.declining"),
     },
     "pipelines.genes:facing": set(),
     "evaluation.scoring:scored": SCORED,
@@ -66,7 +66,7 @@ def test_scoring_by_all_measures_depends_on_these_modules_and_on_no_other() -> N
     functions = [(known.fn.__module__, known.fn.__name__) for known in measures().values()]
     found = {counted.removeprefix("ragsmith.") for place in functions for counted in closure(*place)}
     beside = {name for name in found if not name.startswith("measures.")}
-    assert beside == TASK | WORDS | {"datasets.relevance", "text.reading", "types"}
+    assert beside == TASK | WORDS | {"datasets.relevance", "text.declining", "text.reading", "types"}
 
 
 def test_everything_in_the_key_is_listed() -> None:

@@ -14,6 +14,7 @@ from ragsmith.cli.output import note, say, say_json, table
 
 if TYPE_CHECKING:
     from ragsmith.reporting.scores import Scores
+    from ragsmith.runs.pipeline import Reply, Source
 
 PipelineArgument = Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")]
 OtherDataset = Annotated[str | None, typer.Option("--dataset", help="Other documents than the exported ones.")]
@@ -37,16 +38,33 @@ def ask(
     if as_json:
         say_json(asdict(reply))
         return
+    if reply.declined:
+        _say_closest(reply)
+        return
     for line in reply.answer.splitlines():
         say(line)
     cited = [source for source in reply.sources if source.cited]
     say()
     say("rests on" if cited else "was shown, and cites none of")
     for source in cited or reply.sources:
-        say()
-        say(f"{source.doc} [{source.start}:{source.end}]  {source.title}")
-        for line in source.text.splitlines():
-            say(f"  | {line}")
+        _say_source(source)
+
+
+def _say_closest(reply: Reply) -> None:
+    """Say that there is no answer, and what was looked at: whoever asked may see one in it."""
+    if not reply.sources:
+        say("The documents do not seem to answer this, and nothing in them comes close.")
+        return
+    say("The documents do not seem to answer this. Closest:")
+    for source in reply.sources:
+        _say_source(source)
+
+
+def _say_source(source: Source) -> None:
+    say()
+    say(f"{source.doc} [{source.start}:{source.end}]  {source.title}")
+    for line in source.text.splitlines():
+        say(f"  | {line}")
 
 
 @app.command()
@@ -82,7 +100,8 @@ def _say_found(found: Scores) -> None:
     for part, scored in found.parts.items():
         counts = f"{scored.attempted} attempted = {scored.scored} scored + {scored.failed} failed"
         say(f"{found.dataset}, {part} questions: {counts}")
-        rows = [[name, f"{m.mean:.4f}", f"{m.low:.4f} .. {m.high:.4f}"] for name, m in scored.metrics.items()]
+        shown = {name: name if m.n is None else f"{name} (n {m.n})" for name, m in scored.metrics.items()}
+        rows = [[shown[name], f"{m.mean:.4f}", f"{m.low:.4f} .. {m.high:.4f}"] for name, m in scored.metrics.items()]
         table(rows, ["metric", "mean", "95 % interval"], frozenset({1}))
         for question, failure in scored.failures.items():
             say(f"{question} failed in {failure['stage']}: {failure['error']}")

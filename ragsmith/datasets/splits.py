@@ -51,6 +51,13 @@ class Split:
     rule: str
     unused: tuple[Example, ...] = ()
 
+    def with_evidence(self) -> Split:
+        """The same without the questions that have no evidence, which are unused."""
+        parts = ([e for e in part if e.evidence] for part in (self.search, self.test))
+        others = [e for e in (*self.search, *self.test) if not e.evidence]
+        search, test = map(tuple, parts)
+        return Split(search, test, self.rule, (*self.unused, *others))
+
 
 @dataclass(frozen=True, slots=True)
 class Leaks:
@@ -153,7 +160,7 @@ def stratified(examples: Iterable[Example]) -> tuple[Example, ...]:
     """
     by_type: defaultdict[str, defaultdict[frozenset[str], list[Example]]] = defaultdict(lambda: defaultdict(list))
     for example in sorted(examples, key=lambda example: (digest([example.question, example.answer]), example.id)):
-        by_type[example.type][frozenset(span.doc for span in example.evidence)].append(example)
+        by_type[_stratum(example)][frozenset(span.doc for span in example.evidence)].append(example)
     return tuple(_spread([_spread(list(groups.values())) for _, groups in sorted(by_type.items())]))
 
 
@@ -209,7 +216,14 @@ def _fits(test: int, total: int, share: float) -> bool:
 
 def _aims(examples: Iterable[Example], share: float) -> dict[str, float]:
     """How many questions of each type a test should have."""
-    return {type_: share * count for type_, count in Counter(example.type for example in examples).items()}
+    return {stratum: share * count for stratum, count in Counter(map(_stratum, examples)).items()}
+
+
+def _stratum(example: Example) -> str:
+    """The type of a question, apart where it has no evidence, or no answer."""
+    if example.evidence:
+        return example.type
+    return f"{example.type} without {'evidence' if example.answerable else 'answer'}"
 
 
 def _distance(of: Mapping[str, int], aims: Mapping[str, float]) -> float:
@@ -225,7 +239,7 @@ def _fill(drawn: Iterable[Group], aims: Mapping[str, float]) -> tuple[frozenset[
     counts: Counter[str] = Counter()
     left = _distance(counts, aims)
     for group in drawn:
-        tried = counts + Counter(example.type for example in group.examples)
+        tried = counts + Counter(map(_stratum, group.examples))
         if (then := _distance(tried, aims)) < left:
             counts, left = tried, then
             taken.extend(example.id for example in group.examples)
@@ -258,7 +272,7 @@ class _Cut:
             test = grown - unused
             if len(unused) > MOST_UNUSED * total or not _fits(len(test), total, self._share):
                 continue
-            cost = len(unused) + _distance(Counter(self._examples[i].type for i in test), self._aims)
+            cost = len(unused) + _distance(Counter(_stratum(self._examples[i]) for i in test), self._aims)
             if best is None or cost < best[0]:
                 best = cost, test, unused
         return (self._ids(best[1]), self._ids(best[2])) if best else None

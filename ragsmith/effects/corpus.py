@@ -95,7 +95,7 @@ def corpus_of(documents: Sequence[Document], questions: Sequence[Example] = ()) 
         languages[detect("\n".join(running))] += sum(map(len, running))
     total = max(1, parts.total())
     lengths = [len(document.text) for document in documents]
-    several = [len({span.doc for span in question.evidence}) in FEW for question in questions]
+    several = [len({span.doc for span in question.evidence}) in FEW for question in questions if question.evidence]
     return Corpus(
         len(documents),
         sum(lengths),

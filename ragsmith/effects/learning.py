@@ -82,11 +82,16 @@ def learn(
 
 def _evaluated(evaluator: Evaluator, setup: Setup, candidates: Sequence[Candidate]) -> list[Evaluation]:
     """Evaluations on the search questions: of the ranking alone where these have no answers."""
-    return (evaluator.evaluate if _answered(setup) else evaluator.rank)(candidates, split(setup.dataset).search)
+    return (evaluator.evaluate if _answered(setup) else evaluator.rank)(candidates, _questions(setup))
+
+
+def _questions(setup: Setup) -> tuple[Example, ...]:
+    """The search questions that have both R and G, or would if they had answers: those with evidence."""
+    return split(setup.dataset).with_evidence().search
 
 
 def _answered(setup: Setup) -> bool:
-    return any(question.answer for question in split(setup.dataset).search)
+    return any(question.answer for question in _questions(setup))
 
 
 def sample_of(space: Space, size: int, seed: str) -> list[Candidate]:
@@ -115,7 +120,7 @@ def observed_of(setup: Setup, sample: Sequence[Candidate], evaluations: Sequence
     pairs = [(labels_of(candidate), one) for candidate, one in zip(sample, evaluations, strict=True) if one.complete]
     labels = tuple(label for label, _ in pairs)
     complete = [evaluation for _, evaluation in pairs]
-    questions = split(setup.dataset).search
+    questions = _questions(setup)
     together = groups_of(setup.dataset, questions)
     models = ModelClasses.of(setup.models)
     answered = _answered(setup)
@@ -163,7 +168,7 @@ def _checks(
     knowledge: Knowledge, setup: Setup, space: Space, store: Store, workers: int, told: Progress
 ) -> Iterator[Checked]:
     """What the other data sets name for the one of ``setup``, in each class of costs, and what it gains there."""
-    data, questions = setup.dataset, split(setup.dataset).search
+    data, questions = setup.dataset, _questions(setup)
     others = knowledge.without(*digests_of(data))
     together = groups_of(data, questions)
     if len(together) < 2 or any(sum(part in one.means for one in others.observed) < FEWEST for part in PARTS):

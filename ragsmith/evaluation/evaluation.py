@@ -54,18 +54,23 @@ class Evaluation:
         """
         key = (name, fitness or Fitness()) if name == "fitness" else (name, None)
         if key not in self._values:
-            self._values[key] = array("d", self._worked_out(*key))
+            self._values[key] = array("d", [value for value in self._worked_out(*key) if value is not None])
         return self._values[key].tolist()
 
-    def _worked_out(self, name: str, fitness: Fitness | None) -> list[float]:
+    def column(self, name: str, fitness: Fitness | None = None) -> list[float | None]:
+        """The same with a place for each question that has a record: None where it has no such value."""
+        return self._worked_out(name, (fitness or Fitness()) if name == "fitness" else None)
+
+    def _worked_out(self, name: str, fitness: Fitness | None) -> list[float | None]:
         records = [self.records[question] for question in self.questions if question in self.records]
         if fitness:
             return [fitness(record["measures"]) for record in records]
         if name in COMPOSITES:
-            able = [record["measures"] for record in records if COMPOSITES[name][0] in record["measures"]]
-            return [composite(name, measures) for measures in able]
+            first = COMPOSITES[name][0]
+            each = (record["measures"] for record in records)
+            return [composite(name, measures) if first in measures else None for measures in each]
         part = "usage" if records and name in records[0]["usage"] else "measures"
-        return [float(value) for record in records if (value := record[part][name]) is not None]
+        return [None if (value := record[part][name]) is None else float(value) for record in records]
 
     def by_question(self, fitness: Fitness) -> Mapping[str, float]:
         """The fitness of each question that has a record, in the order of ``questions``."""

@@ -3,6 +3,12 @@
 By default it is the paper's (Kartal et al., arXiv 2511.01386): F is the weighted mean of R, the mean of four measures
 of the ranking, and G, the mean of two measures of the answer. Anybody's own is a function in a file. Whichever it is,
 it is worked out for each question, and then averaged: the fitness of means is something else unless it is linear.
+
+Not every question has both parts. One without evidence has no R: its fitness is its G. Of one that the documents do not
+answer, G is 1 for declining and 0 for anything else. What a question has not is None, never 0; means of R and of G are
+over the questions that have them, and so is said how many these are. Every question that is counted has one fitness,
+whatever it is made of, so that differences between pipelines stay paired by question.
+
 Where retrieval alone is tuned it is R, or one's own function of the ranking's measures: then nothing is generated.
 """
 
@@ -45,10 +51,18 @@ HEADLINE: Mapping[str, str] = {"fitness": "F", "retrieval": "R", "generation": "
 """The values that are shown everywhere, and their symbols."""
 
 
-def composite(name: str, measures: Mapping[str, Any]) -> float:
-    """A composite value of one question, whose measures are all there."""
+REFUSAL = "refusal"
+"""The measure that is G of a question which the documents do not answer."""
+
+
+def composite(name: str, measures: Mapping[str, Any]) -> float | None:
+    """A composite value of one question, whose measures are all there; None where the question has no such part."""
     members = COMPOSITES[name]
-    total: float = sum(measures[member] for member in members)
+    values = [measures[member] for member in members]
+    if None in values:
+        declined: float | None = measures.get(REFUSAL) if name == "generation" else None
+        return declined
+    total: float = sum(values)
     return total / len(members)
 
 
@@ -140,6 +154,11 @@ class Fitness:
         return self.objective == RETRIEVAL
 
     @property
+    def needs_evidence(self) -> bool:
+        """Whether a question without evidence has no fitness."""
+        return self.ranks or (not self.file and self.weights.generation == 0)
+
+    @property
     def made(self) -> str:
         """What is made of each question."""
         return "rankings" if self.ranks else "answers"
@@ -204,9 +223,12 @@ class Fitness:
             UsageError: the file of the function is gone or has changed, or the function raises something or does not
                 return a finite number.
         """
-        values = {name: composite(name, measures) for name in COMPOSITES if name == RETRIEVAL or not self.ranks}
+        found_parts = {name: composite(name, measures) for name in COMPOSITES if name == RETRIEVAL or not self.ranks}
+        values = {name: value for name, value in found_parts.items() if value is not None}
         if not self.file:
-            return values[RETRIEVAL] if self.ranks else self.combined(*values.values())
+            if not values:
+                raise UsageError("a question has neither evidence nor an answer, so that nothing can be scored")
+            return self.combined(**values) if len(values) == len(COMPOSITES) else next(iter(values.values()))
         known = {name: value for name, value in measures.items() if value is not None} | values
         function = _function(self.file, self.function, self.digest)
         try:

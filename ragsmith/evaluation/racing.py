@@ -427,9 +427,10 @@ class Races:
         return Standing(exact, sampled, ranked=ranked is not None and len(ranked.questions) == len(self._order))
 
     def _share(self, ranked: Evaluation | None, question: str) -> float | None:
-        """What R counts of a question's fitness; 0 where that does not add up, None where ranking failed."""
+        """What R counts of a question's fitness; 0 where that does not add up, or there is no R; None if not ranked."""
         if not self._fitness.adds_up:
             return 0.0
         if ranked is None or question not in ranked.records:
             return None
-        return self._fitness.combined(composite("retrieval", ranked.records[question]["measures"]), 0.0)
+        found = composite("retrieval", ranked.records[question]["measures"])
+        return 0.0 if found is None else self._fitness.combined(found, 0.0)

@@ -45,6 +45,7 @@ def scored(engine: Engine, setup: Setup, trace: Trace, example: Example) -> dict
         prompt=prompt.text,
         evidence=example.evidence,
         relevance=setup.relevance[example.id],
+        answerable=example.answerable,
     )
     return {
         "measures": _measured(engine, setup.measures, case, trace, example),
@@ -66,6 +67,7 @@ def scored_ranking(engine: Engine, setup: Setup, trace: Trace, example: Example)
         pool=trace.outputs["query_expansion"].value,
         evidence=example.evidence,
         relevance=setup.relevance[example.id],
+        answerable=example.answerable,
     )
     measures = [known for known in setup.measures if known.subject == "ranking"]
     return {
@@ -114,7 +116,7 @@ def _stages(engine: Engine, trace: Trace) -> dict[str, str]:
 REMEMBERED_CASES = 1 << 14
 """Below 1 KB each: what was measured of what some stages gave for a question."""
 
-_SAME = frozenset(("question", "reference", "evidence", "relevance", "relevant"))
+_SAME = frozenset(("question", "reference", "evidence", "relevance", "relevant", "answerable", "has"))
 """What all cases of a question have in common."""
 _MADE_BY = {
     "hits": ("passage_filter",),

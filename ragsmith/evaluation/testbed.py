@@ -20,6 +20,7 @@ from ragsmith.datasets.relevance import ChunkMap, Relevance
 from ragsmith.datasets.splits import Split, folds, split, stratified
 from ragsmith.digest import fingerprint
 from ragsmith.errors import DatasetError, UsageError
+from ragsmith.evaluation.fitness import Fitness
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.failures import Failures
@@ -57,7 +58,8 @@ class Setup:
 
     Candidates may say how documents are cut and which models work, where that is ``searched``: `of` has the setup that
     a candidate asks for. Answers and rankings are marked by the models of ``marked_by``, if it is there: else what is
-    searched over would choose its own judge.
+    searched over would choose its own judge. Questions without evidence are in no part where all are to have some,
+    ``of_rankings``: their rankings have no score.
     """
 
     dataset: Dataset
@@ -69,6 +71,13 @@ class Setup:
     gap: int = field(default=GAP, kw_only=True)
     searched: tuple[tuple[Gene, ...], ...] = field(default=(), kw_only=True)
     marked_by: Setup | None = field(default=None, kw_only=True)
+    of_rankings: bool = field(default=False, kw_only=True)
+
+    def scoring(self, fitness: Fitness) -> Setup:
+        """The setup with the questions that have this fitness: all that have evidence, where it is about rankings."""
+        if not fitness.needs_evidence or all(example.evidence for example in self.dataset.examples):
+            return self
+        return replace(self, of_rankings=True)
 
     def searching(self, settings: tuple[tuple[Gene, ...], ...]) -> Setup:
         """The setup of a search over ``settings``: its own are the first option of each.
@@ -164,7 +173,8 @@ class Setup:
     @cached_property
     def split(self) -> Split:
         """The questions of the search and of the test."""
-        return split(self.dataset, gap=self.gap)
+        found = split(self.dataset, gap=self.gap)
+        return found.with_evidence() if self.of_rankings else found
 
     @cached_property
     def examples(self) -> dict[str, Example]:
@@ -189,7 +199,9 @@ class Setup:
         return [[example.id for example in part] for part in folds(self.dataset, self.calibration, FOLDS)]
 
     def modality(self, example: Example) -> str:
-        """The kind of text that holds a question's evidence: that of its relevant chunks, or ``mixed``."""
+        """The kind of text that holds a question's evidence: that of its relevant chunks, ``mixed``, or ``none``."""
+        if not example.evidence:
+            return "none"
         kinds = {self._modalities[chunk] for chunk in self.relevance[example.id].relevant}
         return kinds.pop() if len(kinds) == 1 else "mixed"
 
@@ -199,8 +211,8 @@ class Setup:
 
     @cached_property
     def calibration(self) -> tuple[Example, ...]:
-        """The questions that fitted techniques may learn from: those of the search split."""
-        return self.split.search
+        """The questions that fitted techniques may learn from: those of the search split that have evidence."""
+        return tuple(example for example in self.split.search if example.evidence)
 
     def engine(
         self,
@@ -233,7 +245,8 @@ class Setup:
         if self.marked_by:
             return self.marked_by.measures
         free = self.models.embedded
-        wanted = {"faithfulness": self.checks_claims}
+        declining = any(not example.answerable for example in self.dataset.examples)
+        wanted = {"faithfulness": self.checks_claims, "refusal": declining, "false_refusal": declining}
         return tuple(known for known in measures().values() if wanted.get(known.name, free or not known.costly))
 
     @cached_property
@@ -317,7 +330,8 @@ def prepare(
     data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
     setup = Setup(data, models, chunk_size, faithfulness, given=given or {})
     setup.loaded_models.ids()
-    unreachable = [e.id for e in ordered(setup.dataset.examples) if not setup.relevance[e.id].relevant]
+    labelled = [example for example in ordered(setup.dataset.examples) if example.evidence]
+    unreachable = [example.id for example in labelled if not setup.relevance[example.id].relevant]
     if unreachable:
         raise DatasetError(
             [

@@ -17,9 +17,10 @@ T = TypeVar("T")
 class Case:
     """One question as one pipeline answered it.
 
-    ``reference`` is the reference answer. ``hits`` passed the filter, best first; ``pool`` is what the query expansion
-    found before reranking and filter. ``prompt`` is the text that the generator read, made of ``passages``.
-    ``evidence`` holds the gold spans, and ``relevance`` the chunks that have them.
+    ``reference`` is the reference answer; the documents have one where the question is ``answerable``. ``hits`` passed
+    the filter, best first; ``pool`` is what the query expansion found before reranking and filter. ``prompt`` is the
+    text that the generator read, made of ``passages``. ``evidence`` holds the gold spans, and ``relevance`` the chunks
+    that have them.
     """
 
     question: str = ""
@@ -31,6 +32,15 @@ class Case:
     prompt: str = ""
     evidence: tuple[Span, ...] = ()
     relevance: Relevance = field(default_factory=lambda: Relevance({}))
+    answerable: bool = True
+
+    def has(self, needed: str) -> bool:
+        """Whether the question has the ``evidence`` or ``reference`` that is needed, or is ``answerable`` or not."""
+        if needed == "evidence":
+            return bool(self.evidence or self.relevance.relevant)
+        if needed == "reference":
+            return self.answerable
+        return self.answerable == (needed == "answerable")
 
     @cached_property
     def ranking(self) -> tuple[str, ...]:

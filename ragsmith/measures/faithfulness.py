@@ -17,6 +17,7 @@ from ragsmith.measures.case import Case
 from ragsmith.measures.registry import measure
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean, lines, told
+from ragsmith.text.declining import declines
 from ragsmith.text.reading import denies, numbers
 from ragsmith.text.words import sentences, terms
 
@@ -114,15 +115,6 @@ FEWEST_WORDS = 4
 
 _SAYS_NOTHING = frozenset(("yes",))  # "no" is a function word, and they are no terms
 _JOINT = re.compile(r";\s+|,?\s+(?:but|yet)\s+|,\s+(?:and|or|nor|so)\s+")
-_DECLINES = re.compile(
-    r"(?:(?:i['’]m |i am )?(?:very )?sorry,? (?:but )?|unfortunately,? )?"
-    r"(?:i (?:do not|don['’]t) know\b(?:(?!,? (?:but|however|yet)\b)[^;:])*"
-    r"|(?:the|these) (?:(?:given|provided|above|retrieved|numbered) )?(?:passages?|context|documents?|sources?|texts?)"
-    r" (?:do|does)(?: not|n['’]t) (?:\w+ )?(?:answer|contain|give|include|mention|provide|say|specify|state|tell)\b"
-    r"(?:(?!,? (?:but|however|yet)\b)[^;:])*)",
-    re.IGNORECASE,
-)
-"""One sentence that says that there is no answer, and nothing after a "but"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +129,6 @@ class _Statement:
     def joined(cls, a: _Statement, b: _Statement) -> _Statement:
         """What two sentences state together."""
         return cls(a.terms | b.terms, a.numbers | b.numbers, a.denies or b.denies)
-
-
-def declines(answer: str) -> bool:
-    """Whether ``answer`` is one sentence that only says that there is no answer."""
-    return _DECLINES.fullmatch(answer.strip()) is not None and len(sentences(answer)) == 1
 
 
 def claims_offline(model: OfflineModel, *, sample: int, question: str, answer: str) -> Claims:

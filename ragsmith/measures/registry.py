@@ -17,6 +17,8 @@ from ragsmith.plugins import load_plugins, tools_of
 from ragsmith.text.suggest import did_you_mean
 
 Subject = Literal["ranking", "passages", "answer"]
+Needs = Literal["evidence", "reference", "answerable", "unanswerable"]
+"""What a question must have, or be, for a measure to be about it."""
 M = TypeVar("M", bound=Callable[..., float | None])
 
 TOOLS: Mapping[Any, str] = {LanguageModel: "judge", Embedder: "embedder"}
@@ -39,7 +41,8 @@ class Measure:
 
     ``subject`` is what it judges. ``range`` holds the lowest and highest possible value, ``direction`` says which of
     two values is better, and is None where neither is. A ``costly`` measure asks the judge more than once for an
-    answer: it is computed where the judge costs nothing, and elsewhere only when it is asked for.
+    answer: it is computed where the judge costs nothing, and elsewhere only when it is asked for. Of a question that
+    has not what it ``needs`` it has no value.
     """
 
     name: str
@@ -50,6 +53,7 @@ class Measure:
     range: tuple[float, float] = (0.0, 1.0)
     direction: Literal["higher", "lower"] | None = "higher"
     costly: bool = False
+    needs: Needs | None = None
 
     @property
     def heading(self) -> str:
@@ -82,6 +86,7 @@ class Measure:
             "direction": self.direction,
             "costly": self.costly,
             "needs": sorted(set(self.tools.values())),
+            "of": self.needs,
             "paper": self.paper,
         }
 
@@ -91,6 +96,8 @@ class Measure:
         Raises:
             ValueError: the value is not a finite number.
         """
+        if self.needs and not case.has(self.needs):
+            return None
         tools = self.tools
         value = self.fn(case, **{name: models[role] for name, role in tools.items()}) if tools else self.fn(case)
         if value is not None and not math.isfinite(value):
@@ -102,6 +109,9 @@ REGISTERED: dict[str, Measure] = {}
 """Every measure by name, in the order in which their files were read."""
 
 
+USUAL_NEEDS: Mapping[str, Needs] = {"ranking": "evidence", "answer": "reference"}
+
+
 def measure(
     *,
     label: str,
@@ -110,9 +120,14 @@ def measure(
     range: tuple[float, float] = (0.0, 1.0),  # noqa: A002  the word for it, and the built-in is not used here
     direction: Literal["higher", "lower"] | None = "higher",
     costly: bool = False,
+    needs: Needs | Literal["nothing"] | None = None,
     name: str | None = None,
 ) -> Callable[[M], M]:
-    """Register the decorated function; see `Measure`. Its own name is the measure's unless ``name`` is given."""
+    """Register the decorated function; see `Measure`. Its own name is the measure's unless ``name`` is given.
+
+    Unless it says what it ``needs``, a measure of rankings is of questions with evidence, and one of answers of those
+    with a reference answer.
+    """
 
     def register(fn: M) -> M:
         called = name or fn.__name__
@@ -120,7 +135,9 @@ def measure(
             raise ValueError(f"the subject of {called} is {subject!r}: it is one of {', '.join(get_args(Subject))}")
         if called in REGISTERED or called in RESERVED:
             raise ValueError(f"the measure {called} is registered twice, or has the name of something else")
-        REGISTERED[called] = Measure(called, fn, label, subject, paper, range, direction, costly)
+        wanted = needs or USUAL_NEEDS.get(subject)
+        known = None if wanted == "nothing" else wanted
+        REGISTERED[called] = Measure(called, fn, label, subject, paper, range, direction, costly, known)
         return fn
 
     return register

@@ -138,6 +138,17 @@ class Space:
                 raise SpaceError(f"space {self.name!r}: no option of {name} can be used, not even {before[0]}")
         return replace(self, options=left)
 
+    def adding(self, family: str, technique: str) -> Space:
+        """The space with every option of a technique that it does not have; the same space where it has one."""
+        place = FAMILIES.index(family_named(family, "options"))
+        if any(gene.technique.name == technique for gene in self.options[place]):
+            return self
+        choices = FAMILIES[place].techniques[technique].choices
+        grids = itertools.product(*([(name, value) for value in values] for name, values in choices.items()))
+        genes = dict.fromkeys(make_gene(family, technique, dict(chosen)) for chosen in grids)
+        options = (*self.options[:place], (*self.options[place], *genes), *self.options[place + 1 :])
+        return replace(self, options=options)
+
     def leaving_out(self, names: Sequence[str]) -> Space:
         """The space without what ``names`` list: ``FAMILY``, of which ``none`` is left, or ``FAMILY.OPTION``.
 

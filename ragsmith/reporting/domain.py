@@ -78,11 +78,11 @@ def domain_of(about: About, material: Material) -> Domain:
 
 
 def _front(ranked: Sequence[Row], settings: RunSettings) -> tuple[Row, ...]:
-    """Those that find anything, and of which no other is as good in everything that was weighed.
+    """Those that find, or answer, anything, and of which no other is as good in everything that was weighed.
 
     One whose costs are not known is compared with none.
     """
-    able = [row for row in ranked if row.scores["retrieval"].mean > 0]
+    able = [row for row in ranked if row.scores.get("retrieval", row.scores["fitness"]).mean > 0]
     each = {row.key: costs(settings, row.usage, row.latency_seconds) for row in able}
     worth = {row.key: (row.level, *(-cost for cost in known)) for row in able if (known := each[row.key]) is not None}
     return tuple(front((row for row in able if row.key in worth), lambda row: worth[row.key]))
@@ -180,13 +180,13 @@ def answered(material: Material, pipeline: str, key: str, data: DatasetRecord) -
     for split, evaluation in parts:
         if evaluation is None:
             continue
-        found = {name: evaluation.values(name, material.fitness) for name in HEADLINE}
-        columns = {name: iter(values) for name, values in found.items() if values}
+        columns = {name: iter(evaluation.column(name, material.fitness)) for name in HEADLINE}
         for question in evaluation.questions:
             about = question, data.questions.get(question, ""), data.modalities.get(question, ""), split, pipeline
             if record := evaluation.records.get(question):
-                measures = {name: next(values) for name, values in columns.items()}
-                measures |= {name: value for name, value in record["measures"].items() if value is not None}
+                headline = {name: next(values) for name, values in columns.items()}
+                found = {**headline, **record["measures"]}
+                measures = {name: value for name, value in found.items() if value is not None}
                 measures["calls"] = float(record["usage"]["calls"])
                 yield Answered(*about, "ok", measures, record.get("answer", ""), tuple(record["retrieved"]))
             elif failure := evaluation.failures.get(question):

@@ -151,6 +151,7 @@ def _dots(chosen: Sequence[tuple[str, Option]], title: str, symbol: str, colour:
 
 
 def _bars(rows: Sequence[GroupScores], name: str, metric: str, place: int) -> dict[str, Any]:
+    rows = [row for row in rows if metric in row.scores]  # questions without evidence have no R
     scores = [row.scores[metric] for row in rows]
     bounds = [(s.mean if s.low is None else s.low, s.mean if s.high is None else s.high) for s in scores]
     return {

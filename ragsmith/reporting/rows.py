@@ -83,13 +83,19 @@ def ranking(evaluations: Sequence[Evaluation], terms: Terms, winner: str | None 
 
 
 def gain(name: str, first: Evaluation, second: Evaluation, fitness: Fitness) -> Score | None:
-    """The mean of ``first`` minus ``second``, question by question, on those that both finished; None without any."""
+    """The mean of ``first`` minus ``second``, question by question, on those that both finished; None without any.
+
+    A question that has no such value, which it then has for nobody, is left out.
+    """
     both = common([first, second])
     if not both:
         return None
-    pairs = zip(first.on(both).values(name, fitness), second.on(both).values(name, fitness), strict=True)
-    found = score([a - b for a, b in pairs])
-    return found if both == first.questions else replace(found, n=len(both))
+    pairs = zip(first.on(both).column(name, fitness), second.on(both).column(name, fitness), strict=True)
+    gains = [a - b for a, b in pairs if a is not None and b is not None]
+    if not gains:
+        return None
+    found = score(gains)
+    return found if len(gains) == len(first.questions) else replace(found, n=len(gains))
 
 
 def best_so_far(scores: Iterable[float | None]) -> tuple[float | None, ...]:
@@ -118,18 +124,25 @@ def by_group(
     for group in sorted({groups.get(question, "") for question in questions}):
         places = [place for place, question in enumerate(questions) if groups.get(question, "") == group]
         for name, columns in values.items():
-            scores = {
-                metric: score([columns[metric][place] for place in places]) for metric in HEADLINE if columns[metric]
-            }
-            costs = {
-                cost: fsum(columns[cost][place] for place in places) / len(places) for cost in COSTS if cost in columns
-            }
+            held = {column: _known(values[place] for place in places) for column, values in columns.items()}
+            scores = {metric: _counted(held[metric], len(places)) for metric in HEADLINE if held[metric]}
+            costs = {cost: fsum(held[cost]) / len(held[cost]) for cost in COSTS if held.get(cost)}
             found.append(GroupScores(group, name, len(places), scores, costs))
     return tuple(found)
 
 
-def _columns(evaluation: Evaluation, fitness: Fitness) -> dict[str, list[float]]:
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None]
+
+
+def _counted(values: Sequence[float], questions: int) -> Score:
+    """The mean of ``values``, which says how many they are if they are not one for each question."""
+    found = score(values)
+    return found if len(values) == questions else replace(found, n=len(values))
+
+
+def _columns(evaluation: Evaluation, fitness: Fitness) -> dict[str, list[float | None]]:
     """The headline values and the costs, question by question; costs that the records do not have are left out."""
     first = next(iter(evaluation.records.values()))
     costs = (name for name in COSTS if name in first["usage"] or name in evaluation.measures)
-    return {name: evaluation.values(name, fitness) for name in (*HEADLINE, *costs)}
+    return {name: evaluation.column(name, fitness) for name in (*HEADLINE, *costs)}

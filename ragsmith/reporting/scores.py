@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,12 @@ def evaluate(pipeline: Pipeline, store: Store, *, at_home: bool, workers: int = 
 
 def _scored(evaluation: Evaluation, fitness: Fitness) -> Scored:
     columns = {name: evaluation.values(name, fitness) for name in (*HEADLINE, *evaluation.measures)}
-    metrics = {name: score(values) for name, values in columns.items() if values}
+    scored = len(evaluation.records)
+    metrics = {
+        name: score(values) if len(values) == scored else replace(score(values), n=len(values))
+        for name, values in columns.items()
+        if values
+    }
     counts = len(evaluation.questions), len(evaluation.records), len(evaluation.failures)
     return Scored(*counts, metrics, evaluation.failures)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, RETRIEVAL
+from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL
 from ragsmith.evaluation.latency import TIMED
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.measures.registry import measures
@@ -151,7 +151,28 @@ def scores_explained(domain: Domain) -> str:
         for name, members in COMPOSITES.items()
         if name == RETRIEVAL or not fitness.ranks
     )
-    return f"F, fitness: {fitness.formula}. {made_of}."
+    return f"F, fitness: {fitness.formula}. {made_of}.{_without_parts(domain)}"
+
+
+def _without_parts(domain: Domain) -> str:
+    """What becomes of questions that have no R, or another G, where there are some."""
+    rows = [row for row in (*domain.ranking, *domain.baselines.values()) if row.scores]
+    if not rows:
+        return ""
+    first = rows[0]
+    unlabelled = first.coverage.scored - _questions_of(first, RETRIEVAL)
+    found = ""
+    if unlabelled and not domain.about.record.settings.fitness.ranks:
+        found += f" {unlabelled} questions have no evidence: they have no R, and count by G alone."
+    if (refused := _questions_of(first, REFUSAL)) > 0:
+        found += f" {refused} of them the documents do not answer: their G is 1 if they are declined, else 0."
+    return found
+
+
+def _questions_of(row: Row, name: str) -> int:
+    """Of how many questions a mean is."""
+    score = row.scores.get(name)
+    return 0 if score is None else score.n or row.coverage.scored
 
 
 def summary_lines(domain: Domain) -> list[str]:
@@ -285,10 +306,17 @@ def _ranked(place: int | None, row: Row, title: str = "") -> str:
     number = f"{place:>2}" if place else "  "
     if not row.scores:
         return f" {number}  not scored: {row.coverage.failed} of {row.coverage.questions} questions failed  {name}"
-    parts = [f"{HEADLINE[part]} {numbers.plain(row.scores[part].mean)}" for part in COMPOSITES if part in row.scores]
+    parts = [_part(row, part) for part in COMPOSITES if part in row.scores]
     fitness = numbers.mean(row.scores["fitness"])
     timed = "" if row.latency_seconds is None else f"  {numbers.plain(row.latency_seconds)} s"
     return f" {number}  {fitness}  {'  '.join(parts)}  {row.usage['calls']:5.1f}{timed}  {name}"
+
+
+def _part(row: Row, part: str) -> str:
+    """R or G, and of how many questions it is where not all that were scored have it."""
+    counted = _questions_of(row, part)
+    said = "" if counted == row.coverage.scored else f" (n {counted})"
+    return f"{HEADLINE[part]} {numbers.plain(row.scores[part].mean)}{said}"
 
 
 def _listed(names: Sequence[str], last: str) -> str:

@@ -74,7 +74,7 @@ def sample(setup: Setup, size: int, seed: int = 0) -> list[Example]:
     """Draw up to ``size`` of the search questions; the test questions stay unseen."""
     if size < 1:
         raise WrongOption("sample", f"is {size} questions: give at least 1")
-    questions = ordered(setup.calibration)
+    questions = ordered(setup.split.search)
     return ordered(Random(seed).sample(questions, min(size, len(questions))))
 
 
@@ -133,7 +133,8 @@ def _finding(probe: Probe, alone: Evaluation, without: Evaluation, terms: Terms)
     def change(name: str) -> Paired | None:
         if not both or not (terms.admit(alone) and terms.admit(without)):
             return None
-        return paired(*(one.on(both).values(name, terms.fitness) for one in (alone, without)))
+        first, second = (one.on(both).values(name, terms.fitness) for one in (alone, without))
+        return paired(first, second) if first else None  # of questions without evidence there is no R
 
     return Finding(
         family,

@@ -301,7 +301,8 @@ class _Check:
     @cached_property
     def _known(self) -> dict[str, Input]:
         """Inputs by name."""
-        example = ordered(split(self._setup.dataset).search)[0]
+        questions = ordered(split(self._setup.dataset).search)
+        example = next((one for one in questions if one.answer and one.evidence), questions[0])
         relevant = self._setup.relevance[example.id].relevant
         chunks = sorted(self._setup.corpus.chunks, key=lambda chunk: chunk.id not in relevant)[:PASSAGES]
         passages = tuple(chunk.text for chunk in chunks)

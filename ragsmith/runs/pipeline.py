@@ -37,6 +37,7 @@ from ragsmith.runs.pipeline_file import FORMAT, ExportedFile
 from ragsmith.runs.requirements import refuse_missing_answers
 from ragsmith.techniques.own import import_files, recorded
 from ragsmith.techniques.registry import load_techniques
+from ragsmith.text.declining import declines
 from ragsmith.types import Dataset, Example, Question, Span
 
 if TYPE_CHECKING:  # who only asks needs no database, which takes longer to import than the question to answer
@@ -59,10 +60,15 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """An answer and the passages the generator was shown, in the order shown."""
+    """An answer and the passages the generator was shown, in the order shown.
+
+    ``declined`` says that it is none: the documents do not seem to answer the question, and the sources are what comes
+    closest.
+    """
 
     answer: str
     sources: tuple[Source, ...]
+    declined: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +141,11 @@ class Pipeline:
         data = exported.dataset(dataset)
         expected = exported.expected() if exported.is_on(data) else {}
         claims = any("faithfulness" in scores for scores in expected.values()) if expected else None
+        fitness = exported.fitness()
         return cls(
             exported.candidate(),
-            exported.setup(data, names, claims, given),
-            fitness=exported.fitness(),
+            exported.setup(data, names, claims, given).scoring(fitness),
+            fitness=fitness,
             expected=expected,
             model_ids=exported.model_ids(),
         )
@@ -184,11 +191,13 @@ class Pipeline:
                 document = corpus.documents[span.doc]
                 cited = position in trace.answer.cited
                 sources.append(Source(span.doc, document.title, span.start, span.end, corpus.text(span), cited))
-        return Reply(trace.answer.text, _distinct(sources))
+        return Reply(trace.answer.text, _distinct(sources), declines(trace.answer.text))
 
     def evaluate(self, store: Store, examples: Sequence[Example] | None = None, *, workers: int = 1) -> Evaluation:
         """Scores on the data set's questions, through the store."""
         examples = self.setup.dataset.examples if examples is None else examples
+        if self.fitness.needs_evidence:
+            examples = [example for example in examples if example.evidence]
         if not self.fitness.ranks:
             refuse_missing_answers(examples)
         from ragsmith.evaluation.evaluator import Evaluator  # noqa: PLC0415  as above

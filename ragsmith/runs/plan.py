@@ -190,7 +190,8 @@ def plan(
     measured on replies in ``store``, and as the provider is asked.
     """
     count = len(setup.dataset.examples)
-    setup, settings = setup.searching(space.settings), settings or RunSettings()
+    settings = settings or RunSettings()
+    setup = setup.searching(space.settings).scoring(settings.fitness)
     space = searchable(setup, space, ranks=settings.fitness.ranks)
     each_model = {model.id: model for variant in setup.variants for model in variant.loaded_models.all()}
     if not any(costs(model) for model in each_model.values()):

@@ -22,6 +22,9 @@ HOW_TO_GET: dict[str, str] = {
 def searchable(setup: Setup, space: Space, *, ranks: bool) -> Space:
     """What a search on ``setup`` looks at of ``space``: rankings alone if it ``ranks``, and nothing that cannot learn.
 
+    Where some questions have no answer in the documents, it may decline, whether the space says so or not: else the
+    embedded models answer everything.
+
     Raises:
         UsageError: an option needs a model that this run has not, or answers are to be scored and a question has none
             to compare with.
@@ -32,6 +35,8 @@ def searchable(setup: Setup, space: Space, *, ranks: bool) -> Space:
         space = space.of_rankings()
     else:
         refuse_missing_answers(setup.dataset.examples)
+        if any(not example.answerable for example in setup.dataset.examples):
+            space = space.adding("post_generation", "abstain")
     refuse_missing_models(chain.from_iterable(space.options), setup.models)
     return space
 
@@ -42,7 +47,7 @@ def refuse_missing_answers(examples: Sequence[Example]) -> None:
     Raises:
         UsageError: a question has no reference answer.
     """
-    without = [example.id for example in examples if not example.answer.strip()]
+    without = [example.id for example in examples if example.answerable and not example.answer.strip()]
     if without:
         raise UsageError(
             f"{len(without)} of {len(examples)} questions have no reference answer to score by, the first is "

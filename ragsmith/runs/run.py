@@ -173,7 +173,7 @@ class Run:
                 question has none to compare with.
             SpendingDamaged: there are limits, what was spent is not known, and no ``accept_spent`` says it.
         """
-        setup = setup.searching(space.settings)
+        setup = setup.searching(space.settings).scoring((settings or RunSettings()).fitness)
         self._settings = on_this_machine(settings or RunSettings(), setup.variants)
         ranks = self._settings.fitness.ranks
         space = searchable(setup, space, ranks=ranks)

@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean
 from ragsmith.text.blocks import blocks
+from ragsmith.text.declining import NOT_FOUND
 from ragsmith.types import Answer, Prompt, Question
 
 Cited = tuple[str, tuple[int, ...]]
 """A text without its citation marks, and the positions it cited, 0-based."""
-
-NOT_FOUND = "The passages do not contain the answer."
 
 PROMPT = """Answer the question from the numbered passages below and from nothing else.
 

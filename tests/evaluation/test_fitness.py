@@ -219,3 +219,41 @@ def test_a_file_that_is_gone_or_has_changed_is_named_when_it_is_needed(own: Path
     gone = Fitness.read({"fitness": {**kept, "file": str(own.with_name("gone.py"))}})
     with pytest.raises(UsageError, match=r"gone\.py"):
         gone(MEASURES)
+
+
+# --- questions that have not everything ------------------------------------------------------------------------------
+
+UNLABELLED = {**dict.fromkeys(("recall", "map", "ndcg", "mrr")), "judge": 0.6, "similarity": 0.8, "refusal": None}
+UNANSWERABLE = {**dict.fromkeys(UNLABELLED), "refusal": 1.0}
+
+
+def test_a_question_without_evidence_counts_by_its_answer_alone() -> None:
+    assert composite("retrieval", UNLABELLED) is None
+    for weights in (Weights(), Weights(0.9, 0.1), Weights(0, 1)):
+        assert Fitness(weights)(UNLABELLED) == composite("generation", UNLABELLED) == pytest.approx(G)
+
+
+def test_a_question_that_nothing_answers_counts_by_being_declined() -> None:
+    assert [Fitness()({**UNANSWERABLE, "refusal": declined}) for declined in (1.0, 0.0)] == [1.0, 0.0]
+    assert composite("retrieval", UNANSWERABLE) is None
+
+
+def test_refusals_change_nothing_for_a_question_with_an_answer() -> None:
+    full = {**MEASURES, "refusal": None, "false_refusal": 1.0}
+    assert Fitness()(full) == Fitness()(MEASURES)
+    assert composite("generation", full) == composite("generation", MEASURES)
+
+
+def test_what_is_about_rankings_alone_needs_evidence() -> None:
+    assert Fitness().about("retrieval").needs_evidence
+    assert Fitness(Weights(1, 0)).needs_evidence
+    assert not Fitness(Weights(0.9, 0.1)).needs_evidence
+    with pytest.raises(UsageError, match="neither evidence nor an answer"):
+        Fitness()(dict.fromkeys(UNLABELLED))
+
+
+def test_an_own_function_is_not_handed_what_a_question_lacks(tmp_path: Path) -> None:
+    file = tmp_path / "parts.py"
+    file.write_text("def parts(measures):\n    return len([n for n in ('retrieval', 'generation') if n in measures])\n")
+    found = Fitness.of(f"{file}:parts")
+    assert [found(m) for m in (MEASURES, UNLABELLED, UNANSWERABLE)] == [2, 1, 1]

@@ -24,7 +24,7 @@ from ragsmith.models.usage import Usage
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.trace import Trace
-from ragsmith.techniques.generation import NOT_FOUND
+from ragsmith.text.declining import NOT_FOUND
 from ragsmith.types import Answer, Chunk, Example, Hit, Hits, Passage, Prompt, Question, Scale
 
 OUTSIDE = count(-1, -1)

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from ragsmith.errors import ModelError
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.measures.case import Case
-from ragsmith.measures.faithfulness import CLAIMS, claims_of, declines, faithfulness, support_of, supporting
+from ragsmith.measures.faithfulness import CLAIMS, claims_of, faithfulness, support_of, supporting
 from ragsmith.models.calls import Completion
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.usage import Meter, Usage
-from ragsmith.techniques.generation import NOT_FOUND
 from ragsmith.testing import ScriptedModel, example_chunks
+from ragsmith.text.declining import NOT_FOUND, declines
 from ragsmith.types import Passage
 
 CHUNKS = {chunk.id: chunk.text for chunk in example_chunks()}

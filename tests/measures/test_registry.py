@@ -73,6 +73,7 @@ def test_every_measure_says_what_it_is() -> None:
         "context_chars": None,
         "redundancy_ratio": "lower",
         "mean_pairwise_cosine": "lower",
+        "false_refusal": "lower",
     }
 
 

@@ -49,6 +49,7 @@ PURE_TYPING = frozenset({"typing", "collections.abc", "numpy.typing"})
 OF_RAGSMITH = frozenset(
     {
         "text.blocks",
+        "text.declining",
         "digest",
         "index.chunk_graph",
         "index.clustering",

@@ -4,9 +4,10 @@ from hypothesis import strategies as st
 
 from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
-from ragsmith.techniques.generation import NOT_FOUND, answer_offline, answering, cited_text, generate
+from ragsmith.techniques.generation import answer_offline, answering, cited_text, generate
 from ragsmith.testing import ScriptedModel, example_chunks
 from ragsmith.text.blocks import blocks, numbered
+from ragsmith.text.declining import NOT_FOUND
 from ragsmith.types import Answer, Passage, Prompt, Question
 
 CHUNKS = example_chunks()

@@ -1,6 +1,5 @@
 import pytest
 
-from ragsmith.techniques.generation import NOT_FOUND
 from ragsmith.techniques.post_generation.reflection_revising import (
     feedback,
     reflection_revising,
@@ -8,6 +7,7 @@ from ragsmith.techniques.post_generation.reflection_revising import (
     revise_offline,
 )
 from ragsmith.text.blocks import numbered
+from ragsmith.text.declining import NOT_FOUND
 from ragsmith.types import Answer, Passage, Prompt, Question
 
 QUESTION = Question("Who paid for the new sea wall?")

@@ -1,0 +1,61 @@
+"""Declining where the passages do not hold the answer."""
+
+import pytest
+
+from ragsmith.models.embedded.extractive import ExtractiveModel
+from ragsmith.techniques.post_generation.abstain import HELD, abstain
+from ragsmith.testing import ScriptedModel
+from ragsmith.text.blocks import numbered
+from ragsmith.text.declining import NOT_FOUND, declines
+from ragsmith.types import Answer, Passage, Prompt, Question
+
+WALL = "The new sea wall was paid for by the guild of coopers."
+QUESTION = Question("Who paid for the new sea wall?")
+DRAFT = Answer("The guild of coopers.", (0,))
+
+
+def prompt(*texts: str) -> Prompt:
+    return Prompt(numbered(texts), tuple(Passage(text, (), 1.0) for text in texts))
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_a_draft_stands_or_falls_with_the_passages(held: bool) -> None:
+    model = ScriptedModel({"answer_held": [held]})
+    found = abstain(QUESTION, prompt(WALL), DRAFT, language_model=model)
+    assert found == (DRAFT if held else Answer(NOT_FOUND))
+    assert declines(found.text) is not held
+
+
+def test_nothing_is_asked_where_there_is_nothing_to_decide() -> None:
+    unasked = ScriptedModel()
+    declined = Answer(NOT_FOUND)
+    assert abstain(QUESTION, prompt(WALL), declined, language_model=unasked) is declined
+    assert abstain(QUESTION, Prompt("", ()), DRAFT, language_model=unasked) is DRAFT
+
+
+def test_the_embedded_model_wants_one_sentence_that_fits(extractive: ExtractiveModel) -> None:
+    passages = prompt(WALL, "Eels are caught at night, with lanterns.")
+    assert abstain(QUESTION, passages, DRAFT, language_model=extractive) == DRAFT
+    other = Question("Which insurance covers a broken telescope?")
+    assert abstain(other, passages, DRAFT, language_model=extractive) == Answer(NOT_FOUND)
+
+
+def test_the_more_is_wanted_the_more_is_declined(extractive: ExtractiveModel) -> None:
+    asked = Question("Who mended the sea wall after the storm of 1922?")
+    found = [abstain(asked, prompt(WALL), DRAFT, language_model=extractive, least=n / 20) for n in range(21)]
+    kept = [answer == DRAFT for answer in found]
+    assert kept == sorted(kept, reverse=True)
+    assert (kept[0], kept[-1]) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("reply", "held"), [("Sufficient", True), ("Insufficient.", False), ("**Insufficient**", False)]
+)
+def test_a_chat_models_verdict_is_read(reply: str, held: bool) -> None:
+    assert HELD.parse(reply) is held
+
+
+@pytest.mark.parametrize("reply", ["", "Perhaps.", "Sufficient\nInsufficient"])
+def test_what_is_no_verdict_is_a_failure(reply: str) -> None:
+    with pytest.raises(ValueError, match="cannot be read"):
+        HELD.parse(reply)
