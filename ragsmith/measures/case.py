@@ -44,13 +44,19 @@ class Case:
 
     @cached_property
     def ranking(self) -> tuple[str, ...]:
-        """The ids of the chunks that passed the filter, each once, best first."""
-        return tuple(dict.fromkeys(ids_of(self.hits)))
+        """What passed the filter, each once, best first: ids of chunks, or of what they count as."""
+        return self.units(self.hits)
 
     @cached_property
     def relevant(self) -> frozenset[str]:
-        """The ids of the relevant chunks."""
-        return self.relevance.relevant
+        """What is relevant, in the same terms: ids of chunks, unless there is coarse gold."""
+        return frozenset(self.relevance.units)
+
+    def units(self, hits: Hits) -> tuple[str, ...]:
+        """What the chunks of ``hits`` count as in a ranking, each once, best first; see `Relevance.unit`."""
+        if not self.relevance.coarse:
+            return tuple(dict.fromkeys(ids_of(hits)))
+        return tuple(dict.fromkeys(map(self.relevance.unit, ids_of(hits))))
 
     def once(self, compute: Callable[..., T], *tools: Any) -> T:
         """``compute(self, *tools)``, computed once for this case however many measures ask for it."""

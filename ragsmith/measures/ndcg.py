@@ -39,4 +39,4 @@ def ndcg(case: Case) -> float:
 @measure(label="nDCG@10, graded", subject="ranking", paper=PAPER)
 def ndcg_10(case: Case) -> float:
     """The discounted gain of the first 10, where a chunk gains the largest share of a gold span that it covers."""
-    return graded_ndcg_at(case.ranking, case.relevance.grades, 10)
+    return graded_ndcg_at(case.ranking, case.relevance.units, 10)

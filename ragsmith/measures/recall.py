@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable
 from ragsmith.measures.case import Case
 from ragsmith.measures.rankings import gains
 from ragsmith.measures.registry import measure
-from ragsmith.types import ids_of
 
 PAPER = "https://doi.org/10.1108/eb050097"
 
@@ -27,4 +26,4 @@ def recall_50(case: Case) -> float:
 
     It bounds what reranking can bring up. How deep query expansion and retrieval fetch bounds it in turn.
     """
-    return recall_at(ids_of(case.pool), case.relevant, 50)
+    return recall_at(case.units(case.pool), case.relevant, 50)

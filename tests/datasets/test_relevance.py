@@ -1,9 +1,13 @@
+from itertools import chain
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.datasets.relevance import ChunkMap, overlap
-from ragsmith.types import Chunk, Span
+from ragsmith.measures.case import Case
+from ragsmith.measures.registry import measures
+from ragsmith.types import Chunk, Hit, Scale, Span
 
 GOLD = Span("d", 100, 200)
 
@@ -91,5 +95,74 @@ def test_the_map_agrees_with_looking_at_every_chunk(places: list[Span], evidence
     assert all(any(overlap(c.span, gold) for gold in evidence) for c in chunks if c.id in result.relevant)
     halves = {c.id for c in chunks for gold in evidence if 2 * overlap(c.span, gold) >= gold.end - gold.start}
     assert halves <= result.relevant
-    if not result.partial:
+    if not result.coarse:
         assert halves == result.relevant
+
+
+# --- coarse gold -----------------------------------------------------------------------------------------------------
+
+
+def cut(doc: str, length: int, size: int, sections: int = 1) -> list[Chunk]:
+    """Chunks of ``size`` of a document, whose sections are equally long."""
+    each = length // sections
+    return [
+        Chunk(f"{doc}:{start}", doc, 0, start, min(start + size, length), "x", section=start // each)
+        for start in range(0, length, size)
+    ]
+
+
+def test_fine_gold_is_ranked_by_chunks() -> None:
+    chunks = cut("d", 1000, 100) + cut("e", 1000, 100)
+    found = ChunkMap(chunks).relevance([Span("d", 120, 180), Span("e", 0, 199)])
+    assert [found.unit(chunk.id) for chunk in chunks] == [chunk.id for chunk in chunks]
+    assert found.units == found.grades
+
+
+@pytest.mark.parametrize("size", [100, 300, 500, 600, 1000])
+def test_gold_of_a_document_is_one_unit_whatever_it_is_cut_into(size: int) -> None:
+    chunks = cut("d", 1000, size, sections=2) + cut("e", 1000, size, sections=2)
+    found = ChunkMap(chunks).relevance([Span("d", 0, 1000)])
+    units = {doc: {found.unit(chunk.id) for chunk in chunks if chunk.doc == doc} for doc in "de"}
+    assert len(units["d"]) == len(units["e"]) == 1
+    assert dict(found.units) == dict.fromkeys(units["d"], 1.0)
+    assert found.relevant == {chunk.id for chunk in chunks if chunk.doc == "d"}
+
+
+def test_gold_of_a_section_ranks_sections() -> None:
+    chunks = cut("d", 1000, 100, sections=2) + cut("e", 1000, 100, sections=2)
+    found = ChunkMap(chunks).relevance([Span("d", 0, 500)])
+    assert len({found.unit(chunk.id) for chunk in chunks}) == 4
+    assert len(found.units) == 1
+
+
+def test_fine_gold_beside_coarse_stays_a_chunk() -> None:
+    chunks = cut("d", 1000, 100) + cut("e", 1000, 100)
+    found = ChunkMap(chunks).relevance([Span("d", 0, 1000), Span("e", 310, 380)])
+    assert found.unit("e:300") == "e:300"
+    assert found.unit("e:400") == found.unit("e:500") != found.unit("d:0")
+    assert found.units == {found.unit("d:0"): 1.0, "e:300": 1.0}
+
+
+@settings(max_examples=150, deadline=None)
+@given(count=st.integers(2, 6), order=st.permutations(range(6)), parts=st.lists(st.integers(2, 12), min_size=6))
+def test_a_ranking_of_whole_documents_is_worth_the_same_however_they_are_cut(
+    count: int, order: list[int], parts: list[int]
+) -> None:
+    """The chunks of each document one after the other: nothing but where documents stand is told by such a ranking."""
+    docs = [f"{number}" for number in range(count)]
+    ranked = [docs[i] for i in order if i < count]
+    gold = tuple(Span(doc, 0, 60) for doc in docs[: 1 + count // 3])
+    whole = {doc: [Chunk(doc, doc, 0, 0, 60, "x")] for doc in docs}
+    in_parts = {
+        doc: [Chunk(f"{doc}:{n}", doc, n, 60 * n // pieces, 60 * (n + 1) // pieces, "x") for n in range(pieces)]
+        for doc, pieces in zip(docs, parts, strict=False)
+    }
+
+    def case(cut: dict[str, list[Chunk]]) -> Case:
+        hits = tuple(Hit(chunk, 1.0, Scale.BM25) for doc in ranked for chunk in cut[doc])
+        return Case(relevance=ChunkMap(chain(*cut.values())).relevance(gold), hits=hits, evidence=gold)
+
+    for name in ("recall", "map", "ndcg", "mrr", "success", "ndcg_10"):
+        found, expected = (measures()[name](case(cut), {}) for cut in (in_parts, whole))
+        assert found == pytest.approx(expected)
+    assert len(case(in_parts).ranking) == count
