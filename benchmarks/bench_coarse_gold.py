@@ -130,9 +130,8 @@ def main() -> None:
     load_techniques()
     dataset = conversations()
     lengths = sorted(len(document.text) for document in dataset.documents)
-    print(
-        f"{len(lengths)} conversations of {lengths[0]:,} to {lengths[-1]:,} characters; one is the gold of each question"
-    )
+    sizes = f"{lengths[0]:,} to {lengths[-1]:,} characters"
+    print(f"{len(lengths)} conversations of {sizes}; the gold of each question is one of them, whole")
     print(f"{'':<12}{'':<14}" + "".join(f"{size:>8}" for size in SIZES) + "   spread")
     for name, candidate in pipelines().items():
         columns = zip(*(evaluated(dataset, candidate, size) for size in SIZES), strict=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from statistics import median
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
+from ragsmith.datasets.coarse import coarseness
 from ragsmith.datasets.splits import leaks, split
 from ragsmith.types import Dataset
 
@@ -55,6 +56,7 @@ def describe(dataset: Dataset) -> dict[str, object]:
 def _evidence(dataset: Dataset) -> dict[str, object]:
     spans = [span for example in dataset.examples for span in example.evidence]
     lengths = [span.end - span.start for span in spans]
+    coarse = coarseness(dataset)
     pointed = sum(bool(example.evidence) for example in dataset.examples)
     sizes = {document.id: len(document.text) for document in dataset.documents}
     early = [(span.start + span.end) / 2 < EARLY * sizes[span.doc] for span in spans]
@@ -65,6 +67,9 @@ def _evidence(dataset: Dataset) -> dict[str, object]:
         "median_length": median(lengths) if lengths else None,
         "longest": max(lengths, default=None),
         "early_share": _mean(early),
+        "whole_documents": coarse.documents,
+        "whole_sections": coarse.sections,
+        "longer_than_chunks": coarse.longer,
     }
 
 

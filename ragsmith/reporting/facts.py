@@ -114,6 +114,11 @@ def notes(material: Material, highest: Evaluation | None) -> tuple[str, ...]:
             "Answers were marked by how far their words, numbers and denials agree with the reference, without an LLM: "
             "generation and fitness compare pipelines here, and are not comparable with scores by an LLM judge."
         )
+    if coarse := material.about.data.coarse:
+        found.append(
+            f"The gold of {coarse:,} of {len(material.about.data.questions):,} questions is whole documents or "
+            "sections, or much longer than a chunk: there, R is about ranking documents or sections, not chunks."
+        )
     if (leaks := material.record.split.leaks) and leaks.near:
         found.append(f"The test is less unseen than it should be: {leaks}.")
     if material.tests > 1:

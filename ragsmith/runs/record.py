@@ -487,7 +487,8 @@ def _from_version_1(stored: Mapping[str, Any]) -> dict[str, Any]:
 class DatasetRecord:
     """What the report says of a data set. ``questions`` has the type of each question, by its id.
 
-    ``modalities`` has the kind of text that holds its evidence; a cache written long ago has none.
+    ``modalities`` has the kind of text that holds its evidence; a cache written long ago has none. ``coarse`` counts
+    the questions whose gold is ranked as documents or sections.
     """
 
     title: str
@@ -496,6 +497,7 @@ class DatasetRecord:
     chunks: int
     questions: Mapping[str, str]
     modalities: Mapping[str, str] = field(default_factory=dict)
+    coarse: int = 0
 
     @classmethod
     def of(cls, setup: Setup) -> DatasetRecord:
@@ -508,6 +510,7 @@ class DatasetRecord:
             len(setup.corpus.chunks),
             {example.id: example.type for example in data.examples},
             {example.id: setup.modality(example) for example in data.examples},
+            sum(bool(relevance.coarse) for relevance in setup.relevance.values()),
         )
 
     @classmethod
@@ -517,4 +520,5 @@ class DatasetRecord:
 
     def plain(self) -> dict[str, Any]:
         """The record as the store keeps it."""
-        return asdict(self)
+        plain = asdict(self)
+        return plain if self.coarse else {name: value for name, value in plain.items() if name != "coarse"}

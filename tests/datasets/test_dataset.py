@@ -181,6 +181,7 @@ def test_describe_counts_a_worked_example() -> None:
         "median_length": 12,
         "longest": 12,
         "early_share": 0.25,  # middles at 6/130, 7/22, 110/130 and 26/130, which is 0.2 and not below
+        **{"whole_documents": 0, "whole_sections": 0, "longer_than_chunks": 0},
     }
     assert described["split"] == {
         "rule": "too small to split, nothing is claimed",

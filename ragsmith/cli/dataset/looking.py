@@ -43,6 +43,7 @@ def validate(
 ) -> None:
     """Check a data set and list every mistake."""
     from ragsmith.datasets.bundled import bundled_path
+    from ragsmith.datasets.coarse import warnings_about
     from ragsmith.datasets.dataset import load_dataset, validate_dataset
     from ragsmith.datasets.offsets import write_offsets
     from ragsmith.datasets.splits import leaks, split
@@ -58,12 +59,14 @@ def validate(
     written = write_offsets(folder) if write else 0
     data = load_dataset(folder)
     found = leaks(data, divided := split(data))
+    warned = [f"{found}: the test is less unseen than it should be"] if found.near else []
+    warned += warnings_about(data)
     if as_json:
-        wrote = {"written": written} if write else {}
-        say_json({"valid": True, "mistakes": [], **wrote, "split": divided.rule, "leaks": asdict(found)})
+        said = {"valid": True, "mistakes": [], "warnings": warned, **({"written": written} if write else {})}
+        say_json({**said, "split": divided.rule, "leaks": asdict(found)})
         return
-    if found.near:
-        warnings.warn(f"{found}: the test is less unseen than it should be.", Notice, stacklevel=2)
+    for warning in warned:
+        warnings.warn(f"{warning}.", Notice, stacklevel=2)
     say(f"{dataset}: valid")
     if write:
         say(f"offsets of {written} {'piece' if written == 1 else 'pieces'} of evidence written to questions.jsonl")

@@ -76,8 +76,8 @@ class Ranker:
         for example in self._examples:
             trace = self._engine.rank(chosen, Question(example.question))
             measures = scored_ranking(self._engine, self._setup, trace, example)["measures"]
-            recall[example.id] = measures["recall"]
-            quality[example.id] = composite(RETRIEVAL, measures)
+            if (found := composite(RETRIEVAL, measures)) is not None:  # it has evidence
+                recall[example.id], quality[example.id] = measures["recall"], found
         return Ranks(recall, quality)
 
 
