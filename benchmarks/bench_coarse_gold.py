@@ -92,8 +92,11 @@ def conversations(seed: int = 0) -> Dataset:
 
 
 def by_chunks(record: Record, case: Case) -> float:
-    """R as it would be if every chunk of a conversation counted by itself."""
-    relevance: Relevance = replace(case.relevance, coarse={})
+    """R as it was: chunks count by themselves; those that cover half of the gold are relevant, if any does."""
+    grades = case.relevance.grades
+    if not case.relevance.partial:
+        grades = {chunk: grade for chunk, grade in grades.items() if grade >= 0.5}
+    relevance: Relevance = replace(case.relevance, grades=grades, coarse={})
     each = replace(case, relevance=relevance)
     found = {name: measures()[name](each, {}) for name in ("recall", "map", "ndcg", "mrr")}
     value = composite("retrieval", {**record["measures"], **found})
