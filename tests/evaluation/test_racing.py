@@ -345,3 +345,49 @@ def test_who_cannot_rank_is_dropped_as_the_lowest_there_is(answering: bool) -> N
     assert one.dropped
     assert one.dropped.estimate < 0.5
     assert not one.evaluation.records
+
+
+class Mixed(Marked):
+    """The same where every third question has no evidence, and every sixth of all no answer."""
+
+    def _met(self, what: str, candidate: Candidate, examples: Sequence[Example]) -> Evaluation:
+        found = super()._met(what, candidate, examples)
+        _, generation = self._marks(candidate)
+        records = dict(found.records)
+        nothing = dict.fromkeys(("recall", "map", "ndcg", "mrr"))
+        for number, question in enumerate(found.questions):
+            if number % 3 == 0:
+                answered = number % 6 != 0
+                own = dict.fromkeys(("judge", "similarity"), generation if answered else None)
+                more = {**own, "refusal": None if answered else generation} if what == "answers" else {}
+                records[question] = {**records[question], "measures": {**nothing, **more}}
+        return Evaluation(found.key, candidate, found.questions, records, {})
+
+
+def mixed(marks: Callable[[Candidate], tuple[float | None, float]]) -> tuple[Races, Mixed]:
+    marked = Mixed(marks)
+    examples = [Example(f"q{i:02}", "?", "!", "", ()) for i in range(30)]
+    found = Races(
+        cast(Evaluator, marked), examples, Racing(), Fitness(), MAY_MISS, lambda candidate: models(language_model=CHAT)
+    )
+    found.enter(marked.evaluate([naive_with(retrieval=name) for name in ("vector", "bm25", "hybrid")], examples))
+    return found, marked
+
+
+def test_questions_that_have_no_retrieval_are_raced_by_their_answers() -> None:
+    found, _ = mixed(bad)
+    ended = found.run([dear(), free(), good()])
+    assert [one.dropped and one.dropped.questions for one in ended] == [0, 0, None]
+    evaluation = ended[2].evaluation
+    assert evaluation.mean("retrieval") == pytest.approx(0.8)
+    assert len(evaluation.values("retrieval")) == 20
+    assert len(evaluation.values("generation")) == len(evaluation.values("fitness")) == 30
+    assert evaluation.mean("fitness") == pytest.approx((20 * 0.65 + 10 * 0.5) / 30)
+
+
+def test_what_is_estimated_of_who_leaves_is_the_fitness_of_all_its_questions() -> None:
+    """R of all questions is known, and G of whoever answers nothing is taken to be what it was for all others."""
+    found, _ = mixed(bad)
+    left = found.run([dear(), free(), good()])[1].dropped
+    assert left is not None
+    assert left.estimate == pytest.approx((20 * (0.1 + 0.5) / 2 + 10 * 0.5) / 30)

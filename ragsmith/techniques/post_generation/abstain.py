@@ -21,12 +21,16 @@ for.
 {>context}
 
 Passages that speak of the same things, but not of what is asked, do not hold the answer.
-If the passages say what the question asks for, reply Sufficient. If they do not, reply Insufficient. Reply with that
-one word.
+If the passages say what the question asks for, reply Sufficient.
+If they do not, reply Insufficient. Reply with that one word.
 """
 
 
-def is_held_offline(model: OfflineModel, *, sample: int, question: str, context: str, least: float) -> bool:
+LEAST = 0.4
+"""Relevance of the best sentence below which the embedded model declines, unless a search chooses another."""
+
+
+def is_held_offline(model: OfflineModel, *, sample: int, question: str, context: str, least: float = LEAST) -> bool:
     """Whether a sentence of the passages has a relevance of ``least`` to the question.
 
     Relevance is half the share of the question's terms that the sentence has, weighted by idf, and half the cosine of
@@ -41,7 +45,7 @@ HELD = Task(name="answer_held", prompt=PROMPT, parse=read_decision, offline=is_h
 
 @post_generation(paper="https://aclanthology.org/2020.acl-main.503", choices={"least": (0.3, 0.4, 0.5)})
 def abstain(
-    question: Question, prompt: Prompt, answer: Answer, *, language_model: LanguageModel, least: Share = 0.4
+    question: Question, prompt: Prompt, answer: Answer, *, language_model: LanguageModel, least: Share = LEAST
 ) -> Answer:
     """Decline where the passages that were shown do not hold the answer.
 
