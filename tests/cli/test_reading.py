@@ -124,7 +124,7 @@ def test_a_data_set_is_checked(ragsmith: Command, tiny_folder: Path) -> None:
     assert shown.code == 0
     assert shown.out.splitlines()[-1] == f"search it  ragsmith search --dataset {tiny_folder}"
     assert json.loads(ragsmith("dataset", "validate", "law", "--json").out) == {
-        **{"valid": True, "mistakes": [], "split": "given"},
+        **{"valid": True, "mistakes": [], "warnings": [], "split": "given"},
         "leaks": {"test": 29, "shared": 0, "near": 0, "gap": 900},
     }
 
