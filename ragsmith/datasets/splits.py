@@ -5,6 +5,9 @@ search was tuned on. They hang together by document; where documents cannot be s
 of the test lies within 900 characters of gold of the search (so no chunk of the default size holds both), for which a
 few questions between the sides are left out of both. Where larger chunks are searched over, the gap is as large as they
 are. `leaks` counts what breaks the rule in any split, given or drawn.
+
+Where some questions were drafted by a machine and some written by people, those that people wrote are the test, so that
+what is claimed is about their questions.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ BY_SECTION = (
     "by section: the documents cannot be separated, so questions with gold in the same section or the same"
     f" {BLOCK:,} characters stay together, and those with gold within {GAP} characters of both sides are left out"
 )
+BY_ORIGIN = "by origin: the search sees questions that a machine drafted, and those that people wrote are the test"
 TOO_SMALL = "too small to split, nothing is claimed"
 TANGLED = "the questions share too much gold to split, nothing is claimed"
 
@@ -84,7 +88,9 @@ class Leaks:
 def split(dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: int = DRAWS, gap: int = GAP) -> Split:
     """Divide the questions of ``dataset``; the same content, share, seed and gap give the same split.
 
-    The data set's own split is used if it has one. Else groups of questions are drawn for the test, so that its share
+    The data set's own split is used if it has one. Else, if some questions were drafted by a machine and there are
+    enough that people wrote, these are the test; drafted ones with gold near theirs are left out, as long as enough for
+    a search remain. Else groups of questions are drawn for the test, so that its share
     is near ``test_share`` (at least half and at most one and a half of it) and question types are in proportion: the
     best of ``draws`` draws, so that one draw with many seeds gives many splits.
     """
@@ -96,12 +102,29 @@ def split(dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: in
         return _divided(examples, marked["test"], marked["unused"], GIVEN)
     if len(examples) < MIN_QUESTIONS:
         return Split(examples, (), TOO_SMALL)
+    if by_origin := _written(examples, gap):
+        return _divided(examples, *by_origin, BY_ORIGIN)
     if found := _draw(by_document(examples), test_share, seed, draws):
         return _divided(examples, found, frozenset(), BY_DOCUMENT)
     if found := _draw(by_neighbourhood(dataset, examples, gap), test_share, seed, draws):
         return _divided(examples, found, frozenset(), _by_section(gap))
     apart = split_apart(dataset, test_share=test_share, seed=seed, draws=draws, gap=gap)
     return apart or Split(examples, (), TOO_SMALL if len(examples) * test_share < MIN_TEST else TANGLED)
+
+
+def _written(examples: Sequence[Example], gap: int) -> tuple[frozenset[str], frozenset[str]] | None:
+    """The ids of the questions that people wrote, and of drafted ones near them; ``None`` where one origin lacks."""
+    written = frozenset(example.id for example in examples if not example.drafted)
+    if len(written) < MIN_TEST or len(examples) - len(written) < MIN_QUESTIONS - MIN_TEST:
+        return None
+    beside = neighbours(examples, gap)
+    near = frozenset(
+        example.id
+        for example, others in zip(examples, beside, strict=True)
+        if example.drafted and any(not examples[other].drafted for other in others)
+    )
+    enough = len(examples) - len(written) - len(near) >= MIN_QUESTIONS - MIN_TEST
+    return written, near if enough else frozenset()
 
 
 def split_apart(

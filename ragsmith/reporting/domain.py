@@ -60,7 +60,12 @@ def domain_of(about: About, material: Material) -> Domain:
         search_curve=best_so_far([proposal.fitness for proposal in proposals]),
         random_curve=best_so_far(_scores(material, record.random)),
         finalists=_finalists(material, tested),
-        comparisons=compare(_rivals(tested), material.terms_of_test, len(record.random)),
+        comparisons=compare(
+            _rivals(tested),
+            material.terms_of_test,
+            len(record.random),
+            drafted=not set(record.split.test).isdisjoint(about.data.drafted),
+        ),
         options=options(material),
         types=by_group(pipelines, types, fitness),
         modalities=by_group(pipelines, modalities, fitness) if modalities else (),

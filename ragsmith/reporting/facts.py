@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Literal
 
+from ragsmith.datasets.splits import MIN_TEST
 from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.measures.judge_cases import CASES
@@ -85,6 +86,24 @@ def aside(material: Material) -> tuple[Aside, ...]:
     return tuple(Aside(q, part, SetAside.of(why)) for part, terms in parts for q, why in terms.aside.items())
 
 
+def _drafted(material: Material) -> str:
+    """What questions that a machine wrote allow to claim, where there are any."""
+    split, drafted = material.record.split, set(material.about.data.drafted)
+    searched, tested = len(drafted.intersection(split.search)), len(drafted.intersection(split.test))
+    if not searched and not tested:
+        return ""
+    counted = (
+        f"A machine drafted {searched} of the {len(split.search)} search questions and {tested} of the "
+        f"{len(split.test)} test questions."
+    )
+    if not tested:
+        return f"{counted} What is claimed rests on questions that people wrote."
+    return (
+        f"{counted} Such questions show what is found, not what is answered: the verdict is about retrieval alone. "
+        f"{MIN_TEST} questions that people wrote, beside them, would be the test."
+    )
+
+
 def notes(material: Material, highest: Evaluation | None) -> tuple[str, ...]:
     """What limits the report, one sentence each."""
     found = []
@@ -119,6 +138,8 @@ def notes(material: Material, highest: Evaluation | None) -> tuple[str, ...]:
             f"The gold of {coarse:,} of {len(material.about.data.questions):,} questions is whole documents or "
             "sections, or much longer than a chunk: there, R is about ranking documents or sections, not chunks."
         )
+    if drafted := _drafted(material):
+        found.append(drafted)
     if (leaks := material.record.split.leaks) and leaks.near:
         found.append(f"The test is less unseen than it should be: {leaks}.")
     if material.tests > 1:

@@ -123,7 +123,8 @@ def winner(domain: Domain) -> Table:
 
 def verdicts(domain: Domain) -> Table:
     """The comparisons on the test questions."""
-    shown = columns(["Winner against", "Verdict"], ["Difference in F", "p", "p, Holm", "Questions", "That differ"])
+    of = HEADLINE[domain.comparisons[0].of] if domain.comparisons else HEADLINE["fitness"]
+    shown = columns(["Winner against", "Verdict"], [f"Difference in {of}", "p", "p, Holm", "Questions", "That differ"])
     caption = f"Test questions: paired differences; one family of {len(domain.comparisons)} comparisons"
     return Table(caption, shown, tuple(_compared(comparison) for comparison in domain.comparisons))
 

@@ -138,7 +138,7 @@ class Comparison:
     """The winner against one other pipeline on the test questions that all who were compared finished.
 
     ``difference`` is winner minus other; it, ``adjusted_p`` (Holm) and ``verdict`` are None when one of the two failed
-    on more than it may.
+    on more than it may. ``of`` says of what: ``fitness``, or ``retrieval`` where questions were drafted by a machine.
     """
 
     name: str
@@ -147,6 +147,7 @@ class Comparison:
     difference: Paired | None
     adjusted_p: float | None
     verdict: Verdict | None
+    of: str = "fitness"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,9 @@
 """The one claim of a report: the winner against each finalist, on questions that the search never saw.
 
 Paired differences with a bootstrap interval, sign-flip p-values, adjusted by Holm over all comparisons made here.
+
+Where a machine drafted any of these questions, R alone is compared: such questions rank what is found as people's do,
+and not what is answered (arXiv 2508.11758).
 """
 
 from __future__ import annotations
@@ -10,19 +13,27 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.fitness import RETRIEVAL, RETRIEVAL_ALONE, Fitness
 from ragsmith.evaluation.ranking import Terms, common
 from ragsmith.evaluation.statistics import Paired, holm, paired, sign_flip, verdict
 from ragsmith.pipelines.genes import label
 from ragsmith.reporting.values import TITLES, Cheapest, Comparison
 from ragsmith.runs.front import loss_at_most
 
+RETRIEVAL_ONLY = Fitness(RETRIEVAL_ALONE, objective=RETRIEVAL)
 
-def compare(tested: Mapping[str, Evaluation], terms: Terms, budget: int) -> tuple[Comparison, ...]:
+
+def compare(
+    tested: Mapping[str, Evaluation], terms: Terms, budget: int, *, drafted: bool = False
+) -> tuple[Comparison, ...]:
     """Compare ``winner`` in ``tested`` with the others on the questions that all of them finished.
 
-    One that is incomplete by ``terms`` is not compared. ``budget`` is how many random pipelines were drawn. All of them
-    stay in Holm's family, so that a comparison that failed does not make the others easier (its p is 1).
+    By their fitness; by R alone where some of the questions were ``drafted``, on those that have evidence. One that is
+    incomplete by ``terms`` is not compared. ``budget`` is how many random pipelines were drawn. All of them stay in
+    Holm's family, so that a comparison that failed does not make the others easier (its p is 1).
     """
+    if drafted:
+        tested, terms = _on_evidence(tested, terms)
     winner = tested.get("winner")
     if winner is None:
         return ()
@@ -42,9 +53,22 @@ def compare(tested: Mapping[str, Evaluation], terms: Terms, budget: int) -> tupl
             found,
             None if found is None else p,
             None if found is None else verdict(found, p, family=len(others)),
+            RETRIEVAL if drafted else "fitness",
         )
         for (name, found), p in zip(differences.items(), adjusted, strict=True)
     )
+
+
+def _on_evidence(tested: Mapping[str, Evaluation], terms: Terms) -> tuple[dict[str, Evaluation], Terms]:
+    """The same on the questions that have evidence, and terms by which R alone counts."""
+    labelled = {
+        question
+        for one in tested.values()
+        for question, value in zip(one.records, one.on(tuple(one.records)).column(RETRIEVAL), strict=True)
+        if value is not None
+    }
+    found = {name: one.on(tuple(q for q in one.questions if q in labelled)) for name, one in tested.items()}
+    return found, Terms.of(list(found.values()), RETRIEVAL_ONLY, terms.may_miss)
 
 
 def cheapest(tested: Mapping[str, Evaluation], terms: Terms, margin: float) -> Cheapest | None:

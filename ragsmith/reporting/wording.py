@@ -61,13 +61,14 @@ def sentence(comparison: Comparison) -> str:
     if found.nonzero == 0:
         return f"The same score as {against} on each of the {found.n} test questions."
     size = (
-        f"{numbers.signed(found.mean_difference)} fitness {numbers.interval(found.low, found.high, sign=True)} on "
-        f"{found.n} test questions, {_equals('adjusted p', numbers.probability(comparison.adjusted_p))}"
+        f"{numbers.signed(found.mean_difference)} {comparison.of} "
+        f"{numbers.interval(found.low, found.high, sign=True)} on {found.n} test questions, "
+        f"{_equals('adjusted p', numbers.probability(comparison.adjusted_p))}"
     )
     if comparison.verdict is Verdict.TOO_FEW:
         return (
             f"Too few differences from {against} to tell: only {found.nonzero} of {found.n} test questions differ "
-            f"({numbers.signed(found.mean_difference)} fitness)."
+            f"({numbers.signed(found.mean_difference)} {comparison.of})."
         )
     if comparison.verdict is Verdict.NO_DIFFERENCE:
         return f"No difference from {against} shown: {size}."
@@ -124,7 +125,8 @@ def headline(domain: Domain) -> str:
         )
     if not domain.comparisons:
         return "No verdict yet: the test questions have not been used."
-    return " ".join(part for part in _verdicts(domain.comparisons) if part)
+    about = "In retrieval alone, as a machine drafted test questions: " * (domain.comparisons[0].of == RETRIEVAL)
+    return about + " ".join(part for part in _verdicts(domain.comparisons) if part)
 
 
 def _verdicts(comparisons: Sequence[Comparison]) -> tuple[str, ...]:

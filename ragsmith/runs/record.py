@@ -488,7 +488,7 @@ class DatasetRecord:
     """What the report says of a data set. ``questions`` has the type of each question, by its id.
 
     ``modalities`` has the kind of text that holds its evidence; a cache written long ago has none. ``coarse`` counts
-    the questions whose gold is ranked as documents or sections.
+    the questions whose gold is ranked as documents or sections. ``drafted`` are the ids of those that a machine wrote.
     """
 
     title: str
@@ -498,6 +498,7 @@ class DatasetRecord:
     questions: Mapping[str, str]
     modalities: Mapping[str, str] = field(default_factory=dict)
     coarse: int = 0
+    drafted: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, setup: Setup) -> DatasetRecord:
@@ -511,14 +512,15 @@ class DatasetRecord:
             {example.id: example.type for example in data.examples},
             {example.id: setup.modality(example) for example in data.examples},
             sum(bool(relevance.coarse) for relevance in setup.relevance.values()),
+            tuple(example.id for example in data.examples if example.drafted),
         )
 
     @classmethod
     def read(cls, stored: Any) -> DatasetRecord:
         """The record that ``plain`` gave."""
-        return cls(**stored)
+        return cls(**{**stored, "drafted": tuple(stored.get("drafted", ()))})
 
     def plain(self) -> dict[str, Any]:
-        """The record as the store keeps it."""
+        """The record as the store keeps it; without what was added since and is not there."""
         plain = asdict(self)
-        return plain if self.coarse else {name: value for name, value in plain.items() if name != "coarse"}
+        return {name: value for name, value in plain.items() if value or name not in ("coarse", "drafted")}

@@ -123,6 +123,8 @@ def _yaml(
     if (seconds := kept_latencies(store, record, [winner]).get(winner.key)) is not None:
         asked = len(timed_on(split.order, winner.records))
         about |= {"latency_seconds": seconds, "latency_questions": asked, "machine": settings.machine}
+    if drafted := {example.id for example in setup.dataset.examples if example.drafted}:
+        about["drafted"] = {part: len(drafted.intersection(getattr(split, part))) for part in ("search", "test")}
     if record.failed:
         aside = {question: str(why) for question, why in record.aside.items()}
         about |= {"failed_answers": record.failed, "may_miss": settings.may_miss, "set_aside": aside}

@@ -18,6 +18,7 @@ from ragsmith.datasets.dataset import make_dataset
 from ragsmith.datasets.groups import GAP
 from ragsmith.datasets.splits import (
     BY_DOCUMENT,
+    BY_ORIGIN,
     BY_SECTION,
     GIVEN,
     TANGLED,
@@ -31,7 +32,7 @@ from ragsmith.datasets.splits import (
     stratified,
 )
 from ragsmith.errors import UsageError
-from ragsmith.types import Dataset, Document, Example, Span
+from ragsmith.types import Dataset, Document, Example, Origin, Span
 
 TYPES = ("factual", "interpretation", "long")
 
@@ -66,8 +67,42 @@ def marked(data: Dataset, marks: list[str]) -> Dataset:
     return make_dataset({"name": "n"}, data.documents, examples)
 
 
+def drafted(data: Dataset, ids: set[str]) -> Dataset:
+    """The same data set, some of whose questions a machine drafted."""
+    origin = Origin("drafted", "definition")
+    examples = [replace(e, origin=origin) if e.id in ids else e for e in data.examples]
+    return make_dataset({"name": "n"}, data.documents, examples)
+
+
 def documents_of(examples: tuple[Example, ...]) -> set[str]:
     return {span.doc for example in examples for span in example.evidence}
+
+
+def test_written_questions_are_the_test_of_a_search_on_drafted_ones() -> None:
+    data = dataset([[(i % 10, 2_000 * i)] for i in range(28)])
+    machine = {example.id for example in data.examples[8:]}
+    found = split(drafted(data, machine))
+    assert found.rule == BY_ORIGIN
+    assert {example.id for example in found.search} == machine
+    assert {example.id for example in found.test} == {f"q{i:03d}" for i in range(8)}
+    assert split(data).rule == BY_DOCUMENT
+
+
+def test_drafted_questions_near_written_ones_are_left_out_where_enough_remain() -> None:
+    data = dataset([[(i % 10, 2_000 * i)] for i in range(28)] + [[(0, 100)], [(0, 300)]])
+    machine = {example.id for example in data.examples[8:]}
+    found = split(drafted(data, machine))
+    assert {example.id for example in found.unused} == {"q028", "q029"}
+    assert not leaks(data, found).near
+    few = {example.id for example in data.examples[15:]}  # 15 of them, two of which are near
+    assert split(drafted(data, few)).unused == ()
+
+
+@pytest.mark.parametrize("written", [0, 5, 25])
+def test_too_few_questions_of_one_origin_are_split_as_ever(written: int) -> None:
+    data = dataset([[(i % 10, 2_000 * i)] for i in range(30)])
+    found = split(drafted(data, {example.id for example in data.examples[written:]}))
+    assert found.rule == BY_DOCUMENT
 
 
 def test_ten_documents_are_split_by_document() -> None:

@@ -13,7 +13,7 @@ from ragsmith.evaluation.statistics import Verdict
 from ragsmith.pipelines.genes import make_gene
 from ragsmith.reporting.values import Comparison
 from ragsmith.reporting.verdicts import cheapest, compare
-from ragsmith.reporting.wording import within_margin
+from ragsmith.reporting.wording import sentence, within_margin
 
 QUESTIONS = tuple(f"t{place:02}" for place in range(20))
 FAILURE = {"stage": "generation.answer", "kind": "refused content", "error": "RefusedContent: no"}
@@ -52,6 +52,27 @@ def test_what_another_finalist_failed_on_does_not_make_the_winner_better() -> No
 def test_what_the_winner_failed_on_counts_as_the_lowest_score_there_is() -> None:
     winner = finalist("winner", WINNER, failed=(18, 19))
     assert compared(winner=winner, naive=finalist("naive", NAIVE))["naive"].verdict is Verdict.NO_DIFFERENCE
+
+
+def test_drafted_questions_compare_what_is_found_and_never_what_is_answered() -> None:
+    def answering(key: str, found: float, answered: float) -> Evaluation:
+        one = finalist(key, [found + 0.001 * place for place in range(20)])
+        for record in one.records.values():
+            record["measures"] |= {"judge": answered, "similarity": answered}
+        one.records["t19"]["measures"] |= dict.fromkeys(("recall", "map", "ndcg", "mrr"))  # it has no evidence
+        return one
+
+    winner = answering("winner", 0.5, 0.9)
+    tested = {"winner": winner, "naive": answering("naive", 0.5, 0.1), "bm25": answering("bm25", 0.4, 0.9)}
+    terms = Terms.of(list(tested.values()), Fitness())
+    written = {found.name: found for found in compare(tested, terms, 1)}
+    assert (written["naive"].verdict, written["naive"].of) == (Verdict.BETTER, "fitness")
+    naive, bm25 = compare(tested, terms, 1, drafted=True)
+    assert naive.difference is not None
+    assert (naive.difference.n, naive.difference.nonzero) == (19, 0)
+    assert naive.verdict is not Verdict.BETTER
+    assert (bm25.verdict, bm25.of) == (Verdict.BETTER, "retrieval")
+    assert sentence(bm25).startswith("Better than BM25: +0.100 retrieval [")
 
 
 def test_the_cheapest_is_not_worse_where_the_most_it_may_be_behind_is_below_the_margin() -> None:
