@@ -11,6 +11,7 @@ from ragsmith.datasets.intake.naming import has_title, title_of
 from ragsmith.datasets.intake.readers.part import Part
 from ragsmith.datasets.manifest import KEYS, LANGUAGES, TITLES, Manifest, written
 from ragsmith.datasets.sources import Source
+from ragsmith.text.files import FORBIDDEN
 from ragsmith.text.markdown import Kind, blocks
 
 _UNNAMEABLE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -26,9 +27,9 @@ def title_within(part: Part, source: str) -> str | None:
         return None
     prose = part.ending in (".md", ".txt")
     heads = [b.heading for b in blocks(part.text) if b.kind is Kind.HEADING and b.level == 1] if prose else []
-    own = " ".join((part.title or "").split())
+    own = " ".join(FORBIDDEN.sub("", part.title or "").split())
     found = heads[0] if len(heads) == 1 or (heads and not own) else own
-    return " ".join(found.split()) or title_of(source) + (f": {part.name}" if part.name else "")
+    return " ".join(found.split()) or f"{title_of(source)}{part.name and ': '}{part.name}" or None
 
 
 def titles(
@@ -55,7 +56,7 @@ def manifest_text(folder: Path, titled: Mapping[str, str]) -> str:
     about = {
         **dict.fromkeys(KEYS, ""),
         "name": _UNNAMEABLE.sub("_", name).strip("._-")[:64] or "documents",
-        "title": title_of(name) if name else "documents",
+        "title": title_of(name) or "documents",
     }
     return written(about, titled)
 

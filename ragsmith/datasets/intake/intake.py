@@ -141,11 +141,11 @@ def take_in(folder: Path, output: Path, on_file: Callable[[str, int], None] | No
                 files[_shown(found.name)] = File(_shown(found.name), outcome, reason=reason)
         placed = _placed(pieces, before)
         gone = [row for row in before.docs.values() if row.doc not in {piece.row.doc for piece in placed}]
-        if not any(piece.row.doc for piece in placed) and not before.documents:
-            raise DatasetError([f"{folder}: has no file that can be read", *_lines(files.values())])
         pointing = Pointing.read(output)
         rows, outcomes = _settled(placed, before, changes)
         removed = _removed(gone, before, pointing, rows, changes)
+        if not any(row.doc for row in rows) and not before.foreign():
+            raise DatasetError([f"{folder}: has no file that can be read", *_lines(files.values())])
         for source, those in _by_source(placed).items():
             files[source] = _file(source, those, outcomes, before)
         rows.sort(key=lambda row: (row.source, row.part))

@@ -15,19 +15,19 @@ from ragsmith.text.files import FORBIDDEN
 from ragsmith.types import Modality
 
 _SEPARATOR = re.compile(r"[_\s]+|(?<=[^\W_])[-.](?=[^\W_])|%20|\+")
+_UNSEEN = re.compile("[\t\n\x0c\r\x85\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
 _UNSAFE = re.compile(r"[\\:*?\"<>|]")
 
 
 def title_of(name: str) -> str:
     """Return the words of a file's name: ``master_service-Agreement_v2.docx`` is ``master service Agreement v2``."""
-    stem = PurePosixPath(name).stem
-    return " ".join(_SEPARATOR.sub(" ", printable(stem)).split()) or stem
+    stem = printable(PurePosixPath(name).stem)
+    return " ".join(_SEPARATOR.sub(" ", stem).split()) or stem.strip()
 
 
 def printable(name: str) -> str:
-    """Return a name in NFC without what cannot be printed or kept: bytes that are no UTF-8, controls, line breaks."""
-    plain = "".join("_" if FORBIDDEN.search(c) or not (c.isprintable() or c == " ") else c for c in name)
-    return unicodedata.normalize("NFC", plain)
+    """Return a name in NFC, with ``_`` for bytes that are no UTF-8, controls, line breaks, and changes of direction."""
+    return unicodedata.normalize("NFC", _UNSEEN.sub("_", FORBIDDEN.sub("_", name)))
 
 
 def file_of(source: str, part: Part, taken: Container[str]) -> str:

@@ -8,6 +8,7 @@ from email.message import EmailMessage
 from email.parser import BytesParser
 from typing import cast
 
+from ragsmith.datasets.intake.readers import markup
 from ragsmith.datasets.intake.readers.part import Part, Reader
 from ragsmith.text.files import FORBIDDEN, TextError
 
@@ -34,9 +35,7 @@ def _read(data: bytes, name: str) -> tuple[Part, ...]:
 def _body(part: EmailMessage) -> str:
     content = str(part.get_content()).replace("\r\n", "\n").replace("\r", "\n")
     if part.get_content_type() == "text/html":
-        from ragsmith.datasets.intake.readers import markup  # noqa: PLC0415  an extra, which most e-mails do without
-
-        return markup.page(content)[0]
+        return markup.page(content)[0] if markup.HTML.converter else ""  # raises where the extra is missing
     return FORBIDDEN.sub("", content)
 
 
