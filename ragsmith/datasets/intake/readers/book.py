@@ -23,7 +23,7 @@ def _read(data: bytes, name: str) -> tuple[Part, ...]:
         path = "" if root is None else str(root.get("full-path"))
         package = ElementTree.fromstring(archive.read(path))
         pages = [archive.read(inner) for inner in _spine(package, posixpath.dirname(path))]
-    except (*DAMAGED, ElementTree.ParseError) as error:
+    except DAMAGED as error:
         raise TextError(f"is not an EPUB file that can be read ({type(error).__name__}); save it again") from error
     chapters = [text for text, _ in map(markup.page, pages) if text]
     title = " ".join((package.findtext(f".//{TITLE}") or "").split())

@@ -86,7 +86,7 @@ def reader_of(data: bytes, name: str) -> Reader:
     if ending == ".svg":
         raise TextError("is a picture, which has no text to search; remove it")
     for start, what in _MAGIC:
-        if data.startswith(start) and (len(start) > 3 or _looks_binary(data)):
+        if data.startswith(start) and (what.startswith("Rich") or _looks_binary(data)):
             named = "" if ";" in what else ", whatever its name says" if ending in BY_ENDING else ""
             advice = "" if ";" in what else "; convert it to text or remove it"
             raise TextError(f"is {what}{named}{advice}")
@@ -122,5 +122,5 @@ def _old_office(data: bytes, ending: str) -> str:
 
 
 def _looks_binary(data: bytes) -> bool:
-    """Whether bytes that begin like a binary file go on like one: a text may begin with two or three of them, too."""
+    """Whether bytes that begin like a binary file go on like one: a text may begin with the same letters."""
     return any(byte < 9 or 13 < byte < 27 for byte in data[:1024])

@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from ragsmith.datasets.intake.decoding import encoding_of
+from ragsmith.datasets.intake.readers.packages import DAMAGED
 from ragsmith.datasets.intake.readers.part import Part, Reader
 from ragsmith.text.files import FORBIDDEN, TextError
 
@@ -78,10 +79,12 @@ def _converter() -> Any:
 
 
 def _read(data: bytes, name: str) -> tuple[Part, ...]:
+    from bs4.exceptions import ParserRejectedMarkup  # noqa: PLC0415
+
     try:
         text, title = page(data)
-    except RecursionError:
-        raise TextError("is nested too deeply; save it as text") from None
+    except (*DAMAGED, ParserRejectedMarkup) as error:  # also pages that are nested too deeply
+        raise TextError(f"is not HTML that can be read ({type(error).__name__}); save it as text") from error
     return (Part(text, title=title),)
 
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
+import zlib
 from io import BytesIO
 from xml.etree import ElementTree
+from xml.parsers.expat import ExpatError
+from xml.sax import SAXParseException
 
 from ragsmith.text.files import MIB, TextError, size
 
 MAX_UNPACKED = 256 * MIB
 
-DAMAGED = (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError, ValueError, KeyError)
-"""What a damaged archive looks like to who reads it."""
+DAMAGED = (
+    *(ValueError, TypeError, AttributeError, LookupError, ArithmeticError, AssertionError, RuntimeError, OSError),
+    *(EOFError, SyntaxError, zipfile.BadZipFile, zlib.error, struct.error, ExpatError, SAXParseException),
+)
+"""What a damaged file looks like from outside: parsers stumble wherever they happen to be."""
 
 TITLE = "{http://purl.org/dc/elements/1.1/}title"
 
@@ -31,6 +38,6 @@ def core_title(archive: zipfile.ZipFile) -> str | None:
     """Return the title in the core properties of an Office document."""
     try:
         root = ElementTree.fromstring(archive.read("docProps/core.xml"))
-    except (*DAMAGED, ElementTree.ParseError):
+    except DAMAGED:
         return None
     return " ".join((root.findtext(f".//{TITLE}") or "").split()) or None

@@ -7,6 +7,7 @@ import re
 
 from ragsmith.datasets.intake.decoding import decoded
 from ragsmith.datasets.intake.readers import markup
+from ragsmith.datasets.intake.readers.packages import DAMAGED
 from ragsmith.datasets.intake.readers.part import Part, Reader
 from ragsmith.text.files import TextError
 
@@ -37,7 +38,7 @@ def _read(data: bytes, name: str) -> tuple[Part, ...]:
     _pass_on(set(_DIRECTIVE.findall(text)), set(_ROLE.findall(text)))
     try:
         parts = publish_parts(text, writer="html5", settings_overrides={**SETTINGS, "warning_stream": io.StringIO()})
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+    except DAMAGED as error:
         raise TextError(
             f"is not reStructuredText that can be read ({type(error).__name__}); save it as .txt"
         ) from error

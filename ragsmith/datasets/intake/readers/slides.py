@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from io import BytesIO
 from typing import Any
-from xml.etree.ElementTree import ParseError
 
 from ragsmith.datasets.intake.readers.grid import markdown_table
 from ragsmith.datasets.intake.readers.packages import DAMAGED, core_title, opened
@@ -23,7 +22,7 @@ def _read(data: bytes, name: str) -> tuple[Part, ...]:
     archive = opened(data)
     try:
         slides = [_slide(slide, number) for number, slide in enumerate(Presentation(BytesIO(data)).slides, start=1)]
-    except (*DAMAGED, PythonPptxError, ParseError, AttributeError, TypeError, IndexError, SyntaxError) as error:
+    except (*DAMAGED, PythonPptxError) as error:
         raise TextError(f"is not a PPTX file that can be read ({type(error).__name__}); save it again") from error
     starts: list[int] = []
     text = ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from io import BytesIO
-from xml.sax import SAXParseException
 
 from ragsmith.datasets.intake.readers import markup
 from ragsmith.datasets.intake.readers.packages import DAMAGED, core_title, opened
@@ -25,7 +24,7 @@ def _read(data: bytes, name: str) -> tuple[Part, ...]:
     archive = opened(data)
     try:
         html = mammoth.convert_to_html(BytesIO(data), style_map=STYLES, convert_image=_no_image).value
-    except (*DAMAGED, SAXParseException, AttributeError, TypeError, IndexError) as error:
+    except DAMAGED as error:
         raise TextError(f"is not a DOCX file that can be read ({type(error).__name__}); save it again") from error
     return (Part(markup.markdown_of(BeautifulSoup(html, "html.parser")), title=core_title(archive)),)
 

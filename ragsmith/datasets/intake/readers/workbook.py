@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import datetime, time
 from io import BytesIO
 from typing import Any
-from xml.etree.ElementTree import ParseError
 
 from ragsmith.datasets.intake.readers.grid import table
 from ragsmith.datasets.intake.readers.packages import DAMAGED, core_title, opened
@@ -29,7 +28,7 @@ def _read(data: bytes, name: str) -> tuple[Part, ...]:
             book = load_workbook(BytesIO(data), read_only=True, data_only=True)
             found = [part for sheet in book.worksheets for part in _sheet(sheet)]
             book.close()
-    except (*DAMAGED, InvalidFileException, ParseError, AttributeError, TypeError, IndexError) as error:
+    except (*DAMAGED, InvalidFileException) as error:
         raise TextError(f"is not an XLSX file that can be read ({type(error).__name__}); save it again") from error
     if title := core_title(archive):
         return tuple(replace(part, title=f"{title}: {part.title or part.name}") for part in found)
