@@ -69,7 +69,8 @@ def _say(made: Intake) -> None:
         )
     say(
         f"a search of the default space evaluates about {made.pipelines} pipelines, so about {made.pipelines * 100:,} "
-        "answers for 100 questions; with the embedded models nothing is sent and nothing costs money"
+        "answers for 100 questions: with the embedded models nothing is sent and nothing costs money, and for others "
+        "ragsmith plan  says what it comes to, once there are questions"
     )
     say(f"next: {'  or  '.join(made.next_steps)}")
 

@@ -100,8 +100,3 @@ def _is_western(data: bytes) -> bool:
         return not _NOT_WESTERN.search(data.decode("cp1252"))
     except UnicodeDecodeError:
         return False
-
-
-def encoding_of(data: bytes) -> str:
-    """Return the encoding that `decoded` takes ``data`` to be in. Raises ``TextError``."""
-    return _decoded(data)[1].removesuffix(" (guessed)")

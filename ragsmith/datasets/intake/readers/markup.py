@@ -6,7 +6,7 @@ import re
 import warnings
 from typing import Any
 
-from ragsmith.datasets.intake.decoding import encoding_of
+from ragsmith.datasets.intake.decoding import decoded
 from ragsmith.datasets.intake.readers.packages import DAMAGED
 from ragsmith.datasets.intake.readers.part import Part, Reader
 from ragsmith.text.files import FORBIDDEN, TextError
@@ -28,8 +28,8 @@ def page(data: bytes | str) -> tuple[str, str | None]:
     from bs4 import BeautifulSoup  # noqa: PLC0415
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # remarks on pages that look like XML, or like a file's name
-        soup = BeautifulSoup(data, "html.parser", **_encoding(data))
+        warnings.simplefilter("ignore")  # it remarks on pages that look like XML, or like the name of a file
+        soup = BeautifulSoup(data if isinstance(data, str) else _decoded(data), "html.parser")
     title = " ".join(soup.title.get_text().split()) if soup.title else ""
     for beside in soup(_BESIDE):
         beside.decompose()
@@ -45,11 +45,14 @@ def markdown_of(root: Any) -> str:
     return f"{text}\n" if text else ""
 
 
-def _encoding(data: bytes | str) -> dict[str, str]:
-    """What the page is decoded from: what it says, else UTF-8, else what `decoded` guesses."""
-    if isinstance(data, str) or data.startswith(_MARKS) or _CHARSET.search(data[:4096]):
-        return {}
-    return {"from_encoding": encoding_of(data)}
+def _decoded(data: bytes) -> str:
+    """What the page says that it is decoded from, where that is so, and else what `decoded` finds."""
+    if (declared := _CHARSET.search(data[:4096])) and not data.startswith(_MARKS):
+        try:
+            return data.decode(declared[1].decode())
+        except (UnicodeDecodeError, LookupError):
+            pass
+    return decoded(data)[0]
 
 
 def _converter() -> Any:
