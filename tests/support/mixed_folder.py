@@ -157,7 +157,7 @@ def written(folder: Path) -> Mixed:
         "broken/blank.txt": (b" \n\t\n", "is empty"),
         "broken/locked.pdf": (pdf(["Secret."], encrypted=True), "is encrypted"),
         "broken/no text.pdf": (pdf([]), "has no text, only images"),
-        "broken/archive.docx": (_zip({"readme.txt": b"hello"}), "is a ZIP archive, not DOCX as its name says"),
+        "broken/archive.docx": (zipped({"readme.txt": b"hello"}), "is a ZIP archive, not DOCX as its name says"),
         "broken/program.txt": (b"\x7fELF\x02\x01\x01" + bytes(64), "is a program"),
         "broken/picture.png": (b"\x89PNG\r\n\x1a\n" + bytes(64), "is a picture"),
         "broken/old.doc": (bytes.fromhex("d0cf11e0a1b11ae1") + bytes(512), "in the format of Office before 2007"),
@@ -351,7 +351,7 @@ def _epub(*numbers: int) -> bytes:
     spine = "".join(f"<itemref idref='c{n}'/>" for n in numbers)
     package = f"<?xml version='1.0'?><package xmlns='http://www.idpf.org/2007/opf' version='3.0'><metadata xmlns:dc='http://purl.org/dc/elements/1.1/'><dc:title>A book of waterworks</dc:title></metadata><manifest>{items}</manifest><spine>{spine}</spine></package>"
     container = "<?xml version='1.0'?><container xmlns='urn:oasis:names:tc:opendocument:xmlns:container' version='1.0'><rootfiles><rootfile full-path='OEBPS/book.opf' media-type='application/oebps-package+xml'/></rootfiles></container>"
-    return _zip(
+    return zipped(
         {
             "mimetype": b"application/epub+zip",
             "META-INF/container.xml": container.encode(),
@@ -402,7 +402,8 @@ def _notebook() -> bytes:
     ).encode()
 
 
-def _zip(files: dict[str, bytes]) -> bytes:
+def zipped(files: dict[str, bytes]) -> bytes:
+    """Return a ZIP archive of files by name."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name, data in files.items():
