@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 
 from ragsmith.datasets.dataset import make_dataset
@@ -24,6 +24,9 @@ from ragsmith.labelling.drafting.rows import REJECTED, Rows, add_rows, keys_of, 
 from ragsmith.labelling.drafting.selection import chosen
 from ragsmith.labelling.reviewing.journal import drafted_rows
 from ragsmith.types import Chunk
+
+READ, FEWEST_READ = 8, 400
+"""Passages that are read for each question that is missing, and at least."""
 
 SPARE = 6
 """Drafts that are made for each question that is missing: the best balanced of them are chosen."""
@@ -110,7 +113,8 @@ def draft_dataset(
     refusals: list[Refused] = []
     again = 0
     asked = before.questions
-    for draft in (drafting or by_methods())(in_turns(material.passages, seed), material):
+    passages = islice(in_turns(material.passages, seed), max(FEWEST_READ, READ * missing))
+    for draft in (drafting or by_methods())(passages, material):
         if len(passed) >= missing * SPARE:
             break
         made[draft.method] += 1

@@ -11,8 +11,9 @@ from ragsmith.labelling.drafting.english.verbs import BASE, BE_HAVE_MODAL, PAST,
 MODALS = frozenset({"can", "could", "may", "might", "must", "shall", "should", "will", "would", "cannot"})
 PRONOUNS = listed(
     """
-    it its he his him she her they their them this that these those such we our us i my you your one ones there
-    here another others both each either neither some many most few all none nothing everything what which who
+    it its he his him she her they their them this that these those such we our us i my you your one ones whoever
+    whatever there here another others both each either neither some many most few all none nothing everything
+    what which who
     """
 )
 """Words that open a sentence whose subject nobody knows who has not read the one before."""
@@ -34,6 +35,15 @@ _SUBORDINATE = listed(
     """
 )
 _TOKEN = re.compile(r"\S+")
+_CONNECTIVE = re.compile(
+    r"(?:However|Therefore|Moreover|Furthermore|Additionally|Also|Thus|Hence|Nevertheless|Finally|For example|"
+    r"For instance|In addition|In general|Generally|Typically|Usually|Consequently|Similarly|Traditionally|Today), "
+)
+_FRONTED = re.compile(
+    r"(?P<phrase>(?:In|On|At|By|During|Since|After|Before|Under|From|Until) (?:(?!\b(?:is|are|was|were|has|have)\b)"
+    r"[^,;:]){2,50})"
+    r", (?P<rest>(?:[Tt]he|[Aa]n?|[A-Z])[^,;:]*)"
+)
 _LONGEST_SUBJECT = 12
 
 
@@ -67,11 +77,18 @@ class Clause:
 
 def clause(sentence: str) -> Clause | None:
     """The main clause of a sentence that begins with a noun phrase; None where it is not that plain."""
-    text = sentence.strip().rstrip(".").strip()
+    text = _CONNECTIVE.sub("", sentence.strip().rstrip(".").strip())
+    if fronted := _FRONTED.fullmatch(text):  # "In 2005, the fee rose" -> "the fee rose in 2005"
+        moved = f"{fronted['phrase'][0].lower()}{fronted['phrase'][1:]}"
+        text = f"{fronted['rest'][0].upper()}{fronted['rest'][1:]} {moved}"
+    else:
+        text = f"{text[:1].upper()}{text[1:]}"
     tokens = [match.group() for match in _TOKEN.finditer(text)]
     if len(tokens) < 5 or text[-1:] in "?!:;" or not (tokens[0][:1].isupper() or tokens[0][:1].isdigit()):
         return None
     if tokens[0].lower().strip(",'") in PRONOUNS | _PREPOSITIONS | _SUBORDINATE:
+        return None
+    if tokens[0].lower() in forms() and tokens[1].lower() in _DETERMINERS:  # "Bring the papers"
         return None
     for place in range(1, min(len(tokens) - 2, _LONGEST_SUBJECT + 1)):
         word = tokens[place]

@@ -30,8 +30,10 @@ _WORDLESS = re.compile(r"[=<>{}\\|^_]{1}|\bhttps?:|\.\.\.|\u2026")
 SHORTEST, LONGEST = 4, 40
 """Words."""
 
-MOST_VERBS = 2
-"""Auxiliaries in a question for a subject."""
+MOST_VERBS = 1
+"""Auxiliaries of a question before its first subordinate clause."""
+
+_SUBORDINATE = re.compile(r"\b(?:if|when|unless|that|which|who|whom|because|where|while|although|as|what)\b")
 
 
 def well_formed(draft: Draft, material: Material, kept: Sequence[str]) -> str | None:
@@ -58,5 +60,6 @@ def _problems(draft: Draft, *, english: bool) -> Iterator[str]:
     )
     if found := _ENDS.search(body):
         yield f"it ends with {found[0].strip()!r}"
-    if draft.method == "subjects" and sum(word in BE_HAVE_MODAL for word in body.split()) > MOST_VERBS:
+    main = _SUBORDINATE.split(body, maxsplit=1)[0]
+    if sum(word in BE_HAVE_MODAL or word in {"do", "does", "did"} for word in main.split()) > MOST_VERBS:
         yield "it has too many verbs for one question"

@@ -11,6 +11,7 @@ from ragsmith.labelling.drafting.draft import Draft
 from ragsmith.labelling.drafting.material import Material
 from ragsmith.labelling.drafting.methods.circumstances import circumstances
 from ragsmith.labelling.drafting.methods.code import code
+from ragsmith.labelling.drafting.methods.compounds import compounds
 from ragsmith.labelling.drafting.methods.conditions import conditions
 from ragsmith.labelling.drafting.methods.cross_references import cross_references
 from ragsmith.labelling.drafting.methods.definitions import definitions
@@ -28,6 +29,7 @@ METHODS: tuple[Method, ...] = (
     tables,
     code,
     cross_references,
+    compounds,
     conditions,
     circumstances,
     definitions,

@@ -38,7 +38,9 @@ def conditions(passage: Chunk, material: Material) -> Sequence[Draft]:
                 drafts += asked(passage, quote, asks, found["what"], "conditions", "interpretation")
         elif (found := _BEHIND.fullmatch(plain)) and (what := clause(f"{found['what']} so it is")) is not None:
             predicate = what.predicate.removesuffix("so it is").strip()
-            asks = f"under what condition {what.auxiliary} {material.inside(what.subject)} {predicate}"
+            past = what.auxiliary in {"did", "was", "were", "had"}
+            wanted = "when" if past else "under what condition"
+            asks = f"{wanted} {what.auxiliary} {material.inside(what.subject)} {predicate}"
             answer = f"{found['word']} {found['condition']}"
             drafts += asked(passage, quote, asks, answer, "conditions", "interpretation")
     return drafts

@@ -7,15 +7,18 @@ from collections.abc import Sequence
 
 from ragsmith.digest import digest
 from ragsmith.labelling.drafting.draft import Draft, Quote
-from ragsmith.labelling.drafting.english.clauses import Clause
+from ragsmith.labelling.drafting.english.clauses import PRONOUNS, Clause
 from ragsmith.labelling.drafting.material import Material, names_in
 from ragsmith.labelling.drafting.methods.statements import statements
 from ragsmith.labelling.drafting.methods.subjects import who
-from ragsmith.text.words import content_words, words
+from ragsmith.text.words import terms, words
 from ragsmith.types import Chunk
 
 MOST = 2
 """Questions from a passage to others."""
+
+LONGEST_SUBJECT = 9
+"""Words."""
 
 _SAYS_WHAT = re.compile(r"(?:an?|the) (?P<what>(?:(?!\b(?:that|which|who|where|and)\b)[^,;:.]){6,80})")
 
@@ -46,7 +49,7 @@ def _bridged(name: str, ours: tuple[Quote, Clause], theirs: tuple[Quote, Clause]
             continue
         if (what := _SAYS_WHAT.match(tells.rest)) is None:
             continue
-        rest = found.rest.split(",")[0].replace(name, f"the {what['what']}", 1)
+        rest = found.rest.split(", ")[0].replace(name, f"the {what['what']}", 1)
         if name in rest or f"the {what['what']}" not in rest or len(words(rest)) > 24:
             continue
         asks = f"{who(found.subject)} {found.verb} {rest}?"
@@ -56,13 +59,13 @@ def _bridged(name: str, ours: tuple[Quote, Clause], theirs: tuple[Quote, Clause]
 
 def _joined(name: str, ours: tuple[Quote, Clause], theirs: tuple[Quote, Clause], passage: Chunk) -> list[Draft]:
     """Ask what two statements have to do with each other."""
-    both = []
-    for _, found in (ours, theirs):
-        told = [word for word in content_words(f"{found.subject} {found.rest}") if word not in words(name)]
-        phrase = found.subject if name not in found.subject else " ".join(found.rest.split(",")[0].split()[:8])
-        if len(told) < 2 or len(words(phrase)) > 10:
+    both = [found.subject for _, found in (ours, theirs)]
+    for subject in both:
+        opens = subject.split()[0].lower()
+        if name in subject or not terms(subject) or opens in PRONOUNS or len(words(subject)) > LONGEST_SUBJECT:
             return []
-        both.append(phrase)
+    if both[0] == both[1]:
+        return []
     asks = f"What connects {both[0]} and {both[1]} with regard to {name}?"
     answer = f"{' '.join(ours[0].text.split())} {' '.join(theirs[0].text.split())}"
     return [_draft(asks, answer, (ours[0], theirs[0]), passage)]

@@ -15,6 +15,7 @@ _LIST = re.compile(
 )
 _INLINE = re.compile(r"(?P<intro>[A-Z][^\n.:;]{12,120}): (?P<items>[^\n.:;]{4,}(?:; [^\n.:;]{4,}){1,})\.")
 _MARK = re.compile(r"^[ \t]*(?:[-*+•]|\d+[.)]|\([a-z]\))[ \t]+", re.MULTILINE)
+_NOUN = re.compile(r"\b([a-z]{3,}(?:[^su]s))$")
 _POINTS = re.compile(r"\b(?:the following|these|as follows|such as|namely|including|this way)\b:?", re.IGNORECASE)
 
 
@@ -31,7 +32,11 @@ def enumerations(passage: Chunk, material: Material) -> Sequence[Draft]:
             items = [item.strip(" ;.,") for item in _MARK.split(found["items"].strip()) if item.strip()]
             if pattern is _INLINE:
                 items = [item.strip() for item in found["items"].split(";")]
-            question = f"What is listed under: {material.inside(intro)}?"
+            heading = passage.headings[-1].strip(" .:") if passage.headings else passage.title
+            if noun := _NOUN.search(intro):
+                question = f"Which {noun[1]} are named where it is about {material.inside(heading)}?"
+            else:
+                question = f"What belongs to the list after this: {material.inside(intro)}?"
             if len(words(question)) > 28:
                 continue
             text = found.group().strip()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from ragsmith.digest import digest
 from ragsmith.labelling.drafting.draft import Draft, Quote
 from ragsmith.labelling.drafting.material import Material
 from ragsmith.text.words import sentences, terms
@@ -13,6 +14,7 @@ from ragsmith.types import Chunk, Modality
 OPENING = 3
 """Sentences of a section that answer what it is about."""
 
+_ABOUT = ("What are the main points on {}", "What should I know about {}", "What is said on {}")
 _NUMBERING = re.compile(
     r"^(?:(?:§|Section|Article|Chapter|Part|Step|Book|Division|Rule|Title|Appendix|Clause)\s+[\w.]+[:.)]?\s+"
     r"|(?:\d+[\w.]*|[IVX]+)[.):]?\s+)(?=\w)|[:.]$",
@@ -38,9 +40,7 @@ def headings(passage: Chunk, material: Material) -> Sequence[Draft]:
     elif _DOES.match(heading):
         question = f"How does {inside} work"
     else:
-        question = f"What are the main points on {inside}"
-    if len(passage.headings) > 1 and len(terms(heading)) < 3:
-        question += f", under {_NUMBERING.sub('', passage.headings[-2].strip()).strip()}"
+        question = _ABOUT[int(digest("heading", heading)[:4], 16) % len(_ABOUT)].format(inside)
     start, end = its[0][0], its[-1][1]
     text = passage.text[start:end]
     quote = Quote(passage.doc, text, passage.start + start)

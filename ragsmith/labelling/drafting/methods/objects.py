@@ -13,9 +13,9 @@ from ragsmith.labelling.drafting.methods.statements import asked, statements
 from ragsmith.types import Chunk
 
 _OBJECT = re.compile(
-    r"(?:an?|the|any|every|its|his|her|their|no|all|some|one|two|three|\d[\d,.]*|[A-Z$€£])"
+    r"(?:(?:an?|the|any|every|all|some|one|two|three)\b|\d|[A-Z$€£])"
     r"(?:(?!\b(?:of|in|on|at|by|for|with|to|from|into|over|under|between|during|within|after|before|when|if|unless|"
-    r"where|which|that|who|because|since|until|as|and)\b)[^,;:])*"
+    r"where|which|that|who|because|since|until|as|and)\b)(?:[^,;:]|,(?=\d)))*"
 )
 
 
@@ -28,13 +28,13 @@ def objects(passage: Chunk, material: Material) -> Sequence[Draft]:
             verb, _, rest = found.rest.partition(" ")
             if forms().get(verb, ("", ""))[1] != verb or verb in participles() - forms().keys():
                 continue
-        elif not found.base:
+        elif found.base in {"", "do", "have", "be"}:
             continue
         if (taken := _OBJECT.match(rest)) is None or not taken[0].strip():
             continue
-        after = rest[taken.end() :].split(",")[0].split(";")[0]
+        after = rest[taken.end() :].split(", ")[0].split("; ")[0]
         if after.startswith(("of ", "to ", "that ", "which ", "who ", "and ")):
             after = ""
         question = f"What {found.auxiliary} {found.subject} {verb} {after}"
-        drafts += asked(passage, quote, question, rest.split(",")[0], "objects")
+        drafts += asked(passage, quote, question, rest.split(", ")[0].split("; ")[0], "objects")
     return drafts

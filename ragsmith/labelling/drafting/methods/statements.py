@@ -15,7 +15,10 @@ from ragsmith.types import Chunk, Modality
 LONGEST_QUESTION = 26
 """Words: nobody asks in longer sentences."""
 
-_TAIL = re.compile(r"\s*(?:[,;:]|\s[-–—]\s).*$", re.DOTALL)
+_STANDS_FOR = frozenset({"It", "He", "She"})
+"""Pronouns that stand for the title of an article."""
+
+_TAIL = re.compile(r"\s*(?:[,;:](?=\s)|\s[-–—]\s).*$", re.DOTALL)
 _LOOSE_END = re.compile(r"(?:[\s,;:]|\b(?:and|or|of|in|on|at|by|for|with|to|from|the|an?|that|than|as|about)\b)+$")
 
 
@@ -27,7 +30,11 @@ def statements(passage: Chunk, material: Material) -> Iterator[tuple[Quote, Clau
         sentence = passage.text[start:end]
         if "\n\n" in sentence or "|" in sentence:
             continue
-        if (found := clause(" ".join(sentence.split()))) is not None:
+        plain = " ".join(sentence.split())
+        opens, _, after = plain.partition(" ")
+        if opens in _STANDS_FOR and material.is_about_title(passage.doc):
+            plain = f"{passage.title} {after}"
+        if (found := clause(plain)) is not None:
             yield (
                 Quote(passage.doc, sentence, passage.start + start),
                 replace(found, subject=material.inside(found.subject)),

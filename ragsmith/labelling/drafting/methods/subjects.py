@@ -7,20 +7,23 @@ from collections.abc import Sequence
 
 from ragsmith.labelling.drafting.draft import Draft
 from ragsmith.labelling.drafting.english.clauses import Clause
-from ragsmith.labelling.drafting.english.verbs import BASE, third_person
+from ragsmith.labelling.drafting.english.verbs import BASE, listed, third_person
 from ragsmith.labelling.drafting.material import Material
 from ragsmith.labelling.drafting.methods.statements import asked, statements, without_tail
 from ragsmith.types import Chunk
 
-_PERSON = re.compile(
-    r"(?i)\b(?:\w{3,}(?:or|er|ee|ist|ian)s?|person|party|parties|judge|people|author|owner|wom[ae]n|m[ae]n)$"
+_PERSONS = listed(
+    """
+    person people man woman men women child children party buyer seller purchaser vendor lessor lessee tenant
+    landlord creditor debtor surety judge owner holder user operator author writer actor actress singer player
+    director president minister manager worker employee employer customer consumer trader bearer carrier maker
+    member officer clerk registrar witness expert lawyer advocate claimant plaintiff defendant applicant
+    respondent student teacher doctor engineer scientist investor lender borrower shareholder agent broker
+    musician artist king queen prince economist founder researcher analyst journalist politician senator
+    governor critic guarantor heir assessor mediator neighbour keeper
+    """
 )
-_NO_PERSON = re.compile(
-    r"(?i)\b(?:number|order|letter|matter|factor|sector|error|power|paper|water|register|computer|server|filter|layer|"
-    r"chapter|centre|center|quarter|year|folder|parameter|sensor|motor|router|timer|transfer|cover|offer|refer|other|"
-    r"fee|degree|committee|guarantee|either|summer|winter|river|tower|container|controller|buffer|vector|operator|"
-    r"indicator|shower|corner|diameter|character|master|cylinder|counter|header|pointer|driver|tier|paper|remainder)s?$"
-)
+_FULL_NAME = re.compile(r"(?:Judge |Dr\.? |Sir |Lord )?[A-Z][a-z]+(?: [A-Z]\.?)? [A-Z][a-z]+")
 _SINGULAR = {"are": "is", "were": "was", "have": "has"}
 
 
@@ -35,9 +38,11 @@ def subjects(passage: Chunk, material: Material) -> Sequence[Draft]:
 
 
 def who(subject: str) -> str:
-    """``Who`` for what is probably a person, ``What`` for all else."""
-    head = subject.split(" of ", maxsplit=1)[0].split(" in ", maxsplit=1)[0]
-    return "Who" if _PERSON.search(head) and not _NO_PERSON.search(head) else "What"
+    """``Who`` for what is a person by its noun or its shape, ``What`` for all else."""
+    head = re.split(r" (?:of|in|who|whose|with|from|by|for|to)\b", subject)[0]
+    last = head.split()[-1].lower()
+    named = _FULL_NAME.fullmatch(head) is not None and not head.startswith(("The ", "New ", "North ", "South "))
+    return "Who" if named or last in _PERSONS or last.removesuffix("s") in _PERSONS else "What"
 
 
 def _verb_of(found: Clause) -> str:

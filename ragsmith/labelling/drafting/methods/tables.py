@@ -30,13 +30,13 @@ def tables(passage: Chunk, material: Material) -> Sequence[Draft]:
             continue
         its = [row for row in table.rows if passage.start <= row.start < passage.end]
         if its:
-            drafts += [*_cells(table, key, its, passage), *_extremes(table, key, its, passage)]
-            drafts += _counts(table, key, its, passage)
+            drafts += [*_cells(table, key, its, passage, material), *_extremes(table, key, its, passage, material)]
+            drafts += _counts(table, key, its, passage, material)
     drafts.sort(key=lambda draft: digest("table", draft.question))
     return drafts[:MOST]
 
 
-def _cells(table: Table, key: str, rows: Sequence[Row], passage: Chunk) -> Iterator[Draft]:
+def _cells(table: Table, key: str, rows: Sequence[Row], passage: Chunk, material: Material) -> Iterator[Draft]:
     for row in rows:
         name = row.cells[key]
         for column in table.columns:
@@ -45,13 +45,13 @@ def _cells(table: Table, key: str, rows: Sequence[Row], passage: Chunk) -> Itera
                 continue
             spoken = in_words(column)
             if len(words(value)) > 5:
-                asks = f"What does the table say under {spoken} for {name}{_where(table)}?"
+                asks = f"What does the table say under {spoken} for {name}{_where(table, material, column, name)}?"
             else:
-                asks = f"What is the {spoken} of {name}{_where(table)}?"
+                asks = f"What is the {spoken} for {name}{_where(table, material, column, name)}?"
             yield _draft(asks, f"{value}.", [row], table, passage)
 
 
-def _extremes(table: Table, key: str, rows: Sequence[Row], passage: Chunk) -> Iterator[Draft]:
+def _extremes(table: Table, key: str, rows: Sequence[Row], passage: Chunk, material: Material) -> Iterator[Draft]:
     for column in table.columns:
         values = [number(row.cells.get(column, "")) for row in table.rows]
         known = [value for value in values if value is not None]
@@ -60,11 +60,11 @@ def _extremes(table: Table, key: str, rows: Sequence[Row], passage: Chunk) -> It
         for word, best in (("highest", max(known)), ("lowest", min(known))):
             (at, *others) = [row for row, value in zip(table.rows, values, strict=True) if value == best]
             if not others and at in rows:
-                asks = f"Which {in_words(key)} has the {word} {in_words(column)}{_where(table)}?"
+                asks = f"Which {in_words(key)} has the {word} {in_words(column)}{_where(table, material, key, column)}?"
                 yield _draft(asks, f"{at.cells[key]}, with {at.cells[column]}.", [at], table, passage)
 
 
-def _counts(table: Table, key: str, rows: Sequence[Row], passage: Chunk) -> Iterator[Draft]:
+def _counts(table: Table, key: str, rows: Sequence[Row], passage: Chunk, material: Material) -> Iterator[Draft]:
     for column in table.columns:
         counts = Counter(row.cells.get(column, "") for row in table.rows)
         if column == key or len(counts) > len(table.rows) / 2:
@@ -72,7 +72,9 @@ def _counts(table: Table, key: str, rows: Sequence[Row], passage: Chunk) -> Iter
         for value, count in sorted(counts.items()):
             holding = [row for row in table.rows if row.cells.get(column) == value]
             if value and 2 <= count <= MOST_COUNTED and number(value) is None and holding[0] in rows:
-                asks = f"How many entries have {value} as their {in_words(column)}{_where(table)}?"
+                asks = (
+                    f"How many entries have {value} as their {in_words(column)}{_where(table, material, key, column)}?"
+                )
                 names = ", ".join(row.cells[key] for row in holding)
                 yield _draft(asks, f"{count}: {names}.", holding, table, passage)
 
@@ -92,7 +94,14 @@ def in_words(column: str) -> str:
     return " ".join(_CAMEL.sub(" ", column).replace("_", " ").split()).lower()
 
 
-def _where(table: Table) -> str:
+def _where(table: Table, material: Material, *named: str) -> str:
+    """The heading of a table where other tables have the same columns, or a column and a row of these names."""
+    if not any(other is not table and set(named) <= _names(other) for other in material.all_tables):
+        return ""
     heading = re.sub(r"^[\d.§\s]*(?:(?:Rule|Article|Section|Table)\s+\d+\w?\s*)?|\.\w{2,5}$", "", table.heading)
     heading = heading.replace("_", " ").strip()
     return f" in {heading}" if heading else ""
+
+
+def _names(table: Table) -> set[str]:
+    return {*table.columns, *(row.cells.get(table.key or "", "") for row in table.rows)}
