@@ -128,7 +128,7 @@ def written(name: str, dataset: Dataset) -> list[Example]:
 
 def pool(dataset: Dataset) -> Pool:
     """Everything that is drafted from the documents of a set, by variant."""
-    material = Material(dataset.documents, dataset.language)
+    material = Material(dataset.documents)
     made = [
         draft
         for raw in by_methods()(islice(in_turns(material.passages, SEED), 8 * DRAFTED), material)

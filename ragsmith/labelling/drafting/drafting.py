@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, zip_longest
 from pathlib import Path
 
-from ragsmith.datasets.dataset import make_dataset
-from ragsmith.datasets.documents import read_documents
-from ragsmith.datasets.manifest import read_manifest
+from ragsmith.datasets.dataset import load_documents
 from ragsmith.datasets.questions import FILE as QUESTIONS
-from ragsmith.errors import DatasetError, WrongOption
+from ragsmith.errors import Notice, UsageError, WrongOption
 from ragsmith.labelling.drafting.draft import Draft, Refused
 from ragsmith.labelling.drafting.filters import FILTERS, QUOTE, Filter
 from ragsmith.labelling.drafting.material import Material
@@ -23,6 +22,7 @@ from ragsmith.labelling.drafting.rewording import reworded
 from ragsmith.labelling.drafting.rows import REJECTED, Rows, add_rows, keys_of, read_rows, rejected_row, row_of
 from ragsmith.labelling.drafting.selection import chosen
 from ragsmith.labelling.reviewing.journal import drafted_rows
+from ragsmith.text.languages import ENGLISH
 from ragsmith.types import Chunk
 
 READ, FEWEST_READ = 8, 400
@@ -98,12 +98,14 @@ def draft_dataset(
     methods without a model drafted is then reworded.
 
     Raises:
+        UsageError: there is no such folder, or fewer than one question is wanted.
         DatasetError: documents or rows cannot be read; nothing is written then.
-        WrongOption: fewer than one question is wanted.
     """
     if questions < 1:
         raise WrongOption("questions", f"is {questions}: give at least 1")
-    material = _material(folder)
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder: name one with documents/ in it, or make it with  dataset init")
+    material = Material(load_documents(folder).documents)
     before, rejected = read_rows(folder / QUESTIONS), read_rows(folder / REJECTED)
     origins = before.origins
     missing = max(questions - len(origins), 0)
@@ -128,6 +130,13 @@ def draft_dataset(
             continue
         passed.append(judged)
         asked.append(judged.question)
+    if drafting is None and (foreign := sorted({d.language for d in material.documents.values()} - {ENGLISH})):
+        named = ", ".join(foreign)
+        warnings.warn(
+            f"{folder}: documents are in {named}; without a model, questions are drafted on English ones alone.",
+            Notice,
+            stacklevel=2,
+        )
     worded = [draft if draft.model else reworded(draft, material) for draft in passed]
     added = chosen(worded, missing, material, origins)
     write(folder, before, added, refusals)
@@ -150,17 +159,3 @@ def write(folder: Path, before: Rows, added: Sequence[Draft], refusals: Sequence
     """Add rows to the files of a data set, the refused first: what is kept is never drafted, nor what was refused."""
     add_rows(folder / REJECTED, [rejected_row(refused) for refused in refusals])
     add_rows(folder / QUESTIONS, [row_of(draft, before.records) for draft in added])
-
-
-def _material(folder: Path) -> Material:
-    """The documents of a data set.
-
-    Raises:
-        DatasetError: with every mistake in them.
-    """
-    manifest, wrong = read_manifest(folder)
-    documents, wrong_documents = read_documents(folder, manifest.titles)
-    if mistakes := (*wrong, *wrong_documents):
-        raise DatasetError(mistakes)
-    data = make_dataset({"name": folder.name, **manifest.about}, [d for d in documents.values() if d is not None], [])
-    return Material(data.documents, data.language)

@@ -31,10 +31,10 @@ def names_in(text: str) -> tuple[str, ...]:
 class Material:
     """Documents, cut into passages as a search cuts them by default; indexes of words are built on first use."""
 
-    def __init__(self, documents: Sequence[Document], language: str = "en") -> None:
+    def __init__(self, documents: Sequence[Document]) -> None:
         self.documents = {document.id: document for document in documents}
         self.passages = chunk_documents(documents)
-        self.language = language
+        self.terms = self.lexicon.terms
 
     def text(self, span: Span) -> str:
         """The text of a span."""
@@ -116,12 +116,16 @@ class Material:
     @cached_property
     def words(self) -> BM25:
         """BM25 over the passages, in their order."""
-        return BM25([passage.text for passage in self.passages])
+        return BM25([passage.text for passage in self.passages], languages=self._languages)
 
     @cached_property
     def lexicon(self) -> Lexicon:
         """Counts of the words of the passages."""
-        return Lexicon([passage.text for passage in self.passages])
+        return Lexicon([passage.text for passage in self.passages], self._languages)
+
+    @property
+    def _languages(self) -> list[str]:
+        return [passage.language for passage in self.passages]
 
     @cached_property
     def _of_document(self) -> dict[str, list[Chunk]]:

@@ -10,6 +10,7 @@ from ragsmith.labelling.drafting.draft import Draft
 from ragsmith.labelling.drafting.english.synonyms import NOUNS_TOO, nouns, verbs
 from ragsmith.labelling.drafting.english.verbs import forms, listed
 from ragsmith.labelling.drafting.material import Material
+from ragsmith.text.languages import ENGLISH
 from ragsmith.text.words import STOP_WORDS, terms
 
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
@@ -31,7 +32,8 @@ def reworded(draft: Draft, material: Material, shares: Sequence[float] = SHARES)
     Names, numbers and labels stay, and so does what has no plain synonym. The share is drawn by the draft's content:
     the same draft is always worded the same. Only English is reworded.
     """
-    if material.language != "en":
+    passage = material.passage_at(draft.passage)
+    if passage is None or passage.language != ENGLISH:
         return draft
     wanted = shares[int(digest("share", draft.id)[:8], 16) % len(shares)]
     near = words_near(draft, material)

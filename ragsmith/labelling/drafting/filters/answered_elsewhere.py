@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ragsmith.labelling.drafting.draft import Draft
 from ragsmith.labelling.drafting.material import Material
-from ragsmith.text.words import normalise_answer, terms
+from ragsmith.text.words import normalise_answer
 
 COVERED = 0.6
 """Share of a question's words that a passage must have to be about the same."""
@@ -22,13 +22,13 @@ def answered_elsewhere(draft: Draft, material: Material, kept: Sequence[str]) ->
     """Refuse a question for which another of the best passages has the answer, and most of the question, too."""
     if not draft.answerable:
         return None
-    asked, answer = frozenset(terms(draft.question)), frozenset(terms(draft.answer))
+    asked, answer = frozenset(material.terms(draft.question)), frozenset(material.terms(draft.answer))
     plain = normalise_answer(draft.answer)
     spans = [quote.span for quote in draft.quotes]
     for passage in material.best(draft.question, LOOKED_AT):
         if any(s.doc == passage.doc and s.start < passage.end and passage.start < s.end for s in spans):
             continue
-        held = frozenset(terms(passage.text))
+        held = frozenset(material.terms(passage.text))
         if not answer or len(asked & held) < COVERED * len(asked):
             continue
         short = len(plain.split()) <= LONGEST

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ragsmith.labelling.drafting.draft import Draft
 from ragsmith.labelling.drafting.material import Material
-from ragsmith.text.words import sentences, terms
+from ragsmith.text.words import sentences
 
 COVERED = 0.85
 """Share of a question's words, by what they tell, that another sentence must have to answer it, too."""
@@ -19,7 +19,7 @@ def one_answer(draft: Draft, material: Material, kept: Sequence[str]) -> str | N
     """Refuse a question whose words are nearly all in a sentence elsewhere that says something else."""
     if not draft.answerable:
         return None
-    asked = frozenset(terms(draft.question))
+    asked = frozenset(material.terms(draft.question))
     weight = sum(material.lexicon.idf(term) for term in asked)
     spans = [quote.span for quote in draft.quotes]
     for passage in material.best(draft.question, LOOKED_AT):
@@ -27,7 +27,7 @@ def one_answer(draft: Draft, material: Material, kept: Sequence[str]) -> str | N
             first, last = passage.start + start, passage.start + end
             if any(span.doc == passage.doc and span.start < last and first < span.end for span in spans):
                 continue
-            found = asked & frozenset(terms(passage.text[start:end]))
+            found = asked & frozenset(material.terms(passage.text[start:end]))
             if weight and sum(material.lexicon.idf(term) for term in found) >= COVERED * weight:
                 return f"{passage.text[start:end]!r} answers it, too"
     return None

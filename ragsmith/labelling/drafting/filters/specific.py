@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from ragsmith.labelling.drafting.draft import Draft
 from ragsmith.labelling.drafting.material import Material
-from ragsmith.text.words import terms
 
 FEWEST_TERMS = 3
 """Distinct words of a question, without function words."""
@@ -17,7 +16,7 @@ WITHIN = 10
 
 def specific(draft: Draft, material: Material, kept: Sequence[str]) -> str | None:
     """Refuse a question of few words, or one whose own words do not lead to its passage."""
-    if len(set(terms(draft.question))) < FEWEST_TERMS:
+    if len(set(material.terms(draft.question))) < FEWEST_TERMS:
         return "it has too few words to be found by"
     if draft.answerable and not draft.model and material.rank(draft.question, draft.quotes[0].span, WITHIN) is None:
         return f"its own words lead to {WITHIN} other passages first"

@@ -6,15 +6,14 @@ from collections.abc import Sequence
 
 from ragsmith.labelling.drafting.draft import Draft
 from ragsmith.labelling.drafting.material import Material
-from ragsmith.text.words import terms
 
 
 def unanswerable_is_absent(draft: Draft, material: Material, kept: Sequence[str]) -> str | None:
     """Refuse a question without evidence of which one passage has every word."""
     if draft.answerable:
         return None
-    asked = frozenset(terms(draft.question))
+    asked = frozenset(material.terms(draft.question))
     for passage in material.best(draft.question, 5):
-        if asked <= frozenset(terms(passage.text)):
+        if asked <= frozenset(material.terms(passage.text)):
             return f"passage {passage.id} may answer it"
     return None

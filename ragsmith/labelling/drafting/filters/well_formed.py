@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from ragsmith.labelling.drafting.draft import Draft
 from ragsmith.labelling.drafting.english.verbs import BE_HAVE_MODAL
 from ragsmith.labelling.drafting.material import Material
+from ragsmith.text.languages import ENGLISH
 from ragsmith.text.words import words
 
 _LOOSE = re.compile(
@@ -38,7 +39,7 @@ _SUBORDINATE = re.compile(r"\b(?:if|when|unless|that|which|who|whom|because|wher
 
 def well_formed(draft: Draft, material: Material, kept: Sequence[str]) -> str | None:
     """Refuse questions with loose ends, half a bracket, two sentences, or hardly a word."""
-    return next(_problems(draft, english=material.language == "en"), None)
+    return next(_problems(draft, english=material.documents[draft.passage.doc].language == ENGLISH), None)
 
 
 def _problems(draft: Draft, *, english: bool) -> Iterator[str]:

@@ -9,6 +9,7 @@ from ragsmith.labelling.drafting.draft import Draft, Quote
 from ragsmith.labelling.drafting.english.clauses import PRONOUNS, clause
 from ragsmith.labelling.drafting.material import Material
 from ragsmith.labelling.drafting.methods.statements import asked
+from ragsmith.text.languages import ENGLISH
 from ragsmith.text.words import sentences
 from ragsmith.types import Chunk, Modality
 
@@ -24,7 +25,7 @@ _OPENS = {"If": "if", "Unless": "unless", "As soon as": "as soon as"}
 
 def conditions(passage: Chunk, material: Material) -> Sequence[Draft]:
     """``If the rent is late, the lessor may ...`` -> ``What happens if the rent is late?``"""
-    if passage.modality is not Modality.PROSE or material.language != "en":
+    if passage.modality is not Modality.PROSE or passage.language != ENGLISH:
         return []
     drafts: list[Draft] = []
     for start, end in sentences(passage.text):

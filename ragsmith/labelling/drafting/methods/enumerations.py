@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from ragsmith.labelling.drafting.draft import Draft, Quote
 from ragsmith.labelling.drafting.material import Material
+from ragsmith.text.languages import ENGLISH
 from ragsmith.text.words import terms, words
 from ragsmith.types import Chunk, Modality
 
@@ -21,7 +22,7 @@ _POINTS = re.compile(r"\b(?:the following|these|as follows|such as|namely|includ
 
 def enumerations(passage: Chunk, material: Material) -> Sequence[Draft]:
     """``A claim needs the following papers: ...`` -> ``What belongs to this: a claim needs papers?`` and its items."""
-    if passage.modality is not Modality.PROSE or material.language != "en":
+    if passage.modality is not Modality.PROSE or passage.language != ENGLISH:
         return []
     drafts: list[Draft] = []
     for pattern in (_LIST, _INLINE):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from ragsmith.digest import digest
 from ragsmith.labelling.drafting.draft import Draft, Quote
 from ragsmith.labelling.drafting.material import Material
+from ragsmith.text.languages import ENGLISH
 from ragsmith.text.words import sentences, terms
 from ragsmith.types import Chunk, Modality
 
@@ -26,7 +27,7 @@ _DOES = re.compile(r"^(?P<verb>\w+)ing\b(?P<rest>.*)")
 
 def headings(passage: Chunk, material: Material) -> Sequence[Draft]:
     """``## Replacing the belt`` -> ``How does replacing the belt work?``"""
-    if passage.modality is not Modality.PROSE or material.language != "en" or not passage.headings:
+    if passage.modality is not Modality.PROSE or passage.language != ENGLISH or not passage.headings:
         return []
     if not material.opens_section(passage):
         return []

@@ -9,6 +9,7 @@ from dataclasses import replace
 from ragsmith.labelling.drafting.draft import Draft, Quote
 from ragsmith.labelling.drafting.english.clauses import Clause, clause
 from ragsmith.labelling.drafting.material import Material
+from ragsmith.text.languages import ENGLISH
 from ragsmith.text.words import sentences, words
 from ragsmith.types import Chunk, Modality
 
@@ -24,7 +25,7 @@ _LOOSE_END = re.compile(r"(?:[\s,;:]|\b(?:and|or|of|in|on|at|by|for|with|to|from
 
 def statements(passage: Chunk, material: Material) -> Iterator[tuple[Quote, Clause]]:
     """Yield sentences of English prose that are plain statements, and their clauses, in order."""
-    if passage.modality is not Modality.PROSE or material.language != "en":
+    if passage.modality is not Modality.PROSE or passage.language != ENGLISH:
         return
     for start, end in sentences(passage.text):
         sentence = passage.text[start:end]

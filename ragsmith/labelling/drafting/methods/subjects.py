@@ -21,6 +21,7 @@ _PERSONS = listed(
     respondent student teacher doctor engineer scientist investor lender borrower shareholder agent broker
     musician artist king queen prince economist founder researcher analyst journalist politician senator
     governor critic guarantor heir assessor mediator neighbour keeper
+    skipper captain pilot sailor farmer nurse driver pupil guest visitor
     """
 )
 _FULL_NAME = re.compile(r"(?:Judge |Dr\.? |Sir |Lord )?[A-Z][a-z]+(?: [A-Z]\.?)? [A-Z][a-z]+")

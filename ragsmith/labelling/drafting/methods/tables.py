@@ -10,6 +10,7 @@ from ragsmith.digest import digest
 from ragsmith.labelling.drafting.draft import Draft, Quote
 from ragsmith.labelling.drafting.material import Material
 from ragsmith.labelling.drafting.tables import Row, Table, number
+from ragsmith.text.languages import ENGLISH
 from ragsmith.text.words import words
 from ragsmith.types import Chunk
 
@@ -24,6 +25,8 @@ _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 def tables(passage: Chunk, material: Material) -> Sequence[Draft]:
     """``| Partnership | M 110 |`` -> ``What is the fee of the partnership?``"""
+    if passage.language != ENGLISH:
+        return []
     drafts: list[Draft] = []
     for table in material.tables(passage.doc):
         if (key := table.key) is None:

@@ -1,0 +1,80 @@
+"""Documents for tests of drafting, in words of their own, and what is drafted from them."""
+
+from __future__ import annotations
+
+from ragsmith.labelling.drafting.draft import Draft, Quote
+from ragsmith.labelling.drafting.material import Material
+from ragsmith.labelling.drafting.methods import METHODS
+from ragsmith.types import Document, Modality, Span
+
+HARBOUR = """# Harbour rules
+
+## Mooring
+
+The skipper must report to the harbour office within two hours of arrival. A mooring buoy is a float that is chained to
+the sea bed. If the wind exceeds forty knots, the outer quay is closed to small boats. The crane lifts eleven tonnes.
+The lamp marks the northern shoal at night.
+
+The following papers are needed:
+
+- the certificate of the boat
+- the list of the crew
+
+## Dues
+
+| Boat | Dues | Deposit |
+|---|---|---|
+| Dinghy | 4 crowns | 10 crowns |
+| Cutter | 11 crowns | 25 crowns |
+| Barge | 30 crowns | 60 crowns |
+"""
+
+HISTORY = """# History of the harbour
+
+The Brenton crane was built in 1931 because the old derrick had collapsed. The fishermen of Ostry paid for the lamp of
+the outer quay by selling dried cod. In 1954, the council bought the Brenton crane for ninety crowns.
+"""
+
+TIDES = '''"""Tides."""
+
+HIGHEST_WATER = 412  # centimetres above the datum
+
+
+def lag(hours: float) -> float:
+    """Return how many minutes the tide is late at the outer quay."""
+    return 12.5 * hours
+'''
+
+
+def documents() -> list[Document]:
+    """Two texts and a source file."""
+    return [
+        Document("harbour", "Harbour rules", HARBOUR),
+        Document("history", "History of the harbour", HISTORY),
+        Document("tides.py", "tides.py", TIDES, Modality.CODE),
+    ]
+
+
+def material() -> Material:
+    """What is known of them."""
+    return Material(documents())
+
+
+def made(name: str, among: Material | None = None) -> list[Draft]:
+    """What the method of this name makes of all passages."""
+    found = among or material()
+    method = next(method for method in METHODS if method.__name__ == name)
+    return [draft for passage in found.passages for draft in method(passage, found)]
+
+
+def questions(name: str) -> list[str]:
+    """What it asks."""
+    return [draft.question for draft in made(name)]
+
+
+def draft(question: str, quote: str, answer: str = "Eleven tonnes.", doc: str = "harbour", **changes: object) -> Draft:
+    """A draft that quotes a document of these."""
+    text = next(document.text for document in documents() if document.id == doc)
+    start = text.index(quote)
+    made_of = {"type": "factual", "method": "tests", "passage": Span(doc, start, start + len(quote)), **changes}
+    return Draft(question, answer, (Quote(doc, quote, start),), **made_of)  # type: ignore[arg-type]

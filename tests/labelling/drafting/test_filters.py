@@ -1,0 +1,92 @@
+"""Each filter on a draft that it refuses, and on one that it lets pass."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from made import documents, draft, material
+
+from ragsmith.labelling.drafting.draft import Refused
+from ragsmith.labelling.drafting.drafting import judge
+from ragsmith.labelling.drafting.filters import FILTERS
+from ragsmith.labelling.drafting.material import Material
+from ragsmith.types import Document
+
+CRANE = draft("How many tonnes does the harbour's crane lift?", "The crane lifts eleven tonnes.")
+
+
+def refused_by(name: str, one: object, among: Material | None = None, kept: tuple[str, ...] = ()) -> str | None:
+    filter_ = next(filter_ for filter_ in FILTERS if filter_.__name__ == name)
+    return filter_(one, among or material(), kept)  # type: ignore[arg-type]
+
+
+def test_a_good_draft_passes_all() -> None:
+    assert not isinstance(judge(CRANE, material(), (), FILTERS), Refused)
+
+
+def test_quote_unique() -> None:
+    twice = Material([*documents(), Document("copy", "Copy", "A copy. The crane lifts eleven tonnes.")])
+    assert "2 times" in str(refused_by("quote_unique", CRANE, twice))
+    assert refused_by("quote_unique", CRANE) is None
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What lifts?",
+        "How many tonnes does the (old crane lift?",
+        "What does the crane lift of and in the harbour?",
+        "When does the crane of the harbour is lifting?",
+        "What does the crane of the harbour lift? And why?",
+    ],
+)
+def test_well_formed(question: str) -> None:
+    assert refused_by("well_formed", CRANE.asked(question)) is not None
+    assert refused_by("well_formed", CRANE) is None
+
+
+@pytest.mark.parametrize(
+    "question", ["What does this section say of cranes?", "What does it lift in the harbour?", "What is shown above?"]
+)
+def test_self_contained(question: str) -> None:
+    assert refused_by("self_contained", CRANE.asked(question)) is not None
+    assert refused_by("self_contained", CRANE) is None
+    assert refused_by("self_contained", CRANE.asked("Within what time must the skipper report his arrival?")) is None
+
+
+def test_answered_by_itself() -> None:
+    assert refused_by("answered_by_itself", CRANE.asked("Does the crane lift eleven tonnes?")) is not None
+    assert refused_by("answered_by_itself", replace(CRANE, answer="It.")) is not None
+    assert refused_by("answered_by_itself", CRANE) is None
+
+
+def test_specific() -> None:
+    assert refused_by("specific", CRANE.asked("What does the crane do?")) is not None
+    assert refused_by("specific", CRANE) is None
+
+
+def test_one_answer() -> None:
+    rival = Document("rival", "Rival", "The crane of the harbour at Lund lifts ninety tonnes and not more than that.")
+    asked = CRANE.asked("What does the harbour crane lift?")
+    assert "ninety" in str(refused_by("one_answer", asked, Material([*documents(), rival])))
+    assert refused_by("one_answer", asked) is None
+
+
+def test_answered_elsewhere() -> None:
+    again = Document("again", "Again", "Visitors ask how many tonnes the harbour crane can lift: eleven tonnes.")
+    asked = CRANE.asked("How many tonnes does the harbour crane lift?")
+    assert refused_by("answered_elsewhere", asked, Material([*documents(), again])) is not None
+    assert refused_by("answered_elsewhere", asked) is None
+
+
+def test_unanswerable_is_absent() -> None:
+    miss = replace(CRANE, quotes=(), answerable=False, question="What does the crane lift?")
+    assert refused_by("unanswerable_is_absent", miss) is not None
+    assert refused_by("unanswerable_is_absent", miss.asked("What does the juggler lift?")) is None
+
+
+def test_near_duplicate() -> None:
+    kept = ("How many tonnes does the crane of the harbour lift?",)
+    assert refused_by("near_duplicate", CRANE, kept=kept) is not None
+    assert refused_by("near_duplicate", CRANE, kept=("Who built the crane of the harbour?",)) is None
