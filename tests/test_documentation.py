@@ -15,7 +15,9 @@ import pytest
 import typer
 from documentation import DOCS, ROOT, app, pages
 from examples import into_readme, transcript
+from mixed_folder import ENTRIES, entries, written
 
+from ragsmith.datasets.dataset import load_dataset
 from ragsmith.pipelines.space_file import load_space
 
 BY_HAND = (
@@ -102,6 +104,35 @@ def ragsmith_on_the_path(folder: Path) -> dict[str, str]:
     script.chmod(0o755)
     path = os.pathsep.join([str(folder), str(Path(sys.executable).parent), os.environ["PATH"]])
     return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+
+
+def commands_behind(mark: str) -> str:
+    return README.split(f"<!-- {mark}: a test runs this -->\n```bash\n")[1].partition("```")[0]
+
+
+@pytest.mark.processes
+def test_four_commands_lead_from_a_folder_to_an_answer(tmp_path: Path) -> None:
+    pytest.importorskip("docx", reason="the extra 'documents' is not installed")
+    mixed = written(tmp_path / "files")
+    commands = commands_behind("a folder").replace("datasets/law/documents", "files")
+    commands = commands.replace(
+        "What happens to an acceptance of an offer that arrives late?", "Who is the keeper of Coldwell?"
+    )
+    (tmp_path / "bin").mkdir()
+    environment = ragsmith_on_the_path(tmp_path / "bin")
+    done = subprocess.run(
+        ["bash", "-e", "-c", commands], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Tobias Renner" in done.stdout.partition("ask it")[2]
+    said = done.stdout + done.stderr
+    assert [path for path in mixed.refused if Path(path).name not in said] == []
+    assert "the verdict is about retrieval alone" in said
+    data = load_dataset(tmp_path / "my_folder")
+    assert len(entries(mixed.folder)) == ENTRIES
+    assert len(mixed.kinds) >= 14
+    assert data.examples
+    assert all(example.drafted for example in data.examples)
 
 
 @pytest.mark.processes

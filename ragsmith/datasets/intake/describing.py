@@ -50,13 +50,12 @@ def titles(
     return found
 
 
-def manifest_text(folder: Path, titled: Mapping[str, str]) -> str:
-    """Return the text of a ``dataset.yaml`` for the documents of ``folder``, which has its name."""
-    name = folder.resolve().name
+def manifest_text(folder: Path, output: Path, titled: Mapping[str, str]) -> str:
+    """Return the text of a ``dataset.yaml`` in ``output``, whose name it has, for the documents of ``folder``."""
     about = {
         **dict.fromkeys(KEYS, ""),
-        "name": _UNNAMEABLE.sub("_", name).strip("._-")[:64] or "documents",
-        "title": title_of(name) or "documents",
+        "name": _UNNAMEABLE.sub("_", output.resolve().name).strip("._-")[:64] or "documents",
+        "title": title_of(folder.resolve().name) or "documents",
     }
     return written(about, titled)
 

@@ -372,7 +372,7 @@ def _documents(changes: Changes, manifest: Manifest, rows: Sequence[Source], bef
         raise DatasetError(mistakes)
     titled = titles(documents, manifest, rows, before.docs)
     if not manifest.about:
-        changes.write(MANIFEST, manifest_text(before.folder, titled))
+        changes.write(MANIFEST, manifest_text(before.folder, changes.output, titled))
     else:
         text = (changes.output / MANIFEST).read_text(encoding="utf-8")
         if (changed := changed_manifest(text, manifest, documents, titled)) != text:
