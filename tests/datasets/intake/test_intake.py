@@ -175,12 +175,12 @@ def test_texts_that_are_nearly_the_same_are_told_and_both_kept(made: Intake) -> 
 
 
 def test_the_same_folder_gives_the_same_data_set(mixed: Mixed, made: Intake, tmp_path: Path) -> None:
-    take_in(mixed.folder, tmp_path / "again")
+    take_in(mixed.folder, tmp_path / made.taken.output.name)
 
     def contents(folder: Path) -> dict[str, bytes]:
         return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
 
-    assert contents(tmp_path / "again") == contents(made.taken.output)
+    assert contents(tmp_path / made.taken.output.name) == contents(made.taken.output)
 
 
 def test_the_command_names_every_file_that_is_no_document(

@@ -92,9 +92,9 @@ def test_an_update_ends_as_a_new_intake_would(files: Path, made: Path, tmp_path:
     (files / "prices.csv").unlink()
     (files / "more" / "valve.txt").write_text("The valve is blue.\n")
     take_in(files, made)
-    take_in(files, tmp_path / "fresh")
+    take_in(files, tmp_path / "fresh" / "made")
     updated = {name: data for name, data in contents(made).items() if not name.startswith("removed/")}
-    assert updated == contents(tmp_path / "fresh")
+    assert updated == contents(tmp_path / "fresh" / "made")
 
 
 def test_a_document_whose_file_is_gone_moves_out_of_the_way(files: Path, made: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_text_that_was_edited_is_not_lost_when_its_file_is(files: Path, made: 
 def test_documents_titles_and_words_of_ones_own_stay(files: Path, made: Path) -> None:
     (made / "documents" / "own.md").write_text("# My own\n\nA page of mine.\n")
     manifest = (made / "dataset.yaml").read_text().replace('"pump"', '"The red pump"')
-    (made / "dataset.yaml").write_text(f"# about the works\n{manifest}".replace('name: "files"', 'name: "works"'))
+    (made / "dataset.yaml").write_text(f"# about the works\n{manifest}".replace('name: "made"', 'name: "works"'))
     (files / "new_file.txt").write_text("New.")
     (files / "own.md").write_text("Another page of this name.\n")
     taken = take_in(files, made)
@@ -216,8 +216,8 @@ def test_an_intake_that_was_cut_short_is_gone_on_with(files: Path, made: Path, t
     take_in(files, made)
     (made / "sources.jsonl").write_text(rows)  # as if the power had gone before it was written
     assert not take_in(files, made).of(Outcome.EDITED)
-    take_in(files, tmp_path / "fresh")
-    assert contents(made) == contents(tmp_path / "fresh")
+    take_in(files, tmp_path / "fresh" / "made")
+    assert contents(made) == contents(tmp_path / "fresh" / "made")
 
 
 def test_a_row_that_cannot_be_read_is_named(files: Path, made: Path) -> None:
