@@ -239,7 +239,7 @@ class BudgetFlags:
 
     max_calls: Annotated[
         int | None,
-        typer.Option("--max-calls", help="Most requests to send to servers, over all resumes of the search."),
+        typer.Option("--max-calls", help="Most requests to send to servers, over all resumes."),
     ] = None
     max_tokens: Annotated[
         int | None,
