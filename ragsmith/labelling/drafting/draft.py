@@ -59,7 +59,7 @@ class Draft:
     @property
     def keys(self) -> tuple[str, str]:
         """What it is known by once it was refused: its question, and what it asks about however it is worded."""
-        return by_question(self.question), by_content(self.method, self.answer, self._quoted)
+        return by_question(self.question), by_content(self.method, self.question, self.answer, self._quoted)
 
     @property
     def _quoted(self) -> tuple[str, ...]:
@@ -71,9 +71,9 @@ def by_question(question: str) -> str:
     return f"asks {normalise_answer(question)}"
 
 
-def by_content(method: str, answer: str, quoted: tuple[str, ...]) -> str:
-    """A key for what a draft asks about."""
-    return f"about {digest('content', method, answer, quoted)}"
+def by_content(method: str, question: str, answer: str, quoted: tuple[str, ...]) -> str:
+    """A key for what a draft asks about: for its answer and quotations or, where it has none, for its question."""
+    return f"about {digest('content', method, answer, quoted)}" if quoted else by_question(question)
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,4 +119,5 @@ def _keys(record: Mapping[str, object]) -> Iterable[str]:
     if isinstance(origin, dict):
         entries = evidence if isinstance(evidence, list) else []
         quoted = [str(entry.get("text", "")) for entry in entries if isinstance(entry, dict)]
-        yield by_content(str(origin.get("method", "")), str(record.get("answer", "")), tuple(quoted))
+        question, answer = str(record.get("question", "")), str(record.get("answer", ""))
+        yield by_content(str(origin.get("method", "")), question, answer, tuple(quoted))

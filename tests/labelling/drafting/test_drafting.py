@@ -100,6 +100,17 @@ def test_nothing_is_written_over_a_file_with_mistakes(folder: Path) -> None:
     assert (folder / "questions.jsonl").read_text() == "no json\n"
 
 
+def test_one_unanswerable_question_does_not_stand_for_all(folder: Path) -> None:
+    def drafting(passages: Iterable[Chunk], _: Material) -> Iterator[Draft]:
+        passage = next(iter(passages))
+        for who in ("baker", "weaver", "tailor"):
+            question = f"For what sum does the {who} cross the river at night?"
+            yield Draft(question, "Unknown.", (), "unanswerable", "scripted", passage.span, answerable=False)
+
+    refused = draft_dataset(folder, questions=20, drafting=drafting)
+    assert (refused.known, refused.made) == (0, {"scripted": 3})
+
+
 def test_fewer_than_one_question_is_refused(folder: Path) -> None:
     with pytest.raises(WrongOption, match="at least 1"):
         draft_dataset(folder, questions=0)
