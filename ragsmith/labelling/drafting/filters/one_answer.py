@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import fsum
 
 from ragsmith.labelling.drafting.draft import Draft
 from ragsmith.labelling.drafting.material import Material
@@ -20,7 +21,7 @@ def one_answer(draft: Draft, material: Material, kept: Sequence[str]) -> str | N
     if not draft.answerable:
         return None
     asked = frozenset(material.terms(draft.question))
-    weight = sum(material.lexicon.idf(term) for term in asked)
+    weight = fsum(material.lexicon.idf(term) for term in asked)
     spans = [quote.span for quote in draft.quotes]
     for passage in material.best(draft.question, LOOKED_AT):
         for start, end in sentences(passage.text):
@@ -28,6 +29,6 @@ def one_answer(draft: Draft, material: Material, kept: Sequence[str]) -> str | N
             if any(span.doc == passage.doc and span.start < last and first < span.end for span in spans):
                 continue
             found = asked & frozenset(material.terms(passage.text[start:end]))
-            if weight and sum(material.lexicon.idf(term) for term in found) >= COVERED * weight:
+            if weight and fsum(material.lexicon.idf(term) for term in found) >= COVERED * weight:
                 return f"{passage.text[start:end]!r} answers it, too"
     return None

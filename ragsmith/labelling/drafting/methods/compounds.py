@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import fsum
 
 from ragsmith.labelling.drafting.draft import Draft
 from ragsmith.labelling.drafting.filters.well_formed import well_formed
@@ -66,8 +67,8 @@ def _second(first: Draft, passage: Chunk, material: Material) -> Draft | None:
             continue
         for draft in _simple(other, material):
             asked = frozenset(terms(draft.question))
-            weight = sum(material.lexicon.idf(term) for term in asked)
-            share = sum(material.lexicon.idf(term) for term in asked & held) / weight
+            weight = fsum(material.lexicon.idf(term) for term in asked)
+            share = fsum(material.lexicon.idf(term) for term in asked & held) / weight  # in whatever order
             if COMMON <= share < 1 and (best is None or share > best[0]) and draft.question != first.question:
                 best = (share, draft)
     return best[1] if best else None
