@@ -42,6 +42,8 @@ class Room(Protocol):
 
     level: float
     """What somebody must be worth at the moment to be kept; an entry notes it when it is used."""
+    others: list[Callable[[], None]]
+    """Asked, where there is too little room, to give up what they keep elsewhere."""
 
     def admit(
         self, entries: dict[Hashable, Entry[Any]], key: Hashable, entry: Entry[Any], weighed: Weighed | None
@@ -69,6 +71,10 @@ class Memo(Generic[V]):
     def keys(self) -> list[Any]:
         """Every key remembered."""
         return list(self._done)
+
+    def values(self) -> list[V]:
+        """Every value remembered."""
+        return [entry.value for entry in list(self._done.values())]
 
     def get(self, key: Hashable, compute: Callable[[], V]) -> V:
         """The value of ``key``, computed now if nobody has done so before."""

@@ -4,8 +4,10 @@ GreedyDual-Size (Cao and Irani 1997, "Cost-aware WWW proxy caching algorithms") 
 entry is worth the seconds that it took to make, a byte of it, times its uses. The least worth is dropped, and whoever
 comes or is used later counts from there: what was of use long ago falls behind.
 
-Sizes are estimates, which need only be in proportion: how many of the estimated bytes fit is seen when the memory that
-the process really has reaches its limit, looked at every so often. Before that, nothing is weighed at all.
+Sizes are estimates, which need only be in proportion: values share much of what they hold, so that what is given back
+when one is dropped cannot be said beforehand. How much fits is therefore found by steps: where the memory that the
+process really has goes beyond its limit, caches are emptied (`ragsmith.gateway.caches`) and a share of what is
+remembered is dropped; where it grows further, another share. Before that, nothing is weighed at all.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from ragsmith.errors import WrongOption
+from ragsmith.gateway.caches import empty_caches, give_back
 from ragsmith.gateway.memo import Entry, Weighed
 from ragsmith.types import Chunk
 
@@ -46,6 +49,12 @@ LEAST = MIB
 HELD_BACK = 1 / 16
 """Share of the limit that is left for what comes and goes, such as messages between processes."""
 
+DROPPED = 1 / 4
+"""Share of what is remembered that is dropped each time there is too much: more than what was beyond, as memory that
+was given up in small pieces is not all of use to others."""
+STEP = 1 / 128
+"""Share of the limit by which a process may grow beyond what it had at the last time, until there is too much again."""
+
 OVERHEAD = 400
 """Bytes of an entry beside its value: the key, its places in a dictionary and in the queue, and what is noted of it."""
 EVERY = 16
@@ -66,11 +75,14 @@ class Memory:
         """
         self.limit = limit
         self.level = 0.0
+        self.others: list[Callable[[], None]] = []
         self.dropped = 0
         """Entries dropped so far."""
         self._in_use = in_use or own_bytes
         others = max(0, self._in_use() - PROGRAM)
         self._highest = 0 if limit is None else int(limit * (1 - HELD_BACK)) + others
+        self._step = 0 if limit is None else int(limit * STEP)
+        self._too_much = self._highest
         self._most = math.inf
         self._size = self._number = 0
         self._new: list[tuple[dict[Hashable, Entry[Any]], Hashable, Entry[Any], Weighed | None]] = []
@@ -90,21 +102,24 @@ class Memory:
                     self._look()
 
     def _look(self) -> None:
-        """See how much memory there really is; where it went beyond what it may be, so much less is remembered.
-
-        Memory that was given back may stay with the process and be used again: only where it grows further is still
-        less remembered. Nothing is weighed before there is too much for the first time.
-        """
-        beyond = self._in_use() - self._highest
-        if beyond <= 0 and self._most == math.inf:
+        """See how much memory there really is; nothing is weighed before there is too much for the first time."""
+        used = self._in_use()
+        if used <= self._too_much and self._most == math.inf:
             self._look_at = len(self._new) + FEW
             return
         self._look_at = FEW
         self._weigh()
-        if beyond > 0:
-            self._highest += beyond
-            self._most = max(LEAST, min(self._most, self._size) - beyond)
-        self._drop()
+        if used > self._too_much:
+            # what is given up now is soon used again: only where the process grows further is there too much again
+            self._too_much = used + self._step
+            self._most = max(LEAST, int(min(self._most, self._size) * (1 - DROPPED)))
+            empty_caches()
+            for give_up in self.others:
+                give_up()
+            self._drop()
+            give_back()
+        else:
+            self._drop()
 
     def _weigh(self) -> None:
         """Put what is new into the queue."""

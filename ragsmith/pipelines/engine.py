@@ -114,6 +114,13 @@ class Engine:
         self._ways: dict[Candidate, _Way] = {}
         self._corpus = Held(corpus, 0)
         self._lock = threading.Lock()
+        if gateway.room is not None:
+            gateway.room.others.append(self._forget_rankings)
+
+    def _forget_rankings(self) -> None:
+        """Give up the rankings that indexes keep, which are bounded by number only."""
+        for index in self._indexes.values():
+            vars(index)["_remembered"].clear()  # a method of the index would make it another one, by its code's digest
 
     def index(self, gene: Gene) -> Index:
         """The index of a pre-embedding gene."""

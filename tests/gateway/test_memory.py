@@ -110,6 +110,38 @@ def test_the_limit_is_on_what_the_process_really_has() -> None:
     assert highest <= 250 * MIB
 
 
+def test_memory_that_others_take_is_taken_from_what_is_remembered() -> None:
+    """What was dropped stays with the process here, as if it could not be given back, and is used again."""
+    entries: dict[Hashable, Entry[Any]] = {}
+    others = had = 0
+
+    def in_use() -> int:
+        nonlocal had
+        had = max(had, 50 * MIB + 16 * KIB * len(entries) + others)
+        return had
+
+    memory = Memory(200 * MIB, in_use=in_use)
+    for n in range(30_000):
+        others += 4 * KIB
+        entry = entries[n] = Entry(TEXT * 64, 1e-3, memory.level)
+        memory.admit(entries, n, entry)
+    assert others > 100 * MIB
+    assert had <= 220 * MIB
+    assert entries
+
+
+def test_others_are_asked_to_give_up_what_they_keep_only_where_there_is_too_much() -> None:
+    asked: list[int] = []
+    entries: dict[Hashable, Entry[Any]] = {}
+    memory = Memory(200 * MIB, in_use=lambda: 100 * MIB + 64 * KIB * len(entries))
+    memory.others.append(lambda: asked.append(len(entries)))
+    for n in range(2000):
+        entry = entries[n] = Entry(TEXT * 64, 1e-3, memory.level)
+        memory.admit(entries, n, entry)
+    assert asked
+    assert min(asked) >= (200 - 100) * 16 * 0.8
+
+
 def test_what_a_process_had_before_is_not_counted() -> None:
     """A search in a notebook with 4 GiB of its own has as much room as anywhere."""
     entries: dict[Hashable, Entry[Any]] = {}

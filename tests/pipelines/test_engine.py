@@ -66,7 +66,9 @@ def test_what_is_dropped_is_run_again_to_the_same_end(models: Models, pipeline: 
     class Nowhere:
         """No room for anything."""
 
-        level = 0.0
+        def __init__(self) -> None:
+            self.level = 0.0
+            self.others: list[Callable[[], None]] = []
 
         def admit(self, entries: dict[Any, Any], key: Any, *_: object) -> None:
             del entries[key]
