@@ -24,7 +24,7 @@ from ragsmith.labelling.drafting.quotes import located
 from ragsmith.labelling.drafting.rewording import reworded
 from ragsmith.labelling.drafting.rows import REJECTED, Rows, add_rows, keys_of, read_rows, rejected_row, row_of
 from ragsmith.labelling.drafting.selection import chosen
-from ragsmith.labelling.drafting.with_model import WAVE, Asking, Failure
+from ragsmith.labelling.drafting.with_model import TOGETHER, Asking, Failure
 from ragsmith.labelling.reviewing.journal import drafted_rows
 from ragsmith.text.languages import ENGLISH
 from ragsmith.types import Chunk
@@ -181,7 +181,7 @@ class Sifting:
     def sift(self, drafts: Iterable[Draft]) -> None:
         """Take drafts in their order; no more are asked for than it takes."""
         # few enough that a small budget makes some questions
-        together = 1 if self.asking is None else min(WAVE, math.ceil(self.goal / 3))
+        together = 1 if self.asking is None else min(TOGETHER, math.ceil(self.goal / 3))
         for draft in drafts:
             self.made[draft.method] += 1
             if not self.known.isdisjoint(draft.keys):

@@ -35,11 +35,11 @@ T = TypeVar("T")
 ROLE = "controller"
 """Who asks, as the gateway counts it: a model that is of use for one prompt is of use."""
 
-WAVE = 32
-"""Requests that are sent before what comes back is looked at: more may be paid for and not needed."""
+TOGETHER = 32
+"""Drafts that are checked together, at most."""
 
 FEWEST = 4
-"""Requests in a wave."""
+"""Requests in a wave, at least: what is sent before what comes back is looked at."""
 
 CHECKS = 2
 """Requests that a draft is checked with."""
@@ -122,7 +122,7 @@ class Asking:
         model: ChatModel,
         gateway: Gateway,
         *,
-        at_once: int = WAVE,
+        at_once: int = TOGETHER,
         retry_failed: bool = False,
         on_plan: Callable[[Plan], None] | None = None,
     ) -> None:
@@ -155,8 +155,8 @@ class Asking:
         return self._model.id.partition("@")[0]
 
     def drafting(self, wanted: int) -> Callable[[Iterable[Chunk], Material], Iterator[Draft]]:
-        """What drafts of passages, in waves that suit ``wanted`` drafts that pass."""
-        wave = min(max(math.ceil(wanted / MOST), FEWEST), max(self._at_once, FEWEST))
+        """What drafts of passages, in waves that make half of the ``wanted`` drafts at most: few are paid in vain."""
+        wave = max(min(math.ceil(wanted / MOST / 2), self._at_once), FEWEST)
 
         def drafting(passages: Iterable[Chunk], material: Material) -> Iterator[Draft]:
             read = list(passages)
