@@ -141,7 +141,12 @@ def main() -> None:
     )
     print(f"{found['added']} questions of {sum(found['made'].values())} drafts; exact spans: {right} of {spans}")
     print(f"by type: {found['types']}")
-    print(f"refused: {found['refused']}; asked the same as another: {found['known']}; not needed: {found['left']}")
+    from ragsmith.labelling.drafting.filters import FILTERS, QUOTE  # noqa: PLC0415
+    from ragsmith.labelling.drafting.prompts import closed_book, round_trip  # noqa: PLC0415
+
+    filters = [QUOTE, *(one.__name__ for one in FILTERS), closed_book.NAME, round_trip.NAME]
+    refused = {name: found["refused"].get(name, 0) for name in filters}
+    print(f"refused: {refused}; asked the same as another: {found['known']}; not needed: {found['left']}")
     print(f"added by the same command again: {again['added']}")
     kinds = Counter((one["prompt"], one["kind"]) for one in found["failures"])
     print(f"without a reply of use: {dict(Counter({f'{p} {k}': n for (p, k), n in kinds.items()}))}", flush=True)

@@ -1,7 +1,8 @@
 """A chat model that drafts as it is told: it quotes what it is shown, word for word, but for some replies.
 
 What it says depends on the prompt alone. Of its replies some are no JSON, some twice in a row, some misquote, some hold
-no question, and some claim to know an answer, or to find it in another passage: so every filter has something to do.
+no question or one that nobody can answer, and some claim to know an answer, or to find it in another passage: so most
+filters have something to do.
 """
 
 from __future__ import annotations
@@ -63,13 +64,17 @@ def draft_reply(prompt: str, facts: Sequence[str] = ()) -> str:
 def _item(sentence: str, quotes: Sequence[Any], *, long: bool = False) -> dict[str, Any]:
     words = _WORD.findall(sentence)
     half = max(len(words) // 2, 1)
-    answer = " ".join(words[half:]) or sentence
-    answer += " as is laid down there for each of the cases that may arise in practice" * long
-    return {
-        "question": f"What goes with {' '.join(words[:half][:6])} on that occasion?",
-        "answer": answer,
-        "quotes": quotes,
-    }
+    topic, answer = " ".join(words[:half][:6]), " ".join(words[half:]) or sentence
+    asks = {
+        0: f"What does this section say about {topic}?",
+        1: f"Why {words[0]}?",
+        2: f"What goes with {topic}, is it {answer}?",
+        3: "What was it that they had to do with that?",
+    }.get(draw(sentence, 20, "wording"), f"What goes with {topic} on that occasion?")
+    answer += " as is laid down there for each of the cases that may arise in practice" * (long and "is it" not in asks)
+    if draw(sentence, 20, "short") == 0 and quotes and isinstance(quotes[0], str):
+        quotes = [words[0]]
+    return {"question": asks, "answer": answer, "quotes": quotes}
 
 
 def _of_both(prompt: str) -> str:

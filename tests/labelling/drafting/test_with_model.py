@@ -221,6 +221,31 @@ def test_limits_without_a_model_and_models_that_do_not_chat_are_refused(folder: 
         )
 
 
+def test_the_command_says_what_it_will_take_and_what_came_of_it(
+    folder: Path, server: FaultServer, ragsmith: Callable[..., Any]
+) -> None:
+    command = ("dataset", "draft", folder, "--questions", 8, "--llm", "openai:tiny", "--base-url", server.url)
+    command = (*command, "--cache", folder.parent / "cache.sqlite")
+    paused = ragsmith(*command, "--max-calls", 30, "--json")
+    assert paused.code == 130
+    plain = json.loads(paused.out)
+    assert plain["spent"]["calls"] == plain["replies"]["made"] == 30
+    assert "--max-calls 30" in plain["paused"]
+    ended = ragsmith(*command)
+    assert ended.code == 0
+    assert "drafts have to pass" in ended.err.splitlines()[0]
+    assert "8 in all" in ended.out
+    assert f"{len(sent(server)):,} requests sent so far" in ended.out
+    assert set(sent(server).values()) == {1}
+
+
+def test_a_model_that_never_answers_in_the_form_is_given_up(folder: Path, server: FaultServer) -> None:
+    server.answer = lambda path, body: completion("I would rather talk about the weather.")
+    with pytest.raises(ModelUnavailable, match="not given one reply of use"):
+        drafted(folder, server, questions=50)
+    assert not (folder / "questions.jsonl").exists()
+
+
 @pytest.mark.processes
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_killed_and_resumed_it_comes_to_the_same(
