@@ -41,11 +41,6 @@ DOCUMENTS = (
 )
 LATENCY = 0.2
 KILLS = 3
-WRITING = 0.1
-"""Seconds after a reply was sent in which it may not have been read and written down by a process that is killed."""
-
-UNANSWERED, JUST_ANSWERED, KEPT = "killed before the reply", f"killed within {WRITING} s of it", "others"
-
 ROWS = ("questions.jsonl", "rejected.jsonl")
 
 
@@ -68,6 +63,7 @@ class Trial:
         self.server = FaultServer(latency=LATENCY)
         self.server.answer = answering(data_set(folder / "ten"))
         self.kills: list[float] = []
+        self.latest = 0.0  # seconds between the last reply that was not kept and the kill after it
 
     def command(self, *more: str) -> subprocess.Popen[str]:
         url = ("--llm", "openai:tiny", "--base-url", self.server.url, "--json")
@@ -95,15 +91,15 @@ class Trial:
         return [request for request in self.server.log if request.path.endswith("/chat/completions")]
 
     def twice(self) -> Counter[str]:
-        """Requests that came again, by what had become of them before: whether a kill came before the reply was sent,
-        or just after it, or whether the reply should have been kept."""
+        """Requests that came again, by whether a kill came before the reply to the first of them was sent, or after."""
         last: dict[str, Request] = {}
         counts = Counter[str]()
         for request in self.log:
             if (before := last.get(request.digest)) is not None:
                 ended = before.replied or float("inf")
                 late = min((kill - ended for kill in self.kills if kill >= before.time), default=float("inf"))
-                counts[UNANSWERED if late <= 0 else JUST_ANSWERED if late <= WRITING else KEPT] += 1
+                counts["killed before the reply" if late <= 0 else "killed after it"] += 1
+                self.latest = max(self.latest, late)
             last[request.digest] = request
         return counts
 
@@ -126,6 +122,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=10)
     parser.add_argument("--questions", type=int, default=60)
     given = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # commands started in the background would not hear it
     with tempfile.TemporaryDirectory() as name:
         alone = Trial(Path(name), given.questions)
         with alone.server:
@@ -165,7 +162,7 @@ def main() -> None:
         )
 
     draw = random.Random(5)
-    same = 0
+    same, latest = 0, 0.0
     sums = Counter[str]()
     for number in range(1, given.trials + 1):
         how = signal.SIGKILL if number % 2 else signal.SIGINT
@@ -178,7 +175,7 @@ def main() -> None:
             twice = trial.twice()
             equal = trial.rows() == expected and {r.digest for r in trial.log} == set(needed)
             exact = trial.spans()
-        same += equal
+        same, latest = same + equal, max(latest, trial.latest)
         sums[f"{how.name}, in all"] += twice.total()
         sums.update({f"{how.name}, {why}": count for why, count in twice.items()})
         print(
@@ -188,7 +185,9 @@ def main() -> None:
             flush=True,
         )
     print(f"same questions.jsonl, rejected.jsonl and requests as left alone: {same} of {given.trials}")
-    print(f"sent again in all: {dict(sums)}")
+    print(
+        f"sent again in all: {dict(sums)}; replies that were not kept were sent {latest:.3f} s before the kill at most"
+    )
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ def draft(
 def _say_plan(plan: Plan) -> None:
     note(
         f"{plan.wanted:,} drafts have to pass, of {plan.passages:,} passages: {plan.least:,} requests if each does, "
-        f"never more than {plan.most:,}; what is in the cache is not sent"
+        f"never more than {plan.most:,}, errors of the server apart; what is in the cache is not sent"
     )
 
 

@@ -62,7 +62,9 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many requests drafting takes: at least if each draft is good, and never more than ``most``."""
+    """How many requests drafting takes: ``least`` if each draft is good, and never more than ``most``, but for what is
+    sent again after an error of the server, or because a reply was cut.
+    """
 
     wanted: int
     passages: int
@@ -162,7 +164,7 @@ class Asking:
             read = list(passages)
             requests = requests_for(read, Links(material))
             least = min(math.ceil(wanted / MOST), len(requests)) + CHECKS * min(wanted, MOST * len(requests))
-            most = ATTEMPTS * len(requests) * (1 + CHECKS * MOST)
+            most = self._samples * ATTEMPTS * len(requests) * (1 + CHECKS * MOST)
             self._on_plan(Plan(wanted, len(read), least, most))
             for first in range(0, len(requests), wave):
                 if self.paused:
@@ -185,7 +187,9 @@ class Asking:
         known = self._all(asked)
         for place, answer in zip(places, known, strict=True):
             found[place] = _judged(drafts[place], closed_book.NAME, answer, closed_book.problem)
-        shown = {p: s for p, one in enumerate(found) if isinstance(one, Draft) and (s := _others(one, material))}
+        shown = {
+            p: s for p, one in enumerate(found) if isinstance(one, Draft) and (s := round_trip.shown_for(one, material))
+        }
         about = [(drafts[p].question, tuple(chunk.text for chunk in its)) for p, its in shown.items()]
         again = [(round_trip.ROUND_TRIP, {"question": q, "texts": texts}, q) for q, texts in about]
         found_there = self._all(again)
@@ -275,10 +279,6 @@ def _judged(
         return None
     reason = problem(draft, reply)
     return Refused(draft, name, reason) if reason else draft
-
-
-def _others(draft: Draft, material: Material) -> tuple[Chunk, ...]:
-    return round_trip.shown_for(draft, material)
 
 
 def _titled(chunk: Chunk) -> str:
