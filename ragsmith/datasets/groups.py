@@ -77,6 +77,11 @@ def neighbours(examples: Sequence[Example], gap: int = GAP) -> list[set[int]]:
     return near
 
 
+def wording(example: Example) -> str:
+    """The words of a question, whatever their case and the space between them."""
+    return " ".join(example.question.casefold().split())
+
+
 def _components(examples: Sequence[Example], things: Sequence[Iterable[Hashable]]) -> list[Group]:
     """Return the connected components of questions that have a thing in common, or their wording."""
     parent = list(range(len(examples)))
@@ -89,8 +94,7 @@ def _components(examples: Sequence[Example], things: Sequence[Iterable[Hashable]
 
     first: dict[Hashable, int] = {}
     for i, (example, had) in enumerate(zip(examples, things, strict=True)):
-        wording = ("question", " ".join(example.question.casefold().split()))
-        for thing in (wording, *had):
+        for thing in (("question", wording(example)), *had):
             parent[root(i)] = root(first.setdefault(thing, i))
     members: dict[int, list[Example]] = {}
     for i, example in enumerate(examples):

@@ -20,7 +20,17 @@ from heapq import heappop, heappush
 from itertools import chain
 
 from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE, cut_documents
-from ragsmith.datasets.groups import BLOCK, GAP, Group, by_document, by_neighbourhood, by_section, neighbours, units
+from ragsmith.datasets.groups import (
+    BLOCK,
+    GAP,
+    Group,
+    by_document,
+    by_neighbourhood,
+    by_section,
+    neighbours,
+    units,
+    wording,
+)
 from ragsmith.datasets.relevance import ChunkMap
 from ragsmith.digest import digest
 from ragsmith.errors import UsageError
@@ -89,8 +99,8 @@ def split(dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: in
     """Divide the questions of ``dataset``; the same content, share, seed and gap give the same split.
 
     The data set's own split is used if it has one. Else, if some questions were drafted by a machine and there are
-    enough that people wrote, these are the test; drafted ones with gold near theirs are left out, as long as enough for
-    a search remain. Else groups of questions are drawn for the test, so that its share
+    enough that people wrote, these are the test; drafted ones with gold near theirs, or in their words, are left out,
+    and enough for a search have to remain. Else groups of questions are drawn for the test, so that its share
     is near ``test_share`` (at least half and at most one and a half of it) and question types are in proportion: the
     best of ``draws`` draws, so that one draw with many seeds gives many splits.
     """
@@ -113,18 +123,22 @@ def split(dataset: Dataset, *, test_share: float = 0.3, seed: int = 0, draws: in
 
 
 def _written(examples: Sequence[Example], gap: int) -> tuple[frozenset[str], frozenset[str]] | None:
-    """The ids of the questions that people wrote, and of drafted ones near them; ``None`` where one origin lacks."""
-    written = frozenset(example.id for example in examples if not example.drafted)
-    if len(written) < MIN_TEST or len(examples) - len(written) < MIN_QUESTIONS - MIN_TEST:
-        return None
-    beside = neighbours(examples, gap)
-    near = frozenset(
+    """The ids of the questions that people wrote, and of drafted ones near them or in the same words.
+
+    ``None`` where too few of either are left.
+    """
+    written = [place for place, example in enumerate(examples) if not example.drafted]
+    near = frozenset(chain(*(found for place, found in enumerate(neighbours(examples, gap)) if place in set(written))))
+    asked = {wording(examples[place]) for place in written}
+    unused = frozenset(
         example.id
-        for example, others in zip(examples, beside, strict=True)
-        if example.drafted and any(not examples[other].drafted for other in others)
+        for place, example in enumerate(examples)
+        if example.drafted and (place in near or wording(example) in asked)
     )
-    enough = len(examples) - len(written) - len(near) >= MIN_QUESTIONS - MIN_TEST
-    return written, near if enough else frozenset()
+    searched = len(examples) - len(written) - len(unused)
+    if len(written) < MIN_TEST or searched < MIN_QUESTIONS - MIN_TEST:
+        return None
+    return frozenset(examples[place].id for place in written), unused
 
 
 def split_apart(

@@ -60,7 +60,8 @@ class ProcessRunner:
 
     def _begin(self) -> None:
         """Start the workers: copies of this process where there can be any."""
-        if can_be_copied():
+        self._copied = can_be_copied()
+        if self._copied:
             parents: list[Connection] = []
 
             def copy(ours: Connection, theirs: Connection) -> BaseProcess:
@@ -112,11 +113,13 @@ class ProcessRunner:
 
     def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: str = ANSWER) -> Iterator[list[Finished]]:
         """See `Runner.run`."""
-        for candidate in candidates:
-            with suppress(StageFailed):  # then the workers meet the same failure, and record it for each question
-                self._install(candidate)
+        self._prepare(candidates)
         if not self._workers:
             self._begin()
+            if not self._copied:  # what was built until now began a thread: they have to be handed it after all
+                self._installed.clear()
+                self._graphs_sent.clear()
+                self._prepare(candidates)
         plain = [_plain(candidate) for candidate in candidates]
         shares: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         for position, question in sorted(jobs, key=lambda job: (job[1], job[0])):
@@ -138,6 +141,11 @@ class ProcessRunner:
                 if not waiting[connection]:
                     del waiting[connection]
             yield batch
+
+    def _prepare(self, candidates: Sequence[Candidate]) -> None:
+        for candidate in candidates:
+            with suppress(StageFailed):  # then the workers meet the same failure, and record it for each question
+                self._install(candidate)
 
     def _install(self, candidate: Candidate) -> None:
         engine, _ = self.engines.of(candidate)

@@ -182,7 +182,7 @@ SAME = """
         return {done.job: done for batch in runner.run(candidates, jobs) for done in batch}
 
     if __name__ == "__main__":
-        if sys.argv[2] == "SpawnProcess":
+        if sys.argv[3] == "early":
             threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
         load_techniques()
         setup = Setup(load_dataset(sys.argv[1]), chunk_size=100)
@@ -190,6 +190,8 @@ SAME = """
         genomes = [(0,) * 9, (1, 5, 2, 1, 1, 1, 0, 1, 0), (3, 2, 4, 3, 0, 2, 1, 0, 1), (2, 7, 3, 2, 0, 0, 2, 0, 0)]
         candidates = [space.candidate(genome) for genome in genomes]
         with ProcessRunner(setup, setup.engine(), 2) as runner:
+            if sys.argv[3] == "late":  # as libraries may, while the first index is built
+                threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
             first = all_of(runner, candidates[:2])  # the indexes of the others are built when workers are there
             whole = all_of(runner, candidates)
             work = runner.work()
@@ -200,16 +202,19 @@ SAME = """
         assert whole == expected and first == {job: done for job, done in expected.items() if job[0] < 2}
         assert work.calls["language_model"].made == work.calls["language_model"].distinct > 0
         assert work.stages_computed == alone.work().stages_computed > 0
+        assert work.calls["embedder"].asked == alone.work().calls["embedder"].asked, "an index was built twice"
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux only")
-@pytest.mark.parametrize("kind", ["ForkProcess", "SpawnProcess"])
-def test_a_process_without_threads_is_copied_and_no_other(tmp_path: Path, tiny_folder: Path, kind: str) -> None:
+@pytest.mark.parametrize(("kind", "thread"), [("ForkProcess", ""), ("SpawnProcess", "early"), ("SpawnProcess", "late")])
+def test_a_process_without_threads_is_copied_and_no_other(
+    tmp_path: Path, tiny_folder: Path, kind: str, thread: str
+) -> None:
     script = tmp_path / "same.py"
     script.write_text(textwrap.dedent(SAME))
     ran = subprocess.run(
-        [sys.executable, "-W", "error", script, tiny_folder, kind],
+        [sys.executable, "-W", "error", script, tiny_folder, kind, thread],
         env={**os.environ, **ALONE, "PYTHONPATH": ROOT},
         capture_output=True,
         text=True,
