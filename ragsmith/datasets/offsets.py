@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ragsmith.datasets.documents import Documents, read_documents
 from ragsmith.datasets.evidence import EvidenceChecker, needs_place
+from ragsmith.datasets.locking import locked
 from ragsmith.datasets.questions import FILE, MAX_BYTES, read_questions
 from ragsmith.errors import DatasetError
 from ragsmith.text.files import read_text
@@ -23,6 +24,11 @@ def write_offsets(folder: Path) -> int:
     Raises:
         DatasetError: documents or questions have mistakes, all of which are listed.
     """
+    with locked(folder):
+        return _write_offsets(folder)
+
+
+def _write_offsets(folder: Path) -> int:
     documents, wrong_documents = read_documents(folder)
     _, wrong_questions = read_questions(folder, documents)
     if mistakes := (*wrong_documents, *wrong_questions):

@@ -12,6 +12,7 @@ from ragsmith.datasets.anchoring.asked import read_asked
 from ragsmith.datasets.anchoring.places import Place
 from ragsmith.datasets.dataset import load_documents
 from ragsmith.datasets.documents import FOLDER
+from ragsmith.datasets.locking import locked
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import KEYS, read_manifest, written
 from ragsmith.datasets.questions import FILE as QUESTIONS
@@ -101,12 +102,14 @@ def _write(
     rows = _lines([question_record(anchored.example, texts) for anchored in found.anchored])
     left = _lines([listed(each, by_id) for each in found.unanchored])
     if output == source:
-        if not (source / MANIFEST).exists():
-            write_file(written(about, {}), source / MANIFEST)
-        if left or (source / UNANCHORED).exists():
-            write_file(left, source / UNANCHORED)
-        if rows:  # last: where there are questions, all is written
-            write_file(rows, source / QUESTIONS)
+        with locked(source):
+            _check(source, None)  # somebody may have drafted some meanwhile
+            if not (source / MANIFEST).exists():
+                write_file(written(about, {}), source / MANIFEST)
+            if left or (source / UNANCHORED).exists():
+                write_file(left, source / UNANCHORED)
+            if rows:  # last: where there are questions, all is written
+                write_file(rows, source / QUESTIONS)
         return
     if not rows:
         write_file(left, output / UNANCHORED)

@@ -13,6 +13,7 @@ from ragsmith.datasets.anchoring.places import Place, Unplaced
 from ragsmith.datasets.anchoring.repair import Repair, Repaired, Stood, counted
 from ragsmith.datasets.documents import Documents, read_documents
 from ragsmith.datasets.evidence import KEYS, EvidenceChecker
+from ragsmith.datasets.locking import locked
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import read_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
@@ -55,6 +56,11 @@ def repair_folder(folder: Path) -> RepairedFolder:
     listed in ``unrepaired.jsonl``. Raises ``DatasetError`` when the documents or the lines cannot be read; nothing is
     written then.
     """
+    with locked(folder):
+        return _repair_folder(folder)
+
+
+def _repair_folder(folder: Path) -> RepairedFolder:
     manifest, wrong = read_manifest(folder) if (folder / MANIFEST).exists() else (None, [])
     documents, mistakes = read_documents(folder, manifest.titles if manifest else None)
     try:

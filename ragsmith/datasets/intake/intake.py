@@ -141,20 +141,21 @@ def take_in(folder: Path, output: Path, on_file: Callable[[str, int], None] | No
                 files[_shown(found.name)] = File(_shown(found.name), outcome, reason=reason)
         placed = _placed(pieces, before)
         gone = [row for row in before.docs.values() if row.doc not in {piece.row.doc for piece in placed}]
-        pointing = Pointing.read(output)
         rows, outcomes = _settled(placed, before, changes)
-        removed = _removed(gone, before, pointing, rows, changes)
-        if not any(row.doc for row in rows) and not before.foreign():
-            raise DatasetError([f"{folder}: has no file that can be read", *_lines(files.values())])
-        for source, those in _by_source(placed).items():
-            files[source] = _file(source, those, outcomes, before)
-        rows.sort(key=lambda row: (row.source, row.part))
-        documents = _documents(changes, manifest, rows, before)
-        languages = {document.id: document.language for document in documents}
-        rows = [replace(row, language=languages.get(row.doc or "")) for row in rows]
-        changes.write(rows_of.FILE, rows_of.written(rows))
-        changed = {doc for doc, outcome in outcomes.items() if outcome is Outcome.CHANGED}
-        changes.apply()
+        with changes.held():
+            pointing = Pointing.read(output)
+            removed = _removed(gone, before, pointing, rows, changes)
+            if not any(row.doc for row in rows) and not before.foreign():
+                raise DatasetError([f"{folder}: has no file that can be read", *_lines(files.values())])
+            for source, those in _by_source(placed).items():
+                files[source] = _file(source, those, outcomes, before)
+            rows.sort(key=lambda row: (row.source, row.part))
+            documents = _documents(changes, manifest, rows, before)
+            languages = {document.id: document.language for document in documents}
+            rows = [replace(row, language=languages.get(row.doc or "")) for row in rows]
+            changes.write(rows_of.FILE, rows_of.written(rows))
+            changed = {doc for doc, outcome in outcomes.items() if outcome is Outcome.CHANGED}
+            changes.apply()
     ordered = tuple(files[source] for source in sorted(files))
     near = near_duplicates({document.id: document.text for document in documents})
     repointed = {doc: count for doc in sorted(changed) if (count := pointing.at(doc, ""))}

@@ -10,10 +10,11 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ragsmith.datasets.locking import locked
 from ragsmith.errors import UsageError
 
 PREFIX = ".ragsmith-"
@@ -58,10 +59,19 @@ class Changes:
             (view / away.removeprefix(f"{name}/")).unlink(missing_ok=True)
         return view
 
+    @property
+    def joins(self) -> bool:
+        """Whether the folder was there before."""
+        return self.draft.parent == self.output
+
+    def held(self) -> AbstractContextManager[None]:
+        """Keep others from writing questions: which documents they point to decides which may move away."""
+        return locked(self.output) if self.joins else nullcontext()
+
     def apply(self) -> None:
         """Put everything in its place, in the order in which it was written."""
         shutil.rmtree(self.draft / "preview", ignore_errors=True)
-        if self.draft.parent != self.output:
+        if not self.joins:
             _become(self.draft, self.output)
             return
         for name in self.away:

@@ -15,10 +15,10 @@ from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.documents import read_documents
 from ragsmith.datasets.evidence import EvidenceChecker
 from ragsmith.datasets.languages import in_their_languages
+from ragsmith.datasets.locking import locked
 from ragsmith.datasets.manifest import read_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.errors import DatasetError, UsageError
-from ragsmith.labelling.locking import locked
 from ragsmith.labelling.reviewing.decisions import (
     REVIEW,
     Decision,

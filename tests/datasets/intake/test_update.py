@@ -17,6 +17,7 @@ from ragsmith.datasets.dataset import load_dataset, load_documents
 from ragsmith.datasets.intake import intake
 from ragsmith.datasets.intake.intake import Outcome, Taken, take_in
 from ragsmith.datasets.intake.readers import choosing
+from ragsmith.datasets.locking import LOCK
 from ragsmith.datasets.sources import read_sources
 from ragsmith.errors import DatasetError, UsageError
 
@@ -50,7 +51,8 @@ def question(made: Path, doc: str, text: str) -> None:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    files = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != LOCK]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
 def test_nothing_is_written_where_nothing_changed(files: Path, made: Path) -> None:

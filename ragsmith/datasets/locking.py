@@ -1,4 +1,8 @@
-"""Hold the questions of a data set against others who change them: two who review, or one who drafts meanwhile."""
+"""Hold the questions of a data set against others who change them.
+
+Two may review, one may draft meanwhile, and a third may repair evidence: whoever replaces ``questions.jsonl`` holds
+this lock from reading it to the end of writing it, or a decision that was confirmed in between is lost.
+"""
 
 from __future__ import annotations
 

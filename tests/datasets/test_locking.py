@@ -1,0 +1,87 @@
+"""Whoever replaces the questions of a data set waits for whoever else does, and loses nothing of it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ragsmith.datasets.anchoring.anchored_folder import anchor_list
+from ragsmith.datasets.anchoring.repaired_folder import repair_folder
+from ragsmith.datasets.intake.intake import take_in
+from ragsmith.datasets.locking import locked
+from ragsmith.datasets.offsets import write_offsets
+from ragsmith.errors import UsageError
+
+TEXT = "# Gate\n\nThe gate is shut at nine.\n"
+QUOTE = "The gate is shut at nine."
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "gate.md").write_text(TEXT)
+    take_in(tmp_path / "files", tmp_path / "made")
+    return tmp_path / "made"
+
+
+def row(number: int, **evidence: object) -> str:
+    return json.dumps({"id": f"q{number}", "question": "When?", "answer": "At nine.", "evidence": [evidence]}) + "\n"
+
+
+def meanwhile(folder: Path, change: Callable[[], object], lines: str) -> None:
+    """Begin ``change`` while somebody else holds the questions, who then writes ``lines``."""
+    failed: list[BaseException] = []
+
+    def changing() -> None:
+        try:
+            change()
+        except UsageError as error:
+            failed.append(error)
+
+    with locked(folder):
+        other = threading.Thread(target=changing)
+        other.start()
+        other.join(0.3)
+        (folder / "questions.jsonl").write_text(lines)
+    other.join(20)
+    assert not other.is_alive()
+    if failed:
+        raise failed[0]
+
+
+def spans(folder: Path) -> list[tuple[int, str]]:
+    rows = [json.loads(line) for line in (folder / "questions.jsonl").read_text().splitlines()]
+    return [(entry["start"], entry["text"]) for row in rows for entry in row["evidence"]]
+
+
+def test_offsets_are_written_into_what_the_other_wrote(folder: Path) -> None:
+    (folder / "questions.jsonl").write_text(row(1, text=QUOTE))
+    meanwhile(folder, lambda: write_offsets(folder), row(1, text=QUOTE) + row(2, text=QUOTE))
+    assert spans(folder) == [(TEXT.index(QUOTE), QUOTE)] * 2
+
+
+def test_evidence_is_repaired_in_what_the_other_wrote(folder: Path) -> None:
+    old = {"doc": "gate", "start": 0, "end": len(QUOTE), "text": QUOTE}
+    (folder / "questions.jsonl").write_text(row(1, **old))
+    meanwhile(folder, lambda: repair_folder(folder), row(1, **old) + row(2, **old))
+    assert spans(folder) == [(TEXT.index(QUOTE), QUOTE)] * 2
+
+
+def test_questions_that_the_other_wrote_are_not_replaced_by_anchored_ones(folder: Path, tmp_path: Path) -> None:
+    asked = tmp_path / "asked.jsonl"
+    asked.write_text(json.dumps({"question": "When is it shut?", "answer": "At nine.", "quote": QUOTE}) + "\n")
+    kept = row(1, text=QUOTE)
+    with pytest.raises(UsageError, match="which is not replaced"):
+        meanwhile(folder, lambda: anchor_list(asked, folder), kept)
+    assert (folder / "questions.jsonl").read_text() == kept
+
+
+def test_a_document_that_the_other_points_to_is_not_moved_away(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "files" / "gate.md").rename(tmp_path / "files" / "pump.md")
+    (tmp_path / "files" / "pump.md").write_text("# Pump\n\nThe pump is red.\n")
+    meanwhile(folder, lambda: take_in(tmp_path / "files", folder), row(1, doc="gate", text=QUOTE))
+    assert (folder / "documents" / "gate.md").read_text() == TEXT
