@@ -138,7 +138,7 @@ def draft_dataset(
         _say_what_is_not_read(folder, material)
     worded = [draft if draft.model else reworded(draft, material) for draft in passed]
     added = chosen(worded, missing, material, origins)
-    write(folder, before, added, refusals)
+    added = write(folder, before, added, refusals, questions)
     left = len(passed) - len(added)
     failures = tuple(asking.failures) if asking else ()
     paused = asking.paused if asking and len(passed) < goal else ""
@@ -220,7 +220,14 @@ def judge(draft: Draft, material: Material, kept: Sequence[str], filters: Sequen
     return found
 
 
-def write(folder: Path, before: Rows, added: Sequence[Draft], refusals: Sequence[Refused]) -> None:
-    """Add rows to the files of a data set, the refused first: what is kept is never drafted, nor what was refused."""
+def write(
+    folder: Path, before: Rows, wanted: Sequence[Draft], refusals: Sequence[Refused], questions: int
+) -> list[Draft]:
+    """Add rows to the files of a data set, the refused first: what is kept is never drafted, nor what was refused.
+
+    Returns the drafts that were added: those that others drafted meanwhile are not, nor more than make ``questions``.
+    """
     add_rows(folder / REJECTED, [rejected_row(refused) for refused in refusals])
-    add_rows(folder / QUESTIONS, [row_of(draft, before.records) for draft in added])
+    rows = add_rows(folder / QUESTIONS, [row_of(draft, before.records) for draft in wanted], questions)
+    ids = {row["id"] for row in rows}
+    return [draft for draft in wanted if draft.id in ids]

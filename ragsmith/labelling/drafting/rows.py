@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ragsmith.datasets.locking import locked
 from ragsmith.datasets.questions import MAX_BYTES
 from ragsmith.errors import DatasetError
 from ragsmith.labelling.drafting.draft import Draft, Quote, Refused, by_content, by_question
-from ragsmith.labelling.locking import locked
 from ragsmith.text.files import TextError, read_text
 from ragsmith.text.jsonl import parse_record
 from ragsmith.text.writing import write_file
@@ -69,14 +69,26 @@ def read_rows(path: Path) -> Rows:
     return Rows(text, tuple(records))
 
 
-def add_rows(path: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    """Write the file again, whole, with ``rows`` behind what it has by now; nothing is written where there are none."""
+def add_rows(
+    path: Path, rows: Sequence[Mapping[str, object]], drafts: int | None = None
+) -> Sequence[Mapping[str, object]]:
+    """Write the file again, whole, with ``rows`` behind what it has by now; return those that were added.
+
+    Others may have drafted meanwhile: rows that the file has by now, or that ask what one of its rows asks, are left
+    out, and no more are added than make ``drafts`` drafted ones. Nothing is written where there are none.
+    """
     if not rows:
-        return
+        return []
     with locked(path.parent):  # somebody may be reviewing
-        before = read_rows(path).text
-        text = before if not before or before.endswith("\n") else f"{before}\n"
-        write_file(text + "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), path)
+        before = read_rows(path)
+        ids, keys = {record.get("id") for record in before.records}, before.keys
+        new = [row for row in rows if row["id"] not in ids and keys.isdisjoint(_keys(row))]
+        if drafts is not None:
+            new = new[: max(drafts - len(before.origins), 0)]
+        if new:
+            text = before.text if not before.text or before.text.endswith("\n") else f"{before.text}\n"
+            write_file(text + "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in new), path)
+    return new
 
 
 def row_of(draft: Draft, others: Sequence[Mapping[str, object]]) -> dict[str, object]:

@@ -139,3 +139,28 @@ def test_what_is_reviewed_while_others_are_drafted_stays_reviewed(folder: Path) 
     assert [row["question"] for row in rows(folder / "questions.jsonl")] == [TIDE[0]]
     assert [row["reason"] for row in rows(folder / "rejected.jsonl")] == ["nobody asks this"]
     assert [(one.question, one.state) for one in review.pending] == [(TIDE[0], "pending")]
+
+
+def test_of_two_who_draft_at_once_the_second_adds_only_what_is_missing_then(folder: Path) -> None:
+    def meanwhile(passages: Iterable[Chunk], material: Material) -> Iterator[Draft]:
+        chunks = list(passages)
+        draft_dataset(folder, questions=1, drafting=scripted(CROSSING))
+        yield from scripted(CROSSING, TIDE)(chunks, material)
+
+    assert [draft.question for draft in draft_dataset(folder, questions=2, drafting=meanwhile).added] == [TIDE[0]]
+    assert [row["question"] for row in rows(folder / "questions.jsonl")] == [CROSSING[0], TIDE[0]]
+    (folder / "questions.jsonl").unlink()
+    assert draft_dataset(folder, questions=1, drafting=meanwhile).added == ()
+    assert [row["question"] for row in rows(folder / "questions.jsonl")] == [CROSSING[0]]
+
+
+def test_what_two_refused_at_once_is_kept_once(folder: Path) -> None:
+    lost = ("How wide is the ferry?", "Nine metres.", "nine metres wide")
+
+    def meanwhile(passages: Iterable[Chunk], material: Material) -> Iterator[Draft]:
+        chunks = list(passages)
+        draft_dataset(folder, drafting=scripted(lost))
+        yield from scripted(lost)(chunks, material)
+
+    draft_dataset(folder, drafting=meanwhile)
+    assert len(rows(folder / "rejected.jsonl")) == 1
