@@ -62,6 +62,11 @@ class Draft:
         return by_question(self.question), by_content(self.method, self.question, self.answer, self._quoted)
 
     @property
+    def names(self) -> frozenset[str]:
+        """Whatever its row may be known by: its keys, its identifier, and its quotations where there are no answers."""
+        return frozenset((*self.keys, self.id, by_content(self.method, self.question, "", self._quoted)))
+
+    @property
     def _quoted(self) -> tuple[str, ...]:
         return tuple(quote.text for quote in self.quotes)
 

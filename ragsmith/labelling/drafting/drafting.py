@@ -184,7 +184,7 @@ class Sifting:
         together = 1 if self.asking is None else min(TOGETHER, math.ceil(self.goal / 3))
         for draft in drafts:
             self.made[draft.method] += 1
-            if not self.known.isdisjoint(draft.keys):
+            if not self.known.isdisjoint(draft.names):
                 self.again += 1
                 continue
             self.known.update(draft.keys)

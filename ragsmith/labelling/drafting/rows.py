@@ -81,8 +81,8 @@ def add_rows(
         return []
     with locked(path.parent):  # somebody may be reviewing
         before = read_rows(path)
-        ids, keys = {record.get("id") for record in before.records}, before.keys
-        new = [row for row in rows if row["id"] not in ids and keys.isdisjoint(_keys(row))]
+        keys = before.keys
+        new = [row for row in rows if keys.isdisjoint(_keys(row))]
         if drafts is not None:
             new = new[: max(drafts - len(before.origins), 0)]
         if new:
@@ -126,6 +126,7 @@ def keys_of(records: Iterable[Mapping[str, object]]) -> set[str]:
 
 
 def _keys(record: Mapping[str, object]) -> Iterable[str]:
+    yield str(record.get("id", ""))
     yield by_question(str(record.get("question", "")))
     origin, evidence = record.get("origin"), record.get("evidence")
     if isinstance(origin, dict):

@@ -164,3 +164,20 @@ def test_what_two_refused_at_once_is_kept_once(folder: Path) -> None:
 
     draft_dataset(folder, drafting=meanwhile)
     assert len(rows(folder / "rejected.jsonl")) == 1
+
+
+def test_a_draft_does_not_come_back_in_other_words_to_questions_without_answers(folder: Path) -> None:
+    (folder / "questions.jsonl").write_text('{"id": "mine", "question": "Who steers?", "evidence": []}\n')
+    draft_dataset(folder, drafting=scripted(CROSSING))
+    once = (folder / "questions.jsonl").read_text()
+    reworded = ("How many minutes does one cross?", *CROSSING[1:])
+    assert draft_dataset(folder, drafting=scripted(CROSSING, reworded)).known == 2
+    assert (folder / "questions.jsonl").read_text() == once
+
+
+def test_a_question_that_somebody_reworded_by_hand_is_known_by_its_identifier(folder: Path) -> None:
+    draft_dataset(folder, drafting=scripted(CROSSING))
+    (row,) = rows(folder / "questions.jsonl")
+    del row["origin"]  # whoever wrote it anew takes it for his own
+    (folder / "questions.jsonl").write_text(json.dumps({**row, "question": "How long is one at sea?"}) + "\n")
+    assert draft_dataset(folder, drafting=scripted(CROSSING)).known == 1
