@@ -7,6 +7,7 @@ with.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -15,6 +16,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any
 
+from ragsmith.errors import Notice
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record, evaluation_of
 from ragsmith.evaluation.fitting import Fitter
 from ragsmith.evaluation.keys import evaluation_key, ranking_key, retrieval_key
@@ -36,7 +38,7 @@ from ragsmith.evaluation.threads import (
 )
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.failures import Failures
-from ragsmith.gateway.memory import Memory, a_process
+from ragsmith.gateway.memory import MIB, Memory, a_process
 from ragsmith.models.served.provider import Activity
 from ragsmith.models.vector_address import serves_one_process
 from ragsmith.pipelines.engine import Engine
@@ -99,6 +101,14 @@ class Evaluator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.__exit__(kind, error, trace)
+        memory = self._memory
+        if kind is None and memory.limit and memory.needed:
+            warnings.warn(
+                f"memory: a process had {memory.needed / MIB:,.0f} MiB with next to nothing remembered, and its share"
+                f" is {memory.limit / MIB:,.0f} MiB: what came out is the same, and comes sooner with more",
+                Notice,
+                stacklevel=2,
+            )
 
     def work(self) -> Work | None:
         """What was really done by models and stages; None if nothing had to be."""

@@ -78,6 +78,8 @@ class Memory:
         self.others: list[Callable[[], None]] = []
         self.dropped = 0
         """Entries dropped so far."""
+        self.needed = 0
+        """Bytes that the process had, beyond its limit, with next to nothing remembered; 0 while that never was."""
         self._in_use = in_use or own_bytes
         others = max(0, self._in_use() - PROGRAM)
         self._highest = 0 if limit is None else int(limit * (1 - HELD_BACK)) + others
@@ -111,13 +113,15 @@ class Memory:
         self._weigh()
         if used > self._too_much:
             # what is given up now is soon used again: only where the process grows further is there too much again
-            self._too_much = used + self._step
-            self._most = max(LEAST, int(min(self._most, self._size) * (1 - DROPPED)))
+            beyond, self._too_much = used - self._too_much, used + self._step
+            self._most = max(LEAST, int(min(self._most, self._size) * (1 - DROPPED)) - beyond)
             empty_caches()
             for give_up in self.others:
                 give_up()
             self._drop()
             give_back()
+            if self._most <= LEAST and used > (self.limit or math.inf):
+                self.needed = used
         else:
             self._drop()
 

@@ -142,6 +142,16 @@ def test_others_are_asked_to_give_up_what_they_keep_only_where_there_is_too_much
     assert min(asked) >= (200 - 100) * 16 * 0.8
 
 
+@pytest.mark.parametrize(("limit", "needed"), [(40 * MIB, True), (200 * MIB, False)])
+def test_it_is_known_that_a_limit_is_below_what_is_needed_anyway(limit: int, needed: bool) -> None:
+    entries: dict[Hashable, Entry[Any]] = {}
+    memory = Memory(limit, in_use=lambda: 50 * MIB + 64 * KIB * len(entries))
+    for n in range(20_000):
+        entry = entries[n] = Entry(TEXT * 64, 1e-3, memory.level)
+        memory.admit(entries, n, entry)
+    assert (memory.needed > limit) is needed
+
+
 def test_what_a_process_had_before_is_not_counted() -> None:
     """A search in a notebook with 4 GiB of its own has as much room as anywhere."""
     entries: dict[Hashable, Entry[Any]] = {}
