@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import pairwise, permutations, product
+from math import comb
 from statistics import fmean, variance
 
 import numpy as np
@@ -68,7 +69,7 @@ def test_recall_over_ties_is_the_mean_over_all_orders(levels: list[int], data: s
     assert recall_over_ties(np.array(levels, dtype=float), gold, k) == pytest.approx(expected)
 
 
-@given(st.integers(0, 8), st.integers(0, 8), st.sampled_from([Fraction(1, 5), Fraction(1, 2), Fraction(9, 10)]))
+@given(st.integers(0, 8), st.integers(0, 8), st.sampled_from([Fraction(at, 10) for at in (0, 2, 5, 9, 10)]))
 def test_the_binomial_tail_counts_every_outcome(hits: int, n: int, chance: Fraction) -> None:
     hits = min(hits, n)
     total = Fraction(0)
@@ -76,6 +77,13 @@ def test_the_binomial_tail_counts_every_outcome(hits: int, n: int, chance: Fract
         if sum(outcome) >= hits:
             total += chance ** sum(outcome) * (1 - chance) ** (n - sum(outcome))
     assert binomial_tail(hits, n, float(chance)) == pytest.approx(float(total))
+
+
+@pytest.mark.parametrize(("hits", "n", "chance"), [(1100, 5000, Fraction(1, 5)), (2600, 5000, Fraction(1, 2))])
+def test_the_binomial_tail_of_large_sets_is_that_of_exact_fractions(hits: int, n: int, chance: Fraction) -> None:
+    yes, no, whole = chance.numerator, chance.denominator - chance.numerator, chance.denominator
+    ways = sum(comb(n, k) * yes**k * no ** (n - k) for k in range(hits, n + 1))
+    assert binomial_tail(hits, n, float(chance)) == pytest.approx(float(Fraction(ways, whole**n)), rel=1e-6)
 
 
 def test_a_medium_effect_on_a_fifth() -> None:

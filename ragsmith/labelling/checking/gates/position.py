@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import comb
+from math import exp, fsum, lgamma, log, log1p
 
 from ragsmith.labelling.checking.effects import MEDIUM_H, shifted
 from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State, not_judged
@@ -76,5 +76,14 @@ def _chance(span: Span, size: int) -> float:
 
 
 def binomial_tail(hits: int, n: int, chance: float) -> float:
-    """The probability of ``hits`` or more of ``n``, each with this ``chance``."""
-    return min(1.0, sum(comb(n, k) * chance**k * (1 - chance) ** (n - k) for k in range(hits, n + 1)))
+    """The probability of ``hits`` or more of ``n``, each with this ``chance``.
+
+    Summed by logarithms: from a thousand passages on, the number of ways to choose them is more than a float holds.
+    """
+    if hits <= 0 or chance >= 1:
+        return 1.0
+    if hits > n or chance <= 0:
+        return 0.0
+    yes, no = log(chance), log1p(-chance)
+    ways = (lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1) + k * yes + (n - k) * no for k in range(hits, n + 1))
+    return min(1.0, fsum(map(exp, ways)))
