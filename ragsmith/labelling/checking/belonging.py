@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ragsmith.labelling.checking.view import View
+from ragsmith.types import Example
 
 K = 5
 MORE_OFTEN = 3.0
@@ -14,7 +15,7 @@ MORE_OFTEN = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Belonging:
-    """Recall@5 of BM25 by question, as far as 5 chunks can reach it; its mean, ``own``; and ``others``, the mean of the
+    """Recall@5 of BM25 by question, as far as 5 units can reach it; its mean, ``own``; and ``others``, the mean of the
     recall of the evidence of every other question among what is found for one.
     """
 
@@ -26,7 +27,8 @@ class Belonging:
     def of(cls, view: View) -> Belonging:
         """Of the ranked questions, of which there is one at least."""
         found = view.ranks("bm25").recall
-        reachable = {e.id: min(K, len(view.relevant(e))) / len(view.relevant(e)) for e in view.ranked}
+        units = {e.id: len(view.relevance(e).units) for e in view.ranked}
+        reachable = {id_: min(K, count) / count for id_, count in units.items()}
         recall = {id_: value / reachable[id_] for id_, value in found.items()}
         return cls(recall, sum(recall.values()) / len(recall), _of_others(view))
 
@@ -42,14 +44,21 @@ class Belonging:
 
 
 def _of_others(view: View) -> float:
-    """Evidence that two questions share is that of the question."""
-    worth: defaultdict[str, float] = defaultdict(float)
+    """Each ranking is judged as one for another question: in the units of that one (see `ragsmith.datasets.relevance`).
+
+    Evidence that two questions share is that of the question.
+    """
+    asking: defaultdict[str, list[Example]] = defaultdict(list)
     for example in view.ranked:
-        gold = view.relevant(example)
-        for chunk in gold:
-            worth[chunk] += 1 / min(K, len(gold))
+        for chunk in view.relevant(example):
+            asking[chunk].append(example)
     total = 0.0
     for example in view.ranked:
-        best = [view.chunks[int(place)].id for place in view.best_by_words[example.id][:K]]
-        total += sum(worth[chunk] for chunk in best if chunk not in view.relevant(example))
+        best = [view.chunks[int(place)].id for place in view.best_by_words[example.id]]
+        for other in {one.id: one for chunk in best for one in asking[chunk]}.values():
+            gold = view.relevance(other)
+            shared = {gold.unit(chunk) for chunk in gold.relevant & view.relevant(example)}
+            first = list(dict.fromkeys(map(gold.unit, best)))[:K]
+            found = sum(unit in gold.units and unit not in shared for unit in first)
+            total += found / min(K, len(gold.units))
     return total / len(view.ranked) / max(1, len(view.ranked) - 1)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.datasets.groups import Group, units
+from ragsmith.datasets.relevance import Relevance
 from ragsmith.datasets.splits import Split, stratified
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.labelling.checking.finding import Offender
@@ -73,9 +74,13 @@ class View:
             return self.located
         return tuple(sorted(stratified(self.located)[:MOST_RANKED], key=lambda example: example.id))
 
+    def relevance(self, example: Example) -> Relevance:
+        """Which chunks are relevant to a question, and what they count as in a ranking."""
+        return self.setup.relevance[example.id]
+
     def relevant(self, example: Example) -> frozenset[str]:
         """The ids of the chunks that are relevant to a question."""
-        return self.setup.relevance[example.id].relevant
+        return self.relevance(example).relevant
 
     def text(self, span: Span) -> str:
         """The text of a span."""

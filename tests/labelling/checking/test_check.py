@@ -14,7 +14,9 @@ import pytest
 import ragsmith as library
 from ragsmith.datasets.dataset import load_dataset, make_dataset, write_dataset
 from ragsmith.errors import UsageError
+from ragsmith.labelling.checking.belonging import Belonging
 from ragsmith.labelling.checking.finding import State
+from ragsmith.labelling.checking.view import View
 from ragsmith.types import Dataset, Document, Example, Origin, Span
 
 Command = Callable[..., Any]
@@ -107,6 +109,39 @@ def test_a_set_with_mistakes_is_a_wrong_request_that_lists_them(ragsmith: Comman
 
 
 # --- sets that lack something ----------------------------------------------------------------------------------------
+
+
+def test_documents_as_gold_are_judged_as_documents(law: Dataset) -> None:
+    """Against rankings of documents, worked out from those of the chunks."""
+    lengths = {document.id: len(document.text) for document in law.documents}
+    gold = {example.id: sorted({span.doc for span in example.evidence}) for example in law.examples}
+    coarse = [replace(e, evidence=tuple(Span(doc, 0, lengths[doc]) for doc in gold[e.id])) for e in law.examples]
+    view = View(make_dataset({"name": "coarse"}, law.documents, coarse))
+    found = Belonging.of(view)
+    first = {
+        one: list(dict.fromkeys(view.chunks[int(place)].doc for place in places))[:5]
+        for one, places in view.best_by_words.items()
+    }
+    assert 0.5 < found.own <= 1
+    assert max(found.recall.values()) == 1
+    others = [
+        len({doc for doc in gold[other] if doc in first[one] and doc not in gold[one]}) / min(5, len(gold[other]))
+        for one in gold
+        for other in gold
+        if one != other
+    ]
+    assert found.others == pytest.approx(sum(others) / len(others))
+
+
+def test_only_questions_with_evidence_count_in_the_test(law: Dataset) -> None:
+    """What has none has no R, and cannot show a difference of it."""
+    half = [
+        replace(e, split="test" if i < 40 else "search", evidence=e.evidence if i >= 10 else ())
+        for i, e in enumerate(law.examples)
+    ]
+    found = library.check_dataset(make_dataset({"name": "half"}, law.documents, half), only=["questions"])["questions"]
+    assert found.figure == 30
+    assert found.sentence.startswith("30 test questions with evidence; ")
 
 
 def test_without_answers_guesses_are_not_judged(law: Dataset) -> None:

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragsmith.datasets.relevance import Relevance
 from ragsmith.labelling.checking.effects import MEDIUM_H, shifted
 from ragsmith.labelling.checking.gates.position import binomial_tail
-from ragsmith.labelling.checking.gates.titles import recall_over_ties
+from ragsmith.labelling.checking.gates.titles import recall_of_units, recall_over_ties
 from ragsmith.labelling.checking.power import detectable, needed
 from ragsmith.labelling.checking.power import variance as clustered
 from ragsmith.measures.recall import recall_at
@@ -67,6 +68,20 @@ def test_recall_over_ties_is_the_mean_over_all_orders(levels: list[int], data: s
     ]
     expected = fmean(recall_at(map(str, order), {str(i) for i in gold}, k) for order in orders)
     assert recall_over_ties(np.array(levels, dtype=float), gold, k) == pytest.approx(expected)
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=9), st.data())
+def test_recall_of_units_is_that_of_the_best_chunk_of_each(levels: list[int], data: st.DataObject) -> None:
+    ids = [str(place) for place in range(len(levels))]
+    home = data.draw(st.lists(st.sampled_from("abc"), min_size=len(ids), max_size=len(ids)))
+    coarse = {chunk: 0 for chunk, name in zip(ids, home, strict=True) if name == home[0]}
+    gold = Relevance(dict.fromkeys(coarse, 0.1), coarse=coarse, homes=dict(zip(ids, home, strict=True)))
+    k = data.draw(st.integers(1, 3))
+    best = {name: max(level for level, where in zip(levels, home, strict=True) if where == name) for name in home}
+    expected = recall_over_ties(
+        np.array([best[name] for name in sorted(best)], dtype=float), [sorted(best).index(home[0])], k
+    )
+    assert recall_of_units(np.array(levels, dtype=float), ids, gold, k) == pytest.approx(expected)
 
 
 @given(st.integers(0, 8), st.integers(0, 8), st.sampled_from([Fraction(at, 10) for at in (0, 2, 5, 9, 10)]))

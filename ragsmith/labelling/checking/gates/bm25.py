@@ -24,7 +24,8 @@ def bm25(view: View) -> Finding:
     the set: then evidence and questions do not belong together (rows were shifted, ids mixed up), whatever the size of
     the corpus, or the questions are in another language than the documents.
 
-    Where evidence has more than 5 chunks, recall is divided by what can be reached.
+    Where evidence has more than 5 units (chunks, or what coarse gold counts as one), recall is divided by what can be
+    reached.
     """
     if len(view.ranked) < FEWEST:
         return not_judged(f"{len(view.ranked)} questions have evidence, and {FEWEST} are needed")

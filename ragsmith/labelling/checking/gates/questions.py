@@ -35,8 +35,10 @@ def questions(view: View) -> Finding:
         return not_judged(
             f"of {total} questions {len(view.ranked)} have evidence, so nothing is known of how pipelines differ"
         )
-    divided = view.split
-    here, part = (len(divided.test), "test questions") if divided.test else (total, "questions, without a test")
+    located = {example.id for example in view.located}
+    test = [example for example in view.split.test if example.id in located]
+    here, part = (len(test), "test questions") if test else (len(located), "questions, without a test")
+    part += " with evidence" if len(located) < total else ""
     of_one = _variance(view)
     wanted, difference = needed(of_one, view.settings.difference), view.settings.difference
     limit = Limit(low=float(wanted))

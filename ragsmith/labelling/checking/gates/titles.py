@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsmith.datasets.relevance import Relevance
 from ragsmith.labelling.checking.finding import Finding, Limit, Offender, State, not_judged
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import FEWEST, View
@@ -29,12 +30,12 @@ def titles(view: View) -> Finding:
         return not_judged(f"{len(view.ranked)} questions have evidence, and {FEWEST} are needed")
     names = [" ".join(dict.fromkeys((chunk.title, *chunk.headings))) for chunk in view.chunks]
     by_title = view.words_of(names)
-    places = {chunk.id: place for place, chunk in enumerate(view.chunks)}
+    ids = [chunk.id for chunk in view.chunks]
     titled, texted = {}, {}
     for example in view.ranked:
-        gold = {places[chunk] for chunk in view.relevant(example)}
-        titled[example.id] = recall_over_ties(np.round(by_title.scores(example.question), 6), gold, K)
-        texted[example.id] = recall_over_ties(np.round(view.words.scores(example.question), 6), gold, K)
+        gold = view.relevance(example)
+        titled[example.id] = recall_of_units(np.round(by_title.scores(example.question), 6), ids, gold, K)
+        texted[example.id] = recall_of_units(np.round(view.words.scores(example.question), 6), ids, gold, K)
     title, text = sum(titled.values()) / len(titled), sum(texted.values()) / len(texted)
     if not text:
         return not_judged("BM25 over the texts finds nothing either, so there is nothing to compare with")
@@ -50,6 +51,23 @@ def titles(view: View) -> Finding:
     offenders = tuple(Offender(e.id, f"titles find it: {e.question}") for e in given)
     advice = "ask for what the text says, in words that its title and headings do not have"
     return Finding("", State.FAILED, said, figure, limit, advice, offenders, (chart,))
+
+
+def recall_of_units(scores: NDArray[np.float64], ids: Sequence[str], gold: Relevance, k: int) -> float:
+    """Recall@k over ties of what the chunks ``ids`` count as (see `Relevance.unit`), each by its best chunk.
+
+    ``scores`` are those of the chunks. No unit is looked at that comes behind the ``k`` best and what ties with them.
+    """
+    best: dict[str, float] = {}
+    last = 0.0
+    for place in np.argsort(-scores, kind="stable"):
+        score = float(scores[place])
+        if score <= 0 or (len(best) >= k and score < last):
+            break
+        if (unit := gold.unit(ids[place])) not in best:
+            best[unit] = last = score
+    held = [best.pop(unit, 0.0) for unit in gold.units]
+    return recall_over_ties(np.array([*held, *best.values()]), range(len(held)), k)
 
 
 def recall_over_ties(scores: NDArray[np.float64], gold: Collection[int], k: int) -> float:
