@@ -109,8 +109,12 @@ class _Piece:
     @property
     def key(self) -> tuple[str, Modality]:
         """What makes two of them the same document."""
-        kind = kind_of(f"x{self.row.ending}")
-        return self.row.text_sha256, kind.modality if kind else Modality.PROSE
+        return _key(self.row)
+
+
+def _key(row: Source) -> tuple[str, Modality]:
+    kind = kind_of(f"x{row.ending}")
+    return row.text_sha256, kind.modality if kind else Modality.PROSE
 
 
 def take_in(folder: Path, output: Path, on_file: Callable[[str, int], None] | None = None) -> Taken:
@@ -268,7 +272,7 @@ def _placed(pieces: Sequence[_Piece], before: _Before) -> list[_Piece]:
     """
     owned = {(row.source, row.part): row for row in before.docs.values()}
     present = {(piece.row.source, piece.row.part) for piece in pieces}
-    gone = {row.text_sha256: row for row in before.docs.values() if (row.source, row.part) not in present}
+    gone = {_key(row): row for row in before.docs.values() if (row.source, row.part) not in present}
     taken = {*before.docs, *before.foreign()}
     first: dict[tuple[str, Modality], str] = {}
     placed: list[_Piece] = []
@@ -283,7 +287,7 @@ def _placed(pieces: Sequence[_Piece], before: _Before) -> list[_Piece]:
             placed.append(replace(piece, row=replace(row, doc=None, file=None, duplicate_of=first[piece.key])))
             continue
         if old is None or old.ending != row.ending:
-            old = gone.pop(row.text_sha256, None)
+            old = gone.pop(piece.key, None)
         if old is not None and old.file is not None:
             file = old.file
         else:

@@ -6,6 +6,7 @@ import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
+from unicodedata import normalize
 
 from ragsmith.datasets.questions import FILE
 
@@ -32,7 +33,7 @@ class Pointing:
             evidence = record.get("evidence") if isinstance(record, dict) else None
             for entry in evidence if isinstance(evidence, list) else ():
                 if isinstance(entry, dict) and isinstance(entry.get("doc"), str):
-                    found.lines[entry["doc"]].add(number)
+                    found.lines[normalize("NFC", entry["doc"])].add(number)
                 elif isinstance(entry, dict) and isinstance(entry.get("text"), str):
                     found.texts[entry["text"]].add(number)
         return found

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from ragsmith.datasets.intake.readers.part import Part, Reader
 from ragsmith.datasets.intake.readers.plain import MARKDOWN
 from ragsmith.datasets.intake.readers.records import JSON, JSON_LINES
 from ragsmith.datasets.intake.readers.restructured import RST
+from ragsmith.datasets.intake.readers.workbook import XLSX
 from ragsmith.datasets.kinds.tables import rendered
 from ragsmith.errors import MissingExtra
 from ragsmith.text.files import TextError
@@ -154,6 +156,50 @@ def test_a_page_is_decoded_as_it_says() -> None:
     assert "für" in only(HTML, "<meta charset=iso-8859-1><p>für</p>".encode("latin-1")).text
     assert "für" in only(HTML, "<p>für</p>".encode()).text
     assert "水" in only(HTML, "<p>水</p>".encode("utf-16")).text
+
+
+@pytest.mark.parametrize("declared", ["<meta charset=utf-16>", '<?xml version="1.0" encoding="UTF-16"?>'])
+@pytest.mark.parametrize("end", ["", "\n"])  # every second page has bytes for whole pairs
+def test_a_page_that_is_readable_is_not_utf_16_whatever_it_says(declared: str, end: str) -> None:
+    package("bs4")
+    assert only(HTML, f"{declared}<body>The pump für Wasser is red</body>{end}").text == "The pump für Wasser is red\n"
+
+
+def test_rst_embeds_no_picture_from_disk(tmp_path: Path) -> None:
+    package("docutils")
+    package("bs4")
+    secret = tmp_path / "secret.svg"
+    secret.write_text('<svg xmlns="http://www.w3.org/2000/svg"><title>pass</title><text>the password</text></svg>')
+    text = f"Top\n===\n\n.. image:: {secret}\n   :alt: A gate\n   :loading: embed\n\nText |it|.\n\n.. |it| image:: {secret}\n   :loading: embed\n   :alt: A lock\n"
+    part = only(RST, text)
+    assert "pass" not in part.text
+    assert "A gate" in part.text
+    assert "Text A lock." in part.text
+
+
+def workbook(**cells: str) -> bytes:
+    """A workbook with these cells, the last of which has a format alone if it is blank."""
+    import openpyxl  # noqa: PLC0415
+
+    book = openpyxl.Workbook()
+    for place, value in cells.items():
+        book.active[place] = value or None
+        book.active[place].number_format = "0.00"
+    data = BytesIO()
+    book.save(data)
+    return data.getvalue()
+
+
+def test_cells_that_have_a_format_alone_are_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    package("openpyxl")
+    monkeypatch.setattr("ragsmith.datasets.intake.readers.workbook.MAX_CELLS", 4)
+    cells = {"A1": "part", "B1": "crowns", "A9": "seal", "B9": "3"}
+    assert only(XLSX, workbook(**cells, XFD9="")).text == "part,crowns\nseal,3\n"
+    with pytest.raises(TextError, match="has more than 4 cells in the sheet 'Sheet'; split it"):
+        XLSX.read(workbook(**cells, C1="colour"), "x")
+    monkeypatch.setattr("ragsmith.datasets.intake.readers.workbook.MAX_ROWS", 8)
+    with pytest.raises(TextError, match="has more than 8 rows in the sheet 'Sheet'; split it"):
+        XLSX.read(workbook(**cells), "x")
 
 
 def test_rst_reads_no_other_file_and_loses_nothing_that_it_cannot_read(tmp_path: Path) -> None:

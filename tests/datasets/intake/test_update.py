@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 
@@ -127,6 +128,19 @@ def test_a_document_that_a_question_needs_stays_and_that_is_said_each_time(
     assert (made / "questions.jsonl").read_bytes() == written
 
 
+def test_a_question_may_name_its_document_in_either_unicode_form(files: Path, made: Path) -> None:
+    (files / "für alle.md").write_text("The lock is new.\n")
+    take_in(files, made)
+    question(made, "für alle", "The lock is new.")
+    written = (made / "questions.jsonl").read_text()
+    row = json.loads(written)
+    row["evidence"][0]["doc"] = normalize("NFD", "für alle")
+    (made / "questions.jsonl").write_text(json.dumps(row) + "\n")
+    (files / "für alle.md").unlink()
+    (gone,) = take_in(files, made).removed
+    assert (gone.questions, gone.kept) == (1, True)
+
+
 def test_questions_whose_evidence_lies_in_a_changed_document_are_counted(
     files: Path, made: Path, ragsmith: Callable[..., Any]
 ) -> None:
@@ -194,6 +208,18 @@ def test_a_file_that_moved_keeps_its_document(files: Path, made: Path) -> None:
     assert taken.removed == ()
     assert load_dataset(made).examples[0].evidence[0].doc == "rules"
     assert set(outcomes(take_in(files, made)).values()) == {Outcome.UNCHANGED}
+
+
+def test_a_file_that_becomes_one_of_another_kind_is_another_document(files: Path, made: Path) -> None:
+    """Text and a table are read in other ways, though what is in them is the same."""
+    (files / "parts.txt").write_text("part,crowns\nvalve,8\n")
+    take_in(files, made)
+    (files / "parts.txt").rename(files / "parts.csv")
+    taken = take_in(files, made)
+    assert outcomes(taken)["parts.csv"] is Outcome.ADDED
+    assert [(gone.doc, gone.kept) for gone in taken.removed] == [("parts", False)]
+    texts = {document.id: document.text for document in load_documents(made).documents}
+    assert "part: valve; crowns: 8" in texts["parts.csv"]
 
 
 def test_a_copy_takes_the_place_of_what_it_repeated(files: Path, made: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import warnings
 from typing import Any
@@ -17,6 +18,7 @@ _BESIDE = ("script", "style", "noscript", "template", "nav", "footer", "aside", 
 _BLANK_LINES = re.compile(r"\n[ \t]*(?:\n[ \t]*)+\n")
 _TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
 _CHARSET = re.compile(rb"""<(?:meta|\?xml)[^>]{0,200}?(?:charset|encoding)\s*=\s*["']?([\w-]+)""", re.IGNORECASE)
+_WIDE = ("utf-16", "utf-32")
 _MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 
 
@@ -46,10 +48,15 @@ def markdown_of(root: Any) -> str:
 
 
 def _decoded(data: bytes) -> str:
-    """What the page says that it is decoded from, where that is so, and else what `decoded` finds."""
+    """What the page says that it is decoded from, where that is so, and else what `decoded` finds.
+
+    What is readable as ASCII says that it is UTF-16 or UTF-32 in error: browsers read such a page as UTF-8, too.
+    """
     if (declared := _CHARSET.search(data[:4096])) and not data.startswith(_MARKS):
         try:
-            return data.decode(declared[1].decode())
+            codec = codecs.lookup(declared[1].decode()).name
+            if not codec.startswith(_WIDE):
+                return data.decode(codec)
         except (UnicodeDecodeError, LookupError):
             pass
     return decoded(data)[0]
@@ -91,4 +98,4 @@ def _read(data: bytes, name: str) -> tuple[Part, ...]:
     return (Part(text, title=title),)
 
 
-HTML = Reader("HTML", _read, needs=NEEDS)
+HTML = Reader("HTML", _read, edition=2, needs=NEEDS)

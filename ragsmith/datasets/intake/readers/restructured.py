@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from typing import Any
 
 from ragsmith.datasets.intake.decoding import decoded
 from ragsmith.datasets.intake.readers import markup
@@ -37,7 +38,7 @@ def _read(data: bytes, name: str) -> tuple[Part, ...]:
     text, notes = decoded(data)
     _pass_on(set(_DIRECTIVE.findall(text)), set(_ROLE.findall(text)))
     try:
-        parts = publish_parts(text, writer="html5", settings_overrides={**SETTINGS, "warning_stream": io.StringIO()})
+        parts = publish_parts(text, writer=_writer(), settings_overrides={**SETTINGS, "warning_stream": io.StringIO()})
     except DAMAGED as error:
         raise TextError(
             f"is not reStructuredText that can be read ({type(error).__name__}); save it as .txt"
@@ -53,6 +54,20 @@ def _read(data: bytes, name: str) -> tuple[Part, ...]:
     if kept:
         notes = (*notes, f"{kept} passages that are no valid reStructuredText are kept as they are written")
     return (Part(markup.markdown_of(body), title=parts["title"] and _words(parts["title"]), notes=notes),)
+
+
+def _writer() -> Any:
+    """The writer of HTML, which links pictures: ``:loading: embed`` would have it read them, and SVG is text."""
+    from docutils.writers import html5_polyglot  # noqa: PLC0415
+
+    class Translator(html5_polyglot.HTMLTranslator):
+        def visit_image(self, node: Any) -> None:
+            node.attributes.pop("loading", None)
+            super().visit_image(node)
+
+    writer = html5_polyglot.Writer()
+    writer.translator_class = Translator
+    return writer
 
 
 def _words(html: str) -> str:
@@ -94,4 +109,4 @@ def _pass_on(directives: set[str], roles: set[str]) -> None:
             register_canonical_role(name.lower(), words)
 
 
-RST = Reader("RST", _read, needs=("docutils", *markup.NEEDS))
+RST = Reader("RST", _read, edition=2, needs=("docutils", *markup.NEEDS))

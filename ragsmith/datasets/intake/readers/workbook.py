@@ -15,6 +15,10 @@ from ragsmith.datasets.intake.readers.part import Part, Reader
 from ragsmith.text.files import TextError
 
 MAX_CELLS = 5_000_000
+"""Cells of a sheet that have a value."""
+
+MAX_ROWS = 1_048_576
+"""Rows of a sheet, empty ones, too: as many as Excel has."""
 
 
 def _read(data: bytes, name: str) -> tuple[Part, ...]:
@@ -39,11 +43,16 @@ def _sheet(sheet: Any) -> Iterator[Part]:
     """The tables of a sheet. One begins after an empty row where a row names columns; rows of one cell are captions."""
     rows: list[list[str]] = []
     cells = 0
+    sheet.reset_dimensions()  # else every row is filled up to the rightmost cell of the sheet that has a format
     for row in sheet.iter_rows():
-        rows.append([_written(cell) for cell in row])
-        cells += len(row)
-        if cells > MAX_CELLS:
-            raise TextError(f"has more than {MAX_CELLS:,} cells in the sheet {sheet.title!r}; split it")
+        written = [_written(cell) for cell in row]
+        while written and not written[-1]:
+            written.pop()
+        rows.append(written)
+        cells += sum(map(bool, written))
+        if cells > MAX_CELLS or len(rows) > MAX_ROWS:
+            most = f"{MAX_CELLS:,} cells" if cells > MAX_CELLS else f"{MAX_ROWS:,} rows"
+            raise TextError(f"has more than {most} in the sheet {sheet.title!r}; split it")
     hidden = ("the sheet is hidden in the workbook",) if sheet.sheet_state != "visible" else ()
     tables = list(_tables(rows))
     for number, (captions, inner) in enumerate(tables, start=1):
