@@ -35,6 +35,9 @@ def test_what_moved_or_changed_is_found_and_what_is_gone_is_listed(ragsmith: Com
     assert (shown.code, shown.err) == (1, "")
     assert shown.out.splitlines() == [
         f"{edited}: 23 of 24 pieces of evidence stand (18 unchanged, 4 exact, 1 fuzzy); 5 questions written anew",
+        "fuzzy: questions.jsonl:4 (ferry-4), evidence 1: a number in it changed: look at its answer",
+        "  before: Captain Ilse Varn has steered the ferry since the winter of 1987.",
+        "  now:    Captain Ilse Varn has steered the ferry since the winter of 1988.",
         "left as it is: questions.jsonl:5 (ferry-5), evidence 1: the text stands nowhere, nor anything like it",
         f"{edited}/unrepaired.jsonl: what was left, with the places that come into question",
     ]
@@ -118,3 +121,86 @@ def test_lines_that_cannot_be_read_are_all_said_and_nothing_is_written(ragsmith:
     assert shown.code == 2
     assert [line.split(": ")[1] for line in shown.err.splitlines()] == ["questions.jsonl:1", "questions.jsonl:26"]
     assert questions.read_bytes() == before
+
+
+LEAVE = """\
+# Leave
+
+Every employee of the house has a right to {days} days of paid leave in a calendar year, on full pay.
+
+Leave is asked for in the calendar of the team at least four weeks before it begins.
+
+Days that are left over at the end of a year have to be taken until the last day of March.
+"""
+
+
+@pytest.fixture
+def copied(tmp_path: Path) -> Path:
+    """A page about leave that was rewritten and grew at its top, beside a copy of how it was."""
+    folder = tmp_path / "moeller"
+    (folder / "documents").mkdir(parents=True)
+    (folder / "dataset.yaml").write_text("name: moeller\n")
+    before = LEAVE.format(days=28)
+    lines = [line for line in before.splitlines() if line and not line.startswith("#")]
+    rows = [
+        {
+            "id": f"q{number:03}",
+            "question": f"What does line {number} say?",
+            "answer": line,
+            "evidence": [
+                {"doc": "leave", "start": before.index(line), "end": before.index(line) + len(line), "text": line}
+            ],
+        }
+        for number, line in enumerate(lines, start=1)
+    ]
+    (folder / "questions.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    added = "This page was reviewed in spring, and what is new in it holds from the first of May.\n\n" * 3
+    after = LEAVE.format(days=30).replace("# Leave\n\n", f"# Leave\n\n{added}")
+    (folder / "documents" / "leave.md").write_text(after)
+    (folder / "documents" / "leave copy.md").write_text(before)
+    return folder
+
+
+def test_what_was_left_is_left_by_the_same_command_again(ragsmith: Command, copied: Path) -> None:
+    first = json.loads(ragsmith("dataset", "anchor", "--repair", copied, "--json").out)
+    assert (first["found"], [left["id"] for left in first["left"]]) == ({"exact": 2}, ["q001"])
+    questions, unrepaired = (copied / "questions.jsonl").read_bytes(), (copied / "unrepaired.jsonl").read_bytes()
+    again = ragsmith("dataset", "anchor", "--repair", copied, "--json")
+    assert again.code == 1
+    assert json.loads(again.out)["left"] == first["left"]
+    assert (copied / "questions.jsonl").read_bytes() == questions
+    assert (copied / "unrepaired.jsonl").read_bytes() == unrepaired
+
+
+def test_a_stale_copy_is_not_taken_though_nothing_tells_what_moved(ragsmith: Command, copied: Path) -> None:
+    first = json.loads(ragsmith("dataset", "anchor", "--repair", copied, "--json").out)
+    (copied / "unrepaired.jsonl").unlink()
+    again = json.loads(ragsmith("dataset", "anchor", "--repair", copied, "--json").out)
+    assert again["left"] == first["left"]
+
+
+def test_what_is_listed_as_left_goes_when_nothing_is(ragsmith: Command, copied: Path) -> None:
+    ragsmith("dataset", "anchor", "--repair", copied)
+    assert (copied / "unrepaired.jsonl").exists()
+    (copied / "documents" / "leave copy.md").unlink()
+    shown = ragsmith("dataset", "anchor", "--repair", copied)
+    assert shown.code == 0
+    assert not (copied / "unrepaired.jsonl").exists()
+    text = "Every employee of the house has a right to {} days of paid leave in a calendar year, on full pay."
+    assert shown.out.splitlines()[1:] == [
+        "fuzzy: questions.jsonl:1 (q001), evidence 1: a number in it changed: look at its answer",
+        f"  before: {text.format(28)}",
+        f"  now:    {text.format(30)}",
+    ]
+
+
+def test_words_that_were_added_at_the_end_of_a_sentence_belong_to_it(ragsmith: Command, copied: Path) -> None:
+    (copied / "documents" / "leave copy.md").unlink()
+    page = copied / "documents" / "leave.md"
+    page.write_text(page.read_text().replace("30", "28").replace("on full pay.", "on full pay, and part of it in May."))
+    [found] = json.loads(ragsmith("dataset", "anchor", "--repair", copied, "--json").out)["reworded"]
+    assert (found["id"], found["how"], found["changes_a_number"]) == ("q001", "fuzzy", False)
+    assert found["now"] == [
+        "Every employee of the house has a right to 28 days of paid leave in a calendar year, on full pay, and part of "
+        "it in May."
+    ]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ragsmith.cli.dataset.app import commands
 from ragsmith.cli.options import JsonOption
 from ragsmith.cli.output import say, say_json
+
+if TYPE_CHECKING:
+    from ragsmith.datasets.anchoring.repaired_folder import Reworded
 
 
 @commands.command()
@@ -79,16 +82,44 @@ def _repair(folder: Path, as_json: bool) -> None:
     standing = sum(hows.values())
     if as_json:
         left = [{"line": e.line, "id": e.id, "evidence": e.number, "reason": e.why} for e in found.left]
-        say_json({"output": str(folder), "found": hows, "questions_changed": found.changed, "left": left})
+        reworded = [
+            {
+                "line": each.line,
+                "id": each.id,
+                "evidence": each.number,
+                "how": str(each.how),
+                "before": each.before,
+                "now": list(each.now),
+                "changes_a_number": each.changes_a_number,
+            }
+            for each in found.reworded
+        ]
+        counts = {"found": hows, "questions_changed": found.changed}
+        say_json({"output": str(folder), **counts, "reworded": reworded, "left": left})
     else:
         said = f"{standing} of {standing + len(found.left)} pieces of evidence stand{_counted(hows)}"
         say(f"{folder}: {said}; {found.changed} questions written anew")
+        for new in found.reworded:
+            say(f"{new.how}: questions.jsonl:{new.line} ({new.id}), evidence {new.number}: {_telling(new)}")
+            say(f"  before: {_one_line(new.before)}")
+            say(f"  now:    {_one_line(' [...] '.join(new.now))}")
         for each in found.left:
             say(f"left as it is: questions.jsonl:{each.line} ({each.id}), evidence {each.number}: {each.why}")
         if found.left:
             say(f"{folder / UNREPAIRED}: what was left, with the places that come into question")
     if found.left:
         raise typer.Exit(1)
+
+
+def _telling(reworded: Reworded) -> str:
+    """What a person should do about evidence whose words were changed."""
+    if reworded.changes_a_number:
+        return "a number in it changed: look at its answer"
+    return "its words changed: see that it answers still"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _counted(counts: dict[str, int]) -> str:

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragsmith.datasets.anchoring.anchored_folder import candidate
-from ragsmith.datasets.anchoring.places import Place, Unplaced
-from ragsmith.datasets.anchoring.repair import Repair, Repaired, Stood, counted
+from ragsmith.datasets.anchoring.places import How, Place, Unplaced
+from ragsmith.datasets.anchoring.repair import Repair, Repaired, Stood, counted, numbers
 from ragsmith.datasets.documents import Documents, read_documents
 from ragsmith.datasets.evidence import KEYS, EvidenceChecker
 from ragsmith.datasets.locking import locked
@@ -37,6 +37,25 @@ class Left:
     entry: object
     why: str
     candidates: tuple[Place, ...] = ()
+    moved: tuple[int, ...] | None = None
+    """By how much the text around it has moved since it was written, where that is known to matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reworded:
+    """A piece of evidence whose words are others now: where it is, how it was found, its text before and its texts."""
+
+    line: int
+    id: str
+    number: int
+    how: How
+    before: str
+    now: tuple[str, ...]
+
+    @property
+    def changes_a_number(self) -> bool:
+        """Whether a number in it is gone or new: the answer to its question may be another now."""
+        return numbers(self.before) != numbers(" ".join(self.now))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +66,7 @@ class RepairedFolder:
     left: tuple[Left, ...]
     changed: int
     """Lines that were written anew."""
+    reworded: tuple[Reworded, ...] = ()
 
 
 def repair_folder(folder: Path) -> RepairedFolder:
@@ -76,25 +96,48 @@ def _repair_folder(folder: Path) -> RepairedFolder:
     if wrong or mistakes:
         raise DatasetError([*wrong, *mistakes])
     known = {id_: document for id_, document in documents.items() if document is not None}
-    found, left = _repaired(records, known)
+    found, left = _repaired(records, known, _moved_before(folder))
+    if left:  # first: how far the text around them moved is not seen any more once the others are written anew
+        listed = [json.dumps(_listed(each, known), ensure_ascii=False) + "\n" for each in left]
+        write_file("".join(listed), folder / UNREPAIRED)
     for number, record in found.changed.items():
         lines[number - 1] = json.dumps(record, ensure_ascii=False)
     if found.changed:
         write_file("\n".join(lines), folder / QUESTIONS)
-    if left or (folder / UNREPAIRED).exists():
-        listed = [json.dumps(_listed(each, known), ensure_ascii=False) + "\n" for each in left]
-        write_file("".join(listed), folder / UNREPAIRED)
-    return RepairedFolder(counted(found.outcomes), tuple(left), len(found.changed))
+    if not left:
+        (folder / UNREPAIRED).unlink(missing_ok=True)
+    return RepairedFolder(counted(found.outcomes), tuple(left), len(found.changed), tuple(found.reworded))
+
+
+def _moved_before(folder: Path) -> dict[Stood, tuple[int, ...]]:
+    """By how much the text around pieces had moved that an earlier repair left; broken lines say nothing."""
+    try:
+        lines = read_text(folder / UNREPAIRED, limit=MAX_BYTES).split("\n") if (folder / UNREPAIRED).exists() else []
+    except TextError:
+        return {}
+    found: dict[Stood, tuple[int, ...]] = {}
+    for line in lines:
+        try:
+            record = parse_record(line) if line.strip() else {}
+        except TextError:
+            continue
+        piece, moved = _stood(record.get("evidence")), record.get("moved")
+        if piece is not None and isinstance(moved, list):
+            found[piece] = tuple(shift for shift in moved if type(shift) is int)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
     changed: Mapping[int, Mapping[str, object]]
     outcomes: Sequence[Repaired | Unplaced]
+    reworded: Sequence[Reworded]
 
 
 def _repaired(
-    records: Mapping[int, Mapping[str, object]], documents: Mapping[str, Document]
+    records: Mapping[int, Mapping[str, object]],
+    documents: Mapping[str, Document],
+    before: Mapping[Stood, tuple[int, ...]],
 ) -> tuple[_Found, list[Left]]:
     entries = {number: record["evidence"] for number, record in records.items() if _has_list(record)}
     stood = {
@@ -103,11 +146,13 @@ def _repaired(
         for at, entry in enumerate(evidence if isinstance(evidence, list) else [])
         if (piece := _stood(entry)) is not None
     }
-    repaired = Repair(list(documents.values())).repair(stood.values())
+    repair = Repair(list(documents.values()))
+    repaired, around = repair.repair(stood.values(), before), repair.around(stood.values(), before)
     checker = EvidenceChecker(documents)
     changed: dict[int, Mapping[str, object]] = {}
     outcomes: list[Repaired | Unplaced] = []
     left: list[Left] = []
+    reworded: list[Reworded] = []
     for number, evidence in entries.items():
         mended: list[object] = []
         for at, entry in enumerate(evidence if isinstance(evidence, list) else []):
@@ -123,15 +168,20 @@ def _repaired(
                 problems = [outcome.reason]
             if outcome is not None and not (problems and isinstance(outcome, Repaired)):
                 outcomes.append(outcome)
+            id_ = str(records[number].get("id", ""))
             if problems:
                 candidates = outcome.candidates if isinstance(outcome, Unplaced) else ()
-                id_ = str(records[number].get("id", ""))
-                left.append(Left(number, id_, at + 1, entry, problems[0].removeprefix("evidence 1: "), candidates))
+                moved = tuple(sorted(around[piece])) if piece else None
+                why = problems[0].removeprefix("evidence 1: ")
+                left.append(Left(number, id_, at + 1, entry, why, candidates, moved))
                 new = [entry]
+            elif piece and isinstance(outcome, Repaired) and (how := outcome.how) in (How.FUZZY, How.PARTS):
+                now = tuple(_text(place.span, documents) for place in outcome.places)
+                reworded.append(Reworded(number, id_, at + 1, how, piece.text, now))
             mended += [each for each in new if each not in mended]
         if mended != evidence:
             changed[number] = {**records[number], "evidence": mended}
-    return _Found(changed, outcomes), left
+    return _Found(changed, outcomes, reworded), left
 
 
 def _has_list(record: Mapping[str, object]) -> bool:
@@ -151,12 +201,15 @@ def _stood(entry: object) -> Stood | None:
 
 
 def _entry(span: Span, documents: Documents) -> dict[str, object]:
+    return {"doc": span.doc, "start": span.start, "end": span.end, "text": _text(span, documents)}
+
+
+def _text(span: Span, documents: Documents) -> str:
     document = documents[span.doc]
-    text = document.text[span.start : span.end] if document else ""
-    return {"doc": span.doc, "start": span.start, "end": span.end, "text": text}
+    return document.text[span.start : span.end] if document else ""
 
 
 def _listed(left: Left, documents: Mapping[str, Document]) -> dict[str, object]:
     places = [candidate(place, documents) for place in left.candidates]
     about = {"id": left.id, "line": left.line, "number": left.number, "evidence": left.entry, "reason": left.why}
-    return {**about, "candidates": places}
+    return {**about, "candidates": places, **({} if left.moved is None else {"moved": list(left.moved)})}
