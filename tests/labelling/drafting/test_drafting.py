@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -181,3 +184,21 @@ def test_a_question_that_somebody_reworded_by_hand_is_known_by_its_identifier(fo
     del row["origin"]  # whoever wrote it anew takes it for his own
     (folder / "questions.jsonl").write_text(json.dumps({**row, "question": "How long is one at sea?"}) + "\n")
     assert draft_dataset(folder, drafting=scripted(CROSSING)).known == 1
+
+
+@pytest.mark.processes
+def test_the_rows_do_not_depend_on_how_a_process_orders_its_sets(tmp_path: Path) -> None:
+    written = []
+    for seed in ("0", "1"):
+        there = tmp_path / seed
+        (there / "documents").mkdir(parents=True)
+        (there / "dataset.yaml").write_text("name: ferry\n")
+        for number in range(4):
+            text = FERRY.replace("forty", ("forty", "thirty", "sixty", "ninety")[number]).replace(
+                "Ferry", f"Ferry {number}"
+            )
+            (there / "documents" / f"ferry{number}.md").write_text(text)
+        command = [sys.executable, "-m", "ragsmith", "dataset", "draft", str(there)]
+        subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": seed}, check=True, capture_output=True)
+        written.append([(there / name).read_bytes() for name in ("questions.jsonl", "rejected.jsonl")])
+    assert written[0] == written[1]
