@@ -127,6 +127,18 @@ def _moved_before(folder: Path) -> dict[Stood, tuple[int, ...]]:
     return found
 
 
+def moved(entry: object, documents: Mapping[str, Document]) -> list[dict[str, object]]:
+    """Return one piece of evidence as it stands in ``documents``, in several places where its text was torn apart.
+
+    There is none where it is not sure.
+    """
+    piece = _stood(entry)
+    if piece is None:
+        return []
+    outcome = Repair(list(documents.values())).repair([piece])[piece]
+    return [_entry(place.span, documents) for place in outcome.places] if isinstance(outcome, Repaired) else []
+
+
 @dataclass(frozen=True, slots=True)
 class _Found:
     changed: Mapping[int, Mapping[str, object]]

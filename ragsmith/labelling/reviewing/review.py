@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from ragsmith.datasets.anchoring.repaired_folder import moved
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.documents import read_documents
 from ragsmith.datasets.evidence import EvidenceChecker
@@ -40,6 +41,7 @@ from ragsmith.labelling.reviewing.doubt import Doubt, Doubter
 from ragsmith.labelling.reviewing.journal import Disk, Entry, FolderDisk, Journal, unfinished
 from ragsmith.labelling.reviewing.passages import Passage, passages
 from ragsmith.labelling.reviewing.presence import Presence
+from ragsmith.text.files import shown
 from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Document, Span
 
@@ -198,7 +200,7 @@ class Review:
         reviewer = _name(reviewer)
         with self._held():
             draft = self._checked(id_, looked_at)
-            base = self._original(draft) if isinstance(decision, Reject) else draft.row
+            base = self._original(draft)[0] if isinstance(decision, Reject) else draft.row
             after = decided(base, decision, reviewer, self._checker, answered=self._answered())
             state = State.REJECTED if isinstance(decision, Reject) else state_of(after)
             self._journal.write(Entry(id_, state, reviewer, _now(), draft.row, after))
@@ -214,13 +216,21 @@ class Review:
         return ()
 
     def reopen(self, id_: str, *, reviewer: str, looked_at: str | None = None) -> Draft:
-        """Take a decision back: the question is as it was drafted, and nobody has decided. Raises as `decide`."""
+        """Take a decision back: the question is as it was drafted, and nobody has decided.
+
+        Evidence is written where it stands by now. Raises as `decide`, and ``UsageError`` where it stands nowhere.
+        """
         reviewer = _name(reviewer)
         with self._held():
             draft = self._checked(id_, looked_at)
             if draft.state is not State.PENDING:
-                entry = Entry(id_, State.PENDING, reviewer, _now(), draft.row, self._original(draft))
-                self._journal.write(entry)
+                original, lost = self._original(draft)
+                if lost:
+                    quotes = ", ".join(shown(text) for text in lost)
+                    raise UsageError(
+                        f"{id_} cannot be as it was drafted: its documents no longer have {quotes}; mend it"
+                    )
+                self._journal.write(Entry(id_, State.PENDING, reviewer, _now(), draft.row, original))
             return self._draft(id_)
 
     def begin(self, id_: str, typed: Mapping[str, object], *, reviewer: str, looked_at: str | None = None) -> None:
@@ -313,12 +323,26 @@ class Review:
     def _spans(self, row: Row) -> tuple[Span | None, ...]:
         return tuple(self._checker.span(entry)[0] for entry in evidence_of(row))
 
-    def _original(self, draft: Draft) -> Row:
-        """The row as it was drafted, by the journal; without one a mended question stays mended."""
-        for entry in self._journal.entries:
-            if entry.id == draft.id and entry.state is not None:
-                return as_drafted(entry.before)
-        return as_drafted(draft.row)
+    def _original(self, draft: Draft) -> tuple[Row, list[str]]:
+        """The row as it was drafted, by the journal, and the quotes of it that stand nowhere now.
+
+        Without a journal a mended question stays mended. Documents may have been edited, and evidence repaired, since
+        the journal was written: what stands elsewhere now is written so.
+        """
+        decisions = (entry for entry in self._journal.entries if entry.id == draft.id and entry.state is not None)
+        row = as_drafted(next((entry.before for entry in decisions), draft.row))
+        evidence: list[Mapping[str, object]] = []
+        lost: list[str] = []
+        for entry in evidence_of(row):
+            found = [entry]
+            if self._checker.span(entry)[0] is None:
+                text = entry.get("text")
+                same = [now for now in draft.evidence if now.get("text") == text and self._checker.span(now)[0]]
+                found = same[:1] or [*moved(entry, self.documents)]
+            if not found:
+                lost.append(str(text))
+            evidence += [one for one in found or [entry] if one not in evidence]
+        return ({**row, "evidence": evidence} if "evidence" in row else row), lost
 
     def _answered(self) -> bool:
         """Whether the questions that can have an answer have one."""

@@ -12,7 +12,8 @@ from drafted import drafted_dataset, drafted_row, rows_of, text_of, write_rows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.errors import DatasetError
+from ragsmith.datasets.anchoring.repaired_folder import repair_folder
+from ragsmith.errors import DatasetError, UsageError
 from ragsmith.labelling.reviewing.decisions import REVIEW, Accept, Decision, Mend, Reject
 from ragsmith.labelling.reviewing.journal import JOURNAL, REJECTED, FolderDisk
 from ragsmith.labelling.reviewing.review import DecidedMeanwhile, Review
@@ -208,6 +209,37 @@ def test_a_decision_about_what_another_has_decided_meanwhile_is_refused(tmp_path
     ben.decide("draft-001", Accept(), reviewer="ben", looked_at=raised.value.draft.seen)
     assert ada.draft("draft-001").reviewer == "ben"
     assert rows_of(folder, REJECTED) == {}
+
+
+@pytest.mark.parametrize("repaired", [True, False])
+@pytest.mark.parametrize("decision", [Accept(), Mend("Another question?"), Reject()])
+def test_what_is_taken_back_after_documents_were_edited_has_its_evidence_where_it_stands_now(
+    tmp_path: Path, decision: Decision, repaired: bool
+) -> None:
+    folder = drafted_dataset(tmp_path / "yard")
+    Review.open(folder).decide("draft-001", decision, reviewer="ada")
+    text = "Closed on Sundays.\n\n" + text_of("mill")
+    (folder / "documents" / "mill.md").write_bytes(text.encode())
+    if repaired:
+        repair_folder(folder)
+    review = Review.open(folder)
+    if not isinstance(decision, Reject):
+        review.decide("draft-001", Reject(), reviewer="ada")
+    review.reopen("draft-001", reviewer="ada")
+    (entry,) = rows_of(folder)["draft-001"]["evidence"]
+    assert text[entry["start"] : entry["end"]] == entry["text"] == drafted_row(1)["evidence"][0]["text"]
+
+
+def test_what_cannot_be_as_it_was_drafted_stays_as_it_is_and_can_be_rejected(tmp_path: Path) -> None:
+    folder = drafted_dataset(tmp_path / "yard")
+    Review.open(folder).decide("draft-001", Accept(), reviewer="ada")
+    for place in DOCUMENTS:
+        (folder / "documents" / f"{place}.md").write_text(f"# The {place}\n\nIt burned down.\n")
+    review = Review.open(folder)
+    with pytest.raises(UsageError, match=r"cannot be as it was drafted: its documents no longer have 'Grain is"):
+        review.reopen("draft-001", reviewer="ada")
+    assert review.draft("draft-001").state == "accepted"
+    assert review.decide("draft-001", Reject(), reviewer="ada").row["evidence"] == drafted_row(1)["evidence"]
 
 
 def test_each_sees_what_the_other_changed_since(tmp_path: Path) -> None:
