@@ -337,7 +337,8 @@ def two_at_once(folder: Path, draw: random.Random) -> None:
         for page in (ada, ben):  # what the other decided last comes with the next poll
             page.until("return [...drafts.values()].every(draft => draft.state !== 'pending')")
         equal = ada.shown == ben.shown == kept(folder)
-    lines = [json.loads(line) for line in (folder / "review.jsonl").read_text().splitlines()]
+    read = map(json.loads, (folder / "review.jsonl").read_text().splitlines())
+    lines = [line for line in read if "id" in line]
     decided = Counter(line["id"] for line in lines)
     by = dict(Counter(line["reviewer"] for line in lines))
     print(

@@ -1,9 +1,9 @@
 """The journal of a review: each decision is a line of ``review.jsonl`` before it changes another file.
 
-A decision touches two files, ``questions.jsonl`` and ``rejected.jsonl``, and a process may be killed between them. So a
-line is appended first, and is on the disk when that returns; a file is replaced whole afterwards. Whoever comes next
-makes up for what the last line says and the files do not show. A line that was cut in the middle was never confirmed to
-anybody, and is removed.
+A decision touches two files, ``questions.jsonl`` and ``rejected.jsonl``, and a process may be killed between them, or
+the disk be full. So a line is appended first, and is on the disk when that returns; a file is replaced whole
+afterwards, and a line ``{"applied": true}`` says that the files show all decisions above it. Whoever comes next makes
+up for those below the last such line. A line that was cut in the middle was never confirmed to anybody, and is removed.
 """
 
 from __future__ import annotations
@@ -27,6 +27,13 @@ JOURNAL = "review.jsonl"
 REJECTED = "rejected.jsonl"
 
 
+APPLIED = b'{"applied": true}\n'
+
+
+class Unapplied(OSError):
+    """A decision is kept in the journal, and another file that shows it could not be written."""
+
+
 class Disk(Protocol):
     """The files of a data set's folder that a review changes."""
 
@@ -34,7 +41,7 @@ class Disk(Protocol):
         """What is in a file; nothing where there is none."""
 
     def append(self, name: str, data: bytes) -> None:
-        """Add to the end of a file; on the disk when this returns."""
+        """Add to the end of a file, all or nothing; on the disk when this returns."""
 
     def cut(self, name: str, length: int) -> None:
         """Keep so many bytes of a file."""
@@ -62,8 +69,15 @@ class FolderDisk:
         path = self.folder / name
         new = not path.exists()
         with path.open("ab", buffering=0) as file:
-            file.write(data)
-            os.fsync(file)
+            length = os.fstat(file.fileno()).st_size
+            left = memoryview(data)
+            try:
+                while left:  # a disk that is nearly full takes a part
+                    left = left[file.write(left) :]
+                os.fsync(file)
+            except OSError:
+                file.truncate(length)
+                raise
         if new:
             self._settle()
 
@@ -212,27 +226,45 @@ class Journal:
         self.entries: list[Entry] = []
         self.questions = Lines(QUESTIONS)
         self.rejected = Lines(REJECTED)
+        self._open: list[Entry] = []  # decisions that the files may not show yet
         self._length = 0
         self._marks: dict[str, tuple[int, ...]] = {}
 
     def refresh(self) -> bool:
         """Read what others wrote, and finish what they began; returns whether there was anything.
 
+        Where the disk is full it is finished by whoever comes when it is not.
+
         Raises:
             DatasetError: a file has lines that cannot be read.
         """
         changed = self._read()
-        self._finish()
+        with suppress(OSError):
+            self._finish()
         return changed
 
     def write(self, entry: Entry) -> None:
-        """Keep an entry: on the disk when this returns, whatever happens to the process meanwhile."""
-        line = entry.line
-        self.disk.append(JOURNAL, line)
+        """Keep an entry: on the disk when this returns, whatever happens to the process meanwhile.
+
+        Raises:
+            Unapplied: it is kept, and the other files do not show it yet.
+            OSError: it is not kept.
+        """
+        self._append(entry.line)
         self.entries.append(entry)
+        if entry.state is None:
+            return
+        self._open.append(entry)
+        try:
+            self._finish()
+        except OSError as error:
+            said = f"it is decided and kept in {JOURNAL}, and {QUESTIONS} is brought up to date when it can be written"
+            raise Unapplied(error.errno, f"{said} ({error.strerror or error})") from error
+
+    def _append(self, line: bytes) -> None:
+        self.disk.append(JOURNAL, line)
         self._length += len(line)
         self._marks[JOURNAL] = self.disk.mark(JOURNAL)
-        self._apply(entry)
 
     def _read(self) -> bool:
         marks = {name: self.disk.mark(name) for name in (JOURNAL, QUESTIONS, REJECTED)}
@@ -254,26 +286,41 @@ class Journal:
         if whole < len(data):  # its writer was killed, and nobody was told that it is kept
             self.disk.cut(JOURNAL, whole)
         if whole < self._length:  # somebody took lines away
-            self.entries, self._length = [], 0
+            self.entries, self._open, self._length = [], [], 0
+        found: list[Entry] = []
+        unapplied = list(self._open)
         mistakes: list[str] = []
         for raw in data[self._length : whole].split(b"\n"):
             if not raw.strip():
                 continue
+            if raw.strip() == APPLIED.strip():
+                unapplied.clear()
+                continue
             try:
-                self.entries.append(read_entry(raw.decode("utf-8", "replace")))
+                found.append(read_entry(raw.decode("utf-8", "replace")))
             except TextError as error:
                 mistakes.append(f"{JOURNAL}: a line {error.reason}")
+                continue
+            unapplied += [found[-1]] if found[-1].state is not None else []
         if mistakes:
             raise DatasetError(mistakes)
-        self._length = whole
+        self.entries += found
+        self._open, self._length = unapplied, whole
 
     def _finish(self) -> None:
-        """Apply the last decision where its writer did not come to it: the row is still as it was before."""
-        last = next((entry for entry in reversed(self.entries) if entry.state is not None), None)
-        if last is None:
+        """Apply the last decision about each draft whose row is as one of those that are open knew it.
+
+        Another row was written by somebody else since, and stays.
+        """
+        if not self._open:
             return
-        if last.before in (self.questions.get(last.id), self.rejected.get(last.id)):
-            self._apply(last)
+        for last in {entry.id: entry for entry in self._open}.values():
+            known = [row for entry in self._open if entry.id == last.id for row in (entry.before, entry.after)]
+            if any(lines.get(last.id) in known for lines in (self.questions, self.rejected)):
+                self._apply(last)
+        self._open = []
+        with suppress(OSError):  # then they are looked at once more, and found applied
+            self._append(APPLIED)
 
     def _apply(self, entry: Entry) -> None:
         """Let the files show an entry; where a row goes from one to the other it is never in neither."""

@@ -228,7 +228,7 @@ class Review:
                 if lost:
                     quotes = ", ".join(shown(text) for text in lost)
                     raise UsageError(
-                        f"{id_} cannot be as it was drafted: its documents no longer have {quotes}; mend it"
+                        f"{id_} cannot be as it was drafted: its documents no longer have {quotes}; mend or reject it"
                     )
                 self._journal.write(Entry(id_, State.PENDING, reviewer, _now(), draft.row, original))
             return self._draft(id_)

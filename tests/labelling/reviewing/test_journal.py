@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import multiprocessing
 from pathlib import Path
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from ragsmith.datasets.anchoring.repaired_folder import repair_folder
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.labelling.reviewing.decisions import REVIEW, Accept, Decision, Mend, Reject
-from ragsmith.labelling.reviewing.journal import JOURNAL, REJECTED, FolderDisk
+from ragsmith.labelling.reviewing.journal import APPLIED, JOURNAL, REJECTED, FolderDisk, Unapplied
 from ragsmith.labelling.reviewing.review import DecidedMeanwhile, Review
 from ragsmith.types import Document
 
@@ -37,6 +38,7 @@ class DyingDisk:
         self.files = dict(files)
         self.left: int | None = None
         self.share = 0.0
+        self.full = False
         self._changes = dict.fromkeys(files, 0)
 
     def read(self, name: str) -> bytes:
@@ -57,6 +59,8 @@ class DyingDisk:
         self._put(name, self.read(name)[:length])
 
     def replace(self, name: str, data: bytes) -> None:
+        if self.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
         cut = self._dies()
         if cut is None or cut >= 1:
             self._put(name, data)
@@ -151,6 +155,36 @@ def test_what_was_confirmed_is_kept_and_what_was_not_is_there_whole_or_not_at_al
         assert disk.read(JOURNAL).endswith(b"\n") or not disk.read(JOURNAL)
 
 
+def test_what_is_kept_while_the_disk_is_full_is_shown_once_there_is_space(tmp_path: Path) -> None:
+    disk = DyingDisk(files())
+    review = opened(tmp_path, disk)
+    disk.full = True
+    for id_, action in (("draft-000", "accept"), ("draft-001", "reject"), ("draft-000", "mend")):
+        with pytest.raises(Unapplied, match=r"decided and kept in review\.jsonl.*No space left"):
+            act(review, id_, action)
+    assert review.counts()["pending"] == 3
+    other = opened(tmp_path, disk)  # it can be looked at meanwhile
+    disk.full = False
+    assert act(other, "draft-002", "accept") == "accepted"
+    for found in (review, other, opened(tmp_path, disk)):
+        assert {draft.id: draft.state.value for draft in found.drafts} == {
+            "draft-000": "mended",
+            "draft-001": "rejected",
+            "draft-002": "accepted",
+        }
+    assert disk.read(JOURNAL).endswith(APPLIED)
+
+
+@pytest.mark.parametrize("action", ["accept", "mend"])
+def test_a_row_that_somebody_restored_by_hand_stays_restored(tmp_path: Path, action: str) -> None:
+    disk = DyingDisk(files())
+    before = disk.read(QUESTIONS)
+    act(opened(tmp_path, disk), "draft-001", action)
+    disk.replace(QUESTIONS, before)
+    assert opened(tmp_path, disk).draft("draft-001").state == "pending"
+    assert disk.read(QUESTIONS) == before
+
+
 def test_lines_of_others_stay_byte_by_byte(tmp_path: Path) -> None:
     folder = drafted_dataset(tmp_path / "yard")
     odd = b'{"id":   "w2", "question": "caf\\u00e9?",  "note": 1.50}\n'
@@ -171,12 +205,38 @@ def test_a_line_that_was_cut_is_removed_and_one_of_somebody_else_is_said(tmp_pat
     Review.open(folder).decide("draft-002", Accept(), reviewer="ada")
     journal = folder / JOURNAL
     whole = journal.read_bytes()
-    journal.write_bytes(whole + whole[:-1])
+    journal.write_bytes(whole + whole.splitlines()[0])
     assert Review.open(folder).counts()["accepted"] == 1
     assert journal.read_bytes() == whole
     journal.write_bytes(whole + b'{"id": "x"}\n')
     with pytest.raises(DatasetError, match=r"review.jsonl: .*is no decision of a review"):
         Review.open(folder)
+
+
+def test_entries_are_read_once_though_a_line_was_wrong_at_first(tmp_path: Path) -> None:
+    disk = DyingDisk(files())
+    review, other = opened(tmp_path, disk), opened(tmp_path, disk)
+    act(other, "draft-001", "accept")
+    whole = disk.read(JOURNAL)
+    disk.replace(JOURNAL, whole + b'{"id": "x"}\n')
+    with pytest.raises(DatasetError, match="is no decision of a review"):
+        review.changes(0)
+    disk.replace(JOURNAL, whole)
+    assert review.changes(0)[0] == 1
+
+
+def test_a_line_of_which_the_disk_takes_a_part_is_not_kept_at_all(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource", reason="no limits of files on Windows")
+    disk = FolderDisk(tmp_path)
+    disk.append("rows", b"one\n")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (6, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            disk.append("rows", b"two\n")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert disk.read("rows") == b"one\n"
 
 
 def test_every_line_that_cannot_be_read_is_listed(tmp_path: Path) -> None:
@@ -283,7 +343,7 @@ def test_two_processes_at_once_decide_about_each_question_once(tmp_path: Path) -
     for process in processes:
         process.join(60)
     assert sum(done for done, _ in ended) == 60
-    lines = [json.loads(line) for line in (folder / JOURNAL).read_text().splitlines()]
+    lines = [line for line in map(json.loads, (folder / JOURNAL).read_text().splitlines()) if "id" in line]
     assert sorted(line["id"] for line in lines) == [f"draft-{number:03}" for number in range(60)]
     review = Review.open(folder)
     assert review.counts() == {"pending": 0, "accepted": 20, "mended": 20, "rejected": 20}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
 import re
@@ -16,6 +17,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 from drafted import FACTS, drafted_dataset, drafted_row, rows_of, text_of
 
+from ragsmith.labelling.reviewing.journal import FolderDisk
 from ragsmith.labelling.reviewing.page.server import ReviewServer, page
 from ragsmith.labelling.reviewing.presence import SECONDS, Presence
 from ragsmith.labelling.reviewing.review import Review
@@ -324,3 +326,35 @@ def test_killed_at_any_moment_it_has_what_it_confirmed(
         process.kill()
         process.wait()
     assert [id_ for id_ in confirmed if rows_of(folder)[id_]["origin"].get("reviewed") == "accepted"] == confirmed
+
+
+class FullDisk(FolderDisk):
+    """A folder in which a line has space, and a file has not while it is ``full``."""
+
+    full = True
+
+    def replace(self, name: str, data: bytes) -> None:
+        if self.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().replace(name, data)
+
+
+def test_a_decision_that_is_kept_on_a_full_disk_is_not_said_to_be_lost(tmp_path: Path) -> None:
+    folder = drafted_dataset(tmp_path / "yard")
+    disk = FullDisk(folder)
+    with ReviewServer(Review(folder, "yard", Review.open(folder).documents, disk), "ada") as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        browser = Browser(server.url)
+        status, answer = browser.decide("draft-001", "accept")
+        assert status == 507
+        assert "it is decided and kept in review.jsonl" in answer["error"]
+        assert "nothing was decided" not in answer["error"]
+        assert browser.get("state")[0] == 200
+        disk.full = False
+        assert browser.draft("draft-001")["state"] == "accepted"
+        server.shutdown()
+
+
+@pytest.mark.parametrize("name", ["changes?since=", "draft?id=draft-001&more="])
+def test_a_number_of_many_digits_is_refused(browser: Browser, name: str) -> None:
+    assert browser.get(name + "9" * 5_000)[0] == 400

@@ -24,9 +24,10 @@ from urllib.parse import parse_qs, urlsplit
 
 from ragsmith.errors import UsageError
 from ragsmith.labelling.reviewing.decisions import UNSAID, Accept, Decision, Reject, Unmendable
+from ragsmith.labelling.reviewing.journal import Unapplied
 from ragsmith.labelling.reviewing.page.values import REASONS, Values, brief, full
 from ragsmith.labelling.reviewing.review import DecidedMeanwhile, Review, mend_of
-from ragsmith.text.files import MIB, TextError
+from ragsmith.text.files import MIB, TextError, shown
 from ragsmith.text.jsonl import parse_json
 
 HERE = Path(__file__).resolve().parent
@@ -34,6 +35,7 @@ ADDRESS = "127.0.0.1"
 MOST_BYTES = MIB
 """What a request may send."""
 LONGEST_CLIENT = 40
+LONGEST_NUMBER = 18
 IDLE_SECONDS = 60
 """How long a connection may say nothing."""
 
@@ -182,8 +184,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _news(self, asked: Mapping[str, object]) -> Values:
         """What changed since the page last heard of it, and what others look at."""
         since = str(asked.get("since", "0"))
-        if not since.isdecimal():
-            raise UsageError(f"since={since!r} is no number")
+        if not since.isdecimal() or len(since) > LONGEST_NUMBER:
+            raise UsageError(f"since={shown(since)} is no number of changes")
         version, drafts = self.server.review.changes(int(since))
         looking = self._looking(asked, str(asked.get("at", "")))
         return {"version": version, "looking": looking, "drafts": [brief(draft) for draft in drafts]}
@@ -236,7 +238,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Read what a refused request sends, up to the limit: a connection that is closed before loses the reply."""
         length = self.headers.get("Content-Length") or ""
         self.close_connection = True
-        if length.isdecimal() and int(length) <= MOST_BYTES and not self._read:
+        if _fits(length) and not self._read:
             self.rfile.read(int(length))
 
     def _body(self) -> Body:
@@ -245,7 +247,7 @@ class _Handler(BaseHTTPRequestHandler):
         if kind != "application/json" or origin not in (None, f"http://{self.headers.get('Host')}"):
             raise _Refused(HTTPStatus.FORBIDDEN, "only the page itself may decide")
         length = self.headers.get("Content-Length") or ""
-        if not length.isdecimal() or int(length) > MOST_BYTES:
+        if not _fits(length):
             raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"give at most {MOST_BYTES} bytes, and say how many")
         self._read = True
         try:
@@ -268,6 +270,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._say(HTTPStatus.BAD_REQUEST, {"error": str(error)})
         except (BrokenPipeError, ConnectionResetError, TimeoutError):
             self.close_connection = True  # the browser went away
+        except Unapplied as error:
+            self._say(HTTPStatus.INSUFFICIENT_STORAGE, {"error": str(error.strerror)})
         except OSError as error:  # a full disk, say: nothing was decided
             problem = f"it could not be written ({error.strerror or error}); nothing was decided"
             self._say(HTTPStatus.INSUFFICIENT_STORAGE, {"error": problem})
@@ -287,6 +291,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Cross-Origin-Resource-Policy", "same-origin")
         self.end_headers()
         self.wfile.write(data)
+
+
+def _fits(length: str) -> bool:
+    """Whether so many bytes are read; Python refuses to make a number of thousands of digits."""
+    return length.isdecimal() and len(length) <= LONGEST_NUMBER and int(length) <= MOST_BYTES
 
 
 def _decision(body: Body) -> Decision:
