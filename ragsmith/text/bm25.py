@@ -32,11 +32,16 @@ class BM25:
         *,
         k1: float = 1.2,
         b: float = 0.75,
-        tokenise: Callable[[str], Sequence[str]] = terms,
+        tokenise: Callable[[str], Sequence[str]] | None = None,
         languages: Sequence[str] = (),
     ) -> None:
-        """``languages`` are those of ``texts`` if they are not all English; a query may be in any of them."""
-        self._tokenise = terms_among(languages) if languages else tokenise
+        """``languages`` are those of ``texts`` if they are not all English; a query may be in any of them.
+
+        ``tokenise`` cuts texts and queries otherwise than their language does. Raises ``ValueError`` if both are given.
+        """
+        if languages and tokenise is not None:
+            raise ValueError("both tokenise and languages say how texts are cut; give one of them")
+        self._tokenise = terms_among(languages) if languages else tokenise or terms
         self._constants = k1, b
         self._vocabulary: dict[str, int] = {}
         ids = self._vocabulary

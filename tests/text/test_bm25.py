@@ -43,6 +43,11 @@ def test_scores_equal_those_of_rank_bm25(corpus: list[list[str]], query: list[st
     np.testing.assert_allclose(index.scores(" ".join(query)), expected, rtol=1e-12, atol=0)
 
 
+def test_texts_are_cut_in_one_way() -> None:
+    with pytest.raises(ValueError, match="give one of them"):
+        BM25(["cat"], tokenise=str.split, languages=["de"])
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     st.lists(st.lists(st.sampled_from("abcdef"), max_size=8), max_size=30),
