@@ -39,9 +39,15 @@ NAMES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "id": ("id", "question id", "qid", "query id", "uid", "number", "nr", "no"),
         "type": ("type", "question type", "category", "kind", "evolution type", "synthesizer name"),
         "split": ("split",),
+        "answerable": ("answerable",),
     }
 )
 """What columns are called, by what they hold: the first name that a list has is taken."""
+
+TRUTH: Mapping[str, bool] = MappingProxyType(
+    {"": True, "true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+)
+"""What cells say of whether a question can be answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +148,9 @@ def _asked(row: Row, named: Mapping[str, str], unnamed: str) -> Asked:
     id_ = _one(values.get("id"), "id") or unnamed
     if not id_.isprintable() or len(id_) > MAX_ID:
         raise TextError(f"the id must be one line of at most {MAX_ID} printable characters")
-    answerable = record.get("answerable", True)
-    if not isinstance(answerable, bool):
+    answerable = values.get("answerable")
+    said = "" if answerable is None else str(answerable).strip().casefold()
+    if said not in TRUTH:
         raise TextError(f"'answerable' must be true or false, not {shown(answerable)}")
     return Asked(
         line,
@@ -154,7 +161,7 @@ def _asked(row: Row, named: Mapping[str, str], unnamed: str) -> Asked:
         tuple(_quotations(values.get("evidence"))),
         tuple(text for entry in _entries(values.get("doc")) if (text := _one(entry, "document"))),
         split,
-        answerable,
+        TRUTH[said],
     )
 
 

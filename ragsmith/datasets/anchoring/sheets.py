@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from ragsmith.datasets.intake.readers.delimited import LONGEST_CELL
+from ragsmith.datasets.intake.readers.packages import DAMAGED, opened
+from ragsmith.datasets.intake.readers.workbook import filled_rows
 from ragsmith.errors import DatasetError, MissingExtra
 from ragsmith.text.files import FORBIDDEN, MIB, TextError, control, decode, read_bytes, shown
 from ragsmith.text.jsonl import kind, parse_json, parse_record
@@ -52,6 +55,7 @@ def _csv(path: Path) -> Iterator[Row]:
     text = _text(path)
     first = text.split("\n", 1)[0]
     delimiter = "\t" if path.suffix.lower() == ".tsv" else max(",;\t", key=first.count)
+    csv.field_size_limit(LONGEST_CELL)
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows: list[tuple[int, list[str]]] = []
     while True:
@@ -78,7 +82,8 @@ def _named(rows: Sequence[tuple[int, Sequence[object]]]) -> Iterator[Row]:
         if any(map(_is_given, cells[len(names) :])):
             said = f"the row has {len(cells)} cells, the head {len(names)}; quote a cell that holds a separator"
             raise TextError(said, number)
-        yield number, {name: cell for name, cell in zip(names, cells, strict=False) if name}
+        filled = [*cells, *[""] * (len(names) - len(cells))]
+        yield number, {name: cell for name, cell in zip(names, filled, strict=False) if name}
 
 
 def _jsonl(path: Path) -> Iterator[Row]:
@@ -106,20 +111,17 @@ def _xlsx(path: Path) -> Iterator[Row]:
         import openpyxl  # noqa: PLC0415
     except ImportError:
         raise MissingExtra("openpyxl", "documents") from None
-    from zipfile import BadZipFile  # noqa: PLC0415
-
     data = read_bytes(path, limit=MAX_BYTES, links=True)
+    opened(data).close()
     try:
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
-    except (BadZipFile, KeyError, ValueError) as error:
-        raise TextError(f"is no XLSX workbook ({error}); save it again, or as CSV") from None
-    rows: list[tuple[int, list[object]]] = []
-    for number, cells in enumerate(book.worksheets[0].iter_rows(values_only=True), start=1):
-        texts = [_as_written(cell) for cell in cells]
-        if found := next((m for text in texts if (m := FORBIDDEN.search(text))), None):
+        rows = list(enumerate(filled_rows(book.worksheets[0], lambda cell: _as_written(cell.value)), start=1))
+        book.close()
+    except DAMAGED as error:
+        raise TextError(f"is no XLSX workbook that can be read ({error}); save it again, or as CSV") from None
+    for number, cells in rows:
+        if found := next((m for cell in cells if (m := FORBIDDEN.search(cell))), None):
             raise TextError(f"{control(found.group())}; remove it", number)
-        rows.append((number, list(texts)))
-    book.close()
     yield from _named(rows)
 
 

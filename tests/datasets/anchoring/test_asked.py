@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import openpyxl
 import pytest
@@ -61,6 +63,51 @@ def test_numbers_of_a_workbook_are_read_as_they_are_seen(tmp_path: Path) -> None
     assert [asked.answer for asked in read_asked(tmp_path / "list.xlsx")] == ["28", "2.5"]
 
 
+def workbook(path: Path, *rows: list[object]) -> Path:
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append(row)
+    book.save(path)
+    return path
+
+
+def test_a_sheet_that_is_cut_off_is_said_in_a_sentence(tmp_path: Path) -> None:
+    whole = workbook(tmp_path / "whole.xlsx", ["question", "answer"], ["How many?", 28])
+    with ZipFile(whole) as given, ZipFile(tmp_path / "list.xlsx", "w") as cut:
+        for name in given.namelist():
+            cut.writestr(name, given.read(name)[:-200] if name.endswith("sheet1.xml") else given.read(name))
+    with pytest.raises(DatasetError, match=r"^list\.xlsx: is no XLSX workbook that can be read"):
+        read_asked(tmp_path / "list.xlsx")
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ("packages.MAX_UNPACKED", "unpacks to more than the limit of 3 bytes"),
+        ("workbook.MAX_CELLS", "has more than 3 cells in the sheet 'Sheet'; split it"),
+    ],
+)
+def test_a_workbook_has_limits(tmp_path: Path, monkeypatch: Any, limit: str, said: str) -> None:
+    monkeypatch.setattr(f"ragsmith.datasets.intake.readers.{limit}", 3)
+    with pytest.raises(DatasetError, match=said):
+        read_asked(workbook(tmp_path / "list.xlsx", ["question", "answer"], ["How many?", 28]))
+
+
+def test_a_cell_may_be_long(tmp_path: Path) -> None:
+    csv.field_size_limit(131_072)  # as it is before anything has read a table
+    path = write(tmp_path, "list.csv", f"question,answer\nWhat?,{'word ' * 40_000}\n")
+    assert len(read_asked(path)[0].answer) == 199_999
+
+
+def test_a_cell_says_whether_a_question_can_be_answered(tmp_path: Path) -> None:
+    cells = {"true": True, "": True, "Yes": True, "1": True, "FALSE": False, " no ": False, "0": False}
+    text = "".join(f"What?,That.,{cell}\n" for cell in cells)
+    path = write(tmp_path, "list.csv", f"question,answer,Answerable\n{text}")
+    assert [asked.answerable for asked in read_asked(path)] == list(cells.values())
+    book = workbook(tmp_path / "list.xlsx", ["question", "answer", "answerable"], ["What?", "", False], ["Who?", "I."])
+    assert [asked.answerable for asked in read_asked(book)] == [False, True]
+
+
 def test_a_cell_may_hold_several_quotations(tmp_path: Path) -> None:
     rows = [
         ["q", "contexts"],
@@ -104,7 +151,8 @@ def test_columns_with_other_names_can_be_named(tmp_path: Path) -> None:
         ("list.json", "3", "an integer stands here instead of a list of questions"),
         ("list.json", "[3]", "entry 1 is an integer, not an object"),
         ("list.docx", "question", "is no list of questions; give a file that ends in one of .csv"),
-        ("list.xlsx", "question", "is no XLSX workbook"),
+        ("list.xlsx", "question", "list.xlsx: is a damaged archive; save it again"),
+        ("list.csv", "question,answer,answerable\na,b,perhaps\n", "'answerable' must be true or false, not 'perhaps'"),
     ],
 )
 def test_what_cannot_be_read_is_said_where_it_is(tmp_path: Path, name: str, text: str, said: str) -> None:

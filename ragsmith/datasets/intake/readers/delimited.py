@@ -15,6 +15,9 @@ from ragsmith.text.files import TextError
 SEPARATORS = ",;\t|"
 SAMPLE = 50
 
+LONGEST_CELL = 1 << 27
+"""Characters; the module reads 131,072 unless it is told otherwise."""
+
 
 def _read(data: bytes, name: str) -> tuple[Part, ...]:
     text, notes = decoded(data)
@@ -38,7 +41,7 @@ def _read(data: bytes, name: str) -> tuple[Part, ...]:
 
 
 def _rows(text: str, separator: str) -> list[list[str]]:
-    csv.field_size_limit(1 << 27)
+    csv.field_size_limit(LONGEST_CELL)
     try:
         return list(csv.reader(io.StringIO(text, newline=""), delimiter=separator))
     except csv.Error as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, time
 from io import BytesIO
@@ -41,18 +41,7 @@ def _read(data: bytes, name: str) -> tuple[Part, ...]:
 
 def _sheet(sheet: Any) -> Iterator[Part]:
     """The tables of a sheet. One begins after an empty row where a row names columns; rows of one cell are captions."""
-    rows: list[list[str]] = []
-    cells = 0
-    sheet.reset_dimensions()  # else every row is filled up to the rightmost cell of the sheet that has a format
-    for row in sheet.iter_rows():
-        written = [_written(cell) for cell in row]
-        while written and not written[-1]:
-            written.pop()
-        rows.append(written)
-        cells += sum(map(bool, written))
-        if cells > MAX_CELLS or len(rows) > MAX_ROWS:
-            most = f"{MAX_CELLS:,} cells" if cells > MAX_CELLS else f"{MAX_ROWS:,} rows"
-            raise TextError(f"has more than {most} in the sheet {sheet.title!r}; split it")
+    rows = list(filled_rows(sheet, _written))
     hidden = ("the sheet is hidden in the workbook",) if sheet.sheet_state != "visible" else ()
     tables = list(_tables(rows))
     for number, (captions, inner) in enumerate(tables, start=1):
@@ -63,6 +52,24 @@ def _sheet(sheet: Any) -> Iterator[Part]:
         said = tuple(f"has the line {caption!r} above it" for caption in captions)
         name = sheet.title + (f" {number}" if number > 1 else "")
         yield Part(text, ".csv", " ".join(captions) or None, name, notes=(*hidden, *said, *notes))
+
+
+def filled_rows(sheet: Any, written: Callable[[Any], str]) -> Iterator[list[str]]:
+    """The rows of a sheet of openpyxl, each up to its last cell that has a value, as ``written`` has it.
+
+    Raises ``TextError`` where they are more than the limit.
+    """
+    sheet.reset_dimensions()  # else every row is filled up to the rightmost cell of the sheet that has a format
+    cells = 0
+    for number, row in enumerate(sheet.iter_rows(), start=1):
+        found = [written(cell) for cell in row]
+        while found and not found[-1]:
+            found.pop()
+        cells += sum(map(bool, found))
+        if cells > MAX_CELLS or number > MAX_ROWS:
+            most = f"{MAX_CELLS:,} cells" if cells > MAX_CELLS else f"{MAX_ROWS:,} rows"
+            raise TextError(f"has more than {most} in the sheet {sheet.title!r}; split it")
+        yield found
 
 
 def _tables(rows: Sequence[list[str]]) -> Iterator[tuple[list[str], list[list[str]]]]:
