@@ -33,6 +33,13 @@ HISTORY = """# History of the harbour
 
 The Brenton crane was built in 1931 because the old derrick had collapsed. The fishermen of Ostry paid for the lamp of
 the outer quay by selling dried cod. In 1954, the council bought the Brenton crane for ninety crowns.
+The skipper sold the old derrick to Vell.
+"""
+
+CRANES = """# Cranes of the coast
+
+Vell is a village behind the northern shoal. The foundry of Vell cast the hook. The driver must test the hook within six
+days of a storm.
 """
 
 TIDES = '''"""Tides."""
@@ -47,10 +54,11 @@ def lag(hours: float) -> float:
 
 
 def documents() -> list[Document]:
-    """Two texts and a source file."""
+    """Three texts and a source file."""
     return [
         Document("harbour", "Harbour rules", HARBOUR),
         Document("history", "History of the harbour", HISTORY),
+        Document("cranes", "Cranes of the coast", CRANES),
         Document("tides.py", "tides.py", TIDES, Modality.CODE),
     ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from made import documents, made, material, questions
 
@@ -14,7 +16,9 @@ from ragsmith.types import Document
 @pytest.mark.parametrize("method", [method.__name__ for method in METHODS])
 def test_every_quotation_stands_where_the_method_says(method: str) -> None:
     texts = {document.id: document.text for document in documents()}
-    for draft in made(method):
+    drafts = made(method)
+    assert drafts
+    for draft in drafts:
         assert not isinstance(located(draft, material()), str)
         for quote in draft.quotes:
             assert texts[quote.doc][quote.span.start : quote.span.end] == quote.text
@@ -88,16 +92,25 @@ def test_code_asks_what_functions_and_constants_are() -> None:
 
 
 def test_compounds_quote_a_passage_for_each_of_their_questions() -> None:
-    for draft in made("compounds"):
+    drafts = made("compounds")
+    assert drafts
+    for draft in drafts:
         assert ", and " in draft.question
         assert len(draft.quotes) == 2
         assert draft.quotes[0].span != draft.quotes[1].span
 
 
 def test_near_misses_have_no_evidence_and_name_nobody_of_the_documents() -> None:
-    for draft in made("near_misses"):
-        assert not draft.answerable
-        assert draft.quotes == ()
+    (draft,) = made("near_misses")
+    assert (draft.answerable, draft.quotes) == (False, ())
+    asked = re.fullmatch(r"Within what time of a storm must the ([a-z ]+) test the hook\?", draft.question)
+    assert asked
+    assert asked[1] not in " ".join(document.text for document in documents())
+
+
+def test_cross_references_say_what_the_other_document_says_the_name_is() -> None:
+    asked = {draft.question: {quote.doc for quote in draft.quotes} for draft in made("cross_references")}
+    assert asked["Who sold the old derrick to the village behind the northern shoal?"] == {"history", "cranes"}
 
 
 @pytest.mark.parametrize("method", [method.__name__ for method in METHODS if method.__name__ != "code"])
