@@ -29,7 +29,7 @@ def anchor(
     The list is a CSV, TSV, JSONL, JSON or XLSX file with a question a row, and its answer, or a quotation of the
     documents, or both. ``columns`` names its columns by what they hold (``question``, ``answer``, ``evidence``,
     ``doc``, ``id``, ``type``, ``split``) where they are called otherwise than usual. ``documents`` is a folder of them,
-    or a data set's folder without questions, which they join unless ``output`` names a new folder. Quotations are
+    or a data set's folder, whose questions they join unless ``output`` names a new folder. Quotations are
     looked for first: to the letter, without regard to typography, with some words changed. Else the answer and the
     question tell the sentence or row, which is taken if it is right with a probability of ``at_least``, as estimated.
     All others are listed in ``unanchored.jsonl`` with the places that come into question.

@@ -11,7 +11,6 @@ Nothing is computed on a data set with mistakes: all of them are listed at once.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +19,7 @@ from ragsmith.datasets.bundled import bundled_path
 from ragsmith.datasets.documents import FOLDER, documents_in, read_documents
 from ragsmith.datasets.languages import in_their_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
-from ragsmith.datasets.manifest import KEYS, read_manifest
+from ragsmith.datasets.manifest import KEYS, folder_name, read_manifest
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.datasets.questions import question_record, read_questions
 from ragsmith.datasets.summary import describe
@@ -31,8 +30,6 @@ from ragsmith.text.languages import ENGLISH
 from ragsmith.types import Dataset, Document, Example, Modality, Span
 
 __all__ = ["describe", "load_dataset", "load_documents", "make_dataset", "validate_dataset", "write_dataset"]
-
-_UNNAMEABLE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def load_dataset(name_or_path: str | Path) -> Dataset:
@@ -69,8 +66,7 @@ def load_documents(folder: str | Path) -> Dataset:
     documents, wrong = documents_in(inner if inner.is_dir() else found, "")
     if wrong:
         raise DatasetError(wrong)
-    name = _UNNAMEABLE.sub("_", found.resolve().name).strip("._-")[:64] or "documents"
-    return make_dataset({"name": name}, [document for document in documents.values() if document], [])
+    return make_dataset({"name": folder_name(found)}, [document for document in documents.values() if document], [])
 
 
 def validate_dataset(path: str | Path) -> tuple[str, ...]:

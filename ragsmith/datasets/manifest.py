@@ -23,6 +23,7 @@ OF_DOCUMENTS = {TITLES: "title", LANGUAGES: "language"}
 """Keys whose values say something of single documents, and what."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_UNNAMEABLE = re.compile(r"[^A-Za-z0-9._-]+")
 _YAML_BREAKS = str.maketrans({character: f"\\u{ord(character):04x}" for character in "\x7f\x85\u2028\u2029\ufeff"})
 
 
@@ -70,6 +71,11 @@ def read_manifest(dataset: Path) -> tuple[Manifest, list[str]]:
     if "name" not in tree.data:
         mistakes.append(f"{FILE}:{tree.line()}: the key 'name' is missing; add it")
     return Manifest(about, said[TITLES], said[LANGUAGES], lines_of), mistakes
+
+
+def folder_name(folder: Path) -> str:
+    """Return the name of a data set that lies in ``folder``, which is its name as far as that may be one."""
+    return _UNNAMEABLE.sub("_", folder.resolve().name).strip("._-")[:64] or "documents"
 
 
 def written(about: Mapping[str, str], titles: Mapping[str, str], languages: Mapping[str, str] | None = None) -> str:

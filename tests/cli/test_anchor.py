@@ -94,9 +94,8 @@ def test_questions_join_a_data_set_that_has_none(ragsmith: Command, written: Pat
     assert found["not_anchored"] == {"ambiguous": 1, "not found": 1, "repeated": 1}
     assert ragsmith("dataset", "validate", written / "mine").code == 0
     before = (written / "mine" / "questions.jsonl").read_bytes()
-    again = ragsmith(*arguments)
-    assert (again.code, again.out) == (2, "")
-    assert "has a questions.jsonl already, which is not replaced: give --output, a new folder" in again.err
+    again = json.loads(ragsmith(*arguments, "--json").out)
+    assert (again["anchored"], again["not_anchored"]["there already"]) == (0, 4)
     assert (written / "mine" / "questions.jsonl").read_bytes() == before
 
 
@@ -189,3 +188,59 @@ def test_what_cannot_be_done_is_refused_before_anything_is_written(
     assert (shown.code, shown.out, len(shown.err.splitlines())) == (2, "", 1)
     assert said in shown.err
     assert not (written / "my").exists()
+
+
+def test_questions_join_those_that_were_drafted_and_are_the_test(ragsmith: Command, written: Path) -> None:
+    mine = written / "mine"
+    mine.mkdir()
+    (written / "pages").rename(mine / "documents")
+    assert ragsmith("dataset", "draft", mine, "--questions", "6").code == 0
+    drafted = (mine / "questions.jsonl").read_text("utf-8")
+    first = json.loads(drafted.splitlines()[0])
+    rows = [
+        {"id": first["id"], "question": "Who wrote a diary of storms?", "answer": "Keeper Tomas Rell."},
+        {"question": first["question"].upper(), "answer": first["answer"], "quote": first["evidence"][0]["text"]},
+        {"question": "What do bicycles cost?", "quote": "Bicycles travel free of charge"},
+    ]
+    rows[0]["quote"] = "Keeper Tomas Rell wrote a diary of storms"
+    (written / "own.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    shown = ragsmith("dataset", "anchor", written / "own.jsonl", "--documents", mine)
+    assert shown.out.splitlines()[0] == f"{mine}: 1 of 3 questions anchored (1 exact)"
+    after = (mine / "questions.jsonl").read_text("utf-8")
+    assert after.startswith(drafted)
+    assert len(after.splitlines()) == len(drafted.splitlines()) + 1
+    data = load_dataset(mine)
+    own = {example.id: example.drafted for example in data.examples if not example.drafted}
+    assert own == {f"{first['id']}-2": False}
+    reasons = [left["reason"] for left in left_of(mine)]
+    assert reasons == [f"questions.jsonl asks the same ({first['id']})", reasons[1]]
+    assert "no answer" in reasons[1]
+
+
+def test_a_new_folder_is_named_after_itself_and_init_knows_its_documents(ragsmith: Command, written: Path) -> None:
+    first, second = written / "first", written / "second"
+    assert ragsmith("dataset", "init", written / "pages", "-o", first).code == 0
+    assert ragsmith("dataset", "anchor", written / "list.csv", "--documents", first, "-o", second).code == 0
+    assert load_dataset(second).name == "second"
+    before = sorted(path.name for path in (second / "documents").iterdir())
+    again = json.loads(ragsmith("dataset", "init", written / "pages", "-o", second, "--json").out)
+    assert {file["outcome"] for file in again["files"]} == {"unchanged"}
+    assert sorted(path.name for path in (second / "documents").iterdir()) == before
+    assert ragsmith("dataset", "validate", second).code == 0
+
+
+@pytest.mark.parametrize("column", ["answer", "split"])
+def test_what_the_questions_there_do_not_have_is_not_dropped(ragsmith: Command, written: Path, column: str) -> None:
+    mine = written / "mine"
+    mine.mkdir()
+    (written / "pages").rename(mine / "documents")
+    text = "Keeper Tomas Rell wrote a diary of storms"
+    (written / "a.jsonl").write_text(json.dumps({"question": "Who wrote?", "quote": text}) + "\n")
+    given = {"answer": "Tomas Rell.", "split": "test"}[column]
+    (written / "b.jsonl").write_text(json.dumps({"question": "Who?", "quote": text, column: given}) + "\n")
+    assert ragsmith("dataset", "anchor", written / "a.jsonl", "--documents", mine).code == 0
+    before = (mine / "questions.jsonl").read_bytes()
+    shown = ragsmith("dataset", "anchor", written / "b.jsonl", "--documents", mine)
+    assert shown.code == 2
+    assert f"questions.jsonl has no {column}s, and the list does" in shown.err
+    assert (mine / "questions.jsonl").read_bytes() == before

@@ -23,11 +23,13 @@ def anchor(
         typer.Argument(help="List of questions: CSV, TSV, JSONL, JSON or XLSX; with --repair a data set's folder."),
     ],
     documents: Annotated[
-        Path | None, typer.Option("--documents", help="Folder of documents, or of a data set without questions.")
+        Path | None, typer.Option("--documents", help="Folder of documents, or of a data set.")
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="New folder for the data set; left out, the questions join --documents."),
+        typer.Option(
+            "--output", "-o", help="New folder for the data set; left out, the questions join those of --documents."
+        ),
     ] = None,
     question_column: Annotated[str | None, typer.Option(help="Column of the questions.")] = None,
     answer_column: Annotated[str | None, typer.Option(help="Column of the answers.")] = None,
@@ -69,7 +71,7 @@ def anchor(
             say(f"{folder / UNANCHORED}: {len(found.unanchored)} not anchored{_counted(found.missing)}")
         if found.anchored:
             say(f"check it  ragsmith dataset validate {shlex.quote(str(folder))}")
-    if not found.anchored:
+    if not found.anchored and set(found.missing) != {"there already"}:
         raise typer.Exit(1)
 
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ragsmith.datasets.anchoring.anchor import Anchor, Anchoring, Unanchored
 from ragsmith.datasets.anchoring.answers import AT_LEAST
 from ragsmith.datasets.anchoring.asked import read_asked
+from ragsmith.datasets.anchoring.joining import joined, standing
 from ragsmith.datasets.anchoring.places import Place
 from ragsmith.datasets.dataset import load_documents
 from ragsmith.datasets.documents import FOLDER
 from ragsmith.datasets.locking import locked
 from ragsmith.datasets.manifest import FILE as MANIFEST
-from ragsmith.datasets.manifest import KEYS, read_manifest, written
+from ragsmith.datasets.manifest import KEYS, folder_name, read_manifest, written
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.datasets.questions import question_record
+from ragsmith.datasets.sources import FILE as SOURCES
 from ragsmith.datasets.writing import document_files, new_folder, write_documents
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.text.writing import write_file
@@ -35,9 +38,9 @@ def anchor_list(
 ) -> Anchoring:
     """Find the evidence of the questions in the list ``questions`` and write them as a data set's ``questions.jsonl``.
 
-    ``documents`` is a folder of documents, or a data set's folder that has no questions yet: then ``output`` may be
-    left out, and the questions join it. Else ``output``, a new folder, gets documents and questions. What was not
-    anchored is written to ``unanchored.jsonl`` beside them. Where no question is anchored, that is all that is written.
+    ``documents`` is a folder of documents, or a data set's folder: then ``output`` may be left out, and the questions
+    join those that it has. Else ``output``, a new folder, gets documents and questions. What was not anchored is
+    written to ``unanchored.jsonl`` beside them. Where no question is anchored, that is all that is written.
 
     Raises ``DatasetError`` with every mistake of the list or of the documents, ``UsageError`` when there is no place to
     write to: both before anything is written.
@@ -50,7 +53,10 @@ def anchor_list(
     asked = read_asked(questions, columns)
     data = load_documents(documents)
     found = Anchor(data.documents, dict(data.merged)).anchor(asked, at_least)
-    _write(found, documents, output or documents, data.documents, {key: getattr(data, key) for key in KEYS})
+    about = {key: getattr(data, key) for key in KEYS}
+    if output is None or output == documents:
+        return _join(found, documents, data.documents, about)
+    _write(found, documents, output, data.documents, about)
     return found
 
 
@@ -88,10 +94,26 @@ def _check(documents: Path, output: Path | None) -> None:
         raise UsageError(f"{documents}: there is no such folder; give one of documents, or a data set's")
     if output is None and not (documents / FOLDER).is_dir():
         raise UsageError(f"{documents} is no data set's folder (it has no {FOLDER}/): give --output, a new folder")
-    if output is None and (documents / QUESTIONS).exists():
-        raise UsageError(f"{documents} has a {QUESTIONS} already, which is not replaced: give --output, a new folder")
     if output is not None and output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise UsageError(f"{output} is not an empty folder; give a new one")
+
+
+def _join(found: Anchoring, folder: Path, documents: Sequence[Document], about: Mapping[str, str]) -> Anchoring:
+    """Write what was anchored behind the questions that a data set has by now."""
+    by_id = {document.id: document for document in documents}
+    texts = {document.id: document.text for document in documents}
+    with locked(folder):  # somebody may be drafting or reviewing
+        before, there = standing(folder)
+        found = joined(found, there)
+        left = _lines([listed(each, by_id) for each in found.unanchored])
+        rows = _lines([question_record(anchored.example, texts) for anchored in found.anchored])
+        if not (folder / MANIFEST).exists():
+            write_file(written(about, {}), folder / MANIFEST)
+        if left or (folder / UNANCHORED).exists():
+            write_file(left, folder / UNANCHORED)
+        if rows:  # last: where there are questions, all is written
+            write_file(before + rows, folder / QUESTIONS)
+    return found
 
 
 def _write(
@@ -101,25 +123,20 @@ def _write(
     texts = {document.id: document.text for document in documents}
     rows = _lines([question_record(anchored.example, texts) for anchored in found.anchored])
     left = _lines([listed(each, by_id) for each in found.unanchored])
-    if output == source:
-        with locked(source):
-            _check(source, None)  # somebody may have drafted some meanwhile
-            if not (source / MANIFEST).exists():
-                write_file(written(about, {}), source / MANIFEST)
-            if left or (source / UNANCHORED).exists():
-                write_file(left, source / UNANCHORED)
-            if rows:  # last: where there are questions, all is written
-                write_file(rows, source / QUESTIONS)
-        return
     if not rows:
         write_file(left, output / UNANCHORED)
         return
     manifest, mistakes = read_manifest(source) if (source / MANIFEST).exists() else (None, [])
     if mistakes:
         raise DatasetError(mistakes)
-    files = document_files(documents)
+    named = {**about, **(manifest.about if manifest else {}), "name": folder_name(output)}
+    converted = (source / SOURCES).exists()  # then the files stay what they are, so that init knows them again
+    files = {} if converted else document_files(documents)
     with new_folder(output) as draft:
-        write_documents(draft, {**about, **(manifest.about if manifest else {})}, documents, files)
+        write_documents(draft, named, documents, files)
+        if converted:
+            shutil.copytree(source / FOLDER, draft / FOLDER, dirs_exist_ok=True)
+            shutil.copy2(source / SOURCES, draft / SOURCES)
         write_file(rows, draft / QUESTIONS)
         if left:
             write_file(left, draft / UNANCHORED)

@@ -28,6 +28,7 @@ class Missing(StrEnum):
     AMBIGUOUS = "ambiguous"
     NOT_FOUND = "not found"
     REPEATED = "repeated"
+    THERE = "there already"
 
 
 @dataclass(frozen=True, slots=True)

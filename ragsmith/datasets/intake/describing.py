@@ -9,12 +9,10 @@ from pathlib import Path
 from ragsmith.datasets.documents import Documents, default_title
 from ragsmith.datasets.intake.naming import has_title, title_of
 from ragsmith.datasets.intake.readers.part import Part
-from ragsmith.datasets.manifest import KEYS, LANGUAGES, TITLES, Manifest, written
+from ragsmith.datasets.manifest import KEYS, LANGUAGES, TITLES, Manifest, folder_name, written
 from ragsmith.datasets.sources import Source
 from ragsmith.text.files import FORBIDDEN
 from ragsmith.text.markdown import Kind, blocks
-
-_UNNAMEABLE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
 def title_within(part: Part, source: str) -> str | None:
@@ -54,7 +52,7 @@ def manifest_text(folder: Path, output: Path, titled: Mapping[str, str]) -> str:
     """Return the text of a ``dataset.yaml`` in ``output``, whose name it has, for the documents of ``folder``."""
     about = {
         **dict.fromkeys(KEYS, ""),
-        "name": _UNNAMEABLE.sub("_", output.resolve().name).strip("._-")[:64] or "documents",
+        "name": folder_name(output),
         "title": title_of(folder.resolve().name) or "documents",
     }
     return written(about, titled)
