@@ -1,7 +1,8 @@
-"""Write a text file whole or not at all."""
+"""Write a file whole or not at all."""
 
 from __future__ import annotations
 
+import os
 import warnings
 from pathlib import Path
 from uuid import uuid4
@@ -20,17 +21,43 @@ def write_file(text: str, path: Path, *, telling: bool = False) -> Path:
     """
     if path.is_dir():
         raise UsageError(f"{path} is a folder: name a file in it")
-    draft = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
         replaces = telling and path.exists() and path.read_bytes() != text.encode()
+        data = text.encode()
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            draft.write_text(text, encoding="utf-8", newline="\n")
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
+        replace_file(data, path)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(path)) from error  # nobody knows the name of the draft
     if replaces:
         warnings.warn(f"{path} replaces a file of that name with something else in it.", Notice, stacklevel=2)
     return path
+
+
+def replace_file(data: bytes, path: Path) -> None:
+    """Write a file whole or not at all; it is on the disk when this returns, with the permissions that it had.
+
+    Raises:
+        OSError: it cannot be written; what was there before is there still.
+    """
+    draft = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file)
+        if path.exists():
+            draft.chmod(path.stat().st_mode & 0o777)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Let the names of its files reach the disk, too, where a folder can be opened."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,6 +1,7 @@
 """Files are written whole or not at all."""
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,11 @@ def test_something_else_that_is_replaced_is_told(tmp_path: Path, recwarn: pytest
     with pytest.warns(Notice, match=r"a\.txt replaces a file of that name"):
         write_file("two", path, telling=True)
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of Unix")
+def test_a_file_keeps_its_permissions(tmp_path: Path) -> None:
+    path = write_file("one", tmp_path / "a.txt")
+    path.chmod(0o640)
+    write_file("two", path)
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("two", 0o640)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -93,13 +94,13 @@ def _has_screen() -> bool:
 
 
 def _say_end(found: Review, more: dict[str, Any], *, as_json: bool) -> None:
-    counts = found.counts()
+    counts, folder = found.counts(), shlex.quote(str(found.folder))
     if as_json:
         say_json({"folder": str(found.folder), **counts, **more})
         return
     if "written" in more:
         say(f"{more['file']}: {more['written']} questions to decide about")
-        say(f"then  ragsmith dataset review {found.folder} --read {more['file']}")
+        say(f"then  ragsmith dataset review {folder} --read {shlex.quote(more['file'])}")
         return
     if "applied" in more:
         applied = more["applied"]
@@ -109,4 +110,4 @@ def _say_end(found: Review, more: dict[str, Any], *, as_json: bool) -> None:
     said = ", ".join(f"{counts[state]} {state}" for state in ("accepted", "mended", "rejected"))
     say(f"{found.folder}: {gone} of {sum(counts.values())} reviewed: {said}; {counts['pending']} to go")
     if not counts["pending"]:
-        say(f"check it  ragsmith dataset check {found.folder}")
+        say(f"check it  ragsmith dataset check {folder}")

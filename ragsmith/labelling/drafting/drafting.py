@@ -22,10 +22,10 @@ from ragsmith.labelling.drafting.methods import METHODS, Method
 from ragsmith.labelling.drafting.passages import in_turns
 from ragsmith.labelling.drafting.quotes import located
 from ragsmith.labelling.drafting.rewording import reworded
-from ragsmith.labelling.drafting.rows import REJECTED, Rows, add_rows, keys_of, read_rows, rejected_row, row_of
+from ragsmith.labelling.drafting.rows import Rows, add_rows, keys_of, read_rows, rejected_row, row_of
 from ragsmith.labelling.drafting.selection import chosen
 from ragsmith.labelling.drafting.with_model import TOGETHER, Asking, Failure
-from ragsmith.labelling.reviewing.journal import drafted_rows
+from ragsmith.labelling.reviewing.journal import REJECTED, drafted_rows
 from ragsmith.text.languages import ENGLISH
 from ragsmith.types import Chunk
 

@@ -18,8 +18,6 @@ from ragsmith.text.files import TextError, read_text
 from ragsmith.text.jsonl import parse_record
 from ragsmith.text.writing import write_file
 
-REJECTED = "rejected.jsonl"
-
 
 @dataclass(frozen=True, slots=True)
 class Rows:

@@ -211,10 +211,12 @@ def _entries(
     problems: list[str] = []
     for item in wanted:
         if isinstance(item, int):
-            if 0 <= item < len(before):
-                entries.append(before[item])
-            else:
+            if not 0 <= item < len(before):
                 problems.append(f"there is no evidence {item + 1} to keep; the question has {len(before)}")
+            elif before[item] in entries:
+                problems.append(f"evidence {item + 1} is there twice; keep one of them")
+            else:
+                entries.append(before[item])
             continue
         document = checker.documents.get(item.doc)
         if document is None:

@@ -15,13 +15,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
-from uuid import uuid4
 
 from ragsmith.datasets.questions import FILE as QUESTIONS
 from ragsmith.errors import DatasetError
 from ragsmith.labelling.reviewing.decisions import Row, State
 from ragsmith.text.files import TextError
 from ragsmith.text.jsonl import parse_record
+from ragsmith.text.writing import replace_file, sync_folder
 
 JOURNAL = "review.jsonl"
 REJECTED = "rejected.jsonl"
@@ -79,7 +79,7 @@ class FolderDisk:
                 file.truncate(length)
                 raise
         if new:
-            self._settle()
+            sync_folder(self.folder)
 
     def cut(self, name: str, length: int) -> None:
         """See `Disk`."""
@@ -87,19 +87,7 @@ class FolderDisk:
 
     def replace(self, name: str, data: bytes) -> None:
         """See `Disk`."""
-        path = self.folder / name
-        draft = path.with_name(f".{name}.{uuid4().hex}")
-        try:
-            with draft.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file)
-            if path.exists():
-                draft.chmod(path.stat().st_mode & 0o777)
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
-        self._settle()
+        replace_file(data, self.folder / name)
 
     def mark(self, name: str) -> tuple[int, ...]:
         """See `Disk`."""
@@ -108,15 +96,6 @@ class FolderDisk:
         except FileNotFoundError:
             return ()
         return status.st_ino, status.st_mtime_ns, status.st_size
-
-    def _settle(self) -> None:
-        """Let the names of files reach the disk, too, where a folder can be opened."""
-        if os.name == "posix":
-            handle = os.open(self.folder, os.O_RDONLY)
-            try:
-                os.fsync(handle)
-            finally:
-                os.close(handle)
 
 
 @dataclass(frozen=True, slots=True)

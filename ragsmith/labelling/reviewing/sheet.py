@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.labelling.reviewing.decisions import UNSAID, Accept, Decision, Mend, Quote, Reject, State
@@ -135,10 +136,11 @@ def _decision(line: Line, draft: Draft) -> Decision:
 def _evidence(line: Line, draft: Draft) -> Iterator[int | Quote]:
     """The quotes of a file, those that were not changed as the entries that they are."""
     entries = [(str(entry.get("doc", "")), str(entry.get("text", "")).split()) for entry in draft.evidence]
+    left = list(range(len(entries)))  # the same words may be quoted from several places: each quote is one of them
     for doc, text in line.quotes:
-        known = (doc, text.split())
-        if known in entries:
-            yield entries.index(known)
+        if (known := next((n for n in left if entries[n] == (doc, text.split())), None)) is not None:
+            left.remove(known)
+            yield known
         elif text.strip():
             yield Quote(doc, text)
 
@@ -190,7 +192,7 @@ def _read(path: Path) -> tuple[list[Line], list[str]]:
 
 
 def _markdown(review: Review, drafts: Sequence[Draft], path: Path) -> str:
-    parts = [_HEAD.format(name=review.name, folder=review.folder, file=path)]
+    parts = [_HEAD.format(name=review.name, folder=quote(str(review.folder)), file=quote(str(path)))]
     for draft in drafts:
         parts.append(f"\n## {draft.id}\n\nDecision: \nReason: \nSeen: {draft.seen}\n")
         why = "; ".join([f"{draft.type}, {draft.method}", *draft.doubt.why])

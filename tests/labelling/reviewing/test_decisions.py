@@ -162,3 +162,8 @@ def test_a_mended_data_set_is_valid(tmp_path: Path) -> None:
     review.decide("draft-002", Accept(), reviewer="ada")
     review.decide("draft-003", Reject(), reviewer="ada")
     assert validate_dataset(folder) == ()
+
+
+def test_evidence_that_is_kept_twice_is_refused() -> None:
+    with pytest.raises(Unmendable, match="evidence 1 is there twice; keep one of them"):
+        decided(drafted_row(1), Mend("When?", evidence=(0, 0)), "ada", CHECKER)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from drafted import FACTS, drafted_dataset, drafted_row, rows_of
+from drafted import FACTS, drafted_dataset, drafted_row, rows_of, text_of
 
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.labelling.reviewing.decisions import Accept
@@ -173,3 +173,35 @@ def test_the_command_writes_and_reads(folder: Path, tmp_path: Path, ragsmith: Ca
     assert ragsmith("dataset", "review", folder, "--read", path).code == 2
     both = ragsmith("dataset", "review", folder, "--read", path, "--terminal")
     assert (both.code, "give one of them" in both.err) == (2, True)
+
+
+def test_the_same_words_from_two_places_stay_two_pieces_of_evidence(tmp_path: Path, kind: str) -> None:
+    words = "The bell is rung."
+    first = text_of("mill").index(words)
+    starts = (first, text_of("mill").index(words, first + 1))
+    entries = [{"doc": "mill", "start": start, "end": start + len(words), "text": words} for start in starts]
+    folder = drafted_dataset(tmp_path / "bells", 0, drafted_row(7, evidence=entries))
+    review, path = Review.open(folder), tmp_path / f"review{kind}"
+    write_sheet(review, path)
+    edit(path, "draft-007", Decision="mend", Question="When is it rung?")
+    apply_sheet(review, path, "ada")
+    assert rows_of(folder)["draft-007"]["evidence"] == entries
+
+
+def test_a_quote_that_was_copied_is_said_to_be_there_twice(folder: Path, tmp_path: Path) -> None:
+    review, path = Review.open(folder), tmp_path / "review.md"
+    write_sheet(review, path)
+    edit(path, "draft-001", Decision="mend", Question="When?")
+    path.write_text(
+        re.sub(r"(?s)(## draft-001\n.*?)(Quote in `mill`:\n> [^\n]*\n)", r"\1\2\2", path.read_text(), count=1)
+    )
+    with pytest.raises(DatasetError, match="is quoted twice"):
+        apply_sheet(review, path, "ada")
+
+
+def test_commands_to_type_quote_what_has_spaces(tmp_path: Path, ragsmith: Callable[..., Any]) -> None:
+    folder, path = drafted_dataset(tmp_path / "the yard"), tmp_path / "my review.md"
+    shown = ragsmith("dataset", "review", folder, "--write", path)
+    command = f"ragsmith dataset review '{folder}' --read '{path}'"
+    assert command in shown.out
+    assert command in path.read_text()
