@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -72,15 +73,16 @@ def _apply(found: Review, file: Path, reviewer: str) -> dict[str, Any]:
 
 
 def _serve(found: Review, reviewer: str, port: int, *, browser: bool, as_json: bool) -> None:
+    from ragsmith.labelling.reviewing.page.doorway import doorway
     from ragsmith.labelling.reviewing.page.server import ReviewServer
 
-    with ReviewServer(found, reviewer, port) as server:
+    with ReviewServer(found, reviewer, port) as server, ExitStack() as stack:
         note(f"review at  {server.url}")
         note("end it on the page, or with Ctrl-C; every decision is kept at once")
         if browser and _has_screen():
             import webbrowser
 
-            webbrowser.open(server.url)
+            webbrowser.open(stack.enter_context(doorway(server.url)))
         try:
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import http.client
 import json
+import os
 import re
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -311,6 +313,26 @@ def test_the_command_serves_until_the_page_or_ctrl_c_ends_it(
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, "2 of 8 reviewed" in out, "everything computed is kept" in err) == (130, True, True)
+
+
+@pytest.mark.skipif(os.name != "posix" or sys.platform == "darwin", reason="a browser that is a script")
+def test_a_browser_is_given_a_file_that_nobody_else_can_read_and_no_token(
+    spawn: Callable[..., subprocess.Popen[str]], folder: Path, tmp_path: Path
+) -> None:
+    script, told = tmp_path / "browser", tmp_path / "told"
+    script.write_text(f'#!/bin/sh\nprintf %s "$1" > {told}.part && mv {told}.part {told}\n')
+    script.chmod(0o700)
+    process = spawn("dataset", "review", folder, BROWSER=f"{script} %s", DISPLAY=":0")
+    url = address(process)
+    browser = Browser(url)
+    assert browser.get("state")[0] == 200  # it serves, so it has opened the browser
+    path = Path(urlsplit(told.read_text()).path)
+    assert told.read_text() == path.as_uri()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert f"url={url}" in path.read_text()
+    browser.post("finish")
+    process.communicate(timeout=30)
+    assert not path.exists()
 
 
 def test_killed_at_any_moment_it_has_what_it_confirmed(
