@@ -204,6 +204,9 @@ class Sifting:
         checked = self.asking.checked(self._waiting, self.material) if self.asking else self._waiting
         self.refusals.extend(one for one in checked if isinstance(one, Refused))
         self.passed.extend(one for one in checked if isinstance(one, Draft))
+        for draft, one in zip(self._waiting, checked, strict=True):
+            if not isinstance(one, Draft):  # so another may ask it, and ask it better
+                self.asked.remove(draft.question)
         self._waiting.clear()
         if self.on_progress:
             self.on_progress(self.made.total(), len(self.passed), self.goal)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from made import documents, draft, material
 
-from ragsmith.labelling.drafting.draft import Refused
-from ragsmith.labelling.drafting.drafting import judge
+from ragsmith.labelling.drafting.draft import Draft, Refused
+from ragsmith.labelling.drafting.drafting import Sifting, judge
 from ragsmith.labelling.drafting.filters import FILTERS
 from ragsmith.labelling.drafting.material import Material
+from ragsmith.labelling.drafting.with_model import Asking
 from ragsmith.types import Document
 
 CRANE = draft("How many tonnes does the harbour's crane lift?", "The crane lifts eleven tonnes.")
@@ -90,3 +92,30 @@ def test_near_duplicate() -> None:
     kept = ("How many tonnes does the crane of the harbour lift?",)
     assert refused_by("near_duplicate", CRANE, kept=kept) is not None
     assert refused_by("near_duplicate", CRANE, kept=("Who built the crane of the harbour?",)) is None
+
+
+class Checks(Asking):
+    """A model that checks, and has one verdict for each draft it is shown."""
+
+    def __init__(self, *verdicts: str) -> None:
+        self.verdicts = list(verdicts)
+
+    def checked(self, drafts: Sequence[Draft], material: Material) -> list[Draft | Refused | None]:
+        said = [self.verdicts.pop(0) for _ in drafts]
+        found = {
+            "good": lambda one: one,
+            "bad": lambda one: Refused(one, "closed_book", "known"),
+            "lost": lambda _: None,
+        }
+        return [found[verdict](one) for verdict, one in zip(said, drafts, strict=True)]
+
+
+@pytest.mark.parametrize("verdict", ["bad", "lost"])
+def test_a_question_that_a_model_refused_does_not_stand_in_the_way_of_a_better_one(verdict: str) -> None:
+    better = draft("How many tonnes does the crane of the harbour lift?", "crane lifts eleven tonnes")
+    third = draft("How many tonnes does the crane at the harbour lift?", "lifts eleven tonnes")
+    sifting = Sifting(material(), FILTERS, set(), [], goal=2, asking=Checks(verdict, "good"))
+    sifting.sift([CRANE, better, third])
+    assert [one.question for one in sifting.passed] == [better.question]
+    assert sifting.refusals[-1].filter == "near_duplicate"
+    assert sifting.asked == [better.question]
