@@ -14,7 +14,6 @@ from ragsmith.datasets.anchoring.repaired_folder import repair_folder
 from ragsmith.datasets.intake.intake import take_in
 from ragsmith.datasets.locking import locked
 from ragsmith.datasets.offsets import write_offsets
-from ragsmith.errors import UsageError
 
 TEXT = "# Gate\n\nThe gate is shut at nine.\n"
 QUOTE = "The gate is shut at nine."
@@ -34,23 +33,13 @@ def row(number: int, **evidence: object) -> str:
 
 def meanwhile(folder: Path, change: Callable[[], object], lines: str) -> None:
     """Begin ``change`` while somebody else holds the questions, who then writes ``lines``."""
-    failed: list[BaseException] = []
-
-    def changing() -> None:
-        try:
-            change()
-        except UsageError as error:
-            failed.append(error)
-
     with locked(folder):
-        other = threading.Thread(target=changing)
+        other = threading.Thread(target=change)
         other.start()
         other.join(0.3)
         (folder / "questions.jsonl").write_text(lines)
     other.join(20)
     assert not other.is_alive()
-    if failed:
-        raise failed[0]
 
 
 def spans(folder: Path) -> list[tuple[int, str]]:
@@ -71,13 +60,13 @@ def test_evidence_is_repaired_in_what_the_other_wrote(folder: Path) -> None:
     assert spans(folder) == [(TEXT.index(QUOTE), QUOTE)] * 2
 
 
-def test_questions_that_the_other_wrote_are_not_replaced_by_anchored_ones(folder: Path, tmp_path: Path) -> None:
+def test_anchored_questions_join_those_that_the_other_wrote(folder: Path, tmp_path: Path) -> None:
     asked = tmp_path / "asked.jsonl"
-    asked.write_text(json.dumps({"question": "When is it shut?", "answer": "At nine.", "quote": QUOTE}) + "\n")
+    asked.write_text(json.dumps({"id": "a1", "question": "When is it shut?", "answer": "At nine.", "quote": QUOTE}))
     kept = row(1, text=QUOTE)
-    with pytest.raises(UsageError, match="which is not replaced"):
-        meanwhile(folder, lambda: anchor_list(asked, folder), kept)
-    assert (folder / "questions.jsonl").read_text() == kept
+    meanwhile(folder, lambda: anchor_list(asked, folder), kept)
+    lines = (folder / "questions.jsonl").read_text().splitlines(keepends=True)
+    assert (lines[0], [json.loads(line)["id"] for line in lines]) == (kept, ["q1", "a1"])
 
 
 def test_a_document_that_the_other_points_to_is_not_moved_away(folder: Path, tmp_path: Path) -> None:

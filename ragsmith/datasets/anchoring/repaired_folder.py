@@ -121,9 +121,9 @@ def _moved_before(folder: Path) -> dict[Stood, tuple[int, ...]]:
             record = parse_record(line) if line.strip() else {}
         except TextError:
             continue
-        piece, moved = _stood(record.get("evidence")), record.get("moved")
-        if piece is not None and isinstance(moved, list):
-            found[piece] = tuple(shift for shift in moved if type(shift) is int)
+        piece, shifts = _stood(record.get("evidence")), record.get("moved")
+        if piece is not None and isinstance(shifts, list):
+            found[piece] = tuple(shift for shift in shifts if type(shift) is int)
     return found
 
 
@@ -183,9 +183,9 @@ def _repaired(
             id_ = str(records[number].get("id", ""))
             if problems:
                 candidates = outcome.candidates if isinstance(outcome, Unplaced) else ()
-                moved = tuple(sorted(around[piece])) if piece else None
+                shifted = tuple(sorted(around[piece])) if piece else None
                 why = problems[0].removeprefix("evidence 1: ")
-                left.append(Left(number, id_, at + 1, entry, why, candidates, moved))
+                left.append(Left(number, id_, at + 1, entry, why, candidates, shifted))
                 new = [entry]
             elif piece and isinstance(outcome, Repaired) and (how := outcome.how) in (How.FUZZY, How.PARTS):
                 now = tuple(_text(place.span, documents) for place in outcome.places)
