@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from ragsmith.cli.clock import BEGAN  # noqa: F401  before what takes time to import
-from ragsmith.cli.interrupts import INTERRUPTED, SENTENCE, Interrupts
+from ragsmith.cli.interrupts import INTERRUPTED, Interrupts
 from ragsmith.errors import DamagedRows, LeftOut, Notice, RagsmithError, UsageError, WrongOption
 from ragsmith.evaluation.signals import ignore_signals
 
@@ -41,7 +41,7 @@ def main() -> None:
             raise
         # whatever the interruption led to, it is no other news than the interruption
     if interrupts.heard:
-        print(SENTENCE, file=sys.stderr)
+        print(interrupts.sentence, file=sys.stderr)
         code = INTERRUPTED
     gc.freeze()  # else the interpreter looks through all of it several times before it gives it up
     sys.exit(code)

@@ -13,6 +13,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 from ragsmith.evaluation.signals import SIGNALS, ignore_signals
@@ -21,6 +23,8 @@ INTERRUPTED = 130
 """Exit code of a command that was asked to end, by Ctrl-C, SIGTERM or SIGHUP; the same command goes on."""
 
 SENTENCE = "interrupted; everything computed is kept. Go on with the same command."
+NOTHING_WRITTEN = "interrupted; nothing was written, and the same command begins anew."
+NOT_YET_WRITTEN = "interrupted; no question was written yet, but replies are in the cache. Go on with the same command."
 GRACE_SECONDS = 4.5
 """How long a command may take to close what is open."""
 WRITING_SECONDS = 15.5
@@ -39,9 +43,12 @@ class Interrupted(KeyboardInterrupt):
 class Interrupts:
     """Turns the first request to end into an `Interrupted`, and ignores those that follow.
 
-    ``heard`` says whether one came. A signal that is ignored already stays so: a shell that starts a command in the
+    ``heard`` says whether one came, and ``sentence`` is what is said of it: commands that keep nothing on the way name
+    another with `interrupted_with`. A signal that is ignored already stays so: a shell that starts a command in the
     background wants that.
     """
+
+    sentence = SENTENCE
 
     def __init__(self) -> None:
         self.heard = False
@@ -56,6 +63,18 @@ class Interrupts:
         # a `threading.Thread` would take a lock that the main thread may be holding at this moment
         _thread.start_new_thread(_end_in_time, ())
         raise Interrupted
+
+
+@contextmanager
+def interrupted_with(sentence: str) -> Iterator[None]:
+    """Have ``sentence`` said if what is done here is interrupted."""
+    Interrupts.sentence = sentence
+    try:
+        yield
+    except Exception:
+        Interrupts.sentence = SENTENCE
+        raise
+    Interrupts.sentence = SENTENCE
 
 
 def _tell_or_raise_again(lost: sys.UnraisableHookArgs) -> None:
@@ -85,5 +104,5 @@ def _end_in_time() -> None:
         _thread.start_new_thread(claims.settle_everything, ())  # it may have to wait for another process
     while claims is not None and not claims.everything_is_written() and time.monotonic() < last:
         time.sleep(AGAIN_SECONDS)
-    os.write(2, f"{SENTENCE}\n".encode())
+    os.write(2, f"{Interrupts.sentence}\n".encode())
     os._exit(INTERRUPTED)

@@ -11,6 +11,7 @@ Nothing is computed on a data set with mistakes: all of them are listed at once.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +40,8 @@ def load_dataset(name_or_path: str | Path) -> Dataset:
     mistake in the folder, ``UsageError`` when there is no such folder or name.
     """
     folder = bundled_path("datasets", name_or_path)
+    if not any((folder / name).exists() for name in (MANIFEST, FOLDER, QUESTIONS)):
+        raise DatasetError([_no_data_set(folder)])
     manifest, wrong = read_manifest(folder)
     documents, wrong_documents = read_documents(folder, manifest.titles)
     examples, wrong_questions = read_questions(folder, documents)
@@ -65,8 +68,12 @@ def load_documents(folder: str | Path) -> Dataset:
         return make_dataset(manifest.about, there, [], languages=manifest.languages)
     documents, wrong = documents_in(inner if inner.is_dir() else found, "")
     if wrong:
-        raise DatasetError(wrong)
+        raise DatasetError(wrong if inner.is_dir() else [_no_data_set(found), *wrong])
     return make_dataset({"name": folder_name(found)}, [document for document in documents.values() if document], [])
+
+
+def _no_data_set(folder: Path) -> str:
+    return f"{folder} is no data set:  ragsmith dataset init {shlex.quote(str(folder))} -o DIR  makes one"
 
 
 def validate_dataset(path: str | Path) -> tuple[str, ...]:

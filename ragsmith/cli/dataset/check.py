@@ -30,7 +30,9 @@ def check(
     """Ask of a data set whether it can tell good retrieval from bad; exit 1 if a gate fails."""
     import ragsmith
     from ragsmith.datasets.dataset import load_dataset
+    from ragsmith.labelling.checking.page import check_page
     from ragsmith.labelling.checking.wording import lines
+    from ragsmith.text.writing import write_file
 
     data = load_dataset(dataset)
     page = html or REPORTS / data.name / "check.html"
@@ -41,13 +43,14 @@ def check(
         bm25=(bm25_low, bm25_high),
         difference=difference,
         chunk_size=chunk_size,
-        html=page,
     )
     if as_json:
         say_json({**found.plain(), "passed": found.passed(strict=strict), "page": str(page)})
     else:
         for line in lines(found):
             say(line)
+    write_file(check_page(found), page)  # last: where it cannot be written, what was found is said all the same
+    if not as_json:
         say(str(page))
     if not found.passed(strict=strict):
         raise typer.Exit(1)

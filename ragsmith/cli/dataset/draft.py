@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragsmith.cli.dataset.app import commands
-from ragsmith.cli.interrupts import INTERRUPTED
+from ragsmith.cli.interrupts import INTERRUPTED, NOT_YET_WRITTEN, NOTHING_WRITTEN, interrupted_with
 from ragsmith.cli.options import CACHE, BudgetFlags, CacheOption, ImportsOption, JsonOption, RoleFlags, merged
 from ragsmith.cli.output import note, say, say_json
 
@@ -68,24 +68,25 @@ def draft(
     import ragsmith
 
     voice = None if as_json else _say_progress
-    drafted = ragsmith.draft_questions(
-        folder,
-        questions=questions,
-        seed=seed,
-        models=chat.by_role().by_role(),
-        base_url=chat.base_url,
-        limits=budget.limits(),
-        prices=budget.prices,
-        accept_spent=budget.accept_spent,
-        retry_failed=retry_failed,
-        cache=cache,
-        on_plan=None if as_json else _say_plan,
-        on_progress=voice if chat.llm or chat.models else None,
-    )
+    with interrupted_with(NOT_YET_WRITTEN if chat.llm or chat.models else NOTHING_WRITTEN):
+        drafted = ragsmith.draft_questions(
+            folder,
+            questions=questions,
+            seed=seed,
+            models=chat.by_role().by_role(),
+            base_url=chat.base_url,
+            limits=budget.limits(),
+            prices=budget.prices,
+            accept_spent=budget.accept_spent,
+            retry_failed=retry_failed,
+            cache=cache,
+            on_plan=None if as_json else _say_plan,
+            on_progress=voice if chat.llm or chat.models else None,
+        )
     if as_json:
         say_json(_plain(drafted))
     else:
-        _say_drafted(drafted)
+        _say_drafted(drafted, questions)
     if drafted.paused:
         note(f"paused: {drafted.paused}.")
         raise typer.Exit(INTERRUPTED)
@@ -120,11 +121,15 @@ def _plain(drafted: Drafted) -> dict[str, object]:
     }
 
 
-def _say_drafted(drafted: Drafted) -> None:
+def _say_drafted(drafted: Drafted, wanted: int) -> None:
     folder = drafted.folder
     say(f"{folder}: {len(drafted.added)} questions drafted, {drafted.drafts + len(drafted.added)} in all")
     for name, count in drafted.types.items():
         say(f"  {count:>5} {name}")
+    short = wanted - drafted.drafts - len(drafted.added)
+    if short > 0 and not drafted.paused:
+        more = "more documents" if drafted.replies.asked else "more documents, or a chat model that drafts (--llm),"
+        say(f"{short} fewer than the {wanted} asked for: no other draft passes, of the passages read; {more} give more")
     if drafted.refused:
         say(f"{sum(drafted.refused.values())} refused, and why each was in {folder / 'rejected.jsonl'}")
     for name, count in drafted.refused.items():
@@ -145,4 +150,5 @@ def _say_drafted(drafted: Drafted) -> None:
         say(f"{replies.asked:,} replies wanted, {replies.stored:,} of them in the cache, {replies.made:,} made now")
         say(f"{spent.calls:,} requests sent so far, {spent.tokens:,} tokens{money}")
     if drafted.found + len(drafted.added):
+        say(f"review it  ragsmith dataset review {shlex.quote(str(folder))}")
         say(f"search it  ragsmith search --dataset {shlex.quote(str(folder))}")

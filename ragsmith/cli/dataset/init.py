@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragsmith.cli.dataset.app import commands
+from ragsmith.cli.interrupts import NOTHING_WRITTEN, interrupted_with
 from ragsmith.cli.options import JsonOption
 from ragsmith.cli.output import note, say, say_json
 
@@ -39,7 +40,8 @@ def init(
         if number and number % EVERY == 0 and not as_json:
             note(f"{number:,} files read, now {name}" if sys.stderr.isatty() else f"{number:,} files read")
 
-    made = ragsmith.init_dataset(folder, output, on_file=tell)
+    with interrupted_with(NOTHING_WRITTEN):
+        made = ragsmith.init_dataset(folder, output, on_file=tell)
     if as_json:
         say_json(made.plain())
     else:

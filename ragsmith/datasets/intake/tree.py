@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragsmith.datasets.intake.writing import PREFIX
+from ragsmith.datasets.manifest import FILE as MANIFEST
+from ragsmith.datasets.sources import FILE as SOURCES
 
 ASIDE = ("__pycache__", "node_modules")
 """Folders that programs fill."""
@@ -18,7 +20,8 @@ ASIDE = ("__pycache__", "node_modules")
 class Found:
     """Something in the folder: its path from there with ``/``, and why it is no file to read, if it is none.
 
-    What is ``hidden``, or was filled by a program, is one entry, however much is in it, and is not looked into.
+    What is ``hidden``, was filled by a program, or is a data set that an intake made, is one entry, however
+    much is in it, and is not looked into.
     """
 
     name: str
@@ -46,7 +49,12 @@ def walk(folder: Path, leaving_out: Path) -> Iterator[Found]:
             found = _entry(entry, f"{above}{entry.name}", folder)
             if found is not None:
                 yield found
-            elif Path(entry.path).resolve() != leaving_out:
+            elif Path(entry.path).resolve() == leaving_out:
+                continue
+            elif all((Path(entry.path) / name).is_file() for name in (SOURCES, MANIFEST)):
+                said = "is a data set that init made; give it alone to take its documents in"
+                yield Found(f"{above}{entry.name}", Path(entry.path), said, hidden=True)
+            else:
                 inner.append((f"{above}{entry.name}/", Path(entry.path)))
         within.extend(reversed(inner))
 

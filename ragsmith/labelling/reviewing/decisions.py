@@ -21,6 +21,15 @@ Row = Mapping[str, object]
 UNSAID = "a reviewer rejected it"
 """The reason of a rejection for which nobody gave one."""
 
+REASONS = (
+    "not clear what is asked",
+    "the answer is wrong",
+    "the quote does not show the answer",
+    "nobody would ask this",
+    "others ask the same",
+)
+"""Reasons that a key alone gives, 1 to 5."""
+
 REVIEW = "review"
 """What stands in ``rejected.jsonl`` where the name of a filter stands that refused a draft."""
 

@@ -10,11 +10,32 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
-from ragsmith.labelling.reviewing.decisions import UNSAID, Accept, Decision, Mend, Quote, Reject, State, Unmendable
+from ragsmith.labelling.reviewing.decisions import (
+    REASONS,
+    UNSAID,
+    Accept,
+    Decision,
+    Mend,
+    Quote,
+    Reject,
+    State,
+    Unmendable,
+)
 from ragsmith.labelling.reviewing.passages import Passage
 from ragsmith.labelling.reviewing.review import DecidedMeanwhile, Draft, Review
 
-KEYS = "a accept  e mend  r reject  s skip  u undo  m more  q quit"
+KEYS = "a accept  e mend  r reject  s skip  u undo  m more  q quit  ? help"
+NUMBERS = {str(number): reason for number, reason in enumerate(REASONS, start=1)}
+LEGEND = (
+    "a  accept: question, answer and quote are right",
+    "e  mend: change the question, the answer or a quote, each in turn; what is left as it is stays",
+    "r  reject; a reason may be typed",
+    *(f"{number}  reject: {reason}" for number, reason in NUMBERS.items()),
+    "s  skip: it comes again when you review again",
+    "u  undo: take your last decision back",
+    "m  more: show more of the document around the quote",
+    "q  quit: every decision is kept",
+)
 WIDEST = 100
 
 OPEN, CLOSE = "[[", "]]"
@@ -27,8 +48,8 @@ class TerminalReview:
     ``read`` returns what was typed after it is shown a prompt, and a text to change; it is the terminal's if not given.
     ``say`` prints a line.
 
-    A line begins with a key, and what follows ``r`` is the reason. Lines follow ``e``: question, answer and each quote,
-    blank where one stays as it is.
+    A line begins with a key, ``?`` says what they do, and what follows ``r`` is the reason. Lines follow ``e``:
+    question, answer and each quote, blank where one stays as it is.
     """
 
     def __init__(
@@ -65,7 +86,7 @@ class TerminalReview:
         self._show(draft, more)
         while True:
             typed = self._key(f"{KEYS}: ").strip()
-            key, rest = typed[:1].lower(), typed[1:].strip()
+            key, rest = _key_and_rest(typed)
             match key:
                 case "q":
                     return False
@@ -81,8 +102,11 @@ class TerminalReview:
                 case "a" | "e" | "r":
                     if self._decide(draft, key, rest):
                         return True
+                case "?":
+                    for line in LEGEND:
+                        self.say(f"  {line}")
                 case _:
-                    self.say("type one of: a e r s u m q")
+                    self.say(f"type one of: a e r 1-{len(REASONS)} s u m q, or ? for what they do")
 
     def _undone(self) -> Draft:
         """The draft that was decided last, as it was before."""
@@ -94,7 +118,7 @@ class TerminalReview:
         """Take the decision of a key; False where the draft cannot be mended in this way."""
         decision: Decision = Accept()
         if key == "r":
-            asked = self.read("why (or nothing): ", "").strip() if self.keys else ""
+            asked = self.read("why (or nothing): ", "").strip() if self.keys and not reason else ""
             decision = Reject(reason or asked or UNSAID)
         elif key == "e":
             decision = self._mending(draft)
@@ -158,6 +182,13 @@ class TerminalReview:
             key = read()
         sys.stderr.write(f"{key if key.isprintable() else ''}\n")
         return key
+
+
+def _key_and_rest(typed: str) -> tuple[str, str]:
+    """The key that begins a line, and what follows it; a number is a rejection for the reason of that number."""
+    if typed[:1] in NUMBERS:
+        return "r", NUMBERS[typed[:1]]
+    return typed[:1].lower(), typed[1:].strip()
 
 
 def _line(prompt: str, before: str) -> str:

@@ -87,7 +87,7 @@ def test_each_line_is_a_decision(folder: Path) -> None:
     assert (rows[three]["evidence"][0]["doc"], rows[three]["evidence"][0]["text"]) == (doc, "carry fire")
     assert "reviewed" not in rows[four]["origin"]
     assert any("stands at 2 places" in line for line in said)
-    assert said.count("type one of: a e r s u m q") == 2
+    assert said.count("type one of: a e r 1-5 s u m q, or ? for what they do") == 2
 
 
 def test_a_decision_is_taken_back(folder: Path) -> None:
@@ -147,13 +147,13 @@ def test_at_a_terminal_a_key_is_enough(folder: Path) -> None:
         assert seen.count(words) >= count, seen.decode()
 
     try:
-        until(b"q quit: ", 1)
+        until(b"? help: ", 1)
         os.write(ours, b"a")
-        until(b"q quit: ", 2)
+        until(b"? help: ", 2)
         os.write(ours, b"r")
         until(b"why", 1)
         os.write(ours, b"too vague\n")
-        until(b"q quit: ", 3)
+        until(b"? help: ", 3)
         os.write(ours, b"q")
         assert process.wait(60) == 0
     finally:
@@ -182,3 +182,10 @@ def test_wrong_requests_are_one_sentence(
 def test_without_drafted_questions_there_is_nothing_to_review(tiny_folder: Path, ragsmith: Callable[..., Any]) -> None:
     ended = ragsmith("dataset", "review", tiny_folder, "--terminal")
     assert (ended.code, "has no drafted questions to review" in ended.err) == (2, True)
+
+
+def test_a_question_mark_says_what_each_key_does_and_numbers_give_reasons(folder: Path) -> None:
+    first = order(folder)[0]
+    said = reviewed(folder, "?", "3", "q")
+    assert [line.strip()[0] for line in said if line[:2] == "  " and line[3:5] == "  "] == list("aer12345sumq")
+    assert rows_of(folder, "rejected.jsonl")[first]["reason"] == "the quote does not show the answer"

@@ -23,9 +23,9 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from ragsmith.errors import UsageError
-from ragsmith.labelling.reviewing.decisions import UNSAID, Accept, Decision, Reject, Unmendable
+from ragsmith.labelling.reviewing.decisions import REASONS, UNSAID, Accept, Decision, Reject, Unmendable
 from ragsmith.labelling.reviewing.journal import Unapplied
-from ragsmith.labelling.reviewing.page.values import REASONS, Values, brief, full
+from ragsmith.labelling.reviewing.page.values import Values, brief, full
 from ragsmith.labelling.reviewing.review import DecidedMeanwhile, Review, mend_of
 from ragsmith.text.files import MIB, TextError, shown
 from ragsmith.text.jsonl import parse_json

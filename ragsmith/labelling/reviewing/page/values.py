@@ -5,15 +5,6 @@ from __future__ import annotations
 from ragsmith.labelling.reviewing.passages import Passage
 from ragsmith.labelling.reviewing.review import Draft, Review
 
-REASONS = (
-    "not clear what is asked",
-    "the answer is wrong",
-    "the quote does not show the answer",
-    "nobody would ask this",
-    "others ask the same",
-)
-"""Reasons that a key alone gives, 1 to 5."""
-
 Values = dict[str, object]
 
 
