@@ -15,12 +15,15 @@ from hypothesis import strategies as st
 
 import ragsmith
 from ragsmith.index.relations import EXTRACT_RELATIONS
+from ragsmith.labelling.drafting.prompts.closed_book import CLOSED_BOOK
+from ragsmith.labelling.drafting.prompts.round_trip import ROUND_TRIP
 from ragsmith.measures.faithfulness import CLAIMS, supporting
 from ragsmith.measures.judge import JUDGE
 from ragsmith.models.tasks import Input, Task
 from ragsmith.techniques.generation import answering
 from ragsmith.techniques.passage_compress.llm_refine import REFINE
 from ragsmith.techniques.passage_compress.tree_summarize import SUMMARISE
+from ragsmith.techniques.post_generation.abstain import HELD
 from ragsmith.techniques.post_generation.reflection_revising import REVIEW, revising
 from ragsmith.techniques.pre_embedding.contextual_chunk_headers import WRITE_HEADER
 from ragsmith.techniques.pre_embedding.hype import ASK_QUESTIONS
@@ -44,7 +47,7 @@ TASKS: tuple[Task[Any], ...] = (
     *(ANSWER, REVIEW, REVISE, JUDGE, RANK, SUMMARISE, REFINE, EXTRACT_RELATIONS, WRITE_HEADER, ASK_QUESTIONS),
     *(DECOMPOSE, IMAGINE, PARAPHRASE, REWRITE, RELATE, STEP_BACK),
     *(CONTROL, REFORMULATE, SUB_QUERIES, NOTE, JUDGE_EVIDENCE, IMAGINE_FRAMED, CODE, TABLE),
-    *(SUMMARISE_CLUSTER, CLAIMS, SUPPORT),
+    *(SUMMARISE_CLUSTER, CLAIMS, SUPPORT, HELD, CLOSED_BOOK, ROUND_TRIP),
 )
 
 THOUGHT = "<think>\nThe user wants...\n1. Is it this?\nScore: 1\n[3] > [2] > [1]\n</think>\n\n"
@@ -338,7 +341,7 @@ IMAGINED = [
 ]
 
 CONTROLS = each(
-    (CONTROL,),
+    (CONTROL, HELD),
     *(
         (reply, True)
         for reply in ("Sufficient", "**Sufficient**", "sufficient.", "`Sufficient`", "```\nSufficient\n```")
@@ -489,8 +492,33 @@ TRIPLES = each(
     (THOUGHT, REFUSED),
 )
 
+KNOWN = each(
+    (CLOSED_BOOK,),
+    ('{"known": true, "answer": "The guild."}', "The guild."),
+    (f'{THOUGHT}{{"known": true, "answer": "The guild."}}', "The guild."),
+    ('```json\n{"known": true, "answer": "The guild."}\n```', "The guild."),
+    ('{"known": false, "answer": ""}', ""),
+    ('{"known": false, "answer": "The guild."}', REFUSED),
+    ('{"known": "yes", "answer": "The guild."}', REFUSED),
+    ('{"known": true}', REFUSED),
+    ("The guild.", REFUSED),
+    *REFUSALS,
+)
+ELSEWHERE = each(
+    (ROUND_TRIP,),
+    ('{"text": 2, "words": "owed by the guild"}', (2, "owed by the guild")),
+    ('```json\n{"text": 2, "words": "owed by the guild"}\n```', (2, "owed by the guild")),
+    ('{"text": 0, "words": ""}', (0, "")),
+    ('{"text": 0, "words": "owed by the guild"}', REFUSED),
+    ('{"text": 9, "words": "owed by the guild"}', REFUSED),
+    ('{"text": true, "words": "owed by the guild"}', REFUSED),
+    ('{"text": 2, "words": ""}', REFUSED),
+    ("Text 2: owed by the guild", REFUSED),
+    *REFUSALS,
+)
+
 CORPUS = [*LISTS, *ONE_QUERY, *ONE_TEXT, *ANSWERS, *JUDGEMENTS, *RANKINGS, *REVIEWS, *TRIPLES]
-CORPUS += [*IMAGINED, *CONTROLS, *SAMPLES, *EVIDENCE, *STATED, *CHECKED]
+CORPUS += [*IMAGINED, *CONTROLS, *SAMPLES, *EVIDENCE, *STATED, *CHECKED, *KNOWN, *ELSEWHERE]
 
 
 @pytest.mark.parametrize(
@@ -544,6 +572,7 @@ INPUTS: Mapping[str, Input] = {
     "reference": "Nobody.",
     "passages": ("before", HOSTILE),
     "context": numbered(("before", HOSTILE)),
+    "texts": numbered(("before", HOSTILE)),
     "answer": HOSTILE,
     "summary": HOSTILE,
     "feedback": HOSTILE,
