@@ -84,3 +84,20 @@ def test_a_folder_that_is_no_data_set_is_said_to_be_none(ragsmith: Command, page
         shown = ragsmith("dataset", *arguments)
         assert shown.code == 2
         assert said in shown.err.splitlines()[0]
+
+
+def test_documents_that_are_there_are_adopted_or_the_file_is_refused(
+    ragsmith: Command, pages: Path, tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine" / "documents"
+    mine.mkdir(parents=True)
+    (pages / "lock.md").write_text("# The lock\n\nBoats wait here.\n")
+    (mine / "mill.md").write_text((pages / "mill.md").read_text())
+    (mine / "lock.md").write_text("# The lock\n\nBoats waited here.\n")
+    for outcome in ("added", "unchanged"):
+        files = json.loads(ragsmith("dataset", "init", pages, "-o", mine.parent, "--json").out)["files"]
+        assert {file["source"]: file["outcome"] for file in files} == {"mill.md": outcome, "lock.md": "refused"}
+    assert sorted(path.name for path in mine.iterdir()) == ["lock.md", "mill.md"]
+    assert (mine / "lock.md").read_text() == "# The lock\n\nBoats waited here.\n"
+    [reason] = [file["reason"] for file in files if file["reason"]]
+    assert reason.startswith("documents/lock.md is there with another text")

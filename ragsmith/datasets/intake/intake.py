@@ -138,7 +138,9 @@ def take_in(folder: Path, output: Path, on_file: Callable[[str, int], None] | No
             if on_file:
                 on_file(found.name, number)
             try:
-                pieces += _pieces(found, before, name_of=_shown(found.name))
+                those = _pieces(found, before, name_of=_shown(found.name))
+                _refuse_strangers(those, before)
+                pieces += those
             except (TextError, MissingExtra) as error:
                 reason = error.reason if isinstance(error, TextError) and error.line is None else str(error)
                 outcome = Outcome.ASIDE if found.hidden else Outcome.REFUSED
@@ -247,6 +249,23 @@ def _pieces(found: Found, before: _Before, name_of: str) -> list[_Piece]:
         what = f"the sheet {large.name!r}" if large.name else "it"
         raise TextError(f"as text, {what} is larger than the limit of {size(MAX_BYTES)}; split it")
     return [_piece(part, name_of, digest, reader.kind, converter) for part in parts]
+
+
+def _refuse_strangers(pieces: Sequence[_Piece], before: _Before) -> None:
+    """Refuse a file whose document is there with another text, and was not made by an intake: it is not replaced.
+
+    With the same text it is adopted. Raises ``TextError``.
+    """
+    owned = {(row.source, row.part) for row in before.docs.values()}
+    files = {row.file for row in before.docs.values()}
+    texts = {row.text_sha256 for row in before.docs.values()}  # of a file that was moved: its document stays
+    for piece in pieces:
+        if (piece.row.source, piece.row.part) in owned or piece.row.text_sha256 in texts:
+            continue
+        file = file_of(piece.row.source, Part(piece.text, piece.row.ending, name=piece.row.part), set())
+        if file in before.documents and file not in files and before.documents[file] != piece.text.encode():
+            there = f"{FOLDER}/{file} is there with another text, and no {rows_of.FILE} says what it was made from"
+            raise TextError(f"{there}; remove or rename it, or give a new folder after -o")
 
 
 def _piece(part: Part, source: str, digest: str, kind: str, converter: str) -> _Piece:
