@@ -42,6 +42,7 @@ INPUTS: dict[str, Input] = {
     "place": "The ferry",
     "framing": "a definition",
     "context": numbered(PASSAGES),
+    "texts": numbered(PASSAGES),
     "feedback": "- missing: the quay",
     "claims": ("The ferry leaves at seven.", "It is green."),
 }

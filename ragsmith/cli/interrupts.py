@@ -69,12 +69,15 @@ class Interrupts:
 def interrupted_with(sentence: str) -> Iterator[None]:
     """Have ``sentence`` said if what is done here is interrupted."""
     Interrupts.sentence = sentence
+    interrupted = False
     try:
         yield
-    except Exception:
-        Interrupts.sentence = SENTENCE
+    except KeyboardInterrupt:
+        interrupted = True
         raise
-    Interrupts.sentence = SENTENCE
+    finally:
+        if not interrupted:
+            Interrupts.sentence = SENTENCE
 
 
 def _tell_or_raise_again(lost: sys.UnraisableHookArgs) -> None:

@@ -80,7 +80,7 @@ def folder_name(folder: Path) -> str:
 
 def written(about: Mapping[str, str], titles: Mapping[str, str], languages: Mapping[str, str] | None = None) -> str:
     """Return the text of a ``dataset.yaml`` that says this; blank values are left out."""
-    lines = [f"{key}: {_quoted(about[key])}" for key in KEYS if about[key].strip()]
+    lines = [f"{key}: {_quoted(about[key])}" for key in KEYS if about.get(key, "").strip()]
     for key, said in ((TITLES, titles), (LANGUAGES, languages)):
         if said:
             lines += [f"{key}:", *(f"  ? {_quoted(id_)}\n  : {_quoted(value)}" for id_, value in said.items())]

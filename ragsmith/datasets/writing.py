@@ -12,6 +12,7 @@ from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import written
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.text.files import TextError
+from ragsmith.text.languages import ENGLISH
 from ragsmith.types import Document
 
 
@@ -54,9 +55,13 @@ def document_files(documents: Sequence[Document]) -> dict[str, str]:
 def write_documents(
     folder: Path, about: Mapping[str, str], documents: Sequence[Document], files: Mapping[str, str]
 ) -> None:
-    """Write ``dataset.yaml`` with what it says ``about`` the data set, and the ``files`` of its documents."""
+    """Write ``dataset.yaml`` with what it says ``about`` the data set, and the ``files`` of its documents.
+
+    Where nothing is said of a language, that of English documents is told from their texts again.
+    """
+    language = about.get("language", ENGLISH)
     titles = {document.id: document.title for document in documents if document.title != default_title(document)}
-    languages = {document.id: document.language for document in documents if document.language != about["language"]}
+    languages = {document.id: document.language for document in documents if document.language != language}
     (folder / MANIFEST).write_bytes(written(about, titles, languages).encode())
     (folder / FOLDER).mkdir()
     for name, content in files.items():

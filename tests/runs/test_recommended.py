@@ -86,7 +86,8 @@ def test_what_cannot_be_read_is_listed(folder: Path) -> None:
     (folder / "more").symlink_to("/etc")
     with pytest.raises(DatasetError) as caught:
         ragsmith.recommend(folder)
-    more, page = caught.value.mistakes
+    first, more, page = caught.value.mistakes
+    assert "is no data set" in first
     assert more == "more: is a symbolic link, which is not followed; put the folder itself here"
     assert page.startswith("page.html: is of no kind that can be read: text (.md, .txt)")
 

@@ -183,6 +183,8 @@ REPLIES = (
     ("Verdict: revise", _review),
     ("Rewrite a draft answer to a question", _answer),
     ("Answer the question from the numbered passages", _answer),
+    ("Answer this question from what you know", lambda _: '{"known": false, "answer": ""}'),
+    ("Does one of the numbered texts answer", lambda _: '{"text": 0, "words": ""}'),
     ("Summarise", _summary),
     ("Update a summary", _summary),
     ("subject | relation | object", _relations),
