@@ -96,6 +96,15 @@ def merged(command: Callable[..., None]) -> Callable[..., None]:
     return parsed
 
 
+BaseUrlOption = Annotated[
+    str | None, typer.Option("--base-url", help="An OpenAI-compatible server, for openai: models.")
+]
+ThinkingOption = Annotated[
+    int | None,
+    typer.Option("--thinking-tokens", help="Tokens that the --llm may use to think. [default: what is learnt]"),
+]
+
+
 @dataclass(frozen=True)
 class RoleFlags:
     """Which model plays each role, the server that ``openai:`` models are asked at, and files that define more.
@@ -140,13 +149,8 @@ class RoleFlags:
             help="What reranks, or none; see  ragsmith models list. [default: late_interaction, embedded]",
         ),
     ] = None
-    base_url: Annotated[
-        str | None, typer.Option("--base-url", help="An OpenAI-compatible server, for openai: models.")
-    ] = None
-    thinking_tokens: Annotated[
-        int | None,
-        typer.Option("--thinking-tokens", help="Tokens that the --llm may use to think. [default: what is learnt]"),
-    ] = None
+    base_url: BaseUrlOption = None
+    thinking_tokens: ThinkingOption = None
     cut_answers: Annotated[
         bool,
         typer.Option("--score-cut-answers", help="Score answers of the --llm that reach their limit on tokens, too."),

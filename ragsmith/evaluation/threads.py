@@ -17,6 +17,7 @@ from ragsmith.errors import BudgetExhausted, ModelError, ModelUnavailable, Stage
 from ragsmith.evaluation.scoring import scored, scored_ranking
 from ragsmith.evaluation.testbed import Engines, Setup
 from ragsmith.gateway.desk import Counts
+from ragsmith.gateway.gateway import Gateway
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, facing
 from ragsmith.text.redaction import redacted
@@ -159,6 +160,19 @@ class InTurn:
             yield [evaluate_job(*able[job[0]], candidates[job[0]], job, part)]
 
 
+def close(pool: ThreadPoolExecutor, gateway: Gateway, kind: type[BaseException] | None) -> None:
+    """End threads that ask through ``gateway``; after an error of some ``kind`` nothing more is sent.
+
+    What is in flight is then soon given up, sooner after Ctrl-C.
+    """
+    if kind is not None:
+        pool.shutdown(wait=False, cancel_futures=True)
+        is_interrupt = issubclass(kind, KeyboardInterrupt)
+        gateway.stop(PATIENCE_ON_INTERRUPT if is_interrupt else PATIENCE_WHEN_STOPPING)
+    pool.shutdown(wait=True, cancel_futures=True)
+    gateway.write_rest()
+
+
 class ThreadRunner:
     """One engine for each setup that candidates ask for, ``workers`` questions in flight.
 
@@ -179,12 +193,7 @@ class ThreadRunner:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        if kind is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
-            is_interrupt = issubclass(kind, KeyboardInterrupt)
-            self._gateway.stop(PATIENCE_ON_INTERRUPT if is_interrupt else PATIENCE_WHEN_STOPPING)
-        self._pool.shutdown(wait=True, cancel_futures=True)
-        self._gateway.write_rest()
+        close(self._pool, self._gateway, kind)
 
     def work(self) -> Work:
         """See `Runner.work`."""

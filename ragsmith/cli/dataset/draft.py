@@ -12,7 +12,17 @@ import typer
 
 from ragsmith.cli.dataset.app import commands
 from ragsmith.cli.interrupts import INTERRUPTED, NOT_YET_WRITTEN, NOTHING_WRITTEN, interrupted_with
-from ragsmith.cli.options import CACHE, BudgetFlags, CacheOption, ImportsOption, JsonOption, RoleFlags, merged
+from ragsmith.cli.options import (
+    CACHE,
+    BaseUrlOption,
+    BudgetFlags,
+    CacheOption,
+    ImportsOption,
+    JsonOption,
+    RoleFlags,
+    ThinkingOption,
+    merged,
+)
 from ragsmith.cli.output import note, say, say_json
 
 if TYPE_CHECKING:
@@ -32,13 +42,8 @@ class ChatFlags:
         str | None,
         typer.Option("--llm", help="A chat model that drafts and checks, as openai:MODEL. [default: none is asked]"),
     ] = None
-    base_url: Annotated[
-        str | None, typer.Option("--base-url", help="An OpenAI-compatible server, for openai: models.")
-    ] = None
-    thinking_tokens: Annotated[
-        int | None,
-        typer.Option("--thinking-tokens", help="Tokens that the --llm may use to think. [default: what is learnt]"),
-    ] = None
+    base_url: BaseUrlOption = None
+    thinking_tokens: ThinkingOption = None
     batch: Annotated[
         bool,
         typer.Option("--batch", help="Ask in batches: half the price at OpenAI and others, but each wave takes hours."),

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from ragsmith.errors import BudgetExhausted, ModelError, ModelUnavailable, Unreadable
-from ragsmith.evaluation.threads import PATIENCE_ON_INTERRUPT, PATIENCE_WHEN_STOPPING
+from ragsmith.evaluation.threads import close
 from ragsmith.gateway.asking import ATTEMPTS
 from ragsmith.gateway.failures import IN_VAIN
 from ragsmith.gateway.gateway import Gateway
@@ -144,12 +144,7 @@ class Asking:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        if kind is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
-            is_interrupt = issubclass(kind, KeyboardInterrupt)
-            self.gateway.stop(PATIENCE_ON_INTERRUPT if is_interrupt else PATIENCE_WHEN_STOPPING)
-        self._pool.shutdown(wait=True, cancel_futures=True)
-        self.gateway.write_rest()
+        close(self._pool, self.gateway, kind)
 
     @property
     def name(self) -> str:
