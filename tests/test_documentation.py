@@ -15,7 +15,7 @@ import pytest
 import typer
 from documentation import DOCS, ROOT, app, pages
 from examples import into_readme, transcript
-from mixed_folder import ENTRIES, entries, written
+from mixed_folder import ENTRIES, NEEDED, entries, written
 
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.pipelines.space_file import load_space
@@ -112,7 +112,8 @@ def commands_behind(mark: str) -> str:
 
 @pytest.mark.processes
 def test_four_commands_lead_from_a_folder_to_an_answer(tmp_path: Path) -> None:
-    pytest.importorskip("docx", reason="the extra 'documents' is not installed")
+    for package in NEEDED:
+        pytest.importorskip(package, reason="needs the extra documents")
     mixed = written(tmp_path / "files")
     commands = commands_behind("a folder").replace("datasets/law/documents", "files")
     commands = commands.replace(

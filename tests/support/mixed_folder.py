@@ -21,6 +21,8 @@ from typing import Any
 from pdf_file import pdf
 
 ENTRIES = 60
+NEEDED = ("bs4", "charset_normalizer", "docutils", "docx", "mammoth", "markdownify", "openpyxl", "pptx")
+"""Packages of the extra ``documents``, and python-docx, which writes a file for it to read."""
 
 STATIONS = (
     ("Alderbrook", "Marten Quill", "the old tannery", 412, 1931),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mixed_folder import ENTRIES, Mixed, entries, sentences, written
+from mixed_folder import ENTRIES, NEEDED, Mixed, entries, sentences, written
 
 import ragsmith as library
 from ragsmith.api.taking_in import Intake
@@ -20,7 +20,7 @@ from ragsmith.datasets.intake.intake import Outcome, take_in
 from ragsmith.datasets.sources import read_sources
 from ragsmith.errors import DatasetError, UsageError
 
-for package in ("bs4", "charset_normalizer", "docutils", "docx", "mammoth", "markdownify", "openpyxl", "pptx"):
+for package in NEEDED:
     pytest.importorskip(package, reason="needs the extra documents, and python-docx to write a file to read")
 
 

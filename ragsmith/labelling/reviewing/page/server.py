@@ -153,6 +153,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._say(refused.status, {"error": str(refused)})
             return
         self._answer(lambda: changes[name](body))
+        if name == "finish":  # once it is answered: the process ends soon after, and its threads with it
+            self.server.finish()
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  as the class calls it
         """Nothing is said of requests: their addresses have the token."""
@@ -214,7 +216,6 @@ class _Handler(BaseHTTPRequestHandler):
         return {}
 
     def _finish(self, body: Body) -> Values:
-        self.server.finish()
         return {}
 
     def _what(self, body: Body) -> tuple[str, str, str]:
