@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ragsmith.diagnosis.reading import GoldPassage, ReadPassage
 from ragsmith.evaluation.statistics import Paired, Verdict
 from ragsmith.measures.judge_check import JudgeChecked
 from ragsmith.runs.record import DatasetRecord, RunRecord, SetAside
@@ -265,6 +266,140 @@ class Answered:
 
 
 @dataclass(frozen=True, slots=True)
+class Treated:
+    """What one pipeline made of one question.
+
+    ``scores`` has F, R and G of the question as ``fitness``, ``retrieval`` and ``generation``: a part that it has not
+    is left out, and all are if it failed. ``cause`` is a value of `ragsmith.diagnosis.causes.Cause`, whose ``MEANINGS``
+    explain each, or "" where nobody looked (runs of earlier versions). Of ``gold`` gold passages, ``read`` reached the
+    generator.
+    """
+
+    scores: Mapping[str, float]
+    cause: str = ""
+    gold: int = 0
+    read: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question of the run, as the winner and naive RAG treated it.
+
+    ``question`` is its id, ``text`` what is asked, and ``reference`` the reference answer: both are "" in runs of
+    earlier versions. A pipeline that did not meet it is None.
+    """
+
+    question: str
+    type: str
+    split: Literal["search", "test"]
+    text: str
+    reference: str
+    winner: Treated | None
+    naive: Treated | None
+
+    @property
+    def gain(self) -> float | None:
+        """Fitness of the winner minus that of naive RAG; None unless both have one."""
+        both = [one.scores.get("fitness") if one else None for one in (self.winner, self.naive)]
+        return None if both[0] is None or both[1] is None else both[0] - both[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Replied:
+    """What one pipeline answered, and what it had read: ``passages`` in the order of the prompt.
+
+    The answer is delivered as it stands; "" if the pipeline failed. ``further`` counts passages without gold that were
+    read as well and are left out here.
+    """
+
+    answer: str
+    passages: tuple[ReadPassage, ...]
+    further: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A question that is shown in full, with both answers; ``question`` is the id of the `Asked` that has the rest.
+
+    ``why`` says what it is an example of: ``gained`` or ``lost`` against naive RAG, or ``wrong``: where the winner's
+    fitness is lowest. ``gold`` are the gold passages, with what became of each on the winner's way.
+    """
+
+    question: str
+    why: Literal["gained", "lost", "wrong"]
+    gold: tuple[GoldPassage, ...]
+    winner: Replied
+    naive: Replied
+
+
+@dataclass(frozen=True, slots=True)
+class CauseCounts:
+    """How many of the ``n`` questions of a split went which way in a pipeline, named as in `TITLES`.
+
+    ``counts`` has the causes that occur, by their values, in the order of `Cause`; they add up to ``n``.
+    """
+
+    pipeline: str
+    split: Literal["search", "test"]
+    n: int
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """Questions that a change to a pipeline turned from wrong to right (``repaired``) or from right to wrong.
+
+    ``view`` says which change: ``whole`` from naive RAG to the winner (``family`` and ``option`` are ""), ``alone`` the
+    option switched on alone in naive RAG, ``out`` from the winner without the option to the winner. Both pipelines
+    finished ``compared`` questions of the search. ``repaired`` counts by the cause that the question had before,
+    ``broken`` by the cause that it has after.
+    """
+
+    view: Literal["whole", "alone", "out"]
+    family: str
+    option: str
+    compared: int
+    repaired: Mapping[str, int]
+    broken: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Intervened:
+    """Means over the ``n`` questions of a split that have gold passages, where what passes the filter was changed.
+
+    ``pipeline`` is named as in `TITLES`. ``what`` is ``as it is``, ``gold put in``, ``noise taken out`` or ``gold
+    alone``: with the last, ``generation`` is the ceiling of the generator. ``changed`` counts the questions where there
+    was anything to change.
+    """
+
+    pipeline: str
+    split: Literal["search", "test"]
+    what: str
+    n: int
+    changed: int
+    retrieval: float
+    generation: float
+    fitness: float
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """Everything that a report says of single questions. All parts are empty where nothing is known.
+
+    ``asked`` has every question of the search and the test, the search first and then by id. ``shown`` has up to ten
+    that gained most, then up to ten that lost most, largest first, then up to five where the winner's fitness is
+    lowest and that are in neither; test and search questions together. ``causes`` are of naive RAG, BM25, the
+    recommended pipeline and the winner. ``interventions`` are there where they were asked for.
+    """
+
+    asked: tuple[Asked, ...] = ()
+    shown: tuple[Shown, ...] = ()
+    causes: tuple[CauseCounts, ...] = ()
+    repairs: tuple[Repair, ...] = ()
+    interventions: tuple[Intervened, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Domain:
     """Everything a report says about the run on one data set.
 
@@ -303,6 +438,7 @@ class Domain:
     judged: JudgeChecked | None = None
     front: tuple[Row, ...] = ()
     cheapest: Cheapest | None = None
+    questions: Questions = Questions()
 
     @property
     def winner(self) -> Row | None:
