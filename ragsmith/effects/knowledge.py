@@ -216,7 +216,7 @@ def read(path: str | Path | None = None) -> Knowledge:
     with _reading(file, "'variances'"):
         variances = {part: _variances(plain["variances"][part]) for part in PARTS}
     with _reading(file, "'code'"):
-        code = {name: str(plain["code"][name]) for name in plain["code"] if _label(name)}
+        code = {_current(name): str(found) for name, found in plain["code"].items()}
     with _reading(file, "'made'"):
         made = {name: plain["made"][name] for name in ("space", "pipelines", "seed")} if plain.get("made") else {}
     observed, checked = [], []
@@ -314,11 +314,17 @@ def _numbers(values: Sequence[Any], count: int) -> tuple[float, ...]:
 
 
 def _label(option: str) -> str:
-    """The option of ``family.option``; ValueError where there is no such family."""
+    """The option of ``family.option``, as it is called now; ValueError where there is no such family."""
     family, _, label = option.partition(".")
-    if not label or family not in {its.name for its in FAMILIES}:
+    its = next((its for its in FAMILIES if its.name == family), None)
+    if not label or its is None:
         raise ValueError(f"{option!r} is no option of a family")
-    return label
+    return its.current(technique_of(label)) + label.removeprefix(technique_of(label))
+
+
+def _current(technique: str) -> str:
+    """``family.name`` as it is called now; ValueError where there is no such family."""
+    return f"{technique.partition('.')[0]}.{_label(technique)}"
 
 
 def _labels(numbers: Sequence[int], options: Sequence[str]) -> Labels:

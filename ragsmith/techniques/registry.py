@@ -60,6 +60,8 @@ class Technique:
     choices: Mapping[str, tuple[Parameter, ...]] = field(default_factory=dict)
     fitting: Fitting | None = None
     after: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    formerly: tuple[str, ...] = ()
+    """Names that it had in files of earlier versions."""
 
     @property
     def analysis_only(self) -> bool:
@@ -156,18 +158,20 @@ class Family(Generic[F]):
         choices: Mapping[str, tuple[Parameter, ...]] | None = None,
         fitting: Fitting | None = None,
         after: Mapping[str, tuple[str, ...]] | None = None,
+        formerly: tuple[str, ...] = (),
     ) -> Callable[[F], F]:
         """Register the decorated function.
 
         ``choices`` lists the values a search should vary a parameter over; which numbers it may be at all stands beside
         its type (`Range`, or `Count`, `Share` and `Amount`). ``after`` names, by family, the techniques
-        of which one has to come before this one.
+        of which one has to come before this one, and ``formerly`` names that it had before: files that say them are
+        still read, and no technique of this package is ever called so again.
         """
 
         def register(fn: F) -> F:
             if fn.__name__ in self.techniques:
                 raise ValueError(f"{self.name}.{fn.__name__} is registered twice")
-            made = Technique(self.name, fn, paper, choices or {}, fitting, after or {})
+            made = Technique(self.name, fn, paper, choices or {}, fitting, after or {}, formerly)
             if not fn.__module__.startswith("ragsmith."):  # for those of this package a test does so, once
                 made.check_parameters()
             self.techniques[fn.__name__] = made
@@ -181,9 +185,15 @@ class Family(Generic[F]):
         Raises:
             SpaceError: there is none; the message names the known ones.
         """
-        if name in self.techniques:
-            return self.techniques[name]
+        if found := self.techniques.get(self.current(name)):
+            return found
         raise SpaceError(f"no {self.name} technique is called {name!r}: {did_you_mean(name, self.techniques)}")
+
+    def current(self, name: str) -> str:
+        """What the technique is called now that files of earlier versions call ``name``; else ``name`` itself."""
+        if name in self.techniques:
+            return name
+        return next((technique.name for technique in self.techniques.values() if name in technique.formerly), name)
 
 
 def load_techniques() -> None:

@@ -27,7 +27,7 @@ families:
   query_expansion: [none, hyde, iterative]
   retrieval: [vector, nest]
   reranking: [none]
-  passage_filter: [top_k, top_k: {k: 60}, nr_mrr, sscc]
+  passage_filter: [top_k, top_k: {k: 60}, nr_survival, sscc]
   passage_augment: [none]
   passage_compress: [none]
   prompt_maker: [listing]
@@ -46,7 +46,7 @@ def findings(tiny_setup: Setup, tmp_path_factory: pytest.TempPathFactory) -> dic
 
 def test_every_option_that_naive_rag_lacks_is_tried(findings: dict[str, Finding]) -> None:
     ours = {name for name, finding in findings.items() if not finding.analysis_only}
-    assert ours == {"hyde", "iterative", "nest", "top_k(k=60)", "nr_mrr", "sscc"}
+    assert ours == {"hyde", "iterative", "nest", "top_k(k=60)", "nr_survival", "sscc"}
     assert all(finding.compared == 12 and finding.failed == 0 for finding in findings.values())
 
 
@@ -59,8 +59,8 @@ def test_what_an_option_changes_and_costs_is_counted(findings: dict[str, Finding
 
 
 def test_an_option_that_needs_another_is_compared_with_that_one(findings: dict[str, Finding]) -> None:
-    assert "nest" not in findings["nr_mrr"].difference
-    assert "nr_mrr" in findings["nr_mrr"].difference
+    assert "nest" not in findings["nr_survival"].difference
+    assert "nr_survival" in findings["nr_survival"].difference
 
 
 def test_what_changes_nothing_is_inert(findings: dict[str, Finding]) -> None:

@@ -87,7 +87,7 @@ def written(tmp_path: Path, **options: str) -> Path:
         "query_expansion": "[none]",
         "retrieval": "[vector, nest]",
         "reranking": "[none]",
-        "passage_filter": "[top_k, nr_mrr]",
+        "passage_filter": "[top_k, nr_survival]",
         "passage_augment": "[none]",
         "passage_compress": "[none]",
         "prompt_maker": "[listing]",
@@ -103,14 +103,14 @@ def test_what_has_to_come_after_something_is_never_proposed_without_it(tmp_path:
     assert (space.size, space.feasible_size) == (4, 3)
     for genome in space.genomes():
         names = [gene.technique.name for gene in space.candidate(genome)]
-        assert "nr_mrr" not in names or "nest" in names
+        assert "nr_survival" not in names or "nest" in names
     alone = tuple(options[-1] if i == 4 else options[0] for i, options in enumerate(space.options))
     assert not space.allows(alone)
     assert not space.is_feasible(space.genome(alone))
 
 
 def test_a_space_that_lacks_what_an_option_needs_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SpaceError, match=r"space.yaml:\d+: nr_mrr needs retrieval nest, which the space lacks"):
+    with pytest.raises(SpaceError, match=r"space.yaml:\d+: nr_survival needs retrieval nest, which the space lacks"):
         load_space(written(tmp_path, retrieval="[vector]"))
 
 

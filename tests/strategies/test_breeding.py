@@ -43,7 +43,7 @@ def test_a_change_waits_for_the_one_that_allows_it() -> None:
 
 
 def test_mutation_leaves_what_only_goes_together_and_comes_back() -> None:
-    """From nest with nr_mrr the filter may go first, or both at once; so neither holds the other for ever."""
+    """From nest with nr_survival the filter may go first, or both at once; so neither holds the other for ever."""
     rng, genome = Random(0), TOGETHER
     visits: Counter[bool] = Counter()
     for _ in range(3000):

@@ -58,5 +58,5 @@ CHAIN_SIZES: Sizes = (3, 6, 5, 2)
 
 
 def chained(genome: Genome) -> bool:
-    """A rule like that of ``nr_mrr``, which needs ``nest``: the last option of gene 2 needs the last of gene 1."""
+    """A rule like that of ``nr_survival``, which needs ``nest``: the last option of gene 2 needs the last of gene 1."""
     return genome[2] != 4 or genome[1] == 5

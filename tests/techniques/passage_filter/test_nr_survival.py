@@ -6,7 +6,7 @@ import pytest
 
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.techniques.families import passage_filter
-from ragsmith.techniques.passage_filter.nr_mrr import nr_mrr, survived
+from ragsmith.techniques.passage_filter.nr_survival import nr_survival, survived
 from ragsmith.testing import hits_of
 from ragsmith.types import Chunks, Hits, Question, Scale, Survival
 
@@ -42,9 +42,9 @@ def test_a_chunk_that_came_from_elsewhere_has_not_survived(chunks: Chunks) -> No
 def test_survival_decides_and_order_and_score_stay(chunks: Chunks, embedder: WordLlamaEmbedder) -> None:
     hits = surviving(chunks, GENERAL, IMAGING, RADIATION, RADIUM)
     rescored = tuple(hit.rescored(i / 10, Scale.CROSS_ENCODER) for i, hit in enumerate(hits))
-    kept = nr_mrr(QUESTION, rescored, embedder=embedder, share=0.25)
+    kept = nr_survival(QUESTION, rescored, embedder=embedder, share=0.25)
     assert kept == (rescored[3],)
-    wider = nr_mrr(QUESTION, rescored, embedder=embedder, share=0.75)
+    wider = nr_survival(QUESTION, rescored, embedder=embedder, share=0.75)
     assert list(wider) == sorted(wider, key=lambda hit: -hit.score)
     assert len(wider) == 3
 
@@ -52,16 +52,16 @@ def test_survival_decides_and_order_and_score_stay(chunks: Chunks, embedder: Wor
 def test_a_copy_of_what_survived_best_goes(chunks: Chunks, embedder: WordLlamaEmbedder) -> None:
     best, other = surviving(chunks, RADIUM, RADIATION)
     copy = replace(best, chunk=replace(chunks[0], id="harbour:9", index=9))
-    kept = nr_mrr(QUESTION, (best, copy, other), embedder=embedder, share=0.6)
+    kept = nr_survival(QUESTION, (best, copy, other), embedder=embedder, share=0.6)
     assert kept == (best, other)
-    assert len(nr_mrr(QUESTION, (best, copy, other), embedder=embedder, mode="count", share=0.6)) == 2
+    assert len(nr_survival(QUESTION, (best, copy, other), embedder=embedder, mode="count", share=0.6)) == 2
 
 
 def test_nothing_found_and_nothing_survived(chunks: Chunks, embedder: WordLlamaEmbedder) -> None:
-    assert nr_mrr(QUESTION, (), embedder=embedder) == ()
+    assert nr_survival(QUESTION, (), embedder=embedder) == ()
     with pytest.raises(ValueError, match=r"no candidate has a survival profile; use it after retrieval\.nest"):
-        nr_mrr(QUESTION, hits_of(chunks, [0.5, 0.4]), embedder=embedder)
+        nr_survival(QUESTION, hits_of(chunks, [0.5, 0.4]), embedder=embedder)
 
 
 def test_says_what_it_comes_after() -> None:
-    assert passage_filter["nr_mrr"].after == {"retrieval": ("nest",)}
+    assert passage_filter["nr_survival"].after == {"retrieval": ("nest",)}

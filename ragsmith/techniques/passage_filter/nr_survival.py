@@ -17,8 +17,9 @@ from ragsmith.types import Hits, Question
     paper="Verma et al., ReflectiveRAG, EACL 2026, industry track",
     choices={"mode": MODES, "share": (0.3, 0.5), "divisor": DIVISORS},
     after={"retrieval": ("nest",)},
+    formerly=("nr_mrr",),
 )
-def nr_mrr(
+def nr_survival(
     question: Question,
     hits: Hits,
     *,
@@ -35,9 +36,11 @@ def nr_mrr(
     the evidence is likely to be on the subject. Costs no call of a language model: one embedding a chunk. Only after
     ``nest``, which writes the ranks that are read here; a reranker's score plays no part in the choice.
 
-    Against the papers: the two methods come from different ones and were not combined there. Relevance is the mean of
-    1/rank over all scopes, 0 where a chunk was not found (the corrected form of NEST's score), as a share of the best
-    candidate's, so that it has the range of the cosines it is set against. Everything else is as in ``nr``.
+    Against the papers: the two methods come from different ones and were not combined there. It was called ``nr_mrr``
+    before, which is NEST's name for its own cut; that is ``survival_mrr``, and ``nr_mrr`` in a file still means this.
+    Relevance is the mean of 1/rank over all scopes, 0 where a chunk was not found (the corrected form of NEST's score),
+    as a share of the best candidate's, so that it has the range of the cosines it is set against. Everything else is as
+    in ``nr``.
     """
     order = ranked(hits)
     similarity = cosines(embedder, [hit.chunk.text for hit in order])
@@ -53,7 +56,7 @@ def survived(hits: Hits) -> tuple[float, ...]:
     """
     scopes = max((len(hit.survival) for hit in hits), default=0)
     if hits and not scopes:
-        raise ValueError("passage_filter.nr_mrr: no candidate has a survival profile; use it after retrieval.nest")
+        raise ValueError("passage_filter.nr_survival: no candidate has a survival profile; use it after retrieval.nest")
     # MRR(c) = 1/|scopes| * sum over the scopes where c was found of 1/r(c)
     means = [math.fsum(1 / rank for _, rank in hit.survival) / scopes for hit in hits]
     return tuple(mean / max(means) for mean in means)

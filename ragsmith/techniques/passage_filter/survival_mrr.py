@@ -1,0 +1,46 @@
+"""NR-MRR: keep the chunks with the best mean reciprocal rank over NEST's scopes (NEST, Verma et al., Algorithm 1)."""
+
+from __future__ import annotations
+
+from ragsmith.plugins import Count
+from ragsmith.techniques.families import passage_filter
+from ragsmith.techniques.fusion import ranked
+from ragsmith.techniques.retrieval.nest import AGGREGATES, aggregate_survival
+from ragsmith.types import Hit, Hits, Question
+
+
+@passage_filter(
+    paper="Verma et al., Nested Evidence Survival for Retrieval",
+    choices={"aggregate": AGGREGATES, "k": (5, 10)},
+    after={"retrieval": ("nest",)},
+)
+def survival_mrr(question: Question, hits: Hits, *, aggregate: str = "mean_all", k: Count = 10) -> Hits:
+    """Keep the ``k`` candidates that survived best across NEST's scopes, whatever came between.
+
+    Helps when a reranker, or several queries, put in order what was found, and being found in document, section and
+    chunk alike shall still decide what is read. Costs nothing. Only after ``nest``, which writes the ranks that are
+    read here; what is kept keeps its score, and so the order of the last ranking. A candidate that several queries
+    found has its best rank of each scope.
+
+    Against the paper: there the same score (MRR, with ``aggregate="mean_present"``: the mean of 1/rank over the scopes
+    where a chunk was found) ranks and cuts at once, which is what ``nest`` does; directly behind a ``nest`` of the same
+    ``aggregate`` this is ``top_k``. ``mean_all`` is the mean over all scopes, 0 where a chunk was lost; ``rrf60`` and
+    ``depth_weighted`` are those of ``nest``. Ties go to more scopes, then the best rank, then that at the deepest
+    scope. ``nr_survival`` sets survival against redundancy; this does not look at what chunks say.
+    """
+    order = ranked(hits)
+    found = {scope for hit in order for scope, _ in hit.survival}
+    if order and not found:
+        raise ValueError(
+            "passage_filter.survival_mrr: no candidate has a survival profile; use it after retrieval.nest"
+        )
+    scopes = 3 if "section" in found else 2 if "document" in found else 1
+
+    def survives(hit: Hit) -> tuple[float, int, int, int]:
+        if not hit.survival:  # it came from elsewhere
+            return 0.0, 0, 0, 0
+        value = round(aggregate_survival(hit.survival, scopes, aggregate), 9)
+        return value, len(hit.survival), -min(rank for _, rank in hit.survival), -hit.survival[-1][1]
+
+    kept = sorted(range(len(order)), key=lambda i: survives(order[i]), reverse=True)[:k]
+    return tuple(order[i] for i in sorted(kept))
