@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ragsmith.api.anchoring import anchor, repair
     from ragsmith.api.asking import ask, verify
-    from ragsmith.api.checking import audit, check_models
+    from ragsmith.api.checking import audit, audits, check_models
     from ragsmith.api.dataset_checks import check_dataset
     from ragsmith.api.drafting import draft_questions
     from ragsmith.api.recommending import learn_effects, recommend
@@ -50,6 +50,7 @@ __all__ = [
     "anchor",
     "ask",
     "audit",
+    "audits",
     "check_dataset",
     "check_models",
     "draft_questions",
@@ -85,6 +86,7 @@ _HOME = {
     "repair": "ragsmith.api.anchoring",
     "ask": "ragsmith.api.asking",
     "audit": "ragsmith.api.checking",
+    "audits": "ragsmith.api.checking",
     "check_dataset": "ragsmith.api.dataset_checks",
     "check_models": "ragsmith.api.checking",
     "draft_questions": "ragsmith.api.drafting",

@@ -92,10 +92,50 @@ def audit(
 ) -> Audit:
     """Switch every option of ``space`` on alone: what it changes, costs and gains on ``sample`` search questions.
 
-    ``seed`` draws the sample, and ``output`` names a file for the table in Markdown.
+    ``seed`` draws the sample, and ``output`` names a file for the tables in Markdown. Every two options of a family are
+    compared as well: ``pairs`` says on how many questions they differ.
 
     Raises:
         UsageError: as for `search`, or the folder of ``output`` is not there.
+    """
+    [found] = audits(
+        [dataset],
+        space=space,
+        sample=sample,
+        seed=seed,
+        models=models,
+        base_url=base_url,
+        vector_store=vector_store,
+        fitness=fitness,
+        chunk_size=chunk_size,
+        imports=imports,
+        workers=workers,
+        cache=cache,
+        output=output,
+    )
+    return found
+
+
+def audits(
+    datasets: Sequence[Dataset | str | Path],
+    *,
+    space: Space | str | Path = "seeds",
+    sample: int = 50,
+    seed: int = 0,
+    models: GivenModels = None,
+    base_url: str | None = None,
+    vector_store: str | None = None,
+    fitness: GivenFitness = None,
+    chunk_size: int | None = None,
+    imports: Sequence[str | Path] = (),
+    workers: int | None = None,
+    cache: Store | str | Path = CACHE,
+    output: str | Path | None = None,
+) -> tuple[Audit, ...]:
+    """The same on each of ``datasets``; ``output`` then has a table of the pairs over all of them, too.
+
+    Raises:
+        UsageError: as for `audit`, or there is no data set.
     """
     refuse_no_workers(workers)
     import_files(imports)
@@ -103,13 +143,17 @@ def audit(
         raise WrongOption("output", f"{output}: there is no folder {Path(output).parent}: make it first")
     if output is not None and Path(output).is_dir():
         raise WrongOption("output", f"{output} is a folder: name a file in it")
+    if not datasets:
+        raise WrongOption("dataset", "is missing: name at least one")
     found = space_of(space, None)
-    setup = setup_of(dataset, models, base_url, vector_store, chunk_size)
-    questions = draw(setup, sample, seed)
-    own = workers or setup.models.workers()
+    chosen = Fitness.of(fitness)
+    setups = [setup_of(dataset, models, base_url, vector_store, chunk_size) for dataset in datasets]
+    samples = [draw(setup, sample, seed) for setup in setups]
     with opened(cache) as store:
-        findings = switch_on(setup, found, store, questions, workers=own, fitness=Fitness.of(fitness))
-    audited = Audit(setup.dataset.name, found.name, len(questions), setup.loaded_models.ids(), tuple(findings))
+        audited = tuple(
+            switch_on(setup, found, store, questions, workers=workers or setup.models.workers(), fitness=chosen)
+            for setup, questions in zip(setups, samples, strict=True)
+        )
     if output is not None:
-        write_file(audit_markdown(audited), Path(output), telling=True)
+        write_file(audit_markdown(*audited), Path(output), telling=True)
     return audited

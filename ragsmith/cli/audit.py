@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +13,6 @@ from ragsmith.cli.options import (
     CACHE,
     CacheOption,
     ChunkSizeOption,
-    DatasetOption,
     FitnessOption,
     JsonOption,
     ModelFlags,
@@ -22,12 +21,17 @@ from ragsmith.cli.options import (
 )
 from ragsmith.cli.output import say, say_json
 
+if TYPE_CHECKING:
+    from ragsmith.runs.audit import Audit
+
 
 @app.command()
 @merged
 def audit(
     *,
-    dataset: DatasetOption,
+    dataset: Annotated[
+        list[str], typer.Option(help="A bundled data set by name, or a folder; may be given several times.")
+    ],
     space: Annotated[str, typer.Option(help="A bundled search space by name, or a YAML file.")] = "seeds",
     sample: Annotated[int, typer.Option(help="Search questions to try the options on, at most.")] = 50,
     seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
@@ -39,11 +43,15 @@ def audit(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the table as Markdown, too.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Switch every option of a space on alone: what it changes, costs and gains; options that do nothing are named."""
+    """Switch every option of a space on alone: what it changes, costs and gains.
+
+    Options that do nothing are named, and pairs of options that never differ; with several data sets, a table of the
+    pairs says on which they do.
+    """
     import ragsmith
     from ragsmith.reporting.audit import audit_markdown
 
-    found = ragsmith.audit(
+    found = ragsmith.audits(
         dataset,
         space=space,
         sample=sample,
@@ -56,9 +64,15 @@ def audit(
         output=output,
     )
     if as_json:
-        say_json([{**asdict(finding), "inert": finding.inert} for finding in found.findings])
+        say_json([_plain(audit) for audit in found])
     else:
-        for line in audit_markdown(found).splitlines():
+        for line in audit_markdown(*found).splitlines():
             say(line)
-    if any(finding.failed for finding in found.findings):
+    if any(finding.failed for audit in found for finding in audit.findings):
         raise typer.Exit(1)
+
+
+def _plain(audit: Audit) -> dict[str, Any]:
+    findings = [{**asdict(finding), "inert": finding.inert} for finding in audit.findings]
+    pairs = [{**asdict(pair), "alike": pair.alike} for pair in audit.pairs]
+    return {"dataset": audit.dataset, "space": audit.space, "findings": findings, "pairs": pairs}

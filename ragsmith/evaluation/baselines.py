@@ -80,14 +80,14 @@ def probes_of(space: Space) -> list[Probe]:
     found = []
     for place, options in enumerate(space.options):
         for gene in options:
-            reference = _with_needed(plain, gene, space)
+            reference = with_needed(plain, gene, space)
             candidate = (*reference[:place], gene, *reference[place + 1 :])
             if candidate != reference and space.allows(candidate):
                 found.append(Probe(gene, candidate, reference))
     return found
 
 
-def _with_needed(plain: Candidate, gene: Gene, space: Space) -> Candidate:
+def with_needed(plain: Candidate, gene: Gene, space: Space) -> Candidate:
     """``plain`` with the first options of the space that ``gene`` can come after."""
     able = list(plain)
     for place, family in enumerate(FAMILIES):

@@ -1,7 +1,8 @@
 """Audit: what every option of a space does by itself, on a sample of the search questions, before anybody searches.
 
 A search happily tunes an option that does nothing (the published runs of several papers had such). Here each option is
-switched on alone and compared, question by question, with the same pipeline without it.
+switched on alone and compared, question by question, with the same pipeline without it; and with every other option
+of its family.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.pipelines.differences import difference
 from ragsmith.pipelines.genes import make_gene
 from ragsmith.pipelines.space import Space
+from ragsmith.runs.pairs import Pair, pairs_of, trials_of
 from ragsmith.runs.requirements import refuse_missing_answers, refuse_missing_models
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
@@ -61,13 +63,17 @@ class Finding:
 
 @dataclass(frozen=True)
 class Audit:
-    """What every option of a space does by itself, on ``questions`` search questions; ``models`` are ids by role."""
+    """What every option of a space does by itself, on ``questions`` search questions; ``models`` are ids by role.
+
+    ``pairs`` has every two options of a family.
+    """
 
     dataset: str
     space: str
     questions: int
     models: Mapping[str, str]
     findings: tuple[Finding, ...]
+    pairs: tuple[Pair, ...] = ()
 
 
 def sample(setup: Setup, size: int, seed: int = 0) -> list[Example]:
@@ -86,7 +92,7 @@ def audit(
     *,
     workers: int = 1,
     fitness: Fitness | None = None,
-) -> list[Finding]:
+) -> Audit:
     """Switch every option of ``space`` on alone and compare, on ``questions``, with the same pipeline without it.
 
     Options that read the gold labels, which no space may hold, are tried as well: they bound what a choice could gain.
@@ -94,19 +100,20 @@ def audit(
     Raises:
         UsageError: an option needs a model that this run has not, or a question has no answer to compare with.
     """
+    ids = setup.loaded_models.ids()
     setup = setup.searching(space.settings)
     refuse_missing_answers(questions)
     refuse_missing_models((gene for options in space.options for gene in options), setup.models)
     probes = [*probes_of(space), *_analyses(space)]
-    pairs = [candidate for probe in probes for candidate in (probe.candidate, probe.reference)]
+    trials = trials_of(space)
+    probed = [candidate for probe in probes for candidate in (probe.candidate, probe.reference)]
+    tried = dict.fromkeys([*probed, *(pipeline for trial in trials for pipeline in trial.pipelines)])
     with Evaluator(setup, store, workers) as evaluator:
-        evaluations = evaluator.evaluate(pairs, questions)
-    terms = Terms.of(evaluations, fitness or Fitness())
-    found = [
-        _finding(probe, alone, without, terms)
-        for probe, alone, without in zip(probes, evaluations[::2], evaluations[1::2], strict=True)
-    ]
-    return _adjusted(_recognised(found, evaluations[::2]))
+        found = dict(zip(tried, evaluator.evaluate(list(tried), questions), strict=True))
+    terms = Terms.of([found[candidate] for candidate in probed], fitness or Fitness())
+    findings = [_finding(probe, found[probe.candidate], found[probe.reference], terms) for probe in probes]
+    recognised = _adjusted(_recognised(findings, [found[probe.candidate] for probe in probes]))
+    return Audit(setup.dataset.name, space.name, len(questions), ids, tuple(recognised), pairs_of(trials, found))
 
 
 def _analyses(space: Space) -> list[Probe]:

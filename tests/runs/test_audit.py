@@ -15,6 +15,7 @@ from ragsmith.pipelines.genes import make_gene
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.reporting.audit import audit_markdown
 from ragsmith.runs.audit import Audit, Finding, audit, sample
+from ragsmith.runs.pairs import Pair, trials_of
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import passage_filter
 from ragsmith.techniques.registry import Technique
@@ -27,7 +28,7 @@ families:
   query_expansion: [none, hyde, iterative]
   retrieval: [vector, nest]
   reranking: [none]
-  passage_filter: [top_k, top_k: {k: 60}, nr_survival, sscc]
+  passage_filter: [top_k, top_k: {k: 60}, top_k: {k: 61}, nr_survival, sscc]
   passage_augment: [none]
   passage_compress: [none]
   prompt_maker: [listing]
@@ -36,17 +37,26 @@ families:
 
 
 @pytest.fixture(scope="module")
-def findings(tiny_setup: Setup, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finding]:
+def audited(tiny_setup: Setup, tmp_path_factory: pytest.TempPathFactory) -> Audit:
     folder = tmp_path_factory.mktemp("audit")
     (folder / "some.yaml").write_text(SPACE)
     with Store.open(folder / "cache.sqlite") as store:
-        found = audit(tiny_setup, load_space(folder / "some.yaml"), store, sample(tiny_setup, 12))
-    return {finding.option: finding for finding in found}
+        return audit(tiny_setup, load_space(folder / "some.yaml"), store, sample(tiny_setup, 12))
+
+
+@pytest.fixture
+def findings(audited: Audit) -> dict[str, Finding]:
+    return {finding.option: finding for finding in audited.findings}
+
+
+@pytest.fixture
+def pairs(audited: Audit) -> dict[frozenset[str], Pair]:
+    return {frozenset((pair.one, pair.other)): pair for pair in audited.pairs}
 
 
 def test_every_option_that_naive_rag_lacks_is_tried(findings: dict[str, Finding]) -> None:
     ours = {name for name, finding in findings.items() if not finding.analysis_only}
-    assert ours == {"hyde", "iterative", "nest", "top_k(k=60)", "nr_survival", "sscc"}
+    assert ours == {"hyde", "iterative", "nest", "top_k(k=60)", "top_k(k=61)", "nr_survival", "sscc"}
     assert all(finding.compared == 12 and finding.failed == 0 for finding in findings.values())
 
 
@@ -66,6 +76,54 @@ def test_an_option_that_needs_another_is_compared_with_that_one(findings: dict[s
 def test_what_changes_nothing_is_inert(findings: dict[str, Finding]) -> None:
     assert not findings["hyde"].inert
     assert findings["top_k(k=60)"].activity == 1
+
+
+def test_every_two_options_of_a_family_are_compared(audited: Audit) -> None:
+    sizes = [3, 2, 5]  # of the families that have a choice
+    assert len(audited.pairs) == sum(size * (size - 1) // 2 for size in sizes)
+    assert all(pair.compared == 12 for pair in audited.pairs)
+
+
+def test_options_that_never_differ_are_named(audited: Audit, pairs: dict[frozenset[str], Pair]) -> None:
+    same = pairs[frozenset(("top_k(k=60)", "top_k(k=61)"))]  # there are not so many candidates
+    assert (same.output, same.result, same.alike) == (0, 0, True)
+    other = pairs[frozenset(("none", "hyde"))]
+    assert other.output == 1
+    assert not other.alike
+    said = audit_markdown(audited)
+    assert "- passage_filter `top_k(k=60)` and `top_k(k=61)`\n" in said
+    assert "`none` and `hyde`" not in said
+
+
+def test_two_options_are_compared_where_both_can_stand(tmp_path: Path) -> None:
+    path = tmp_path / "some.yaml"
+    path.write_text(SPACE)
+    for trial in trials_of(load_space(path)):
+        retrieval = {str(pipeline[2]) for pipeline in trial.pipelines}
+        if "nr_survival" in trial.names:
+            assert retrieval == {"nest"}
+        elif trial.family != "retrieval":
+            assert retrieval == {"vector"}
+
+
+def _audit_of(dataset: str, *pairs: Pair) -> Audit:
+    return Audit(dataset, "some", 10, {"language_model": "a", "embedder": "b"}, (), pairs)
+
+
+def test_over_several_data_sets_a_pair_is_told_apart_by_one_of_them() -> None:
+    def pair(one: str, output: float, result: float) -> Pair:
+        return Pair("reranking", one, "z", 10, output, result)
+
+    said = audit_markdown(
+        _audit_of("sea", pair("never", 0.2, 0), pair("somewhere", 0, 0), pair("always", 1, 1)),
+        _audit_of("land", pair("never", 0, 0), pair("somewhere", 0.5, 0.3), pair("always", 1, 0.1)),
+    )
+    table = said[said.index("# Pairs of options of `some` on `sea`, `land`") :]
+    assert "1 differ on every data set in what is found or answered, 1 on some, 1 on none" in table
+    assert "| reranking | `never` | `z` | 20% / 0% | 0% / 0% | never |\n" in table
+    assert "| reranking | `somewhere` | `z` | 0% / 0% | 50% / 30% | yes |\n" in table
+    assert "always" not in table
+    assert "- reranking `never` and `z`: the outputs differ on 20%, where nothing behind them looks\n" in said
 
 
 def test_options_that_read_the_gold_are_tried_and_are_not_in_the_family_of_tests(findings: dict[str, Finding]) -> None:
@@ -119,7 +177,8 @@ def test_an_option_that_failed_on_a_question_is_compared_on_the_others(
     narrow = replace(space, options=tuple(places))
 
     def found() -> Finding:
-        return next(one for one in audit(tiny_setup, narrow, store, questions) if one.option == "unsteady")
+        findings = audit(tiny_setup, narrow, store, questions).findings
+        return next(one for one in findings if one.option == "unsteady")
 
     assert found().fitness is None  # a tenth is what it may fail on
     bad.discard(questions[0].question)
