@@ -18,7 +18,7 @@ from ragsmith.types import Hits, Question
 
 Matrix = Sequence[Sequence[float]]
 
-MODES = ("greedy", "count", "nucleus")
+MODES = ("count", "nucleus", "greedy")
 DIVISORS = ("others", "all", "sum_abs")
 
 
@@ -31,11 +31,11 @@ def nr(
     hits: Hits,
     *,
     embedder: Embedder,
-    mode: str = "greedy",
+    mode: str = "count",
     share: Annotated[float, Range(0.01, 1)] = 0.7,
     alpha: Amount = 5.0,
     divisor: str = "others",
-    keep_at_most: Count = 10,
+    keep_at_most: Count = 100,
 ) -> Hits:
     """Keep the ``share`` of the candidates whose relevance most exceeds their redundancy.
 
@@ -44,13 +44,16 @@ def nr(
     chunk. Relevance is the cosine with the question, redundancy the cosines with the other candidates; what is kept
     keeps its score, and so the order of the last ranking.
 
-    Against the paper: its rule (``count``; ``nucleus`` reads "top p%" as a share of the softmax weights) scores all at
-    once, so both of two equal chunks are punished alike and both may stay. ``greedy`` chooses one after the other, by
-    relevance less the largest cosine with a chunk already chosen (MMR, Carbonell & Goldstein 1998), so a copy is taken
-    only where what is new is much less relevant; a tie goes to the less redundant. ``alpha`` matters to ``nucleus``
-    alone, and ``divisor`` to all but ``greedy``: the paper leaves its Z open, here it is the number of ``others``, of
-    ``all``, or ``sum_abs``, the sum of the absolute cosines of all pairs. ``keep_at_most`` is ours; with it, of 20
-    candidates a ``share`` above one half, such as the paper's 0.7, keeps as many as one half.
+    ``count`` is the paper's rule; ``nucleus`` reads its "top p%" as a share of the softmax weights. Both score all at
+    once, so two equal chunks are punished alike and both may stay. ``greedy`` corrects that: it chooses one after the
+    other, by relevance less the largest cosine with a chunk already chosen (MMR, Carbonell & Goldstein 1998), so a copy
+    is taken only where what is new is much less relevant; a tie goes to the less redundant. ``alpha`` matters to
+    ``nucleus`` alone, and ``divisor`` to all but ``greedy``: the paper leaves its Z open, here it is the number of
+    ``others``, of ``all``, or ``sum_abs``, the sum of the absolute cosines of all pairs.
+
+    Against the paper: nothing, by default. Behind hybrid search with a cross-encoder ``count`` cost least recall of the
+    three, on the search questions of each of seven data sets. ``keep_at_most`` is ours, and by default more than a list
+    has: the 10 that other filters keep cut 20 candidates so short that ``count`` and ``nucleus`` kept the same.
     """
     order = ranked(hits)
     texts = [hit.chunk.text for hit in order]

@@ -24,11 +24,11 @@ def nr_survival(
     hits: Hits,
     *,
     embedder: Embedder,
-    mode: str = "greedy",
+    mode: str = "count",
     share: Annotated[float, Range(0.01, 1)] = 0.7,
     alpha: Amount = 5.0,
     divisor: str = "others",
-    keep_at_most: Count = 10,
+    keep_at_most: Count = 100,
 ) -> Hits:
     """Keep the ``share`` of the candidates that survived best across NEST's scopes and repeat the others least.
 

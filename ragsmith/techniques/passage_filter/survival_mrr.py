@@ -14,7 +14,7 @@ from ragsmith.types import Hit, Hits, Question
     choices={"aggregate": AGGREGATES, "k": (5, 10)},
     after={"retrieval": ("nest",)},
 )
-def survival_mrr(question: Question, hits: Hits, *, aggregate: str = "mean_all", k: Count = 10) -> Hits:
+def survival_mrr(question: Question, hits: Hits, *, aggregate: str = "mean_present", k: Count = 10) -> Hits:
     """Keep the ``k`` candidates that survived best across NEST's scopes, whatever came between.
 
     Helps when a reranker, or several queries, put in order what was found, and being found in document, section and
@@ -22,11 +22,14 @@ def survival_mrr(question: Question, hits: Hits, *, aggregate: str = "mean_all",
     read here; what is kept keeps its score, and so the order of the last ranking. A candidate that several queries
     found has its best rank of each scope.
 
-    Against the paper: there the same score (MRR, with ``aggregate="mean_present"``: the mean of 1/rank over the scopes
-    where a chunk was found) ranks and cuts at once, which is what ``nest`` does; directly behind a ``nest`` of the same
-    ``aggregate`` this is ``top_k``. ``mean_all`` is the mean over all scopes, 0 where a chunk was lost; ``rrf60`` and
-    ``depth_weighted`` are those of ``nest``. Ties go to more scopes, then the best rank, then that at the deepest
-    scope. ``nr_survival`` sets survival against redundancy; this does not look at what chunks say.
+    The score is MRR, the mean of 1/rank over the scopes where a chunk was found (``mean_present``). Others are those of
+    ``nest``: ``mean_all`` divides by all scopes, so that losing a chunk costs something, ``rrf60`` and
+    ``depth_weighted``. Ties go to more scopes, then the best rank, then that at the deepest scope. ``nr_survival`` sets
+    survival against redundancy; this does not look at what chunks say.
+
+    Against the paper: there the same score ranks and cuts at once, which is what ``nest`` does; directly behind a
+    ``nest`` of the same ``aggregate``, this is ``top_k``. It is the default as published, as it loses no more than
+    ``mean_all`` behind ``nest`` and a cross-encoder on the search questions of six data sets of seven.
     """
     order = ranked(hits)
     found = {scope for hit in order for scope, _ in hit.survival}

@@ -66,7 +66,7 @@ def test_what_each_reading_keeps_of_the_worked_example(mode: str, share: float, 
 
 def test_kept_hits_keep_score_and_order() -> None:
     hits = spelled("1 0", "1 0", "0 1")
-    kept = nr(Question("1 0"), hits[::-1], embedder=PlaneEmbedder(), share=0.6)
+    kept = nr(Question("1 0"), hits[::-1], embedder=PlaneEmbedder(), mode="greedy", share=0.6)
     assert kept == (hits[0], hits[2])
     published = nr(Question("1 0"), hits[::-1], embedder=PlaneEmbedder(), mode="count", share=0.6)
     assert published == hits[:2]
@@ -117,6 +117,16 @@ def test_a_share_of_a_whole_number_is_that_number() -> None:
 
 def test_nucleus_counts_equal_shares_exactly() -> None:
     assert [nucleus([0.1] * 10, share) for share in (0.1, 0.3, 0.7, 1.0)] == [1, 3, 7, 10]
+
+
+def test_of_twenty_candidates_the_published_share_keeps_fourteen_and_nothing_cuts_earlier() -> None:
+    angles = np.linspace(0, 1.2, 20)
+    hits = spelled(*(f"{math.cos(a):.6f} {math.sin(a):.6f}" for a in angles))
+    asked = {"question": Question("1 0"), "hits": hits, "embedder": PlaneEmbedder()}
+    assert len(nr(**asked)) == 14
+    sizes = {mode: len(nr(**asked, mode=mode)) for mode in ("count", "nucleus", "greedy")}
+    assert sizes["nucleus"] < 14 == sizes["count"] == sizes["greedy"]
+    assert len(nr(**asked, keep_at_most=10)) == 10
 
 
 def test_no_more_than_asked_for_are_kept(chunks: Chunks, embedder: WordLlamaEmbedder) -> None:

@@ -58,8 +58,8 @@ def test_the_worked_example(chunks: Chunks, aggregate: str, expected: list[str])
 
 def test_survival_decides_and_order_and_score_stay(chunks: Chunks) -> None:
     hits = surviving(chunks, GENERAL, IMAGING, RADIATION, RADIUM)
-    assert survival_mrr(QUESTION, hits, k=1) == (hits[3],)
-    assert survival_mrr(QUESTION, hits[::-1], k=3) == (hits[1], hits[2], hits[3])
+    assert survival_mrr(QUESTION, hits, aggregate="mean_all", k=1) == (hits[3],)
+    assert survival_mrr(QUESTION, hits[::-1], k=3) == (hits[0], hits[1], hits[3])
 
 
 def test_ties_go_to_more_scopes_then_the_best_rank(chunks: Chunks) -> None:
