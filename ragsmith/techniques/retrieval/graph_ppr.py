@@ -20,16 +20,25 @@ MOST = 20_000
 BEHIND = 1e-9
 """How far an added chunk stands behind a candidate of the same score."""
 
+SCORINGS = ("blended", "reserved")
+
 
 @retrieval(
     paper="Singh et al., Beyond the Reranker",
-    choices={"budget": (5, 10, 20), "weight": (0.0, 0.3, 0.5), "restart": (0.15, 0.5), "threshold": (0.6, 0.7, 0.8)},
+    choices={
+        "scoring": SCORINGS,
+        "budget": (5, 10, 20),
+        "weight": (0.3, 0.5),
+        "restart": (0.15, 0.5),
+        "threshold": (0.6, 0.7, 0.8),
+    },
 )
 def graph_ppr(
     index: Index,
     queries: Queries,
     *,
     embedder: Embedder,
+    scoring: str = "blended",
     budget: Count = 10,
     weight: Share = 0.3,
     restart: Share = 0.15,
@@ -46,26 +55,50 @@ def graph_ppr(
     20 steps (personalised PageRank, Haveliwala 2002). Helps when evidence stands next to what the question's words
     find: the sentence after, the section referred to. Costs one embedding a query; the graph needs no call.
 
-    All chunks are then on one scale: ``weight`` x PageRank + (1 - ``weight``) x score of hybrid search, both min-max
-    scaled, and an added chunk has 0 of the latter. Up to ``k + budget`` are returned, so nothing that hybrid search
-    found is lost, and what the walk is sure of comes within the first ``k``. In a dense graph a walk is confined to the
-    neighbourhood of its seeds: on 10,000 chunks never at the threshold 0.7, and at 0.5 this changed 1 addition in 180.
+    All chunks are then on one scale, and up to ``k + budget`` are returned, so nothing that hybrid search found is
+    lost. ``blended`` scores them by ``weight`` x PageRank + (1 - ``weight``) x score of hybrid search, both min-max
+    scaled; an added chunk has 0 of the latter, and comes within the first ``k`` where the walk is sure of it.
+    ``reserved`` leaves the last places of the first ``k`` to what was added, by PageRank, with the score of the
+    candidate before them: so a reranker that reads ``k`` reads all of it, and decides. In a dense graph a walk is
+    confined to the neighbourhood of its seeds: on 10,000 chunks never at the threshold 0.7, and at 0.5 this changed 1
+    addition in 180.
 
-    Against the paper: it gives added chunks the score 0, so that only a reranker can raise them; ``weight=0`` is that
-    (have the reranker read deeper than ``k``). It starts from all candidates alike, knows no weights of edges, and in
-    the runs reported had no edges by order or code, while any two documents with a "Figure 1" were joined; here order
-    is the document's, references stay within it, similarity is the weight of its edges, and a dead end leads back to
-    the seeds. Its learned refinement of vectors (GraphSAGE) influenced no result but one, and is left out.
+    Against the paper: it gives added chunks the score 0, so that only a reranker can raise them. With ``weight=0`` that
+    is so here, and they stand behind the depth of a reranker that reads ``k``, which leaves hybrid search alone;
+    ``reserved`` is what is meant. It starts from all candidates alike, knows no weights of edges, and in the runs
+    reported had no edges by order or code, while any two documents with a "Figure 1" were joined; here order is the
+    document's, references stay within it, similarity is the weight of its edges, and a dead end leads back to the
+    seeds. Its learned refinement of vectors (GraphSAGE) influenced no result but one, and is left out.
     """
     graph = chunk_graph(index, embedder, threshold=threshold, neighbours=neighbours)
     rankings = []
     for hits in hybrid(index, queries, embedder=embedder, k=k):
         walked = _walked(index, graph, hits, restart=restart, seeds=seeds, budget=budget)
-        candidates = {hit.chunk.id for hit in hits}
-        fused = convex_combination([hits, walked], [1 - weight, weight])
-        # an added chunk comes behind a candidate of the same score: the last of those has 0 of hybrid search as well
-        rankings.append(ranked(h if h.chunk.id in candidates else h.rescored(h.score - BEHIND, h.scale) for h in fused))
+        rankings.append(_reserved(hits, walked) if scoring == "reserved" else _blended(hits, walked, weight))
     return tuple(rankings)
+
+
+def _blended(hits: Hits, walked: Hits, weight: float) -> Hits:
+    candidates = {hit.chunk.id for hit in hits}
+    fused = convex_combination([hits, walked], [1 - weight, weight])
+    # an added chunk comes behind a candidate of the same score: the last of those has 0 of hybrid search as well
+    return ranked(h if h.chunk.id in candidates else h.rescored(h.score - BEHIND, h.scale) for h in fused)
+
+
+def _reserved(hits: Hits, walked: Hits) -> Hits:
+    """The additions before as many of the last candidates, but behind the first one."""
+    added = walked[len(hits) :]
+    if not added:
+        return hits
+    before = max(1, len(hits) - len(added))
+    score = hits[before - 1].score
+    inserted = tuple(hit.rescored(score - n * BEHIND, Scale.CONVEX) for n, hit in enumerate(added, start=1))
+    # in their order, be it that their scores are that of the candidate before them, too
+    last = tuple(
+        hit.rescored(min(hit.score, score - n * BEHIND), Scale.CONVEX)
+        for n, hit in enumerate(hits[before:], start=len(added) + 1)
+    )
+    return (*hits[:before], *inserted, *last)
 
 
 def _walked(index: Index, graph: ChunkGraph, hits: Hits, *, restart: float, seeds: int, budget: int) -> Hits:

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder, Vectors
+from ragsmith.techniques.reranking.cross_encoder import cross_encoder
 from ragsmith.techniques.retrieval.graph_ppr import graph_ppr
 from ragsmith.techniques.retrieval.hybrid import hybrid
-from ragsmith.types import Chunk, Hits, IndexEntry, Scale, Span
+from ragsmith.types import Chunk, Hits, IndexEntry, Question, Scale, Span
 
 QUERIES = ("Who was warden of the Salt Guild?", "What did Oswin Tarrel pay for?")
 
@@ -24,6 +26,21 @@ class Words:
         lengths = np.linalg.norm(rows, axis=1, keepdims=True)
         vectors: Vectors = np.divide(rows, lengths, out=np.zeros_like(rows), where=lengths > 0)
         return vectors
+
+
+class OneIsBest:
+    """Scores 1 what is the text it knows, and 0 all else."""
+
+    id = "one"
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def score(self, query: str, texts: Sequence[str]) -> list[float]:
+        return [float(text == self.text) for text in texts]
+
+    def at(self, depth: int) -> dict[str, Any]:
+        return {"cross_encoder": self, "depth": depth, "first_stage_weight": 0.0}
 
 
 def plain(*chunks: Chunk) -> Index:
@@ -95,6 +112,47 @@ def test_an_addition_can_come_within_the_first_k() -> None:
     [hits] = graph_ppr(index, ("salt bell",), embedder=Words(), k=2, budget=1, seeds=1, threshold=0.9)
     assert ids(hits) == ["a:0", "a:1", "c:0"]
     assert ids(hybrid(index, ("salt bell",), embedder=Words(), k=2)[0]) == ["a:0", "c:0"]
+
+
+def test_reserved_places_let_a_reranker_that_reads_k_read_all_additions(index: Index, embedder: Embedder) -> None:
+    for query in QUERIES:
+        for budget in (1, 3, 9):
+            asked = {"embedder": embedder, "k": 4, "budget": budget}
+            [hits] = graph_ppr(index, (query,), scoring="reserved", **asked)
+            [first] = hybrid(index, (query,), embedder=embedder, k=4)
+            [blended] = graph_ppr(index, (query,), weight=1.0, **asked)
+            added = [i for i in ids(hits) if i not in ids(first)]
+            assert added
+            assert set(ids(hits)) == set(ids(blended))
+            begin = max(1, 4 - len(added))
+            assert ids(hits) == ids(first)[:begin] + added + ids(first)[begin:]
+            assert added == [i for i in ids(blended) if i in added]  # by PageRank
+            assert list(hits) == sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))
+            assert len({hit.score for hit in hits}) == len(hits)
+
+
+def test_additions_in_reserved_places_change_what_stands_behind_a_reranker() -> None:
+    # the answer has no word of the question, and a reranker knows it
+    index = plain(*line("salt bell", "who"), *line("mud", "mud", doc="b"), *line("salt", doc="c"))
+    asked = {"embedder": Words(), "k": 2, "budget": 1, "seeds": 1, "threshold": 0.9}
+    knows = OneIsBest("who")
+    found = {
+        name: ids(
+            cross_encoder(Question("salt bell"), graph_ppr(index, ("salt bell",), **asked, **how)[0], **knows.at(2))
+        )
+        for name, how in (("as published", {"weight": 0.0}), ("reserved", {"scoring": "reserved"}))
+    }
+    assert found == {"as published": ["a:0", "c:0"], "reserved": ["a:1", "a:0"]}
+
+
+def test_equal_scores_keep_their_order_around_reserved_places() -> None:
+    index = plain(*line("salt", "who"), *line("salt", "what", doc="b"), *line("salt", "where", doc="c"))
+    [first] = hybrid(index, ("salt",), embedder=Words(), k=3)
+    assert len({hit.score for hit in first}) == 1
+    [hits] = graph_ppr(index, ("salt",), embedder=Words(), k=3, budget=1, seeds=1, threshold=0.99, scoring="reserved")
+    assert ids(hits)[:2] == ids(first)[:2]
+    assert ids(hits)[3] == ids(first)[2]
+    assert list(hits) == sorted(hits, key=lambda hit: (-hit.score, hit.chunk.id))
 
 
 def test_more_restart_stays_nearer() -> None:
