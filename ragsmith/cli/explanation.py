@@ -138,7 +138,8 @@ def _needs(technique: Technique) -> Iterator[str]:
     for family, names in technique.after.items():
         yield f"{family} {' or '.join(names)} before it"
     if technique.fitting:
-        yield "questions with gold evidence, on which it is fitted; a fitted pipeline carries the numbers it learned"
+        when = "".join(f", if {name} is {' or '.join(map(str, its))}" for name, its in technique.fitting.when.items())
+        yield f"questions with gold evidence, on which it is fitted{when}; a fitted pipeline carries what it learned"
     if technique.analysis_only:
         yield "the gold evidence of the question itself: for analysis only, and never part of a pipeline"
 

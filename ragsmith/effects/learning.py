@@ -66,7 +66,7 @@ def learn(
     told = on_progress or (lambda name, done, total: None)
     observed = []
     for setup in setups:
-        able = space if len(setup.folds) > 1 else space.without(lambda gene: gene.technique.fitting is not None)
+        able = space if len(setup.folds) > 1 else space.without(lambda gene: gene.learns)
         sample = sample_of(able, pipelines, f"{seed}:{setup.dataset.digest}")
         evaluations: list[Evaluation] = []
         with Evaluator(setup, store, workers) as evaluator:

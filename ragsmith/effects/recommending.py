@@ -111,7 +111,7 @@ def recommendations(
     calls gains more than its own. The largest of all expected gains would be the luckiest error, and where documents
     are unlike all others, a large risk. What has to be fitted needs questions, and is left out.
     """
-    ready = space.of_families().without(lambda gene: gene.technique.fitting is not None)
+    ready = space.of_families().without(lambda gene: gene.learns)
     beliefs = knowledge.beliefs(corpus, models, weights)
     walk = _Walk(ready, knowledge, beliefs)
     unlike = corpus.unlike([one.corpus for one in knowledge.observed])

@@ -271,7 +271,7 @@ def asks_to_rank(candidate: Candidate, costly: AbstractSet[str]) -> bool:
     asks = False
     for family, gene in zip(FAMILIES[: FILTER + 1], candidate, strict=False):
         asked = family.tier != "collection" and not costly.isdisjoint(gene.technique.tools.values())
-        asks = asked or (asks and gene.technique.fitting is None)
+        asks = asked or (asks and not gene.learns)
     return asks
 
 

@@ -318,8 +318,8 @@ class Engine:
             return self.gateway.cross_encoder(self.models.cross_encoder, meter)
         if kind == "entity_graph":
             return self.entity_graph()
-        if kind == "fitted" and gene.fit is not None:
-            return Fitted(gene.fit.numbers)
+        if kind == "fitted" and not gene.unfitted:
+            return Fitted(gene.fit.numbers if gene.fit else {})
         if kind == "gold" and gold is not None:
             return gold
         raise RagsmithError(f"{gene.technique.family}.{gene.technique.name} has not been given its {kind}")

@@ -87,10 +87,15 @@ class Gene:
         technique = self.technique
         return digest("gene", technique.family, technique.name, technique.code, dict(self.parameters), *fitted)
 
+    @cached_property
+    def learns(self) -> bool:
+        """Whether its numbers are fitted on questions."""
+        return self.technique.learns(self.parameters)
+
     @property
     def unfitted(self) -> bool:
         """Whether it has to be fitted before it can run."""
-        return self.technique.fitting is not None and self.fit is None
+        return self.learns and self.fit is None
 
     def facing(self, question: str) -> Gene:
         """The gene that may answer ``question``: its numbers were learned without it."""
@@ -201,6 +206,6 @@ def _read_gene(family: str, gene: Mapping[str, Any], where: str) -> Gene:
     read = make_gene(family, gene["technique"], gene.get("parameters", {}), where, fit)
     if read.technique.analysis_only:
         raise SpaceError(f"{where + ': ' if where else ''}{read.technique.name} reads the gold labels: no pipeline may")
-    if fit and not read.technique.fitting:
+    if fit and not read.learns:
         raise SpaceError(f"{where + ': ' if where else ''}{family}.{read.technique.name} learns nothing: drop 'fitted'")
     return read

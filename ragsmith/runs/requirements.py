@@ -30,7 +30,7 @@ def searchable(setup: Setup, space: Space, *, ranks: bool) -> Space:
             to compare with.
     """
     if len(setup.folds) < 2:  # nothing can be held out, so nothing can be learned
-        space = space.without(lambda gene: gene.technique.fitting is not None)
+        space = space.without(lambda gene: gene.learns)
     if ranks:
         space = space.of_rankings()
     else:

@@ -40,11 +40,13 @@ class Fitting:
     ``observe`` is called once for each of them with what the technique reads, with ``gold``, and with those tools and
     parameters of the technique that its signature names; it returns what matters as plain JSON. ``solve`` is given all
     observations, in the order of the questions, and the parameters its signature names; it returns the numbers, by
-    name, that the technique then finds in ``fitted.numbers``.
+    name, that the technique then finds in ``fitted.numbers``. Where ``when`` names values of parameters, the technique
+    learns with these alone; with others it needs no questions, and ``fitted.numbers`` is empty.
     """
 
     observe: Callable[..., Any]
     solve: Callable[..., Mapping[str, Any]]
+    when: Mapping[str, tuple[Parameter, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,11 @@ class Technique:
     def analysis_only(self) -> bool:
         """Whether it reads the gold labels, so that no pipeline may contain it."""
         return "gold" in self.tools.values()
+
+    def learns(self, parameters: Mapping[str, Parameter]) -> bool:
+        """Whether it is fitted before it runs with ``parameters``, all of them."""
+        its = self.fitting
+        return its is not None and all(parameters[name] in values for name, values in its.when.items())
 
     @property
     def name(self) -> str:

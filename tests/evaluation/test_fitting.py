@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ragsmith.errors import SpaceError
 from ragsmith.evaluation.evaluation import Evaluation, stored_evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Fitness
@@ -252,3 +253,37 @@ def test_labels_that_are_held_out_do_not_come_back_through_what_was_fitted_befor
 def test_numbers_that_were_not_exported_by_us_are_refused(value: Any) -> None:
     with pytest.raises(ValueError, match="'fitted' must have"):
         Fit.read(value)
+
+
+def test_a_technique_that_learns_with_some_parameters_only_needs_no_questions_with_others(
+    tiny_setup: Setup, store: Store, pipeline: Build, registered: Callable[..., Technique]
+) -> None:
+    handed: list[Mapping[str, Any]] = []
+
+    def sometimes(question: Question, hits: Hits, *, fitted: Fitted, how: str = "given", k: int = 3) -> Hits:
+        """Keep the first."""
+        handed.append(fitted.numbers)
+        return hits[: fitted.numbers.get("k", k)]
+
+    def observe(question: Question, hits: Hits, *, gold: Gold) -> int:
+        return len(hits)
+
+    def solve(observations: Sequence[int]) -> Mapping[str, Any]:
+        return {"k": 2}
+
+    fitting = Fitting(observe, solve, when={"how": ("learned",)})
+    registered(passage_filter, sometimes, fitting, how=("given", "learned"))
+    given, learned = (pipeline(passage_filter=("sometimes", {"how": how})) for how in ("given", "learned"))
+    assert [candidate[4].unfitted for candidate in (given, learned)] == [False, True]
+    (first,) = evaluated(tiny_setup, store, given)
+    assert first.complete
+    assert first.candidate[4].fit is None
+    assert set(map(len, handed)) == {0}
+    handed.clear()
+    (second,) = evaluated(tiny_setup, store, learned)
+    assert second.candidate[4].fit is not None
+    assert {numbers["k"] for numbers in handed} == {2}
+    plain = configuration(second.candidate)
+    plain["passage_filter"]["parameters"]["how"] = "given"
+    with pytest.raises(SpaceError, match="learns nothing: drop 'fitted'"):
+        read_configuration(plain)

@@ -18,7 +18,7 @@ from ragsmith.techniques.retrieval.hybrid import hybrid
 from ragsmith.techniques.retrieval.nest import nest
 from ragsmith.techniques.retrieval.vector import vector
 from ragsmith.testing import ScriptedModel
-from ragsmith.types import Chunks, Gold, Hits, IndexEntry, Question
+from ragsmith.types import Chunks, Fitted, Gold, Hits, IndexEntry, Question
 
 QUESTION = Question("Who rings the bell of Velmouth?")
 
@@ -65,7 +65,7 @@ def test_a_router_embeds_the_question_as_a_query(
     said: dict[str, Sequence[Any]] = {"imagine_passage": ["a bell"], "broader_question": ["What rings?"]}
     model = ScriptedModel(said)
     if router == "entropy":
-        entropy_router(QUESTION, search(found), language_model=model, embedder=embedder)
+        entropy_router(QUESTION, search(found), language_model=model, embedder=embedder, fitted=Fitted({}))
     else:
         gold = Gold(frozenset({found[0].chunk.id}))
         observe(QUESTION, search(found), language_model=model, embedder=embedder, gold=gold, depth=20)

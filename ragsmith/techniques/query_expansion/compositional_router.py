@@ -15,7 +15,7 @@ from ragsmith.measures.ndcg import ndcg_at
 from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.plugins import Count, Range
 from ragsmith.techniques.families import query_expansion
-from ragsmith.techniques.query_expansion.entropy_router import distances
+from ragsmith.techniques.query_expansion.entropy_router import COMPARING, distances
 from ragsmith.techniques.query_expansion.keyword_router import STRATEGIES, broad, searched_by
 from ragsmith.techniques.registry import Fitting
 from ragsmith.text.words import words
@@ -28,7 +28,6 @@ NEAREST = 20
 COMPONENTS = 8
 FIRST_WORDS = ("what", "who", "when", "where", "which", "why", "how", "is", "are", "was", "do", "does", "did", "can")
 
-_HOPS = frozenset(words("both same than between versus vs compare compared respectively either neither"))
 _CLAUSE = re.compile(r"[,;:—]|\b(?:and|but|or|if|because|although|though|while|that|which|who|when|after|before)\b")
 
 
@@ -148,7 +147,7 @@ def lexical(text: str, found: Sequence[float]) -> tuple[float, ...]:
     form = (
         "?" in text,
         broad(text),
-        not _HOPS.isdisjoint(asked),
+        not COMPARING.isdisjoint(asked),
         len(names(text)),
         len(asked),
         1 + sum(match.start() > 0 for match in _CLAUSE.finditer(text.strip().lower())),

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,16 @@ from hypothesis import strategies as st
 
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.models.protocols import Vectors
-from ragsmith.techniques.query_expansion.entropy_router import distances, entropy_router, softmax_entropy
+from ragsmith.techniques.query_expansion.entropy_router import (
+    distances,
+    entropy_router,
+    observe,
+    several_hops,
+    softmax_entropy,
+    solve,
+)
 from ragsmith.testing import ScriptedModel, hits_of
-from ragsmith.types import Chunk, Hits, Question
+from ragsmith.types import Chunk, Fitted, Gold, Hits, Question
 
 QUESTION = Question("0")
 
@@ -34,12 +41,15 @@ def at(*angles: float) -> Hits:
 
 
 def model() -> ScriptedModel:
-    return ScriptedModel({"imagine_passage": ["10"], "broader_question": ["20"]})
+    return ScriptedModel({"imagine_passage": ["10"], "broader_question": ["20"], "sub_questions": [("30",)]})
 
 
-def went(search: Any, **parameters: float) -> str:
+def went(
+    search: Any, numbers: Mapping[str, float] | None = None, question: Question = QUESTION, **parameters: Any
+) -> str:
     asked = model()
-    entropy_router(QUESTION, search, language_model=asked, embedder=AngleEmbedder(), **parameters)
+    fitted = Fitted(numbers or {})
+    entropy_router(question, search, language_model=asked, embedder=AngleEmbedder(), fitted=fitted, **parameters)
     return asked.calls[0].task if asked.calls else "plain"
 
 
@@ -101,14 +111,16 @@ def test_only_the_nearest_count(search: Callable[..., Any]) -> None:
 
 def test_the_plain_hits_are_searched_once_and_cut(search: Callable[..., Any]) -> None:
     results = search(at(1, *[100.0] * 9))
-    kept = entropy_router(QUESTION, results, language_model=model(), embedder=AngleEmbedder(), depth=3)
+    kept = entropy_router(
+        QUESTION, results, language_model=model(), embedder=AngleEmbedder(), fitted=Fitted({}), depth=3
+    )
     assert kept == at(1, *[100.0] * 9)[:3]
     assert results.calls == [("0",)]
 
 
 def test_a_search_without_hits_is_broadened(search: Callable[..., Any]) -> None:
     assert went(search({"20": at(3)})) == "broader_question"
-    assert entropy_router(QUESTION, search(()), language_model=model(), embedder=AngleEmbedder()) == ()
+    assert went(search(())) == "broader_question"
 
 
 def test_wrong_parameters_are_refused(search: Callable[..., Any]) -> None:
@@ -122,3 +134,120 @@ def test_with_the_embedded_embedder(search: Callable[..., Any], hits: Any, embed
     values = distances(Question("Who rings the bell?"), found, embedder)
     assert all(0 <= value <= 4 for value in values)
     assert min(values) == values[1]  # the chunk about the bell
+
+
+# --- several hops ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "several"),
+    [
+        ("Which guild did Oswin Tarrel join?", True),
+        ("Which guild did Tarrel join?", False),
+        ("Tarrel and Tarrel?", False),  # one name, twice
+        ("Who is older, he or she?", False),
+        ("Are both of them old?", True),
+        ("What is the difference between tin and lead?", True),
+        ("Is Al in LA?", False),  # of two letters
+    ],
+)
+def test_what_has_several_hops(text: str, several: bool) -> None:
+    assert several_hops(text) is several
+
+
+def test_an_undecided_question_of_several_hops_is_decomposed(search: Callable[..., Any]) -> None:
+    class Anywhere(AngleEmbedder):
+        """Text that is no number lies at 0 degrees."""
+
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            return super().embed([text if text[-1].isdigit() else "0" for text in texts])
+
+    def asked_for(text: str, multi_hop: bool) -> str:
+        asked = model()
+        given = {"language_model": asked, "embedder": Anywhere(), "fitted": Fitted({}), "multi_hop": multi_hop}
+        entropy_router(Question(text), search(at(*[1.0] * 20)), **given)
+        return asked.calls[0].task
+
+    assert asked_for("Which guild did Oswin Tarrel join?", True) == "sub_questions"
+    assert asked_for("Which guild did Oswin Tarrel join?", False) == "broader_question"
+    assert asked_for("Which guild was it?", True) == "broader_question"
+
+
+# --- fitted thresholds -----------------------------------------------------------------------------------------------
+
+
+def routed(entropy: float, low: float, high: float) -> int:
+    return 0 if entropy < low else 1 if entropy < high else 2
+
+
+def worth(observed: Sequence[tuple[float, Sequence[float]]], low: float, high: float, thresholds: str) -> float:
+    """What a pair of thresholds is worth, question by question."""
+    total = 0.0
+    for entropy, ndcg in observed:
+        way = routed(entropy, low, high)
+        oracle = max(range(3), key=lambda i: (ndcg[i], -i))
+        total += ndcg[way] if thresholds == "ndcg" else float(way == oracle)
+    return round(total, 9)
+
+
+observations = st.lists(
+    st.tuples(
+        st.integers(0, 8).map(lambda n: n / 4),
+        st.tuples(*[st.integers(0, 4).map(lambda n: n / 4)] * 3),
+    ),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(observations, st.sampled_from(["ndcg", "agreement"]))
+@settings(max_examples=120)
+def test_the_best_of_all_pairs_is_found(observed: list[tuple[float, tuple[float, ...]]], thresholds: str) -> None:
+    found = solve([{"entropy": h, "ndcg": list(n)} for h, n in observed], thresholds=thresholds, nearest=20)
+    cuts = [0.0, *(h + 1e-6 for h, _ in observed), 9.0]
+    pairs = {(low, high): worth(observed, low, high, thresholds) for low in cuts for high in cuts if low <= high}
+    best = max(pairs.values())
+    assert worth(observed, found["low"], found["high"], thresholds) == best
+    ways = [
+        [[routed(h, *pair) for h, _ in observed].count(way) for way in (0, 2)]
+        for pair, value in pairs.items()
+        if value == best
+    ]
+    plain, broad = max((plain, -broad) for plain, broad in ways)
+    mine = [routed(h, found["low"], found["high"]) for h, _ in observed]
+    assert (mine.count(0), -mine.count(2)) == (plain, broad)
+
+
+def test_fitted_thresholds_lie_midway_and_decide(search: Callable[..., Any]) -> None:
+    better = [(0.5, [1.0, 0.0, 0.0]), (1.0, [0.0, 1.0, 0.0]), (2.0, [0.0, 0.0, 1.0])]
+    found = solve([{"entropy": h, "ndcg": n} for h, n in better], thresholds="ndcg", nearest=20)
+    assert found == {"low": 0.75, "high": 1.5}
+    two = search(at(5, 5))  # log 2 = .69
+    assert went(two, found, thresholds="ndcg", temperature=1.0) == "plain"
+    assert went(two, {"low": 0.1, "high": 0.2}, thresholds="ndcg", temperature=1.0) == "broader_question"
+    assert went(two, {"low": 0.1, "high": 0.2}, temperature=1.0) == "plain"  # those given hold
+
+
+def test_agreement_and_ndcg_differ_where_one_question_is_worth_many() -> None:
+    observed = [(1.0, [0.0, 0.1, 0.0])] * 3 + [(1.0, [1.0, 0.0, 0.0])]
+    plain = [{"entropy": h, "ndcg": n} for h, n in observed]
+    assert solve(plain, thresholds="ndcg", nearest=20)["low"] > 1.0
+    assert (
+        solve(plain, thresholds="agreement", nearest=20)["low"]
+        <= 1.0
+        < solve(plain, thresholds="agreement", nearest=20)["high"]
+    )
+
+
+def test_what_is_observed(search: Callable[..., Any]) -> None:
+    hits = at(5, 5)
+    asked = {"language_model": model(), "embedder": AngleEmbedder(), "temperature": 1.0}
+    rest = {"multi_hop": False, "nearest": 20, "depth": 20}
+    seen = observe(
+        QUESTION, search({"0": hits, "10": hits[1:], "20": ()}), gold=Gold(frozenset({"c01"})), **asked, **rest
+    )
+    assert seen["entropy"] == softmax_entropy([1.0, 1.0], 1.0)
+    assert seen["ndcg"] == pytest.approx([1 / math.log2(3), 1.0, 1 / math.log2(3)])  # both paths find c01
+    assert observe(QUESTION, search(hits), gold=Gold(frozenset()), **asked, **rest)["ndcg"] == []
+    with pytest.raises(ValueError, match="no calibration question has gold"):
+        solve([{"entropy": 0.0, "ndcg": []}], thresholds="ndcg", nearest=20)
