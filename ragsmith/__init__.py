@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ragsmith.api.recommending import learn_effects, recommend
     from ragsmith.api.reporting import export, report
     from ragsmith.api.reviewing import review
-    from ragsmith.api.scoring import evaluate
+    from ragsmith.api.scoring import by_protocol, evaluate
     from ragsmith.api.searching import plan, search
     from ragsmith.api.taking_in import init_dataset
     from ragsmith.datasets.dataset import load_dataset
@@ -51,6 +51,7 @@ __all__ = [
     "ask",
     "audit",
     "audits",
+    "by_protocol",
     "check_dataset",
     "check_models",
     "draft_questions",
@@ -90,6 +91,7 @@ _HOME = {
     "check_dataset": "ragsmith.api.dataset_checks",
     "check_models": "ragsmith.api.checking",
     "draft_questions": "ragsmith.api.drafting",
+    "by_protocol": "ragsmith.api.scoring",
     "evaluate": "ragsmith.api.scoring",
     "init_dataset": "ragsmith.api.taking_in",
     "export": "ragsmith.api.reporting",

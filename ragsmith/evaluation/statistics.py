@@ -84,6 +84,21 @@ def sign_flip(a: ArrayLike, b: ArrayLike, *, resamples: int = 10_000, seed: int 
     return _sign_flip_p(differences[differences != 0], resamples, seed)
 
 
+def recentred_bootstrap(a: ArrayLike, b: ArrayLike, *, resamples: int = 10_000, seed: int = 0) -> float:
+    """Return the two-sided p of a paired bootstrap: how often re-centred resampled means are as far from 0 as ours.
+
+    The means are those of `bootstrap_interval`, less their own mean; p is never below ``1 / resamples``. With few
+    differences that are not zero it is too small, where `sign_flip` is exact: this is for comparing with studies that
+    tested so.
+    """
+    differences = _differences(a, b, "recentred_bootstrap")
+    if not differences.any():
+        return 1.0
+    means = _resampled_means(differences, resamples, seed)
+    as_far = np.abs(means - means.mean()) >= abs(differences.mean())
+    return max(float(as_far.mean()), 1 / resamples)
+
+
 @lru_cache(maxsize=1024)
 def student_quantile(probability: float, degrees: int) -> float:
     """The value that Student's t with so many ``degrees`` of freedom is below with this ``probability``.
@@ -144,6 +159,16 @@ def holm(pvalues: Sequence[float]) -> tuple[float, ...]:
     factors = np.arange(len(raw), 0, -1)  # reject while p_(i) <= alpha / (m - i + 1)
     adjusted = np.empty_like(raw)
     adjusted[order] = np.minimum(np.maximum.accumulate(raw[order] * factors), 1.0)
+    return tuple(adjusted.tolist())
+
+
+def benjamini_hochberg(pvalues: Sequence[float]) -> tuple[float, ...]:
+    """Return p-values adjusted by Benjamini and Hochberg (1995), in the order given; ``<= q`` bounds false claims."""
+    raw = _probabilities(pvalues, "benjamini_hochberg")
+    order = np.argsort(raw, kind="stable")[::-1]  # the largest i with p_(i) <= q * i / m, and all below it
+    factors = len(raw) / np.arange(len(raw), 0, -1)
+    adjusted = np.empty_like(raw)
+    adjusted[order] = np.minimum(np.minimum.accumulate(raw[order] * factors), 1.0)
     return tuple(adjusted.tolist())
 
 

@@ -381,3 +381,59 @@ def test_reading_does_not_write(home: Path, winner: Path, ragsmith: Command, tmp
     for arguments in (("runs",), ("cache",), ("report", "-o", tmp_path / "out"), ("ask", winner, "Who?")):
         assert ragsmith(*arguments).code == 0
     assert (home / "cache.sqlite").read_bytes() == before
+
+
+# --- evaluate by a protocol ------------------------------------------------------------------------------------------
+
+
+def test_a_winner_is_compared_with_itself_without_each_part(ragsmith: Command, winner: Path) -> None:
+    found = json.loads(ragsmith("evaluate", winner, "--protocol", "hetdocqa", "--json").out)
+    pipeline = yaml.safe_load(winner.read_text())["pipeline"]
+    plain = {"none", "vector", "top_k", "listing"}
+    own = {family for family, gene in pipeline.items() if gene["technique"] not in plain}
+    assert {effect["system"].split()[1] for effect in found["effects"]} <= own
+    assert {effect["measure"] for effect in found["effects"]} == {"ndcg_10", "success_10", "exact_match", "token_f1"}
+    shown = ragsmith("evaluate", winner, "--protocol", "hetdocqa")
+    assert shown.code == 0
+    assert "ndcg_10: full minus the other" in shown.out
+
+
+def test_a_pipeline_against_itself_is_inert(ragsmith: Command, winner: Path) -> None:
+    shown = ragsmith("evaluate", winner, "--protocol", "hetdocqa", "--against", winner, "--json")
+    found = json.loads(shown.out)
+    assert {(effect["system"], effect["claim"]) for effect in found["effects"]} == {(str(winner), "inert")}
+
+
+def test_numbers_of_somebody_else_are_judged_without_a_pipeline(ragsmith: Command, tmp_path: Path) -> None:
+    path = tmp_path / "numbers.csv"
+    lines = [
+        f"q{i},{system},{split},{value}"
+        for split in ("dev", "test")
+        for i in range(30)
+        for system, value in (("less", 0.2 + i % 3 / 10), ("all", 0.5 + i % 2 / 10))
+    ]
+    path.write_text("\n".join(["query,system,split,f1", *lines]))
+    shown = ragsmith("evaluate", "--protocol", "hetdocqa", "--numbers", path, "--full", "all", "--json")
+    (effect,) = json.loads(shown.out)["effects"]
+    assert (effect["system"], effect["claim"], effect["test"]["n"]) == ("less", "helps", 30)
+    assert effect["test"]["difference"] == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "needs PIPELINE"),
+        (["w.yaml", "--protocol", "trec"], "--protocol is 'trec': give hetdocqa"),
+        (["--protocol", "hetdocqa"], "either an exported pipeline with others, or --numbers"),
+        (["w.yaml", "--protocol", "hetdocqa", "--numbers", "n.csv"], "either an exported pipeline"),
+        (["w.yaml", "--against", "v.yaml"], "belong to --protocol"),
+        (["w.yaml", "--protocol", "hetdocqa", "--full", "all"], "--full names a system of --numbers"),
+        (["--protocol", "hetdocqa", "--numbers", "n.csv", "--against", "v.yaml"], "--numbers have their systems"),
+        (["--protocol", "hetdocqa", "--numbers", "n.csv"], "n.csv: cannot be read"),
+        (["w.yaml", "--protocol", "hetdocqa", "--latency"], "--latency times one pipeline"),
+    ],
+)
+def test_what_no_protocol_can_use_is_said(ragsmith: Command, arguments: list[str], said: str) -> None:
+    shown = ragsmith("evaluate", *arguments)
+    assert shown.code == 2
+    assert said in shown.err

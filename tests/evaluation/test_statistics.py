@@ -10,9 +10,11 @@ from scipy import stats
 from ragsmith.evaluation.statistics import (
     Paired,
     Verdict,
+    benjamini_hochberg,
     bootstrap_interval,
     holm,
     paired,
+    recentred_bootstrap,
     student_quantile,
     verdict,
 )
@@ -166,3 +168,25 @@ def test_students_quantile_agrees_with_scipy(probability: float, degrees: int) -
 def test_a_quantile_that_is_none_is_refused(probability: float, degrees: int) -> None:
     with pytest.raises(ValueError, match="student_quantile"):
         student_quantile(probability, degrees)
+
+
+@given(PVALUES)
+def test_benjamini_and_hochberg_agree_with_scipy(pvalues: list[float]) -> None:
+    expected = stats.false_discovery_control(pvalues, method="bh") if pvalues else []
+    assert benjamini_hochberg(pvalues) == pytest.approx(tuple(expected))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(-4, 4), min_size=2, max_size=30), st.integers(0, 5))
+def test_the_recentred_p_is_the_published_recipe(differences: list[int], seed: int) -> None:
+    d = np.array(differences, dtype=float)
+    means = d[np.random.default_rng(seed).integers(0, len(d), (2_000, len(d)))].mean(axis=1)
+    centred = np.abs(means - means.mean())
+    least = max(float((centred >= abs(d.mean()) + 1e-9).mean()), 1 / 2_000)
+    most = max(float((centred >= abs(d.mean()) - 1e-9).mean()), 1 / 2_000)
+    assert least <= recentred_bootstrap(d, np.zeros(len(d)), resamples=2_000, seed=seed) <= most
+
+
+def test_the_recentred_p_is_never_nothing_and_1_without_a_difference() -> None:
+    assert recentred_bootstrap([1.0] * 30, [0.0] * 30) == 1e-4
+    assert recentred_bootstrap([0.5] * 30, [0.5] * 30) == 1.0
