@@ -1,29 +1,28 @@
 """Reports as HTML pages that work from a file: everything inside, nothing fetched, and readable without JavaScript.
 
-A Content-Security-Policy forbids every request and every script but the two of the page, which are named by digest.
+A Content-Security-Policy forbids every request and every script but that of the page, which is named by digest.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from ragsmith.errors import RagsmithError
 from ragsmith.reporting import backbone, numbers, wording
-from ragsmith.reporting.charts import drawn
-from ragsmith.reporting.plots import Figure
+from ragsmith.reporting.charts import Chart, drawn, keys_of
 from ragsmith.reporting.sections import Folded, Plot, sections
 from ragsmith.reporting.tables import Table
 from ragsmith.reporting.values import Domain
+
+ALONE = "font-family: system-ui, sans-serif; background: var(--ground);"
+"""How a chart looks that stands in no page."""
 
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 
@@ -32,7 +31,7 @@ def domain_page(domain: Domain) -> str:
     """The report of one run."""
     listed = sections(domain)
     plotted = any(isinstance(block, Plot) for section in listed for block in section.blocks)
-    scripts = [Markup(plotly_js()), Markup(_source("page.js"))] if plotted else []
+    scripts = [_script()] if plotted else []
     return rendered("domain.html.j2", domain=domain, sections=listed, numbers=numbers, scripts=scripts)
 
 
@@ -42,36 +41,16 @@ def index_page(domains: Sequence[Domain]) -> str:
     return rendered("index.html.j2", domains=domains, notes=notes, sections=listed, scripts=[])
 
 
-def figure_page(title: str, figure: Figure) -> str:
-    """One figure alone."""
-    scripts = [Markup(plotly_js()), Markup(_source("page.js"))]
-    return rendered("figure.html.j2", title=title, plot=Plot(title, figure), scripts=scripts)
+def chart_page(title: str, chart: Chart) -> str:
+    """One chart alone."""
+    return rendered("chart.html.j2", title=title, plot=Plot(chart), scripts=[_script()])
 
 
-@cache
-def plotly_js() -> str:
-    """plotly.js as the installed package carries it; the package itself is not imported, that would take seconds.
-
-    Raises:
-        RagsmithError: the installed plotly has no such file.
-    """
-    spec = find_spec("plotly")
-    places = [Path(place) for place in (spec.submodule_search_locations or ())] if spec else []
-    for place in places:
-        path = place / "package_data" / "plotly.min.js"
-        if path.is_file():
-            return path.read_text(encoding="utf-8").strip()
-    raise RagsmithError(
-        "plotly comes without its plotly.min.js: install it again  (pip install --force-reinstall plotly)"
-    )
-
-
-def _embedded(figure: Mapping[str, Any]) -> Markup:
-    """JSON that cannot end the element it stands in."""
-    text = json.dumps(figure, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)
+def chart_svg(chart: Chart) -> str:
+    """One chart alone, as a file that needs no page around it."""
+    style = f"<style>\n{_source('colours.css')}\n{_source('chart.css')}\nsvg {{ {ALONE} }}\n</style>"
+    begun, rest = str(drawn(chart)).replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1).split(">", 1)
+    return f"{begun}>\n{style}{rest}\n"
 
 
 def _told(sentence: str) -> Markup:
@@ -101,12 +80,20 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.globals |= {"style": Markup(_source("page.css")), "chart_style": Markup(_source("chart.css"))}
-    environment.filters |= {"embedded": _embedded, "digest": _digest, "drawn": drawn, "told": _told}
+    environment.globals |= {f"{name}_css": _styled(f"{name}.css") for name in ("colours", "page", "chart", "check")}
+    environment.filters |= {"digest": _digest, "drawn": drawn, "keys": keys_of, "told": _told}
     environment.tests |= {
         kind.__name__.lower(): lambda block, kind=kind: isinstance(block, kind) for kind in (Table, Plot, Folded)
     }
     return environment
+
+
+def _script() -> Markup:
+    return Markup(_source("page.js"))
+
+
+def _styled(name: str) -> Markup:
+    return Markup(_source(name))
 
 
 def _source(name: str) -> str:

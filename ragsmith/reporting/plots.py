@@ -1,197 +1,158 @@
-"""Figures as plain JSON for plotly.js; plotly's Python side takes seconds to import and would only write the same.
-
-Colours are Okabe and Ito's, which most colour-blind people can tell apart; line style or pattern says the same again.
-Text and grid colours are left to the page, which knows whether it is dark.
-"""
+"""The charts of a report: what is drawn, and what each mark says of itself."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from string import ascii_uppercase
 
-from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.reporting import numbers
-from ragsmith.reporting.values import TITLES, Domain, GroupScores, Option
+from ragsmith.reporting.charts import Cloud, Dots, Line, Mark, Point, Row, Rows, Series, Steps
+from ragsmith.reporting.values import TITLES, Comparison, Domain, Option
+from ragsmith.reporting.values import Row as Pipeline
 
-Figure = dict[str, Any]
+KINDS: Mapping[str, str] = {"winner": "one", "naive": "two", "bm25": "three"}
+"""Pipelines that have a colour and a form of their own, the same in every chart."""
 
-COLOURS: Mapping[str, str] = {
-    "winner": "#0072b2",
-    "leader": "#7f7f7f",
-    "estimate": "#b8b8b8",
-    "naive": "#e69f00",
-    "bm25": "#009e73",
-    "recommended": "#d55e00",
-    "single": "#56b4e9",
-    "cheapest": "#f0e442",
-    "random": "#cc79a7",
-}
-DASHES: Mapping[str, str] = {"winner": "solid", "naive": "dash", "bm25": "dot", "random": "solid"}
-PATTERNS: Mapping[str, str] = {
-    "winner": "",
-    "leader": "-",
-    "estimate": "|",
-    "naive": "/",
-    "bm25": "x",
-    "recommended": "+",
-    "single": "\\",
-    "cheapest": "|",
-    "random": ".",
-}
-GREY = "#8a8f98"
+MOST_OPTIONS = 12
+"""Options of either sign that are drawn; the table has them all."""
 
-LONGEST_NAME = 30
+STRIKING = {"better": "better", "worse": "worse"}
 
 
-def convergence(domain: Domain) -> Figure:
+def verdicts(comparisons: Sequence[Comparison]) -> Rows | None:
+    """The winner's differences from what it has to beat, with their intervals; None where nothing was compared."""
+    compared = [(c, found) for c in comparisons if (found := c.difference) is not None]
+    if not compared:
+        return None
+    rows = tuple(
+        Row(
+            f"against {comparison.against}",
+            found.mean_difference,
+            found.low,
+            found.high,
+            said=f"{numbers.signed(found.mean_difference)} {numbers.interval(found.low, found.high, sign=True)}",
+            kind=STRIKING.get(str(comparison.verdict), "open"),
+        )
+        for comparison, found in compared
+    )
+    most = _widest(rows)
+    return Rows(
+        "Winner minus the other, with the 95 % interval of each by itself",
+        rows,
+        least=-most,
+        most=most,
+        ends=("other better", "winner better"),
+    )
+
+
+def convergence(domain: Domain) -> Steps:
     """Best fitness against pipelines evaluated, with the baselines as lines."""
-    traces = [_curve(f"search ({domain.about.record.strategy})", domain.search_curve, "winner", 3)]
+    series = [Series(f"search ({domain.about.record.strategy})", domain.search_curve, "one")]
     if domain.random_curve:
-        traces.append(_curve("random search, same budget", domain.random_curve, "random", 2))
-    last = max(len(domain.search_curve), len(domain.random_curve), 2)
+        series.append(Series("random search, same budget", domain.random_curve, "four"))
+    levels = tuple(
+        Line(row.scores["fitness"].mean, TITLES[name])
+        for name, row in domain.baselines.items()
+        if "fitness" in row.scores and name in KINDS
+    )
+    return Steps("Best fitness F so far, by pipelines evaluated", tuple(series), "pipelines evaluated", levels)
+
+
+def options(probed: Sequence[Option]) -> Rows:
+    """Change in fitness of each option alone, with its interval: the largest gains first, then the largest losses."""
+    ordered = sorted(probed, key=lambda option: -_change(option))
+    moved = [option for option in ordered if _change(option)]
+    gains = [option for option in moved if _change(option) > 0][:MOST_OPTIONS]
+    losses = [option for option in moved if _change(option) < 0][-MOST_OPTIONS:]
+    rows = tuple(map(_effect, gains + losses))
+    most = _widest(rows) if rows else 0.1
+    title = "Change in F of one option alone, with its 95 % interval"
+    return Rows(title, rows, least=-most, most=most, ends=("worse", "better"))
+
+
+def types(domain: Domain) -> Dots:
+    """Fitness by question type: the winner beside naive RAG and BM25."""
+    groups = list(dict.fromkeys((scores.group, scores.n) for scores in domain.types))
+    shown = [name for name in KINDS if any(scores.pipeline == name for scores in domain.types)]
+    rows = []
+    for group, n in groups:
+        found = {scores.pipeline: scores.scores.get("fitness") for scores in domain.types if scores.group == group}
+        marks = tuple(
+            Mark(KINDS[name], score.mean, f"{TITLES[name]}: {numbers.mean(score)}")
+            for name in shown
+            if (score := found.get(name))
+        )
+        if marks:
+            rows.append((f"{group or '(none)'}, {n} questions", marks))
+    keys = tuple((KINDS[name], TITLES[name]) for name in shown)
+    return Dots("Fitness F by question type", tuple(rows), keys)
+
+
+def front(domain: Domain) -> Cloud:
+    """Every pipeline by its calls and fitness; those that nothing beats in both are joined and named."""
+    named = names(domain)
+    titled = {row.key: name for name, row in _known(domain)}
+    points = []
+    for row in {row.key: row for row in (*domain.ranking, *domain.baselines.values())}.values():
+        if row.scores and "calls" in row.usage:
+            name = ", ".join(part for part in (named.get(row.key), TITLES.get(titled.get(row.key, ""))) if part)
+            kind = KINDS.get(titled.get(row.key, ""), "front" if row.key in named else "")
+            calls = f"{row.usage['calls']:.1f}"
+            said = f"{name or 'another'}: {row.label}, F {numbers.plain(row.level)}, {calls} calls a question"
+            points.append(Point(row.usage["calls"], row.level, said, name, kind))
+    line = tuple((row.usage["calls"], row.level) for row in sorted(domain.front, key=lambda row: row.usage["calls"]))
+    return Cloud(
+        "Quality against model calls: each point is a pipeline",
+        tuple(points),
+        _rising(line),
+        "model calls per question",
+        "F on the search questions",
+    )
+
+
+def names(domain: Domain) -> dict[str, str]:
+    """A letter for each pipeline of the front, by key: A is the best."""
+    return {row.key: _letter(place) for place, row in enumerate(domain.front)}
+
+
+def _letter(place: int) -> str:
+    rounds, letter = divmod(place, len(ascii_uppercase))
+    return ascii_uppercase[letter] * (rounds + 1)
+
+
+def _known(domain: Domain) -> Iterator[tuple[str, Pipeline]]:
+    """Pipelines that have a name; where one has several the first in `TITLES` counts."""
+    if domain.winner:
+        yield "winner", domain.winner
     for name, row in domain.baselines.items():
-        if "fitness" in row.scores:
-            level = _round(row.scores["fitness"].mean)
-            line = {"color": COLOURS[name], "dash": DASHES[name], "width": 2}
-            traces.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines",
-                    "name": TITLES[name],
-                    "x": [1, last],
-                    "y": [level, level],
-                    "line": line,
-                }
-            )
-    layout = _layout("Pipelines evaluated", "Best fitness F so far", 400)
-    return {"data": traces, "layout": layout}
+        if not domain.winner or row.key != domain.winner.key:
+            yield name, row
 
 
-def options(probed: Sequence[Option]) -> Figure:
-    """Change in fitness of each option alone, with its interval; the first option on top."""
-    repeated = [option.name for option in probed]
-    names = [_name(option, repeated.count(option.name) > 1) for option in probed]
-    traces = []
-    for inert, title, symbol, colour in (
-        (False, "changes something", "circle", COLOURS["winner"]),
-        (True, "inert: changes nothing here", "circle-open", GREY),
-    ):
-        chosen = [(n, o) for n, o in zip(names, probed, strict=True) if o.probe and o.probe.inert == inert]
-        if chosen:
-            traces.append(_dots(chosen, title, symbol, colour))
-    layout = _layout("Change in fitness F, alone", "", 130 + 26 * len(names))
-    layout["yaxis"] |= {
-        "categoryorder": "array",
-        "categoryarray": names[::-1],
-        "type": "category",
-        "dtick": 1,
-        "range": [-0.7, len(names) - 0.3],
-    }
-    layout["xaxis"] |= {"zeroline": True}
-    return {"data": traces, "layout": layout}
+def _rising(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """Points by rising cost that are worth more than all before; where more than calls was weighed, not all are."""
+    found: list[tuple[float, float]] = []
+    for point in points:
+        if not found or point[1] > found[-1][1]:
+            found.append(point)
+    return tuple(found)
 
 
-def types(domain: Domain) -> Figure:
-    """Bars by question type: F, R and G, as far as they are known, one below the other."""
-    traces = []
-    known = [metric for metric in HEADLINE if any(metric in scores.scores for scores in domain.types)]
-    present = list(dict.fromkeys(scores.pipeline for scores in domain.types))
-    for place, metric in enumerate(known, 1):
-        for name in present:
-            rows = [scores for scores in domain.types if scores.pipeline == name]
-            traces.append(_bars(rows, name, metric, place))
-    layout = _layout("Question type (number of questions)", "", 720)
-    layout |= {"barmode": "group", "grid": {"rows": len(known), "columns": 1, "pattern": "coupled", "ygap": 0.12}}
-    for place, metric in enumerate(known, 1):
-        axis = "yaxis" if place == 1 else f"yaxis{place}"
-        title = {"text": f"{metric.capitalize()} {HEADLINE[metric]}"}
-        layout[axis] = {"title": title, "rangemode": "tozero", "automargin": True}
-    return {"data": traces, "layout": layout}
+def _effect(option: Option) -> Row:
+    assert option.probe is not None
+    change = option.probe.change
+    assert change is not None
+    clear = change.low is not None and change.high is not None and (change.low > 0 or change.high < 0)
+    kind = ("better" if change.mean > 0 else "worse") if clear else "open"
+    name = f"{option.family} {option.name}"
+    return Row(name, change.mean, change.low, change.high, said=numbers.signed(change.mean), kind=kind)
 
 
-def _curve(title: str, values: Sequence[float | None], colour: str, width: int) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": title,
-        "x": list(range(1, len(values) + 1)),
-        "y": [_round(value) for value in values],
-        "line": {"color": COLOURS[colour], "dash": DASHES[colour], "width": width, "shape": "hv"},
-    }
+def _change(option: Option) -> float:
+    return option.probe.change.mean if option.probe and option.probe.change else 0.0
 
 
-def _dots(chosen: Sequence[tuple[str, Option]], title: str, symbol: str, colour: str) -> dict[str, Any]:
-    x, above, below, hover = [], [], [], []
-    for _, option in chosen:
-        assert option.probe is not None
-        change = option.probe.change
-        assert change is not None
-        low, high = (change.mean if bound is None else bound for bound in (change.low, change.high))
-        x.append(_round(change.mean))
-        above.append(_round(high - change.mean))
-        below.append(_round(change.mean - low))
-        hover.append(f"{option.family}<br>activity {numbers.share(option.probe.activity)}")
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": title,
-        "x": x,
-        "y": [name for name, _ in chosen],
-        "text": hover,
-        "marker": {"symbol": symbol, "color": colour, "size": 9, "line": {"color": colour, "width": 2}},
-        "error_x": {
-            "type": "data",
-            "symmetric": False,
-            "array": above,
-            "arrayminus": below,
-            "color": colour,
-            "thickness": 1.5,
-        },
-    }
-
-
-def _bars(rows: Sequence[GroupScores], name: str, metric: str, place: int) -> dict[str, Any]:
-    rows = [row for row in rows if metric in row.scores]  # questions without evidence have no R
-    scores = [row.scores[metric] for row in rows]
-    bounds = [(s.mean if s.low is None else s.low, s.mean if s.high is None else s.high) for s in scores]
-    return {
-        "type": "bar",
-        "name": TITLES[name],
-        "legendgroup": name,
-        "showlegend": place == 1,
-        "x": [f"{row.group or '(none)'} ({row.n})" for row in rows],
-        "y": [_round(score.mean) for score in scores],
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": [_round(high - s.mean) for s, (_, high) in zip(scores, bounds, strict=True)],
-            "arrayminus": [_round(s.mean - low) for s, (low, _) in zip(scores, bounds, strict=True)],
-            "color": GREY,
-            "thickness": 1.2,
-            "width": 3,
-        },
-        "marker": {"color": COLOURS[name], "pattern": {"shape": PATTERNS[name], "solidity": 0.25}},
-        "xaxis": "x",
-        "yaxis": "y" if place == 1 else f"y{place}",
-    }
-
-
-def _layout(x: str, y: str, height: int) -> dict[str, Any]:
-    return {
-        "height": height,
-        "margin": {"l": 12, "r": 12, "t": 12, "b": 12},
-        "legend": {"orientation": "h", "x": 0, "y": 1.02, "xanchor": "left", "yanchor": "bottom"},
-        "xaxis": {"title": {"text": x}, "automargin": True},
-        "yaxis": {"title": {"text": y}, "automargin": True},
-        "hovermode": "closest",
-    }
-
-
-def _name(option: Option, repeated: bool) -> str:
-    """A label that is unique: some names are options of two families."""
-    name = option.name if len(option.name) <= LONGEST_NAME else f"{option.name[: LONGEST_NAME - 1]}…"
-    return f"{name} ({option.family})" if repeated or name != option.name else name
-
-
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, 5) + 0.0
+def _widest(rows: Sequence[Row]) -> float:
+    """As far from 0 as any interval reaches."""
+    ends = [abs(end) for row in rows for end in (row.value, row.low, row.high) if end is not None]
+    return max([*ends, 1e-3])

@@ -20,8 +20,8 @@ from ragsmith.pipelines.further import GENES
 from ragsmith.reporting import numbers
 from ragsmith.reporting.domain import answered, domain_of
 from ragsmith.reporting.material import Material, choose_run
-from ragsmith.reporting.page import figure_page
-from ragsmith.reporting.plots import Figure, convergence
+from ragsmith.reporting.page import chart_page, chart_svg
+from ragsmith.reporting.plots import convergence
 from ragsmith.reporting.values import TITLES, About, Answered, Comparison, Domain, Finalist, Row
 from ragsmith.reporting.wording import headline, sentence, summary_lines
 from ragsmith.reporting.writing import write_domains
@@ -47,6 +47,16 @@ class Conclusion:
 
     def __str__(self) -> str:
         return "\n".join([self.words, *map(sentence, self.comparisons)])
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A chart as SVG, which a notebook shows; it is as wide as there is room for it."""
+
+    svg: str
+
+    def _repr_svg_(self) -> str:
+        return self.svg
 
 
 class Result:
@@ -171,15 +181,17 @@ class Result:
         found = DataFrame(list(tables[table]))
         return found.drop(columns="measures") if table == "records" else found
 
-    def plot(self, path: str | Path | None = None) -> Figure:
-        """The best fitness against pipelines evaluated, as plotly takes it: ``plotly.graph_objects.Figure(r.plot())``.
+    def plot(self, path: str | Path | None = None) -> Picture:
+        """The best fitness against pipelines evaluated, as a notebook shows it.
 
-        ``path`` names an HTML file to write it to, which needs nothing else to be looked at.
+        ``path`` names a file to write it to, ``.svg``, or a page in HTML; either needs nothing else to be looked at.
         """
-        figure = convergence(self.domain)
+        chart, title = convergence(self.domain), f"Search on {self.domain.about.dataset}"
+        picture = Picture(chart_svg(chart))
         if path is not None:
-            Path(path).write_text(figure_page(f"Search on {self.domain.about.dataset}", figure), encoding="utf-8")
-        return figure
+            alone = Path(path).suffix == ".svg"
+            Path(path).write_text(picture.svg if alone else chart_page(title, chart), encoding="utf-8")
+        return picture
 
     def export(self, path: str | Path) -> Path:
         """Write the winner to a YAML file, for ``ragsmith ask`` and `Pipeline.load`, and return its path."""

@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ragsmith.reporting import group_tables, plots, run_tables, tables, wording
+from ragsmith.reporting.charts import Chart
 from ragsmith.reporting.tables import Table
 from ragsmith.reporting.values import Domain
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A figure of the page with its caption. Markdown leaves it out: a table has the same numbers."""
+    """A chart of the page. Markdown leaves it out: a table has the same numbers."""
 
-    caption: str
-    figure: plots.Figure
+    chart: Chart
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,10 @@ def test(domain: Domain) -> Iterable[Block]:
             "interval that is clear of 0."
         )
     cheapest = (wording.within_margin(domain.cheapest),) if domain.cheapest else ()
-    return (said, tables.verdicts(domain), *cheapest, tables.finalists(domain)) if domain.comparisons else ()
+    chart = plots.verdicts(domain.comparisons)
+    drawn = (Plot(chart),) if chart else ()
+    shown = (said, *drawn, tables.verdicts(domain), *cheapest, tables.finalists(domain))
+    return shown if domain.comparisons else ()
 
 
 @section("The winner", "Winner")
@@ -108,6 +111,7 @@ def front(domain: Domain) -> Iterator[Block]:
     """What more quality costs."""
     if len(domain.front) > 1:
         yield wording.front_explained(domain)
+        yield Plot(plots.front(domain))
         yield tables.front(domain)
 
 
@@ -119,7 +123,7 @@ def options(domain: Domain) -> Iterator[Block]:
         if inert := tables.inert(domain):
             yield f"Inert here: {', '.join(inert)}."
         if probed := [option for option in domain.options if option.probe and option.probe.change]:
-            yield Plot("Change in fitness of each option alone, with its 95 % interval.", plots.options(probed))
+            yield Plot(plots.options(probed))
         yield wording.OBSERVATIONAL
         yield tables.options(domain)
 
@@ -131,7 +135,7 @@ def types(domain: Domain) -> Iterator[Block]:
         yield group_tables.EXPLAINED
         if domain.groups_split == "search":
             yield "These are search questions, so the winner's scores are biased in its favour."
-        yield Plot("Fitness, retrieval and generation by question type.", plots.types(domain))
+        yield Plot(plots.types(domain))
         yield group_tables.types(domain)
         if domain.modalities:
             yield group_tables.modalities(domain)
@@ -141,9 +145,7 @@ def types(domain: Domain) -> Iterator[Block]:
 def search(domain: Domain) -> Iterator[Block]:
     """How the best score grew, and the steps of the strategy."""
     if any(value is not None for value in domain.search_curve):
-        rival = ", and what drawing as many pipelines at random comes to" if domain.random_curve else ""
-        caption = f"Best fitness on the search questions after each pipeline evaluated{rival}."
-        yield Plot(caption, plots.convergence(domain))
+        yield Plot(plots.convergence(domain))
     if domain.about.record.history:
         yield Folded("Steps of the search", (run_tables.history(domain),))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.measures.registry import measures
 from ragsmith.reporting import numbers
+from ragsmith.reporting.plots import names
 from ragsmith.reporting.values import SHOWN, TITLES, Comparison, Domain, Option, Row
 from ragsmith.reporting.wording import NAIVE, WORDS, against_random, chosen, fitted
 from ragsmith.runs.objectives import costs
@@ -71,18 +72,18 @@ def ranking(domain: Domain) -> Table:
 def front(domain: Domain) -> Table:
     """The pipelines of which no other is as good in everything that was weighed."""
     settings = domain.about.record.settings
-    money = "money" in settings.objectives
+    money, named = "money" in settings.objectives, names(domain)
     rows = []
     for row in domain.front:
         timed = [numbers.plain(row.latency_seconds)] if settings.timed else []
         known = costs(settings, row.usage, row.latency_seconds) or (0.0,)
         paid = [numbers.plain(1000 * known[-1])] if money else []
         scores = (numbers.mean(row.scores.get(name)) for name in HEADLINE)
-        rows.append((row.label, *scores, numbers.plain(row.usage["calls"], 1), *timed, *paid))
+        rows.append((named[row.key], row.label, *scores, numbers.plain(row.usage["calls"], 1), *timed, *paid))
     further = ["Latency, seconds"] * settings.timed + ["Money for 1,000 questions"] * money
     figures = ["F", "R", "G", "Calls per question", *further]
     caption = "Search questions: no other pipeline is as good in everything"
-    return Table(caption, columns(["Pipeline"], figures), tuple(rows))
+    return Table(caption, columns(["", "Pipeline"], figures), tuple(rows))
 
 
 def removals(domain: Domain) -> Table:

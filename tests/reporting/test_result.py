@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -127,12 +128,20 @@ def test_it_shows_itself(found: ragsmith.Result) -> None:
     assert found.ranking[0].label in page
 
 
-def test_a_picture_is_what_plotly_takes_and_a_page_by_itself(found: ragsmith.Result, tmp_path: Path) -> None:
-    figure = found.plot(tmp_path / "picture.html")
-    assert figure["data"][0]["y"] == sorted(figure["data"][0]["y"])
+def test_a_picture_is_shown_by_notebooks_and_is_a_page_or_a_drawing_by_itself(
+    found: ragsmith.Result, tmp_path: Path
+) -> None:
+    picture = found.plot(tmp_path / "picture.html")
     page = (tmp_path / "picture.html").read_text(encoding="utf-8")
     assert "Search on island" in page
-    assert "Plotly.react" in page
+    assert "<svg " in page
+    assert found.plot(tmp_path / "picture.svg") == picture
+    drawing = ElementTree.parse(tmp_path / "picture.svg").getroot()
+    assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
+    said = [title.text or "" for title in drawing.iter("{http://www.w3.org/2000/svg}title")]
+    best = max(row.scores["fitness"].mean for row in found.ranking)
+    assert any(text.startswith(f"search (genetic): {best:.3f} after") for text in said)
+    assert picture._repr_svg_() == (tmp_path / "picture.svg").read_text(encoding="utf-8")
 
 
 def test_winner_and_report_are_written_and_listed(found: ragsmith.Result, tmp_path: Path) -> None:

@@ -1,41 +1,47 @@
 (function () {
   "use strict";
-  var dark = window.matchMedia("(prefers-color-scheme: dark)");
-  var narrow = window.matchMedia("(max-width: 30rem)");
-  var figures = document.querySelectorAll(".figure");
+  var tip = null, pointed = null;
 
-  function themed(layout, forPrint) {
-    var isDark = dark.matches && !forPrint;
-    var text = isDark ? "#e5e8ec" : "#1b1f24";
-    var line = isDark ? "#343a43" : "#d9dde2";
-    var themedLayout = JSON.parse(JSON.stringify(layout));
-    themedLayout.autosize = true;
-    themedLayout.paper_bgcolor = themedLayout.plot_bgcolor = "rgba(0,0,0,0)";
-    themedLayout.font = { color: text, size: narrow.matches ? 11 : 13, family: "system-ui, sans-serif" };
-    Object.keys(themedLayout).forEach(function (name) {
-      if (/^[xy]axis/.test(name)) {
-        Object.assign(themedLayout[name], { gridcolor: line, linecolor: line, zerolinecolor: text });
-      }
+  // What a mark says of itself stands in its title, for those without this script; here it is shown at once.
+  document.querySelectorAll("svg.chart").forEach(function (chart) {
+    chart.querySelectorAll("title").forEach(function (title) {
+      title.parentNode.setAttribute("data-said", title.textContent);
+      title.remove();
     });
-    return themedLayout;
+    chart.addEventListener("pointermove", function (event) { show(nearest(chart, event), event); });
+    chart.addEventListener("pointerleave", function () { show(null); });
+  });
+
+  function nearest(chart, event) {
+    var best = null, least = 24;
+    chart.querySelectorAll("[data-said]").forEach(function (mark) {
+      var box = mark.getBoundingClientRect();
+      var x = Math.max(box.left - event.clientX, 0, event.clientX - box.right);
+      var y = Math.max(box.top - event.clientY, 0, event.clientY - box.bottom);
+      var away = Math.hypot(x, y) + 0.01 * Math.hypot(box.left - event.clientX, box.top - event.clientY);
+      if (away < least) { best = mark; least = away; }
+    });
+    return best;
   }
 
-  function draw(forPrint) {
-    figures.forEach(function (figure) {
-      var content = JSON.parse(figure.querySelector("script").textContent);
-      Plotly.react(figure.querySelector("[role=img]"), content.data, themed(content.layout, forPrint), {
-        responsive: true, displayModeBar: false, displaylogo: false
-      });
-    });
+  function show(mark) {
+    if (mark === pointed) { return; }
+    if (pointed) { pointed.classList.remove("pointed"); tip.remove(); }
+    pointed = mark;
+    if (!mark) { return; }
+    mark.classList.add("pointed");
+    tip = document.createElement("div");
+    tip.id = "tip";
+    tip.textContent = mark.getAttribute("data-said");
+    document.body.append(tip);
+    var box = mark.getBoundingClientRect();
+    var left = Math.min(box.left + scrollX, scrollX + document.documentElement.clientWidth - tip.offsetWidth - 8);
+    tip.style.left = Math.max(8, left) + "px";
+    var above = box.top - tip.offsetHeight - 8;
+    tip.style.top = scrollY + (above > 0 ? above : box.bottom + 8) + "px";
   }
 
-  document.documentElement.classList.add("js");
-  draw(false);
-  dark.addEventListener("change", function () { draw(false); });
-  narrow.addEventListener("change", function () { draw(false); });
   window.addEventListener("beforeprint", function () {
     document.querySelectorAll("details").forEach(function (part) { part.open = true; });
-    draw(true);
   });
-  window.addEventListener("afterprint", function () { draw(false); });
 })();

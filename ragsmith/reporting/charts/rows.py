@@ -1,0 +1,93 @@
+"""Named values, one below the other, with intervals where they are known: a forest plot where they are differences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from ragsmith.reporting.charts.shapes import EDGE, Line, Scale, anchor, axis, dot, rect, stroke, text
+
+ROW = 38
+"""Pixels of a row: its name stands above its mark."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A named value, with an interval where ``low`` and ``high`` are known; ``marked`` ones are beyond their limit.
+
+    ``said`` stands behind the name instead of the value, and ``kind`` is a class of the style: better, worse or open.
+    """
+
+    name: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    marked: bool = False
+    said: str = ""
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Values from ``least`` to ``most``; ``band`` is where they should be, and ``ends`` says what either side means."""
+
+    title: str
+    rows: tuple[Row, ...]
+    lines: tuple[Line, ...] = ()
+    band: tuple[float, float] | None = None
+    most: float = 1.0
+    least: float = 0.0
+    ends: tuple[str, str] | None = None
+
+    @property
+    def drawing(self) -> tuple[float, list[Markup]]:
+        """The height in pixels, and the marks."""
+        x = Scale(self.least, self.most)
+        top = 20 * len(self.lines) + (20 if self.band or self.ends else 0) + 6
+        height = top + ROW * len(self.rows) + 24
+        bottom = height - 20
+        parts: list[Markup] = []
+        if self.band:
+            low, high = self.band
+            parts += [
+                rect(x(low), top - 4, x(high) - x(low), bottom - top + 4, "band"),
+                text((x(low) + x(high)) / 2, 14, f"{low:.2f} to {high:.2f}", "soft", "middle"),
+            ]
+        if self.ends:
+            zero = x(0)
+            parts += [
+                text(zero - 1.5, 14, f"← {self.ends[0]}", "soft", "end"),
+                text(zero + 1.5, 14, f"{self.ends[1]} →", "soft", "start"),
+                stroke(zero, 4, zero, bottom, "zero"),
+            ]
+        for place, line in enumerate(self.lines):
+            y = 14 + 20 * (place + (1 if self.band else 0))
+            parts += [
+                stroke(x(line.value), y + 5, x(line.value), bottom, "limit"),
+                text(x(line.value), y, f"{line.name} {line.value:.2f}", "soft", anchor(x(line.value))),
+            ]
+        parts += axis(bottom, x, signed=self.ends is not None)
+        for place, row in enumerate(self.rows):
+            parts += self._row(row, top + ROW * place, x)
+        return height, parts
+
+    def _row(self, row: Row, y: float, x: Scale) -> list[Markup]:
+        css = "".join(f" {name}" for name in ("bad" if row.marked else "", row.kind) if name)
+        value = row.said or f"{row.value:.2f}"
+        named = text(EDGE, y + 12, f"{row.name}  {value}", "", "start")
+        said = f"{row.name}: {value}"
+        if row.low is None or row.high is None:
+            if self.least < 0:
+                return [named, _guide(y), dot(x(row.value), y + 23, f"dot{css}", said)]
+            return [named, rect(x(0), y + 18, x(row.value) - x(0), 10, f"bar{css}", said)]
+        return [
+            named,
+            _guide(y),
+            stroke(x(row.low), y + 23, x(row.high), y + 23, f"interval{css}"),
+            dot(x(row.value), y + 23, f"dot{css}", said),
+        ]
+
+
+def _guide(y: float) -> Markup:
+    return stroke(EDGE, y + 23, 100 - EDGE, y + 23, "guide")
