@@ -17,6 +17,8 @@ class Scale(StrEnum):
     BM25 = "bm25"
     COSINE = "cosine"
     RRF = "rrf"
+    BORDA = "borda"
+    MAXIMUM = "maximum"
     CONVEX = "convex"
     GRAPH = "graph"
     CROSS_ENCODER = "cross_encoder"

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, get_args
 
 from ragsmith.errors import ScaleError
 from ragsmith.types import Hit, Hits, LazyHits, Scale, Survival
 
 Norm = Literal["minmax", "dbsf", "zscore", "rank", "none"]
+
+FUSIONS = ("convex", "rrf", "borda", "dbsf")
+"""The ways of `fused`."""
 
 
 def ranked(hits: Iterable[Hit]) -> Hits:
@@ -88,10 +91,62 @@ def convex_combination(
     return _fused(lists, votes, Scale.CONVEX)
 
 
-def _fused(lists: Sequence[Hits], votes: Sequence[Sequence[float]], scale: Scale) -> Hits:
-    """Sum the votes that each chunk got; ``votes`` is parallel to ``lists``."""
+def borda(rankings: Iterable[Iterable[Hit]]) -> Hits:
+    """Fuse by votes (Aslam and Montague 2001): of n chunks that are in any list, rank r is worth n + 1 - r points.
+
+    The points that a list does not give away are shared equally by the chunks that it lacks, so that every list gives
+    as many. Each list is ordered by its own scores, a chunk counting by its best hit; scales may differ between lists.
+    """
+    lists = [best_per_chunk(ranking) for ranking in rankings]
+    found = {hit.chunk.id: hit for hits in lists for hit in hits}
+    n = len(found)
+    votes = [[float(n - place) for place in range(len(hits))] for hits in lists]
+    for hits in tuple(lists):
+        lacking = found.keys() - {hit.chunk.id for hit in hits}
+        lists.append(tuple(found[key] for key in sorted(lacking)))
+        votes.append([(n - len(hits) + 1) / 2] * len(lacking))  # the mean of 1 to n - len(hits)
+    return _fused(lists, votes, Scale.BORDA)
+
+
+def highest_score(rankings: Iterable[Iterable[Hit]]) -> Hits:
+    """Fuse by each chunk's best score, CombMAX (Fox and Shaw 1994), whatever its scale.
+
+    Scores are made comparable by their distribution in their list (``dbsf``): what counts is how far a chunk stands out
+    from the list that ranks it best. Min-max scores would not do, since the first of every list would tie.
+    """
+    lists = [best_per_chunk(ranking) for ranking in rankings]
+    return _fused(lists, [normalised(hits, "dbsf") for hits in lists], Scale.MAXIMUM, max)
+
+
+def fused(rankings: Iterable[Iterable[Hit]], how: str, weights: Sequence[float] | None = None) -> Hits:
+    """Fuse in one of the `FUSIONS`.
+
+    ``convex`` and ``dbsf`` add scores by ``weights``, normalised by their range or by their distribution (Mazzeschi
+    2023); ``rrf`` and ``borda`` go by ranks, and every list counts alike.
+    """
+    if how == "rrf":
+        return reciprocal_rank_fusion(rankings)
+    if how == "borda":
+        return borda(rankings)
+    if how not in FUSIONS:
+        raise ValueError(f"there is no fusion {how!r}: use one of {', '.join(FUSIONS)}")
+    return convex_combination(rankings, weights, "dbsf" if how == "dbsf" else "minmax")
+
+
+def _fused(
+    lists: Sequence[Hits],
+    votes: Sequence[Sequence[float]],
+    scale: Scale,
+    joined: Callable[[Sequence[float]], float] = math.fsum,  # the same votes in another order have to tie
+) -> Hits:
+    """Join the votes that each chunk got; ``votes`` is parallel to ``lists``."""
     columns = [hits for hits in lists if isinstance(hits, LazyHits)]
-    if columns and len(columns) == len(lists) and all(hits.chunks is columns[0].chunks for hits in columns):
+    if (
+        joined is math.fsum
+        and columns
+        and len(columns) == len(lists)
+        and all(hits.chunks is columns[0].chunks for hits in columns)
+    ):
         return _fused_columns(columns, votes, scale)
     found: dict[str, Hit] = {}
     gathered: defaultdict[str, list[float]] = defaultdict(list)
@@ -101,8 +156,7 @@ def _fused(lists: Sequence[Hits], votes: Sequence[Sequence[float]], scale: Scale
             if before.survival != hit.survival:
                 found[hit.chunk.id] = Hit(hit.chunk, 0.0, scale, _survival(before, hit))
             gathered[hit.chunk.id].append(vote)
-    # fsum: the same votes in another order have to tie
-    order = sorted((-math.fsum(given), key) for key, given in gathered.items())
+    order = sorted((-joined(given), key) for key, given in gathered.items())
     return tuple(found[key].rescored(-score, scale) for score, key in order)
 
 

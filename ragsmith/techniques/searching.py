@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ragsmith.techniques.fusion import convex_combination
+from ragsmith.techniques.fusion import fused
 from ragsmith.types import Hits, Question, Rankings, Search
 
 
@@ -14,14 +14,16 @@ def fused_search(search: Search, queries: Iterable[str], fuse: Callable[[Ranking
     return rankings[0] if len(rankings) == 1 else fuse(rankings)
 
 
-def weighted_search(search: Search, question: Question, others: Iterable[str], weight: float) -> Hits:
-    """Search with the question and with ``others``, and combine the scores.
+def weighted_search(
+    search: Search, question: Question, others: Iterable[str], weight: float, fusion: str = "convex"
+) -> Hits:
+    """Search with the question and with ``others``, and combine the scores, in one of the `FUSIONS`.
 
     The question has the share ``weight`` of the score, and the other queries have equal shares of the rest.
     """
 
     def combined(rankings: Rankings) -> Hits:
         n = len(rankings) - 1
-        return convex_combination(rankings, [weight] + [(1 - weight) / n] * n)
+        return fused(rankings, fusion, [weight] + [(1 - weight) / n] * n)
 
     return fused_search(search, (question.text, *others), combined)

@@ -8,9 +8,13 @@ from hypothesis import strategies as st
 
 from ragsmith.errors import ScaleError
 from ragsmith.techniques.fusion import (
+    FUSIONS,
     Norm,
     best_per_chunk,
+    borda,
     convex_combination,
+    fused,
+    highest_score,
     normalised,
     ranked,
     reciprocal_rank_fusion,
@@ -31,7 +35,7 @@ B = hits(Scale.BM25, c=5, d=4, a=1)
 MIXED = (*A, *B)
 CHUNKS = tuple(Chunk(key, "doc", 0, 0, 1, "x") for key in "abcdef")
 LISTS = st.lists(st.dictionaries(st.sampled_from("abcdef"), st.integers(-3, 3).map(float)), max_size=4)
-FUSIONS: list[Callable[[list[Hits]], Hits]] = [reciprocal_rank_fusion, convex_combination]
+EACH: list[Callable[[list[Hits]], Hits]] = [reciprocal_rank_fusion, convex_combination, borda, highest_score]
 
 
 def test_order_is_by_score_and_then_by_chunk_id() -> None:
@@ -64,6 +68,46 @@ def test_published_fusion_values() -> None:
     assert list(fused) == ["a", "c", "b", "d"]
     assert fused == pytest.approx({"a": 1 / 61 + 1 / 63, "c": 1 / 61 + 1 / 63, "b": 1 / 62, "d": 1 / 62})
     assert fused["a"] == pytest.approx(0.032266, abs=1e-6)
+
+
+def test_borda_gives_what_a_list_lacks_an_equal_share_of_the_rest() -> None:
+    # four candidates: A is worth a 4, b 3, c 2, and d the 1 that is left; B is worth c 4, d 3, a 2, and b the 1
+    assert scored(borda([A, B])) == {"a": 6.0, "c": 6.0, "b": 4.0, "d": 4.0}
+    # a list of one: its first 4 points, the other three share 3 + 2 + 1
+    assert scored(borda([A, hits(d=7)])) == {"a": 6.0, "b": 5.0, "d": 5.0, "c": 4.0}
+    assert scored(borda([A])) == {"a": 3.0, "b": 2.0, "c": 1.0}
+    assert {hit.scale for hit in borda([A, B])} == {Scale.BORDA}
+
+
+@settings(max_examples=60, deadline=None)
+@given(LISTS)
+def test_every_list_gives_the_same_points(lists: list[dict[str, float]]) -> None:
+    found = [hits(**scores) for scores in lists]
+    n = len({key for scores in lists for key in scores})
+    assert sum(scored(borda(found)).values()) == len(lists) * n * (n + 1) / 2
+    for key, score in scored(borda(found)).items():  # by a tournament: a win is worth 1, a tie among the absent 1/2
+        expected = 0.0
+        for scores in lists:
+            order = sorted(scores, key=lambda name: (-scores[name], name))
+            beaten = n - 1 - order.index(key) if key in scores else (n - len(scores) - 1) / 2
+            expected += 1 + beaten
+        assert score == expected
+
+
+def test_the_highest_score_is_the_one_that_stands_out_most_from_its_list() -> None:
+    fused = scored(highest_score([A, B]))
+    assert fused == pytest.approx({"c": 0.663430, "a": 0.640488, "b": 0.593659, "d": 0.565372}, abs=1e-6)
+    assert list(fused) == ["c", "a", "b", "d"]
+    assert {hit.scale for hit in highest_score([A, B])} == {Scale.MAXIMUM}
+
+
+def test_each_way_of_fusing_is_named() -> None:
+    assert fused([A, B], "convex", [0.7, 0.3]) == convex_combination([A, B], [0.7, 0.3])
+    assert fused([A, B], "dbsf", [0.7, 0.3]) == convex_combination([A, B], [0.7, 0.3], "dbsf")
+    assert fused([A, B], "rrf", [0.7, 0.3]) == reciprocal_rank_fusion([A, B])
+    assert fused([A, B], "borda", [0.7, 0.3]) == borda([A, B])
+    with pytest.raises(ValueError, match=f"'sum': use one of {', '.join(FUSIONS)}"):
+        fused([A, B], "sum")
 
 
 def test_chunks_with_the_same_ranks_in_other_lists_tie() -> None:
@@ -122,12 +166,12 @@ def test_normalised_scores_keep_the_order_and_their_range(scores: list[float]) -
         assert math.fsum(value**2 for value in standard) == pytest.approx(len(standard))
 
 
-@pytest.mark.parametrize("fuse", FUSIONS)
+@pytest.mark.parametrize("fuse", EACH)
 def test_nothing_fuses_to_nothing(fuse: Callable[[list[Hits]], Hits]) -> None:
     assert fuse([]) == fuse([(), ()]) == ()
 
 
-@pytest.mark.parametrize("fuse", FUSIONS)
+@pytest.mark.parametrize("fuse", EACH)
 @settings(max_examples=40, deadline=None)
 @given(lists=LISTS)
 def test_the_order_of_lists_and_hits_does_not_matter(
@@ -140,7 +184,7 @@ def test_the_order_of_lists_and_hits_does_not_matter(
     assert {hit.chunk.id for hit in fused} == set().union(*lists)
 
 
-@pytest.mark.parametrize("fuse", FUSIONS)
+@pytest.mark.parametrize("fuse", EACH)
 def test_pieces_of_one_chunk_count_once_by_the_best(fuse: Callable[[list[Hits]], Hits]) -> None:
     pieces = (*hits(a=5, b=4), *hits(a=1))
     assert fuse([pieces, B]) == fuse([hits(a=5, b=4), B])
@@ -176,7 +220,7 @@ def columns(scores: dict[str, float], scale: Scale = Scale.BM25) -> LazyHits:
 FLOATS = st.lists(st.dictionaries(st.sampled_from("abcdef"), st.floats(-1e3, 1e3)), max_size=4)
 
 
-@pytest.mark.parametrize("fuse", FUSIONS)
+@pytest.mark.parametrize("fuse", EACH)
 @settings(max_examples=60, deadline=None)
 @given(lists=FLOATS)
 def test_rankings_as_columns_fuse_to_the_same_to_the_last_bit(

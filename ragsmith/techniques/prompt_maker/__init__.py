@@ -1,4 +1,4 @@
 """Prompt makers decide the order in which the generator is shown its passages.
 
-A prompt holds every passage exactly once, as numbered blocks.
+A prompt holds every passage, as numbered blocks: once, unless a technique is there to repeat some.
 """

@@ -22,8 +22,8 @@ def dual_path(
     path makes up for the other. Costs 1 call and 2 searches.
 
     Against the paper: the same, but the score has a scale of its own, ``rrf``, where the study's code went on to sort
-    it together with similarities. With ``constant`` 60 it equals ``hyde(keep_question=true)``, and asks the model for
-    the same passage.
+    it together with similarities. `hyde` with ``keep_question`` and ``rrf`` is the same under another name; with
+    ``convex`` it is not, and is what the space `seeds` has beside this.
     """
     imagined = language_model.run(IMAGINE, question=question.text)
     fuse = partial(reciprocal_rank_fusion, constant=constant)

@@ -61,7 +61,8 @@ def hyde(
 
     Helps when questions and documents share few words. Costs ``n`` calls. The paper averages vectors; searching for
     each passage and fusing works for word search too, and with ``keep_question`` and ``rrf`` is the DPHF of Singh et
-    al. The hits of one passage alone keep their scores.
+    al. (`dual_path`); ``convex`` adds scores, which is nearer to the paper's mean of the vectors of question and
+    passages. The hits of one passage alone keep their scores.
     """
     imagined = [language_model.run(IMAGINE, sample=i, question=question.text) for i in range(n)]
     queries = (question.text, *imagined) if keep_question else tuple(imagined)

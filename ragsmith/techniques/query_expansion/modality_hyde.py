@@ -9,7 +9,7 @@ from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean, told
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import query_expansion
-from ragsmith.techniques.fusion import best_per_chunk, reciprocal_rank_fusion
+from ragsmith.techniques.fusion import best_per_chunk, highest_score, reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.hyde import IMAGINE
 from ragsmith.techniques.searching import fused_search
 from ragsmith.text.words import content_words, words
@@ -171,14 +171,14 @@ def searched(question: str, hypotheses: Iterable[str], search: Search, fusion: s
     """Search with the question and each hypothesis that is not empty, and fuse the rankings.
 
     ``max`` takes each chunk's best score, if all are cosines; scores of other scales depend on the length of the query,
-    so they are fused by rank, as with ``rrf``.
+    so that each is first put in relation to the others of its list.
     """
 
     def fuse(rankings: Rankings) -> Hits:
         hits = [hit for ranking in rankings for hit in ranking]
-        if fusion == "max" and {hit.scale for hit in hits} == {Scale.COSINE}:
-            return best_per_chunk(hits)
-        return reciprocal_rank_fusion(rankings)
+        if fusion == "rrf":
+            return reciprocal_rank_fusion(rankings)
+        return best_per_chunk(hits) if {hit.scale for hit in hits} == {Scale.COSINE} else highest_score(rankings)
 
     return fused_search(search, [question, *filter(None, hypotheses)], fuse)
 
@@ -193,7 +193,8 @@ def modality_hyde(
     at most; where the model says that a modality cannot answer, its hypothesis is left out.
 
     Against the paper: it takes a chunk's best score over the searches (``max``) on any scale. Scores of different
-    queries can be compared where they are cosines; on any other ``max`` is ``rrf`` here. By default rankings are fused
+    queries can be compared where they are cosines; on any other scale ``max`` compares how far a chunk stands out from
+    its list. By default rankings are fused
     by reciprocal rank: with ``max`` the hypotheses, which are longer than the question, outvote it, and on the bundled
     questions, which prose answers, that falls below a search with the question alone. The study's own numbers put the
     method below HyDE with the question and below its control, `multi_prose`: compare it with both.

@@ -74,8 +74,8 @@ def multi_prose(
 
     On the embedded model framings may come out alike, and equal passages are searched once.
 
-    Against the paper: nothing is known of its three framings; these are ours. ``max``, a chunk's best score over the
-    searches, applies to cosines only; on any other scale, and by default, rankings are fused by reciprocal rank.
+    Against the paper: nothing is known of its three framings; these are ours. ``max`` takes a chunk's best score over
+    the searches, off cosines by how far it stands out from its list; by default rankings are fused by reciprocal rank.
     """
     imagined = [language_model.run(IMAGINE_FRAMED, question=question.text, framing=framing) for framing in FRAMINGS]
     return searched(question.text, imagined, search, fusion)[:depth]

@@ -59,7 +59,10 @@ PARAPHRASE = Task(
 )
 
 
-@query_expansion(paper="https://arxiv.org/abs/2411.13154", choices={"n": (2, 3, 5), "weight": (0.3, 0.5, 0.7)})
+@query_expansion(
+    paper="https://arxiv.org/abs/2411.13154",
+    choices={"n": (2, 3, 5), "weight": (0.3, 0.5, 0.7), "fusion": ("convex", "borda", "dbsf")},
+)
 def multi_query(
     question: Question,
     search: Search,
@@ -67,12 +70,14 @@ def multi_query(
     language_model: LanguageModel,
     n: Count = 3,
     weight: Share = 0.5,
+    fusion: str = "convex",
     depth: Count = 20,
 ) -> Hits:
     """Search with the question and ``n`` paraphrases of it, and combine the scores.
 
     Helps when the documents use other words than the question. Costs one call and ``n`` more searches. The question has
-    the share ``weight`` of the score, so that bad paraphrases cannot outvote it; the RAGSmith code weighs all alike.
+    the share ``weight`` of the score, so that bad paraphrases cannot outvote it. The RAGSmith code weighs all alike,
+    and fuses by ``dbsf`` or by ``borda``, which ignores ``weight``.
     """
     variants = language_model.run(PARAPHRASE, question=question.text, n=n)[:n]
-    return weighted_search(search, question, variants, weight)[:depth]
+    return weighted_search(search, question, variants, weight, fusion)[:depth]

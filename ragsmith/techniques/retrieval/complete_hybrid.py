@@ -5,13 +5,13 @@ from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import retrieval
-from ragsmith.techniques.fusion import convex_combination, reciprocal_rank_fusion
+from ragsmith.techniques.fusion import FUSIONS, fused
 from ragsmith.types import Queries, Rankings
 
 
 @retrieval(
     paper="https://arxiv.org/abs/2511.01386",
-    choices={"fusion": ("convex", "rrf"), "weight": (0.3, 0.5, 0.7), "graph_weight": (0.1, 0.2, 0.3)},
+    choices={"fusion": FUSIONS, "weight": (0.3, 0.5, 0.7), "graph_weight": (0.1, 0.2, 0.3)},
 )
 def complete_hybrid(
     index: Index,
@@ -27,10 +27,10 @@ def complete_hybrid(
 ) -> Rankings:
     """Fuse, for each query, the best chunks by cosine, by BM25 and by the entity graph.
 
-    With ``convex`` the graph has the share ``graph_weight`` of the score and vectors have ``weight`` of the rest;
-    ``rrf`` ignores both. Helps when connections between named things add to what words and vectors find. Costs one
-    embedding a query. The RAGSmith code strings the three lists together, unsorted and with duplicates; here they are
-    fused.
+    With ``convex`` and ``dbsf`` the graph has the share ``graph_weight`` of the score and vectors have ``weight`` of
+    the rest; ``rrf`` and ``borda`` go by ranks and ignore both. Helps when connections between named things add to what
+    words and vectors find. Costs one embedding a query. The RAGSmith code strings the three lists together, unsorted
+    and with duplicates; here they are fused.
     """
     each = max(k, pool)
 
@@ -39,8 +39,6 @@ def complete_hybrid(
 
     graph = index.remembered(f"entity graph {entity_graph.id} {each}", queries, each, related)
     sides = zip(index.by_vector(queries, each, embedder), index.by_words(queries, each), graph, strict=True)
-    if fusion == "rrf":
-        return tuple(reciprocal_rank_fusion(lists)[:k] for lists in sides)
     rest = 1 - graph_weight
     shares = [rest * weight, rest * (1 - weight), graph_weight]
-    return tuple(convex_combination(lists, shares)[:k] for lists in sides)
+    return tuple(fused(lists, fusion, shares)[:k] for lists in sides)

@@ -4,13 +4,13 @@ from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder
 from ragsmith.plugins import Count, Share
 from ragsmith.techniques.families import retrieval
-from ragsmith.techniques.fusion import convex_combination, reciprocal_rank_fusion
+from ragsmith.techniques.fusion import FUSIONS, fused
 from ragsmith.types import Queries, Rankings
 
 
 @retrieval(
     paper="https://arxiv.org/abs/2210.11934",
-    choices={"fusion": ("convex", "rrf"), "weight": (0.3, 0.5, 0.7)},
+    choices={"fusion": FUSIONS, "weight": (0.3, 0.5, 0.7)},
 )
 def hybrid(
     index: Index,
@@ -24,13 +24,12 @@ def hybrid(
 ) -> Rankings:
     """Fuse, for each query, the best chunks by cosine and by BM25.
 
-    ``convex`` adds min-max normalised scores, the vector side with the share ``weight``; ``rrf`` adds reciprocal ranks
-    and ignores it. Helps nearly always, as the two fail on different questions. Costs one embedding a query. Each side
-    gives ``pool`` chunks, at least ``k``: the RAGSmith code takes 10 of each, so that a chunk both sides rank eleventh
-    is lost.
+    ``convex`` adds min-max normalised scores, the vector side with the share ``weight``, and ``dbsf`` scores that are
+    normalised by mean and deviation of their list (Mazzeschi 2023); ``rrf`` adds reciprocal ranks and ``borda`` the
+    points that ranks are worth (Aslam and Montague 2001), both without ``weight``. Helps nearly always, as the two fail
+    on different questions. Costs one embedding a query. Each side gives ``pool`` chunks, at least ``k``: the RAGSmith
+    code takes 10 of each, so that a chunk both sides rank eleventh is lost.
     """
     each = max(k, pool)
     sides = zip(index.by_vector(queries, each, embedder), index.by_words(queries, each), strict=True)
-    if fusion == "rrf":
-        return tuple(reciprocal_rank_fusion(pair)[:k] for pair in sides)
-    return tuple(convex_combination(pair, [weight, 1 - weight])[:k] for pair in sides)
+    return tuple(fused(pair, fusion, [weight, 1 - weight])[:k] for pair in sides)

@@ -58,11 +58,14 @@ def test_max_takes_the_best_cosine(chunks: Chunks) -> None:
     assert searched("Q", ["P"], found, "max") == hits_of((a, b, c), [0.9, 0.5, 0.4])
 
 
-def test_max_is_rrf_where_scores_of_two_queries_cannot_be_compared(chunks: Chunks) -> None:
-    rankings = {"Q": hits_of(chunks[:2], [9, 1], Scale.BM25), "P": hits_of(chunks[1:3], [50, 4], Scale.BM25)}
+def test_off_cosines_max_takes_what_stands_out_most_from_its_list(chunks: Chunks) -> None:
+    rankings = {"Q": hits_of(chunks[:3], [9, 1, 1], Scale.BM25), "P": hits_of(chunks[1:4], [50, 48, 4], Scale.BM25)}
     fused = searched("Q", ["P"], fake_search(rankings), "max")
-    assert fused == searched("Q", ["P"], fake_search(rankings), "rrf")
-    assert {hit.scale for hit in fused} == {Scale.RRF}
+    # (score - mean) / deviation: 1.41 and -0.71 twice for the question, 0.75, 0.66 and -1.41 for the passage
+    assert [hit.chunk for hit in fused] == [chunks[0], chunks[1], chunks[2], chunks[3]]
+    assert [hit.score for hit in fused] == pytest.approx([0.7357, 0.6256, 0.6099, 0.2645], abs=1e-4)
+    assert {hit.scale for hit in fused} == {Scale.MAXIMUM}
+    assert searched("Q", ["P"], fake_search(rankings), "rrf")[0].chunk == chunks[1]
 
 
 @pytest.mark.parametrize("fusion", ["rrf", "max"])

@@ -35,6 +35,15 @@ def test_the_question_keeps_its_share_of_the_score(search: Callable[..., Any], c
     assert {hit.scale for hit in fused} == {Scale.CONVEX}
 
 
+def test_lists_may_be_fused_by_votes_as_published(search: Callable[..., Any], chunks: Chunks) -> None:
+    a, b, c = chunks[0], chunks[1], chunks[2]
+    found = search({"Who pays?": hits_of((a, b), [9, 1]), "A?": hits_of((c, b), [5, 4])})
+    fused = multi_query(QUESTION, found, language_model=scripted("A?"), fusion="borda")
+    # of three: a 3 + 1, b 2 + 2, c 1 + 3
+    assert {hit.chunk.id: hit.score for hit in fused} == {a.id: 4.0, b.id: 4.0, c.id: 4.0}
+    assert {hit.scale for hit in fused} == {Scale.BORDA}
+
+
 def test_the_fused_list_is_cut(search: Callable[..., Any], hits: Callable[..., Hits]) -> None:
     fused = multi_query(QUESTION, search(hits(range(9, 0, -1))), language_model=scripted("A?"), depth=4)
     assert len(fused) == 4

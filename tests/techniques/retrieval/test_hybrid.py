@@ -4,6 +4,7 @@ import pytest
 
 from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder
+from ragsmith.techniques.fusion import borda, convex_combination
 from ragsmith.techniques.retrieval.bm25 import bm25
 from ragsmith.techniques.retrieval.hybrid import hybrid
 from ragsmith.techniques.retrieval.vector import vector
@@ -31,6 +32,14 @@ def test_rrf_adds_reciprocal_ranks(index: Index, embedder: Embedder) -> None:
     for hit in hits:
         assert hit.score == pytest.approx(sum(1 / (60 + side[hit.chunk.id]) for side in ranks if hit.chunk.id in side))
         assert hit.scale is Scale.RRF
+
+
+def test_borda_and_dbsf_fuse_the_same_two_sides(index: Index, embedder: Embedder) -> None:
+    sides = vector(index, QUERIES, embedder=embedder, k=60)[0], bm25(index, QUERIES, k=60)[0]
+    by_votes = hybrid(index, QUERIES, embedder=embedder, fusion="borda")[0]
+    assert by_votes == borda(sides)[:20]
+    by_distribution = hybrid(index, QUERIES, embedder=embedder, fusion="dbsf", weight=0.3)[0]
+    assert by_distribution == convex_combination(sides, [0.3, 0.7], "dbsf")[:20]
 
 
 @pytest.mark.parametrize(("weight", "single"), [(1.0, "vector"), (0.0, "bm25")])
