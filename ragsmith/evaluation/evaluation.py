@@ -139,14 +139,14 @@ def evaluation_of(
         key,
         candidate,
         questions,
-        {question: _current(row.value) for question, row in there if row.state == "ok"},
+        {question: current(row.value) for question, row in there if row.state == "ok"},
         {question: row.value for question, row in there if row.state == "failed"},
     )
 
 
-def _current(record: Record) -> Record:
+def current(record: Record) -> Record:
     """A record in today's form: up to version 0.1 measures that every question has stood apart, as ``metrics``."""
-    if "metrics" not in record:
+    if not isinstance(record, dict) or "metrics" not in record:  # what may be let go is in it already
         return record
     rest = {name: value for name, value in record.items() if name != "metrics"}
     return {**rest, "measures": {**record["metrics"], **record.get("measures", {})}}

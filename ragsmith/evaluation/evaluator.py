@@ -21,8 +21,8 @@ from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record, eval
 from ragsmith.evaluation.fitting import Fitter
 from ragsmith.evaluation.keys import evaluation_key, ranking_key, retrieval_key
 from ragsmith.evaluation.latency import Clock, Timer
-from ragsmith.evaluation.packing import Packed
 from ragsmith.evaluation.processes import ProcessRunner
+from ragsmith.evaluation.records import Records
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.evaluation.threads import (
     ANSWER,
@@ -86,7 +86,7 @@ class Evaluator:
         self._stack = ExitStack()
         self._fitter = Fitter(setup, store, self._started)
         self._known: dict[str, dict[str, ResultRow]] = {}
-        self._records = Packed(self._memory)
+        self._records = Records(self._memory, store.results_again)
         self._met: dict[str, set[str]] = {}
         self._parts: dict[str, tuple[tuple[str, ...], ...]] = {}  # the questions of each evaluation, by its key
         self._evaluations: dict[tuple[str, tuple[str, ...]], Evaluation] = {}
@@ -278,7 +278,7 @@ class Evaluator:
 
     def _kept(self, row: ResultRow) -> ResultRow:
         """A row as it is known to the end of the run."""
-        return replace(row, value=self._records.add(row.value)) if row.state == "ok" else row
+        return replace(row, value=self._records.keep(row)) if row.state == "ok" else row
 
     def _started(self) -> Runner:
         if self._runner is None:

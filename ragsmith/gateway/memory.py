@@ -48,6 +48,10 @@ LEAST = MIB
 """Estimated bytes that are remembered however little there is: what one question's pipelines share."""
 HELD_BACK = 1 / 16
 """Share of the limit that is left for what comes and goes, such as messages between processes."""
+BESIDE = 96 * MIB
+"""Bytes that are held back, where they are not too large a share: what grows beside that which is remembered."""
+MOST_BESIDE = 1 / 4
+"""Share of the limit that is held back at most."""
 
 DROPPED = 1 / 4
 """Share of what is remembered that is dropped each time there is too much: more than what was beyond, as memory that
@@ -82,7 +86,7 @@ class Memory:
         """Bytes that the process had, beyond its limit, with next to nothing remembered; 0 while that never was."""
         self._in_use = in_use or own_bytes
         others = max(0, self._in_use() - PROGRAM)
-        self._highest = 0 if limit is None else int(limit * (1 - HELD_BACK)) + others
+        self._highest = 0 if limit is None else limit - _held_back(limit) + others
         self._step = 0 if limit is None else int(limit * STEP)
         self._too_much = self._highest
         self._most = math.inf
@@ -151,6 +155,10 @@ class Memory:
             self._size -= entry.size
             self.dropped += 1
             del entries[key]
+
+
+def _held_back(limit: int) -> int:
+    return max(int(limit * HELD_BACK), min(BESIDE, int(limit * MOST_BESIDE)))
 
 
 def _worth(entry: Entry[Any]) -> float:

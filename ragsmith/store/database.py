@@ -261,6 +261,11 @@ class Database:
                 with speaking_of(self.name):
                     leave_wal(self.path)
 
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._closed
+
     def _check_open(self) -> None:
         if self._closed:
             raise StoreError(f"{self.name} is closed: open it again to use it")

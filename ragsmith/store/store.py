@@ -77,6 +77,8 @@ __all__ = [
     "opened",
 ]
 
+TIMEOUT = 30.0
+"""Seconds that a write waits for another process, unless said otherwise."""
 MOST_NAMED = 10
 """How many damaged rows a warning names."""
 
@@ -126,7 +128,7 @@ class Store:
         location: str | Path,
         *,
         read_only: bool = False,
-        timeout: float = 30.0,
+        timeout: float = TIMEOUT,
         migrations: Sequence[Migration] = MIGRATIONS,
         shapes: Mapping[str, Shape] = SHAPES,
     ) -> Self:
@@ -438,6 +440,15 @@ class Store:
     def results(self, evaluation: str) -> dict[str, ResultRow]:
         """The finished questions of an evaluation, by question."""
         return self.results_many([evaluation])[evaluation]
+
+    def results_again(self, evaluation: str) -> dict[str, ResultRow]:
+        """The same also after this was closed: the place is opened once more, for reading."""
+        if not self._database.closed:
+            return self.results(evaluation)
+        database = Database.open(self._location, read_only=True, timeout=TIMEOUT, migrations=MIGRATIONS)
+        database.shapes = self._database.shapes
+        with Store(database) as store:
+            return store.results(evaluation)
 
     def results_many(self, evaluations: Iterable[str]) -> dict[str, dict[str, ResultRow]]:
         """The finished questions of several evaluations; every one asked for has an entry, in the order asked."""

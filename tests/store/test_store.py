@@ -341,3 +341,13 @@ def test_an_ok_result_is_protected_by_the_statement_too() -> None:
         assert "WHERE result.state != " in str(statement.compile(dialect=dialect))
     with pytest.raises(StoreError, match="mysql"):
         insertion(RESULT, "mysql", replacing=True)
+
+
+def test_results_can_be_read_again_after_it_was_closed(tmp_path: Path) -> None:
+    row = ResultRow("e", "q1", "ok", {"answer": "seven"})
+    with open_store(tmp_path / "cache.sqlite") as store:
+        store.put_results([row])
+        assert store.results_again("e") == {"q1": row}
+    assert store.results_again("e") == {"q1": row}
+    with pytest.raises(StoreError, match="is closed"):
+        store.results("e")

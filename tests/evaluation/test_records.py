@@ -1,0 +1,128 @@
+"""Records: what there is no room for is read from the store again, and is the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ragsmith.errors import StoreError
+from ragsmith.evaluation.records import AT_ONCE, Recallable, Records
+from ragsmith.gateway.memory import GIB, Memory
+from ragsmith.store.rows import ResultRow
+
+NAMES = st.sampled_from(["recall", "judge", "faithfulness", "calls"])
+VALUES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=20)
+PARTS = VALUES | st.dictionaries(NAMES, VALUES) | st.lists(st.lists(VALUES, max_size=3), max_size=3)
+
+
+class Shelf:
+    """A store that is a dictionary, and counts how often an evaluation is read."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, dict[str, ResultRow]] = {}
+        self.read: Counter[str] = Counter()
+
+    def put(self, evaluation: str, question: str, record: dict[str, Any]) -> ResultRow:
+        row = ResultRow(evaluation, question, "ok", record)
+        self.rows.setdefault(evaluation, {})[question] = row
+        return row
+
+    def results(self, evaluation: str) -> Mapping[str, ResultRow]:
+        self.read[evaluation] += 1
+        return dict(self.rows.get(evaluation, {}))
+
+
+def little() -> Memory:
+    """Room for next to nothing."""
+    return Memory(1, in_use=lambda: GIB)
+
+
+def record(n: int) -> dict[str, Any]:
+    return {
+        "measures": {f"measure{i}": (n + i) / 7 for i in range(15)} | {"faithfulness": None},
+        "retrieved": [f"document-{i}#{n}" for i in range(10)],
+        "answer": f"{n} " + "A company pays M 30 for the yearly confirmation." * 4,
+    }
+
+
+@given(st.dictionaries(st.text(max_size=5).filter(lambda name: name != "metrics"), PARTS))
+def test_a_record_that_was_let_go_is_the_same_record(given: dict[str, Any]) -> None:
+    shelf = Shelf()
+    recallable = Records(Memory(), shelf.results).keep(shelf.put("e", "q", given))
+    for _ in range(2):
+        assert recallable == given
+        assert list(recallable) == list(given)
+        assert "no such part" not in recallable
+        assert recallable.get("no such part", 7) == 7
+        recallable.let_go()
+
+
+def test_what_there_is_no_room_for_is_read_once_an_evaluation() -> None:
+    shelf = Shelf()
+    records = Records(little(), shelf.results)
+    kept = {(e, n): records.keep(shelf.put(f"e{e}", f"q{n}", record(n))) for e in range(5) for n in range(1000)}
+    assert 0 < len(records) < 2500
+    assert all(one["answer"] == record(n)["answer"] for (_, n), one in kept.items())
+    assert max(shelf.read.values()) == 1
+
+
+def test_two_pipelines_that_are_compared_question_by_question_are_read_once_each() -> None:
+    shelf = Shelf()
+    records = Records(Memory(), shelf.results)
+    kept = {(e, n): records.keep(shelf.put(e, f"q{n}", record(n))) for e in ("a", "b") for n in range(200)}
+    for one in kept.values():
+        one.let_go()
+    assert all(kept["a", n] == kept["b", n] for n in range(200))
+    assert shelf.read == {"a": 1, "b": 1}
+
+
+def test_no_more_evaluations_are_held_than_are_said() -> None:
+    shelf = Shelf()
+    records = Records(Memory(), shelf.results)
+    kept: list[Recallable] = [records.keep(shelf.put(f"e{e}", "q", record(e))) for e in range(AT_ONCE + 1)]
+    for one in kept:
+        one.let_go()
+    for _ in range(2):
+        assert [one["answer"] for one in kept] == [record(e)["answer"] for e in range(AT_ONCE + 1)]
+    assert shelf.read == {f"e{e}": 2 for e in range(AT_ONCE + 1)}
+
+
+def test_what_was_finished_after_it_was_read_is_found() -> None:
+    shelf = Shelf()
+    records = Records(Memory(), shelf.results)
+    first = records.keep(shelf.put("e", "q1", record(1)))
+    first.let_go()
+    assert first["answer"] == record(1)["answer"]
+    second = records.keep(shelf.put("e", "q2", record(2)))
+    second.let_go()
+    assert second["answer"] == record(2)["answer"]
+
+
+def test_all_is_held_where_there_is_room() -> None:
+    shelf = Shelf()
+    records = Records(Memory(), shelf.results)
+    rows = [shelf.put("e", f"q{n}", record(n)) for n in range(1000)]
+    assert all(records.keep(row)["measures"] is row.value["measures"] for row in rows)
+    assert not shelf.read
+
+
+def test_a_record_of_an_early_version_reads_the_same_before_and_after() -> None:
+    shelf = Shelf()
+    recallable = Records(Memory(), shelf.results).keep(shelf.put("e", "q", {"metrics": {"recall": 1.0}, "answer": "x"}))
+    before = dict(recallable)
+    recallable.let_go()
+    assert before == dict(recallable) == {"answer": "x", "measures": {"recall": 1.0}}
+
+
+def test_what_the_store_has_lost_is_named() -> None:
+    shelf = Shelf()
+    recallable = Records(Memory(), shelf.results).keep(shelf.put("evaluation7", "q3", record(1)))
+    recallable.let_go()
+    del shelf.rows["evaluation7"]["q3"]
+    with pytest.raises(StoreError, match=r"'q3' \(evaluation evaluation7\)"):
+        _ = recallable["answer"]
