@@ -30,6 +30,10 @@ Failure = dict[str, Any]
 """What is recorded for each question of a candidate that could not be fitted: ``stage`` and ``error``."""
 
 
+TIERS = ("collection", "search", "question")
+IN_ORDER = sorted(range(len(FAMILIES)), key=lambda place: TIERS.index(FAMILIES[place].tier))
+"""The places of the families, so that what runs later learns from what ran before: retrieval before what searches."""
+
 Observations = Mapping[str, Any]
 """What was observed, by question."""
 
@@ -60,7 +64,7 @@ class Fitter:
     def fit(self, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Failure | None]]:
         """The candidates, fitted; or as they were, and why they could not be."""
         found: list[tuple[Candidate, Failure | None]] = [(candidate, None) for candidate in candidates]
-        for place in range(len(FAMILIES)):  # what comes later in the pipeline learns from what comes before
+        for place in IN_ORDER:
             wanted = {
                 i: self._key(candidate, place)
                 for i, (candidate, failure) in enumerate(found)
@@ -80,11 +84,8 @@ class Fitter:
 
     def _key(self, candidate: Candidate, place: int) -> str:
         """Identifies what a gene learns: itself, everything before it, and the questions."""
-        before = tuple(
-            gene
-            for i, gene in enumerate(candidate)
-            if i <= place or gene.technique.family in ("pre_embedding", "retrieval")
-        )
+        earlier = IN_ORDER[: IN_ORDER.index(place) + 1]
+        before = tuple(gene for i, gene in enumerate(candidate) if i in earlier)
         key = pipeline_key(self._setup.of(candidate), before)
         return digest("fit", key, self._setup.folds, fingerprint(__name__, "Fitter"))
 

@@ -266,12 +266,12 @@ def asks_to_rank(candidate: Candidate, costly: AbstractSet[str]) -> bool:
     """Whether each question that ``candidate`` is to rank is asked of tools of a ``costly`` kind.
 
     What the collection is asked for once is not among that, nor what is asked before a gene that is fitted: it learns
-    from the rankings of all questions.
+    from the rankings of all questions. Retrieval that learns does so before anything is asked.
     """
     asks = False
     for family, gene in zip(FAMILIES[: FILTER + 1], candidate, strict=False):
         asked = family.tier != "collection" and not costly.isdisjoint(gene.technique.tools.values())
-        asks = asked or (asks and not gene.learns)
+        asks = asked or (asks and not (gene.learns and family.tier == "question"))
     return asks
 
 

@@ -153,7 +153,8 @@ class Engine:
             if gene.technique.family == "retrieval" and "embedder" in gene.technique.tools.values():
                 with failing_as(gene.technique.family, gene.technique.name):
                     index.vector_store(self.gateway.embedder(self.models.embedder, self.collection_usage))
-                self._warm.get((gene.identity, index.id), partial(self.call, gene, (index, ())))
+                if not gene.unfitted:
+                    self._warm.get((gene.identity, index.id), partial(self.call, gene, (index, ())))
         needs_graph = any("entity_graph" in gene.technique.tools.values() for gene in candidate)
         return index, self.entity_graph() if needs_graph else None
 
@@ -214,8 +215,8 @@ class Engine:
         Raises:
             StageFailed: a technique raised; the cause is kept.
         """
-        _, reads = self._run(candidate, question, None, before=family)
         gene = next(gene for gene in candidate if gene.technique.family == family)
+        arguments = self._observed(candidate, family, question)
         fitting = gene.technique.fitting
         if fitting is None:
             raise RagsmithError(f"{family}.{gene.technique.name} has nothing to fit")
@@ -223,7 +224,14 @@ class Engine:
         named = inspect.signature(fitting.observe).parameters
         parameters = {name: value for name, value in gene.parameters.items() if name in named}
         with failing_as(family, gene.technique.name):
-            return fitting.observe(*self._arguments(reads), **tools, **parameters)
+            return fitting.observe(*arguments, **tools, **parameters)
+
+    def _observed(self, candidate: Candidate, family: str, question: Question) -> list[Any]:
+        """What a gene of ``family`` learns from: what it would read. Retrieval is asked for the question as it is."""
+        if family == "retrieval":
+            return [self.prepare(candidate)[0], (question.text,)]
+        _, reads = self._run(candidate, question, None, before=family)
+        return self._arguments(reads)
 
     def _run(
         self, candidate: Candidate, question: Question, gold: Gold | None, before: str | None = None

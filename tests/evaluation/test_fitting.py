@@ -14,12 +14,13 @@ from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.keys import evaluation_key
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.index.index import Index
 from ragsmith.pipelines.genes import Candidate, Fit, Gene, configuration, facing, mark, read_configuration
 from ragsmith.runs.pipeline import Pipeline, export_yaml
 from ragsmith.store.store import Store
-from ragsmith.techniques.families import passage_filter, query_expansion
+from ragsmith.techniques.families import passage_filter, query_expansion, retrieval
 from ragsmith.techniques.registry import Fitting, Technique
-from ragsmith.types import Fitted, Gold, Hits, Question, Search
+from ragsmith.types import Fitted, Gold, Hits, Queries, Question, Rankings, Search
 
 Build = Callable[..., Candidate]
 
@@ -287,3 +288,43 @@ def test_a_technique_that_learns_with_some_parameters_only_needs_no_questions_wi
     plain["passage_filter"]["parameters"]["how"] = "given"
     with pytest.raises(SpaceError, match="learns nothing: drop 'fitted'"):
         read_configuration(plain)
+
+
+def test_what_finds_learns_before_what_searches_and_without_the_question_it_answers(
+    tiny_setup: Setup, store: Store, pipeline: Build, registered: Callable[..., Technique]
+) -> None:
+    finder: dict[str, tuple[str, ...]] = {}
+    seen_by_searcher: list[tuple[str, tuple[str, ...]]] = []
+
+    def observe_finding(index: Index, queries: Queries, *, gold: Gold) -> list[Any]:
+        return [*queries, len(gold.relevant)]
+
+    def finding(index: Index, queries: Queries, *, fitted: Fitted, k: int = 5) -> Rankings:
+        """Find by words, and note with what it learned."""
+        for query in queries:
+            finder[query] = tuple(fitted.numbers["seen"])
+        return index.by_words(queries, k)
+
+    def observe_searching(question: Question, search: Search, *, gold: Gold) -> str:
+        search((question.text,))
+        seen_by_searcher.append((question.text, finder[question.text]))
+        return question.text
+
+    def searching(question: Question, search: Search, *, fitted: Fitted) -> Hits:
+        """Search plainly."""
+        return search((question.text,))[0]
+
+    learned = Fitting(observe_finding, lambda observations: {"seen": [text for text, _ in observations]})
+    registered(retrieval, finding, learned)
+    registered(query_expansion, searching, Fitting(observe_searching, lambda observations: {"seen": [*observations]}))
+    candidate = pipeline(retrieval="finding", query_expansion="searching")
+    (evaluation,) = evaluated(tiny_setup, store, candidate)
+    assert evaluation.complete
+    search = {example.question for example in tiny_setup.calibration}
+    assert set(finder) == {example.question for example in tiny_setup.dataset.examples}
+    for question, seen in finder.items():
+        assert question not in seen
+        assert set(seen) < search if question in search else set(seen) == search
+    assert {question for question, _ in seen_by_searcher} == search
+    assert evaluation.candidate[1].fit is not None
+    assert evaluation.candidate[2].fit is not None

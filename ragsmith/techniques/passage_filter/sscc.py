@@ -20,6 +20,11 @@ BETA = 2.0
 """Recall counts twice as much as precision: a lost passage cannot be read, a useless one can be passed over."""
 
 RECALL = 0.95
+OBJECTIVES = ("balanced_accuracy", "f_beta", "recall")
+
+PUBLISHED = {"cosine": 0.5, "cross_encoder": 0.0}
+"""The constants of the paper's code; 0.5 is for 1 / (1 + squared L2), which unit vectors of cosine 0.5 have, too."""
+
 LIST = "minmax"
 """The one threshold of scores that were scaled within their list."""
 
@@ -44,8 +49,8 @@ def solve(observations: Sequence[Sequence[Sequence[Any]]], *, objective: str) ->
 
 @passage_filter(
     paper="Singh et al., Beyond the Reranker",
-    choices={"objective": ("balanced_accuracy", "f_beta", "recall"), "per_scale": (True, False)},
-    fitting=Fitting(observe, solve),
+    choices={"objective": (*OBJECTIVES, "published"), "per_scale": (True, False)},
+    fitting=Fitting(observe, solve, when={"objective": OBJECTIVES}),
 )
 def sscc(
     question: Question,
@@ -66,21 +71,24 @@ def sscc(
     highest threshold that keeps 95 % of the relevant candidates.
 
     A list here has one scale, that of the last stage that scored it, so several thresholds are met only across
-    questions, after a router; otherwise there is one.
+    questions, after a router; otherwise there is one. ``sscc_pool`` holds several sources against theirs.
 
-    Against the paper: its code fits on a grid of 100 but nothing calls it; its published runs use the constants 0.5,
-    which rejects nothing, and 0. Its gain is over a CRAG that does harm: without any corrector the nDCG of every
-    question is the same. Here thresholds are fitted, over all cuts between two scores; a scale without both relevant
-    and other candidates is kept whole, where the paper takes the median. ``min_keep`` stay always, and nothing is
-    searched again: that is ``crag``.
+    Against the paper: its code fits on a grid of 100 but nothing calls it; its published runs use constants
+    (``objective="published"``, not fitted): 0.5 for 1 / (1 + squared L2), which is a cosine of 0.5 and rejected nothing
+    there, and 0 for its cross-encoder; other scales have none, and are kept whole. Its gain is over a CRAG that does
+    harm: without any corrector the nDCG of every question is the same. Here thresholds are fitted, over all cuts
+    between two scores; a scale without both relevant and other candidates is kept whole, where the paper takes the
+    median. ``min_keep`` stay always, and nothing is searched again: that is ``sscc_pool``, or ``crag``.
     """
+    if objective == "published" and not per_scale:
+        raise ValueError("passage_filter.sscc: the published thresholds are for scales; give per_scale=True with them")
     if not 1 <= min_keep <= keep_at_most:
         raise ValueError(
             f"passage_filter.sscc: min_keep is {min_keep} and keep_at_most {keep_at_most}; "
             "give 1 <= min_keep <= keep_at_most"
         )
     order = ranked(hits)
-    thresholds = fitted.numbers["thresholds"]
+    thresholds = PUBLISHED if objective == "published" else fitted.numbers["thresholds"]
     accepted = sum(score >= thresholds.get(scale, score) for scale, score in _comparable(order, per_scale))
     return order[: min(keep_at_most, max(min_keep, accepted))]  # a list has one scale, so the accepted come first
 

@@ -153,6 +153,21 @@ def test_refuses_mixed_scales_and_wrong_bounds(chunks: Chunks) -> None:
             sscc(QUESTION, (), fitted=fitted, **wrong)
 
 
+def test_the_published_constants_need_no_questions(chunks: Chunks) -> None:
+    technique = passage_filter["sscc"]
+    assert technique.learns(technique.defaults)
+    assert not technique.learns(technique.resolved({"objective": "published"}))
+    for scale, scores, kept in (
+        (Scale.COSINE, [0.7, 0.5, 0.49], 2),
+        (Scale.CROSS_ENCODER, [0.2, 0.0, -0.1], 2),
+        (Scale.BM25, [7.0, 0.5, 0.1], 3),  # without a constant, all
+    ):
+        hits = hits_of(chunks, scores, scale)
+        assert sscc(QUESTION, hits, fitted=Fitted({}), objective="published") == hits[:kept]
+    with pytest.raises(ValueError, match="give per_scale=True with them"):
+        sscc(QUESTION, (), fitted=Fitted({}), objective="published", per_scale=False)
+
+
 def test_is_registered_with_its_fit() -> None:
     technique = passage_filter["sscc"]
     assert technique.fitting is not None

@@ -1,0 +1,102 @@
+"""SSCC over a pool: sources keep their scores until each hit has met the threshold of its scale (Singh et al.)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ragsmith.index.entity_graph import EntityGraph
+from ragsmith.index.index import Index
+from ragsmith.models.protocols import Embedder, LanguageModel
+from ragsmith.plugins import Count
+from ragsmith.techniques.families import retrieval
+from ragsmith.techniques.fusion import reciprocal_rank_fusion
+from ragsmith.techniques.passage_filter.sscc import OBJECTIVES, PUBLISHED, threshold
+from ragsmith.techniques.query_expansion.query_rewriting import REWRITE
+from ragsmith.techniques.registry import Fitting
+from ragsmith.types import Fitted, Gold, Hits, Queries, Rankings
+
+
+def observe(
+    index: Index, queries: Queries, *, embedder: Embedder, entity_graph: EntityGraph, gold: Gold, pool: int
+) -> list[list[Any]]:
+    """Return ``[scale, score, relevant]`` of every hit of every source."""
+    return [
+        [str(hit.scale), hit.score, hit.chunk.id in gold.relevant]
+        for sources in _pools(index, queries, embedder, entity_graph, pool)
+        for hits in sources
+        for hit in hits
+    ]
+
+
+def solve(observations: Sequence[Sequence[Sequence[Any]]], *, thresholds: str) -> dict[str, Any]:
+    """Fit one threshold for each scale; a scale of which nothing should be dropped has none."""
+    by_scale: defaultdict[str, list[tuple[float, bool]]] = defaultdict(list)
+    for observation in observations:
+        for scale, score, relevant in observation:
+            by_scale[scale].append((score, relevant))
+    fitted = {scale: threshold(scored, thresholds) for scale, scored in sorted(by_scale.items())}
+    return {"thresholds": {scale: tau for scale, tau in fitted.items() if tau is not None}}
+
+
+@retrieval(
+    paper="Singh et al., Beyond the Reranker",
+    choices={"thresholds": (*OBJECTIVES, "published"), "query_again": (True, False)},
+    fitting=Fitting(observe, solve, when={"thresholds": OBJECTIVES}),
+)
+def sscc_pool(
+    index: Index,
+    queries: Queries,
+    *,
+    language_model: LanguageModel,
+    embedder: Embedder,
+    entity_graph: EntityGraph,
+    fitted: Fitted,
+    thresholds: str = "balanced_accuracy",
+    query_again: bool = True,
+    pool: Count = 20,
+    k: Count = 20,
+) -> Rankings:
+    """Pool what vectors, words and the entity graph find, and keep what reaches the threshold of its own scale.
+
+    Helps when a source finds nothing useful for some questions, which a fusion of ranks cannot see: its first hit
+    counts there as much as any other. Costs an embedding a query, and a call where nothing is accepted. Each source
+    gives ``pool`` hits with its own score: cosine, BM25, evidence in the graph. A hit stays if score >= tau(scale); a
+    scale without threshold keeps all. Where none stays, the query is rewritten once and searched again
+    (``query_again``); where none stays then, the first pool is taken whole. What was accepted is fused by reciprocal
+    rank.
+
+    Against the paper: its acceptance follows a reranker, which has put all scores on one scale, so there is nothing
+    left to calibrate by source; and it was never fitted. Here it stands before, where scales meet, and is fitted for an
+    objective as in the filter ``sscc``. ``published`` are the constants of its code: 0.5 for 1 / (1 + squared L2),
+    which a pair of unit vectors has whose cosine is 0.5, and none for other sources. Its formula tau(s) = tau_0 (1 +
+    alpha [s is bi-encoder]) has two numbers that are nowhere given; two thresholds are two numbers, too.
+    """
+    taus = PUBLISHED if thresholds == "published" else fitted.numbers["thresholds"]
+    rankings: list[Hits] = []
+    for query, sources in zip(queries, _pools(index, queries, embedder, entity_graph, pool), strict=True):
+        accepted = _accepted(sources, taus)
+        if query_again and not any(accepted):
+            again = language_model.run(REWRITE, question=query)
+            [found] = _pools(index, (again,), embedder, entity_graph, pool)
+            accepted = _accepted(found, taus)
+        rankings.append(reciprocal_rank_fusion(accepted if any(accepted) else sources)[:k])
+    return tuple(rankings)
+
+
+def _pools(
+    index: Index, queries: Queries, embedder: Embedder, entity_graph: EntityGraph, pool: int
+) -> list[tuple[Hits, ...]]:
+    """For each query, what each source finds, on its own scale."""
+
+    def related(missing: Queries) -> Rankings:
+        return tuple(index.own(entity_graph.search(query, pool)) for query in missing)
+
+    graph = index.remembered(f"entity graph {entity_graph.id} {pool}", queries, pool, related)
+    return list(zip(index.by_vector(queries, pool, embedder), index.by_words(queries, pool), graph, strict=True))
+
+
+def _accepted(sources: Sequence[Hits], taus: Mapping[str, float]) -> list[Hits]:
+    """The beginning of each source's ranking that reaches its threshold: keep h iff h.score >= tau(h.scale)."""
+    return [hits[: sum(hit.score >= taus.get(str(hit.scale), hit.score) for hit in hits)] for hits in sources]
