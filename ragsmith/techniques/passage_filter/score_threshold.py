@@ -22,7 +22,7 @@ def score_threshold(
     measured: str = "cosine",
     threshold: Annotated[float, Range(-1000, 1000)] = 0.1,
     keep_at_least: Count = 1,
-    keep_at_most: Count = 10,
+    keep_at_most: Count = 20,
 ) -> Hits:
     """Keep candidates of which the similarity with the question is at least ``threshold``, whatever the others have.
 
@@ -35,7 +35,8 @@ def score_threshold(
 
     Against the paper: its code keeps scores of 0.6 and more, whatever they are. Of 0.1, 0.2, ... 0.5 the first is the
     default: it costs next to nothing on the search questions of six data sets with the embedded vectors, and each
-    higher one costs more, most on tables and code. Another embedder needs another number.
+    higher one costs more, most on tables and code. Another embedder needs another number. Up to 20 are kept, so that
+    the threshold decides and not their number.
     """
     if keep_at_least > keep_at_most:
         raise ValueError(
