@@ -31,8 +31,9 @@ class Verdict(StrEnum):
 
     BETTER = "better"
     WORSE = "worse"
+    NOT_WORSE = "not worse"
     NO_DIFFERENCE = "no difference shown"
-    TOO_FEW = "too few differences"
+    TOO_FEW = "too few questions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,11 @@ def mean_at_most(values: Sequence[float], *, level: float = 0.95) -> float:
     return float(sample.mean()) + student_quantile(level, len(sample) - 1) * error
 
 
+def student_share(t: float, degrees: int) -> float:
+    """The probability that Student's t with so many ``degrees`` of freedom is below ``t``."""
+    return _student_below(t, degrees) if t >= 0 else 1 - _student_below(-t, degrees)
+
+
 def _student_below(t: float, degrees: int) -> float:
     """The probability that Student's t is below ``t``, which is not negative."""
     theta = math.atan(t / math.sqrt(degrees))
@@ -170,6 +176,22 @@ def benjamini_hochberg(pvalues: Sequence[float]) -> tuple[float, ...]:
     adjusted = np.empty_like(raw)
     adjusted[order] = np.minimum(np.minimum.accumulate(raw[order] * factors), 1.0)
     return tuple(adjusted.tolist())
+
+
+def differences_of(a: ArrayLike, b: ArrayLike, where: str) -> Vector:
+    """First minus second, 0 where they differ by rounding only; ``where`` names the caller in an error."""
+    return _differences(a, b, where)
+
+
+def flips(differences: ArrayLike, *, resamples: int = 10_000, seed: int = 0) -> float:
+    """Return the two-sided p of `paired` from the differences, those that are 0 among them or not."""
+    sample = _finite(differences, "flips")
+    return _sign_flip_p(sample[sample != 0], resamples, seed)
+
+
+def resample_counts(n: int, resamples: int, seed: int) -> Vector:
+    """Return how often each resample draws each of ``n`` values, shape ``(resamples, n)``; it cannot be written to."""
+    return _resample_counts(n, resamples, seed)
 
 
 def _differences(a: ArrayLike, b: ArrayLike, where: str) -> Vector:

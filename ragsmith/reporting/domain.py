@@ -65,6 +65,8 @@ def domain_of(about: About, material: Material) -> Domain:
             material.terms_of_test,
             len(record.random),
             drafted=not set(record.split.test).isdisjoint(about.data.drafted),
+            clusters=record.split.groups,
+            margin=record.settings.margin,
         ),
         options=options(material),
         types=by_group(pipelines, types, fitness),
@@ -78,7 +80,7 @@ def domain_of(about: About, material: Material) -> Domain:
         leads=_leads(material, [*[row.key for row in found[:SHOWN]], *record.baselines.values()], best_drawn),
         judged=facts.judged(material),
         front=_front(found, record.settings),
-        cheapest=cheapest(tested, material.terms_of_test, record.settings.margin),
+        cheapest=cheapest(tested, material.terms_of_test, record.settings.margin, record.split.groups),
     )
 
 

@@ -12,6 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ragsmith.comparison.verdicts import Comparison
 from ragsmith.errors import MissingExtra, UsageError
 from ragsmith.evaluation.fitness import COMPOSITES
 from ragsmith.evaluation.testbed import Setup
@@ -22,7 +23,7 @@ from ragsmith.reporting.domain import answered, domain_of
 from ragsmith.reporting.material import Material, choose_run
 from ragsmith.reporting.page import chart_page, chart_svg
 from ragsmith.reporting.plots import convergence
-from ragsmith.reporting.values import TITLES, About, Answered, Comparison, Domain, Finalist, Row
+from ragsmith.reporting.values import TITLES, About, Answered, Domain, Finalist, Row
 from ragsmith.reporting.wording import headline, sentence, summary_lines
 from ragsmith.reporting.writing import write_domains
 from ragsmith.runs.pipeline import Pipeline, expected_scores

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ragsmith.comparison.verdicts import Comparison
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.measures.registry import measures
 from ragsmith.reporting import numbers
 from ragsmith.reporting.plots import names
-from ragsmith.reporting.values import SHOWN, TITLES, Comparison, Domain, Option, Row
+from ragsmith.reporting.values import SHOWN, TITLES, Domain, Option, Row
 from ragsmith.reporting.wording import NAIVE, WORDS, against_random, chosen, fitted
 from ragsmith.runs.objectives import costs
 

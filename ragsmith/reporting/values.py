@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.reading import GoldPassage, ReadPassage
-from ragsmith.evaluation.statistics import Paired, Verdict
 from ragsmith.measures.judge_check import JudgeChecked
 from ragsmith.runs.record import DatasetRecord, RunRecord, SetAside
 
@@ -132,23 +132,6 @@ class Row:
     def level(self) -> float:
         """What it is ranked by."""
         return self.scores["fitness"].mean if self.ranked_by is None else self.ranked_by
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """The winner against one other pipeline on the test questions that all who were compared finished.
-
-    ``difference`` is winner minus other; it, ``adjusted_p`` (Holm) and ``verdict`` are None when one of the two failed
-    on more than it may. ``of`` says of what: ``fitness``, or ``retrieval`` where questions were drafted by a machine.
-    """
-
-    name: str
-    against: str
-    label: str
-    difference: Paired | None
-    adjusted_p: float | None
-    verdict: Verdict | None
-    of: str = "fitness"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ragsmith.comparison.clusters import FEWEST_GROUPS
+from ragsmith.comparison.verdicts import Comparison
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL
 from ragsmith.evaluation.latency import TIMED
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.measures.registry import measures
 from ragsmith.reporting import numbers
-from ragsmith.reporting.values import TITLES, Cheapest, Comparison, Domain, Row
+from ragsmith.reporting.values import TITLES, Cheapest, Domain, Row
 from ragsmith.runs.record import RunSettings
 
 SELECTED = (
@@ -47,7 +49,8 @@ WORDS: Mapping[Verdict, str] = {
     Verdict.BETTER: "better",
     Verdict.WORSE: "worse",
     Verdict.NO_DIFFERENCE: "no difference shown",
-    Verdict.TOO_FEW: "too few differences to tell",
+    Verdict.NOT_WORSE: "not worse",
+    Verdict.TOO_FEW: "too few questions to tell",
 }
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -60,19 +63,37 @@ def sentence(comparison: Comparison) -> str:
         return f"Not compared with {against}: one of the two failed on more test questions than it may."
     if found.nonzero == 0:
         return f"The same score as {against} on each of the {found.n} test questions."
+    seen = f"{numbers.signed(found.mean_difference)} {comparison.of}"
+    counted = f"{found.n} test questions in {found.groups} groups"
     size = (
-        f"{numbers.signed(found.mean_difference)} {comparison.of} "
-        f"{numbers.interval(found.low, found.high, sign=True)} on {found.n} test questions, "
+        f"{seen} {numbers.interval(found.low, found.high, sign=True)} on {counted}, "
         f"{_equals('adjusted p', numbers.probability(comparison.adjusted_p))}"
     )
     if comparison.verdict is Verdict.TOO_FEW:
-        return (
-            f"Too few differences from {against} to tell: only {found.nonzero} of {found.n} test questions differ "
-            f"({numbers.signed(found.mean_difference)} {comparison.of})."
+        few = (
+            f"{counted}, and with fewer than {FEWEST_GROUPS} nothing is called better"
+            if found.groups < FEWEST_GROUPS
+            else f"of {counted}, {found.nonzero} differ, in {found.telling}"
         )
+        return f"Too few questions to tell it from {against}: {few} ({seen})."
     if comparison.verdict is Verdict.NO_DIFFERENCE:
-        return f"No difference from {against} shown: {size}."
+        return f"No difference from {against} shown: {size}. {_open(comparison)}"
+    if comparison.verdict is Verdict.NOT_WORSE:
+        return f"Not worse than {against} by {numbers.plain(comparison.margin)}: {size}. {_open(comparison)}"
     return f"{WORDS[comparison.verdict].capitalize()} than {against}: {size}."
+
+
+def _open(comparison: Comparison) -> str:
+    """What is excluded where no difference is shown, what would have been shown, and what would settle it."""
+    assert comparison.excluded is not None
+    worse, better = map(numbers.plain, comparison.excluded)
+    said = f"It is at most {worse} worse and at most {better} better"
+    if comparison.detectable is not None:
+        said += f"; {numbers.plain(comparison.detectable)} would have been shown four times in five"
+    if comparison.more_questions is not None:
+        groups = f"{comparison.more_groups:,} group{'' if comparison.more_groups == 1 else 's'}"
+        said += f"; {comparison.more_questions:,} more questions, in {groups} like these, would show what was seen"
+    return f"{said}."
 
 
 def front_explained(domain: Domain) -> str:
@@ -130,18 +151,19 @@ def headline(domain: Domain) -> str:
 
 
 def _verdicts(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
-    def those(*verdicts: Verdict | None) -> str:
-        return _listed([c.against for c in comparisons if c.verdict in verdicts], "and")
+    def those(verdict: Verdict | None, last: str) -> str:
+        return _listed([c.against for c in comparisons if c.verdict is verdict], last)
 
-    better, worse = those(Verdict.BETTER), those(Verdict.WORSE)
-    alike = _listed([c.against for c in comparisons if c.verdict in (Verdict.NO_DIFFERENCE, Verdict.TOO_FEW)], "or")
-    failed = those(None)
-    return (
-        f"Better than {better}." if better else "",
-        f"Worse than {worse}." if worse else "",
-        f"No difference from {alike} shown." if alike else "",
-        f"Not compared with {failed}." if failed else "",
-    )
+    margin = numbers.plain(comparisons[0].margin)
+    said = {
+        Verdict.BETTER: ("and", "Better than {}."),
+        Verdict.WORSE: ("and", "Worse than {}."),
+        Verdict.NOT_WORSE: ("or", f"Not worse than {{}} by {margin}."),
+        Verdict.NO_DIFFERENCE: ("or", "No difference from {} shown."),
+        Verdict.TOO_FEW: ("or", "Too few questions to tell it from {}."),
+        None: ("and", "Not compared with {}."),
+    }
+    return tuple(text.format(names) for what, (last, text) in said.items() if (names := those(what, last)))
 
 
 def scores_explained(domain: Domain) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from ragsmith.comparison.clusters import Clusters
 from ragsmith.datasets.groups import GAP
 from ragsmith.datasets.splits import Leaks, Split, leaks, stratified
 from ragsmith.digest import program
@@ -181,7 +182,8 @@ class Division:
 
     ``unused`` are in neither part. ``leaks`` is None for runs of earlier versions, which did not count them. ``order``
     has the search questions in the order in which candidates met them; earlier versions let each meet all of them.
-    ``gap`` is how many characters apart gold of the two parts was to be.
+    ``gap`` is how many characters apart gold of the two parts was to be. ``groups`` are the test questions, and
+    ``search_groups`` the search questions, by what links them; earlier versions did not keep them.
     """
 
     rule: str
@@ -191,6 +193,8 @@ class Division:
     leaks: Leaks | None = None
     order: tuple[str, ...] = ()
     gap: int = GAP
+    groups: Clusters | None = None
+    search_groups: Clusters | None = None
 
     @classmethod
     def of(cls, setup: Setup, divided: Split) -> Division:
@@ -200,7 +204,8 @@ class Division:
         order = tuple(example.id for example in stratified(divided.search))
         searched: Any = {"cuts": setup.cuts, "gap": setup.gap} if setup.searched else {}
         found = leaks(setup.dataset, divided, **searched)
-        return cls(divided.rule, search, test, unused, found, order, setup.gap)
+        linked = [Clusters.of(setup.dataset, part) for part in (divided.test, divided.search)]
+        return cls(divided.rule, search, test, unused, found, order, setup.gap, *linked)
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Division:
@@ -208,7 +213,8 @@ class Division:
         found = stored.get("leaks")
         search, test, unused, order = (tuple(stored.get(part, ())) for part in ("search", "test", "unused", "order"))
         counted = Leaks(**found) if found else None
-        return cls(stored["rule"], search, test, unused, counted, order, stored.get("gap", GAP))
+        linked = [Clusters.read(stored.get(name)) for name in ("groups", "search_groups")]
+        return cls(stored["rule"], search, test, unused, counted, order, stored.get("gap", GAP), *linked)
 
 
 @dataclass(frozen=True, slots=True)

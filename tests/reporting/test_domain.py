@@ -85,7 +85,7 @@ def test_the_verdict_is_on_the_test_questions_with_holm_over_all_comparisons(dom
     assert bm25.difference is not None
     assert (bm25.difference.nonzero, bm25.difference.p) == (3, 0.25)
     assert bm25.adjusted_p == 0.5
-    assert bm25.verdict is Verdict.TOO_FEW
+    assert bm25.verdict is Verdict.NOT_WORSE  # it is ahead by 0.19 on three questions, and by 0 on five
     assert random.difference is not None
     assert random.difference.nonzero == 0
     assert random.against == "the best of 2 random pipelines"

@@ -6,12 +6,12 @@ from collections.abc import Collection, Sequence
 
 import pytest
 
+from ragsmith.comparison.verdicts import Comparison
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.pipelines.genes import make_gene
-from ragsmith.reporting.values import Comparison
 from ragsmith.reporting.verdicts import cheapest, compare
 from ragsmith.reporting.wording import sentence, within_margin
 

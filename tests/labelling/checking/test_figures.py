@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ragsmith.comparison.power import detectable, needed
+from ragsmith.comparison.power import variance as clustered
 from ragsmith.datasets.relevance import Relevance
 from ragsmith.labelling.checking.effects import MEDIUM_H, shifted
 from ragsmith.labelling.checking.gates.position import binomial_tail
 from ragsmith.labelling.checking.gates.titles import recall_of_units, recall_over_ties
-from ragsmith.labelling.checking.power import detectable, needed
-from ragsmith.labelling.checking.power import variance as clustered
 from ragsmith.measures.recall import recall_at
 from ragsmith.reporting.charts import histogram
 

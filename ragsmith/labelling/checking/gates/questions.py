@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import combinations
 from statistics import median
 
+from ragsmith.comparison.power import detectable, needed, variance
 from ragsmith.datasets.splits import MIN_QUESTIONS
 from ragsmith.labelling.checking.finding import Finding, Limit, State, not_judged
-from ragsmith.labelling.checking.power import detectable, needed, variance
 from ragsmith.labelling.checking.ranking import PIPELINES
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import FEWEST, View

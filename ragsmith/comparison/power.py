@@ -1,10 +1,15 @@
-"""How many questions a test needs, where questions of one group are alike."""
+"""What a test could have shown: the smallest difference, the questions it takes, and the chance of showing one.
+
+With normal quantiles before there is a test (Cohen 1988), and with Student's, by the number of groups, once there is.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
 from statistics import NormalDist, fmean
+
+from ragsmith.evaluation.statistics import student_quantile, student_share
 
 LEVEL, POWER = 0.05, 0.8
 """Two-sided level and power: the convention of Cohen (1988), and what the verdict of a search tests at."""
@@ -39,3 +44,35 @@ def needed(of_one: float, difference: float) -> int:
 def detectable(of_one: float, questions: int) -> float:
     """The difference that so many ``questions`` show four times in five."""
     return REACH * math.sqrt(of_one / questions)
+
+
+def attainable(level: float, groups: int) -> float:
+    """The highest level up to ``level`` that sign flips of so many ``groups`` can test at; 0 where there is none.
+
+    Their p is a multiple of 2 ** (1 - groups).
+    """
+    if groups > 50:
+        return level
+    patterns = 2.0 ** (groups - 1)
+    return math.floor(level * patterns + 1e-9) / patterns
+
+
+def smallest(error: float, groups: int, level: float, power: float = POWER) -> float | None:
+    """The smallest true difference that is shown at a two-sided ``level`` with this ``power``.
+
+    ``error`` is the standard error of the mean by group. None where no difference could be shown.
+    """
+    tested = attainable(level, groups) if groups > 1 else 0.0
+    if not tested:
+        return None
+    return error * (student_quantile(1 - tested / 2, groups - 1) + student_quantile(power, groups - 1))
+
+
+def chance(difference: float, error: float, groups: int, level: float) -> float:
+    """The power: how probable it is that a true ``difference`` is shown, on its own side, at a two-sided ``level``."""
+    tested = attainable(level, groups) if groups > 1 else 0.0
+    if not tested:
+        return 0.0
+    if not error:
+        return float(difference != 0)
+    return student_share(abs(difference) / error - student_quantile(1 - tested / 2, groups - 1), groups - 1)
