@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from string import ascii_uppercase
 
+from ragsmith.comparison.verdicts import Comparison
 from ragsmith.reporting import numbers
 from ragsmith.reporting.charts import Cloud, Dots, Line, Mark, Point, Row, Rows, Series, Steps
-from ragsmith.reporting.values import TITLES, Comparison, Domain, Option
+from ragsmith.reporting.values import TITLES, Domain, Option
 from ragsmith.reporting.values import Row as Pipeline
 
 KINDS: Mapping[str, str] = {"winner": "one", "naive": "two", "bm25": "three"}
