@@ -47,7 +47,7 @@ CLOSURES = {
     "techniques.query_expansion.hyde:hyde": FAMILY | TASK | {"techniques.fusion", "techniques.searching"},
     "techniques.retrieval.bm25:bm25": FAMILY | INDEX,
     "techniques.reranking.cross_encoder:cross_encoder": FAMILY | {"models.protocols", "techniques.fusion"},
-    "techniques.passage_filter.sscc:sscc": FAMILY | {"techniques.fusion"},
+    "techniques.passage_filter.sscc:sscc": FAMILY | {"techniques.acceptance", "techniques.fusion"},
     "techniques.passage_augment.prev_next:prev_next": FAMILY | {"index.index", "text.languages"},
     "techniques.passage_compress.tree_summarize:tree_summarize": FAMILY | TASK,
     "techniques.prompt_maker.long_context_reorder:long_context_reorder": FAMILY | {"text.blocks"},

@@ -58,6 +58,7 @@ OF_RAGSMITH = frozenset(
         "techniques.generation",
         "index.entity_graph",
         "plugins",
+        "techniques.acceptance",
         "index.index",
         "measures.average_precision",
         "measures.ndcg",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,9 +9,9 @@ from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
 from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.plugins import Count
+from ragsmith.techniques.acceptance import OBJECTIVES, PUBLISHED, thresholds_of
 from ragsmith.techniques.families import retrieval
 from ragsmith.techniques.fusion import reciprocal_rank_fusion
-from ragsmith.techniques.passage_filter.sscc import OBJECTIVES, PUBLISHED, threshold
 from ragsmith.techniques.query_expansion.query_rewriting import REWRITE
 from ragsmith.techniques.registry import Fitting
 from ragsmith.types import Fitted, Gold, Hits, Queries, Rankings
@@ -32,12 +31,7 @@ def observe(
 
 def solve(observations: Sequence[Sequence[Sequence[Any]]], *, thresholds: str) -> dict[str, Any]:
     """Fit one threshold for each scale; a scale of which nothing should be dropped has none."""
-    by_scale: defaultdict[str, list[tuple[float, bool]]] = defaultdict(list)
-    for observation in observations:
-        for scale, score, relevant in observation:
-            by_scale[scale].append((score, relevant))
-    fitted = {scale: threshold(scored, thresholds) for scale, scored in sorted(by_scale.items())}
-    return {"thresholds": {scale: tau for scale, tau in fitted.items() if tau is not None}}
+    return {"thresholds": thresholds_of(observations, thresholds)}
 
 
 @retrieval(

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ragsmith.errors import ScaleError
+from ragsmith.techniques.acceptance import threshold
 from ragsmith.techniques.families import passage_filter
-from ragsmith.techniques.passage_filter.sscc import observe, solve, sscc, threshold
+from ragsmith.techniques.passage_filter.sscc import observe, solve, sscc
 from ragsmith.testing import example_chunks, hits_of
 from ragsmith.types import Chunks, Fitted, Gold, Question, Scale
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.techniques.acceptance import PUBLISHED, threshold
 from ragsmith.techniques.families import retrieval
-from ragsmith.techniques.passage_filter.sscc import PUBLISHED, threshold
 from ragsmith.techniques.retrieval.bm25 import bm25
 from ragsmith.techniques.retrieval.graph import graph
 from ragsmith.techniques.retrieval.sscc_pool import observe, solve, sscc_pool

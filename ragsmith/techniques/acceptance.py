@@ -1,0 +1,86 @@
+"""Which scores are accepted: one threshold for each scale, fitted or published (SSCC, Singh et al.)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+Scored = tuple[float, bool]
+"""A score, and whether what has it is relevant."""
+
+BETA = 2.0
+"""Recall counts twice as much as precision: a lost passage cannot be read, a useless one can be passed over."""
+
+RECALL = 0.95
+OBJECTIVES = ("balanced_accuracy", "f_beta", "recall")
+
+PUBLISHED = {"cosine": 0.5, "cross_encoder": 0.0}
+"""The constants of the paper's code; 0.5 is for 1 / (1 + squared L2), which unit vectors of cosine 0.5 have, too."""
+
+
+def thresholds_of(observations: Sequence[Sequence[Sequence[Any]]], objective: str) -> dict[str, float]:
+    """The threshold of each scale of which something should be dropped.
+
+    An observation is a list of ``[scale, score, relevant]``.
+    """
+    by_scale: defaultdict[str, list[Scored]] = defaultdict(list)
+    for observation in observations:
+        for scale, score, relevant in observation:
+            by_scale[scale].append((score, relevant))
+    fitted = {scale: threshold(scored, objective) for scale, scored in sorted(by_scale.items())}
+    return {scale: tau for scale, tau in fitted.items() if tau is not None}
+
+
+def threshold(scored: Sequence[Scored], objective: str) -> float | None:
+    """Return the lowest of the best thresholds; None to keep all.
+
+    Candidates are the midpoints of neighbouring distinct scores; ``recall`` takes the highest that keeps enough.
+    """
+    relevant = sum(is_relevant for _, is_relevant in scored)
+    others = len(scored) - relevant
+    if not relevant or not others:
+        return None
+    value = _OBJECTIVES[objective]
+    best, best_value = None, value(relevant, others, relevant, others)  # what keeping all is worth
+    for tau, true_positives, false_positives in _cuts(scored):
+        found = value(true_positives, false_positives, relevant, others)
+        if found > best_value or (objective == "recall" and found == best_value):
+            best, best_value = tau, found
+    return best
+
+
+def _cuts(scored: Sequence[Scored]) -> Iterator[tuple[float, int, int]]:
+    """Every threshold that drops something, rising, and how many relevant and other scores pass it."""
+    relevant = sum(is_relevant for _, is_relevant in scored)
+    others = len(scored) - relevant
+    at: defaultdict[float, list[bool]] = defaultdict(list)
+    for score, is_relevant in scored:
+        at[score].append(is_relevant)
+    for low, high in pairwise(sorted(at)):
+        relevant -= sum(at[low])
+        others -= len(at[low]) - sum(at[low])
+        middle = low + (high - low) / 2
+        yield middle if middle > low else high, relevant, others
+
+
+def _balanced_accuracy(true_positives: int, false_positives: int, relevant: int, others: int) -> float:
+    """(TPR + TNR) / 2, as one division: equal values have to be equal floats."""
+    return (true_positives * others + (others - false_positives) * relevant) / (2 * relevant * others)
+
+
+def _f_beta(true_positives: int, false_positives: int, relevant: int, others: int) -> float:
+    """(1 + b^2) P R / (b^2 P + R)."""
+    return (1 + BETA**2) * true_positives / (BETA**2 * relevant + true_positives + false_positives)
+
+
+def _keeps_enough(true_positives: int, false_positives: int, relevant: int, others: int) -> float:
+    return float(true_positives >= round(RECALL * relevant, 9))
+
+
+_OBJECTIVES: dict[str, Callable[[int, int, int, int], float]] = {
+    "balanced_accuracy": _balanced_accuracy,
+    "f_beta": _f_beta,
+    "recall": _keeps_enough,
+}
