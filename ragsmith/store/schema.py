@@ -159,10 +159,12 @@ LATENCY = _table(
     CheckConstraint("state IN ('ok', 'failed')", name="latency_state"),
 )
 """How long pipelines take, by the kind of machine: apart from results, which are equal wherever they are made."""
+FINDING = _table("finding", _key("kind"), _key("key"), _text("dataset"), _json("value"))
+"""What was worked out of results and is shown with a run, such as what each part of its winner is worth."""
 
 TABLES = (
     *(MODEL_CALL, DATASET, EVALUATION, RESULT, RUN, PROPOSAL, FIT, SPENDING),
-    *(CLAIM, TRAITS, PROCESS, FAILED_CALL, EXPENSE, ORIGIN, BATCHED_REQUEST, PAYMENT, LATENCY),
+    *(CLAIM, TRAITS, PROCESS, FAILED_CALL, EXPENSE, ORIGIN, BATCHED_REQUEST, PAYMENT, LATENCY, FINDING),
 )
 
 Migration = Callable[[Connection], None]
@@ -269,6 +271,11 @@ def add_latencies(connection: Connection) -> None:
     METADATA.create_all(connection, tables=[LATENCY], checkfirst=False)
 
 
+def add_findings(connection: Connection) -> None:
+    """Version 13: what was worked out of results."""
+    METADATA.create_all(connection, tables=[FINDING], checkfirst=False)
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     create_tables,
     add_fits,
@@ -282,6 +289,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     add_batched_requests,
     add_payments,
     add_latencies,
+    add_findings,
 )
 """Step ``n`` (1-based) leads to version ``n``. Steps are appended, never edited or removed."""
 

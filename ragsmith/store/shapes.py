@@ -118,6 +118,10 @@ def _latency(row: Sequence[Json]) -> bool:
     return _has(value, stage=str, error=str) if state == "failed" else type(value) in _NUMBERS
 
 
+def _finding(row: Sequence[Json]) -> bool:
+    return isinstance(row[3], dict)
+
+
 def _traits(row: Sequence[Json]) -> bool:
     value = row[1]
     return _has(value, refuses=list, thinking_tokens=int) and _lists(value["refuses"], _TEXTS)
@@ -134,6 +138,7 @@ SHAPES: Mapping[str, Shape] = MappingProxyType(
         "fit": _fit,
         "traits": _traits,
         "latency": _latency,
+        "finding": _finding,
     }
 )
 """By table. A table without an entry holds no JSON, or nothing that is read by its form."""

@@ -46,6 +46,7 @@ from ragsmith.store.schema import (
     DATASET,
     EVALUATION,
     FAILED_CALL,
+    FINDING,
     FIT,
     LATENCY,
     MIGRATIONS,
@@ -457,6 +458,18 @@ class Store:
             for row in self._database.fetch_keyed(connection, RESULT, found, column="evaluation"):
                 found[row[0]][row[1]] = ResultRow(*row)
         return found
+
+    # What was worked out of results
+
+    def put_finding(self, kind: str, key: str, dataset: str, value: Json) -> None:
+        """Keep what was worked out; what is there under this kind and key gives way."""
+        with self._database.writing() as connection:
+            self._database.put(connection, FINDING, [(kind, key, dataset, value)], replacing=True)
+
+    def findings(self, kind: str) -> dict[str, Json]:
+        """Everything of a kind, by key."""
+        rows = self._all(FINDING, FINDING.c.kind == kind, order=(FINDING.c.key,))
+        return {str(key): value for _, key, _, value in rows}
 
     # How long pipelines take
 

@@ -1,0 +1,198 @@
+"""What each part of a pipeline is worth: the pipeline against itself without the part, or with another option there.
+
+Everything is a difference question by question on questions that were searched with, unless others are named: what a
+part is worth is no claim of the run, and the test questions are not looked at for it. The intervals are of one part
+by itself, and of the best of many pipelines each part looks a little better than it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from ragsmith.diagnosis.changes import Change, Kind, outs, plain_of, swaps
+from ragsmith.diagnosis.contrasts import Estimate, contrasts, mean_difference
+from ragsmith.diagnosis.interaction import Interaction, interactions, needed_for
+from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.ranking import Terms, common
+from ragsmith.pipelines.genes import Candidate, label
+from ragsmith.pipelines.space import Space
+
+FINDING = "ablation"
+"""Under what the store keeps it, by the key of the evaluation."""
+
+SecondsOf = Callable[[Evaluation], float | None]
+"""The seconds that a pipeline takes for a question; None where they are not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """An option of a pipeline against what stands ``instead`` of it: naive RAG's (``out``) or another (``swap``).
+
+    ``worth`` is the pipeline less the one with the change, in F, R and G: above 0 the part is worth having. So are
+    ``calls`` and ``seconds`` what is saved a question by the change, and below 0 what it costs. ``together`` names
+    what had to go with it. Where the pair was not compared, ``why_not`` says why.
+    """
+
+    kind: Kind
+    family: str
+    option: str
+    instead: str
+    key: str = ""
+    worth: Mapping[str, Estimate] = field(default_factory=dict)
+    calls: float | None = None
+    seconds: float | None = None
+    together: tuple[str, ...] = ()
+    why_not: str = ""
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> Part:
+        """From its ``asdict``."""
+        worth = {name: Estimate.read(estimate) for name, estimate in stored["worth"].items()}
+        return cls(**{**stored, "worth": worth, "together": tuple(stored["together"])})
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """What the parts of the pipeline of the evaluation ``key`` are worth on ``questions`` questions.
+
+    ``part`` says which questions these are: ``search``, ``test`` or ``all``. ``interactions`` has what all parts gain
+    together beyond the sum of each alone, then the same of pairs of them, as far as the pipelines for that are known.
+    """
+
+    key: str
+    label: str
+    dataset: str
+    part: str
+    questions: int
+    parts: tuple[Part, ...]
+    interactions: tuple[Interaction, ...] = ()
+
+    @property
+    def outs(self) -> tuple[Part, ...]:
+        """Each part against naive RAG's option."""
+        return tuple(one for one in self.parts if one.kind == "out")
+
+    @property
+    def swaps(self) -> tuple[Part, ...]:
+        """Each part against other options of the space."""
+        return tuple(one for one in self.parts if one.kind == "swap")
+
+    def plain(self) -> dict[str, Any]:
+        """As the store keeps it."""
+        return asdict(self)
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> Ablation:
+        """From `plain`."""
+        found = cls(**stored)
+        return replace(
+            found,
+            parts=tuple(Part.read(one) for one in stored["parts"]),
+            interactions=tuple(Interaction.read(one) for one in stored["interactions"]),
+        )
+
+    def joined(self, earlier: Ablation | None) -> Ablation:
+        """With what ``earlier`` knows of the same pipeline on the same questions and this does not."""
+        if earlier is None or (earlier.key, earlier.part, earlier.questions) != (self.key, self.part, self.questions):
+            return self
+        known = {(one.kind, one.family, one.instead): one for one in earlier.parts if not one.why_not}
+        mine = {(one.kind, one.family, one.instead): one for one in self.parts}
+        seconds = {name: one.seconds for name, one in known.items()}
+        parts = [
+            known[name] if one.why_not and name in known else _timed(one, seconds.get(name))
+            for name, one in mine.items()
+        ]
+        more = [one for name, one in known.items() if name not in mine]
+        told = {one.options for one in self.interactions}
+        others = [one for one in earlier.interactions if one.options not in told]
+        return replace(
+            self,
+            parts=tuple(sorted([*parts, *more], key=lambda one: one.kind)),
+            interactions=tuple(sorted([*self.interactions, *others], key=lambda one: -len(one.options))),
+        )
+
+
+def changes(winner: Candidate, space: Space, *, with_swaps: bool = False, refit: bool = True) -> list[Change]:
+    """What is taken out of ``winner`` and, if asked for, swapped: outs first."""
+    return [*outs(winner, space, refit=refit), *(swaps(winner, space, refit=refit) if with_swaps else [])]
+
+
+def wanted(
+    winner: Candidate, space: Space, *, with_swaps: bool = False, pairs: bool = False, refit: bool = True
+) -> list[Candidate]:
+    """The pipelines that are compared with ``winner``, each once; without ``winner`` itself."""
+    of_changes = (one.candidate for one in changes(winner, space, with_swaps=with_swaps, refit=refit) if one.allowed)
+    found = {identity(candidate): candidate for candidate in (*of_changes, *needed_for(winner, space, pairs=pairs))}
+    found.pop(identity(winner), None)
+    return list(found.values())
+
+
+def ablation_of(
+    winner: Evaluation,
+    others: Iterable[Evaluation],
+    space: Space,
+    terms: Terms,
+    *,
+    dataset: str,
+    part: str = "search",
+    seconds_of: SecondsOf = lambda evaluation: None,
+    refit: bool = True,
+) -> Ablation:
+    """What the parts of ``winner`` are worth, by those of ``others`` that are away from it by one change.
+
+    All are on the same questions. An out that is not among them is named, with the reason; swaps and interactions are
+    shown as far as they are known.
+    """
+    known = {identity(one.candidate): one for one in others} | {identity(winner.candidate): winner}
+    plain = plain_of(winner.candidate, space)
+    parts = []
+    for change in changes(winner.candidate, space, with_swaps=True, refit=refit):
+        other = known.get(identity(change.candidate))
+        if change.kind == "swap" and other is None:
+            continue
+        parts.append(_part(change, winner, other, plain, terms, seconds_of))
+    return Ablation(
+        winner.key,
+        label(winner.candidate),
+        dataset,
+        part,
+        len(winner.questions),
+        tuple(parts),
+        tuple(interactions(winner.candidate, space, lambda one: known.get(identity(one)), terms)),
+    )
+
+
+def identity(candidate: Candidate) -> tuple[str, ...]:
+    """By what a pipeline is recognised, whatever its techniques learned."""
+    return tuple(replace(gene, fit=None).identity if gene.fit else gene.identity for gene in candidate)
+
+
+def _part(
+    change: Change,
+    winner: Evaluation,
+    other: Evaluation | None,
+    plain: Sequence[Any],
+    terms: Terms,
+    seconds_of: SecondsOf,
+) -> Part:
+    gene, instead = winner.candidate[change.place], change.candidate[change.place]
+    more = [at for at in change.places if at != change.place]
+    together = tuple(f"{winner.candidate[at].technique.family}: {plain[at]}" for at in more)
+    found = Part(change.kind, gene.technique.family, str(gene), str(instead), together=together)
+    if not change.allowed:
+        return replace(found, why_not="the space forbids what would be left")
+    if other is None:
+        return replace(found, why_not="not evaluated: `ragsmith ablate` does it")
+    found = replace(found, key=other.key)
+    if not terms.admit(other) or not common([winner, other]):
+        return replace(found, why_not=f"failed on {terms.missed(other)} of {len(terms.counted)} questions")
+    times = seconds_of(winner), seconds_of(other)
+    saved = None if times[0] is None or times[1] is None else times[0] - times[1]
+    worth = contrasts([(winner, 1.0), (other, -1.0)], terms.fitness)
+    return replace(found, worth=worth, calls=mean_difference(winner, other, "calls"), seconds=saved)
+
+
+def _timed(one: Part, seconds: float | None) -> Part:
+    return one if one.seconds is not None or seconds is None else replace(one, seconds=seconds)
