@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ragsmith.api.ablating import ablate
     from ragsmith.api.anchoring import anchor, repair
     from ragsmith.api.asking import ask, verify
     from ragsmith.api.checking import audit, audits, check_models
@@ -47,6 +48,7 @@ __all__ = [
     "RunSettings",
     "Weights",
     "__version__",
+    "ablate",
     "anchor",
     "ask",
     "audit",
@@ -83,6 +85,7 @@ _HOME = {
     "Weights": "ragsmith.evaluation.fitness",
     "load_dataset": "ragsmith.datasets.dataset",
     "load_space": "ragsmith.pipelines.space_file",
+    "ablate": "ragsmith.api.ablating",
     "anchor": "ragsmith.api.anchoring",
     "repair": "ragsmith.api.anchoring",
     "ask": "ragsmith.api.asking",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragsmith.diagnosis.changes import Change, Kind, outs, plain_of, swaps
 from ragsmith.diagnosis.contrasts import Estimate, contrasts, mean_difference
@@ -18,6 +18,9 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.ranking import Terms, common
 from ragsmith.pipelines.genes import Candidate, label
 from ragsmith.pipelines.space import Space
+
+if TYPE_CHECKING:
+    from ragsmith.store.store import Store
 
 FINDING = "ablation"
 """Under what the store keeps it, by the key of the evaluation."""
@@ -83,6 +86,13 @@ class Ablation:
         """As the store keeps it."""
         return asdict(self)
 
+    def keep(self, store: Store, dataset: str) -> Ablation:
+        """Put it into the store, for the data set of this digest, with what is known from before; both are returned."""
+        key = f"{self.key}:{self.part}"
+        found = self.joined(kept(store, self.key, self.part))
+        store.put_finding(FINDING, key, dataset, found.plain())
+        return found
+
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Ablation:
         """From `plain`."""
@@ -114,6 +124,12 @@ class Ablation:
         )
 
 
+def kept(store: Store, key: str, part: str = "search") -> Ablation | None:
+    """What the store has of the pipeline of the evaluation ``key``."""
+    found = store.findings(FINDING, [f"{key}:{part}"])
+    return next((Ablation.read(value) for value in found.values()), None)
+
+
 def changes(winner: Candidate, space: Space, *, with_swaps: bool = False, refit: bool = True) -> list[Change]:
     """What is taken out of ``winner`` and, if asked for, swapped: outs first."""
     return [*outs(winner, space, refit=refit), *(swaps(winner, space, refit=refit) if with_swaps else [])]
@@ -129,6 +145,13 @@ def wanted(
     return list(found.values())
 
 
+def lacking(winner: Candidate, space: Space, known: Iterable[Evaluation]) -> list[Candidate]:
+    """The pipelines with one part taken out that are not among those ``known``."""
+    there = {identity(one.candidate) for one in known}
+    able = (change.candidate for change in outs(winner, space) if change.allowed)
+    return [candidate for candidate in able if identity(candidate) not in there]
+
+
 def ablation_of(
     winner: Evaluation,
     others: Iterable[Evaluation],
@@ -137,7 +160,7 @@ def ablation_of(
     *,
     dataset: str,
     part: str = "search",
-    seconds_of: SecondsOf = lambda evaluation: None,
+    seconds_of: SecondsOf | None = None,
     refit: bool = True,
 ) -> Ablation:
     """What the parts of ``winner`` are worth, by those of ``others`` that are away from it by one change.
@@ -175,7 +198,7 @@ def _part(
     other: Evaluation | None,
     plain: Sequence[Any],
     terms: Terms,
-    seconds_of: SecondsOf,
+    seconds_of: SecondsOf | None,
 ) -> Part:
     gene, instead = winner.candidate[change.place], change.candidate[change.place]
     more = [at for at in change.places if at != change.place]
@@ -188,8 +211,8 @@ def _part(
     found = replace(found, key=other.key)
     if not terms.admit(other) or not common([winner, other]):
         return replace(found, why_not=f"failed on {terms.missed(other)} of {len(terms.counted)} questions")
-    times = seconds_of(winner), seconds_of(other)
-    saved = None if times[0] is None or times[1] is None else times[0] - times[1]
+    took, takes = (seconds_of(winner), seconds_of(other)) if seconds_of else (None, None)
+    saved = None if took is None or takes is None else took - takes
     worth = contrasts([(winner, 1.0), (other, -1.0)], terms.fitness)
     return replace(found, worth=worth, calls=mean_difference(winner, other, "calls"), seconds=saved)
 

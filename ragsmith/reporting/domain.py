@@ -81,6 +81,7 @@ def domain_of(about: About, material: Material) -> Domain:
         judged=facts.judged(material),
         front=_front(found, record.settings),
         cheapest=cheapest(tested, material.terms_of_test, record.settings.margin, record.split.groups),
+        ablation=material.ablation,
     )
 
 

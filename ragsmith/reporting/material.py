@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property
 
+from ragsmith.diagnosis.ablation import kept as kept_ablation
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record
 from ragsmith.evaluation.ranking import Terms
@@ -86,6 +87,7 @@ class Material:
         self.judged = judge_checked(record.models.get("judge", ""), store.get_calls)
         self.tests = sum(bool(RunRecord.read(other.value).test) for other in runs)
         self.dropped = kept.dropped
+        self.ablation = kept_ablation(store, record.winner) if record.winner else None
         self._found = {found: evaluation for found, evaluation in known.items() if whole or evaluation.attempted}
         if not whole:
             self._found |= kept.read({key for key in self.keys if not self._is_found(key)})

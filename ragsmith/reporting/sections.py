@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from ragsmith.reporting import group_tables, plots, run_tables, tables, wording
+from ragsmith.reporting import group_tables, part_tables, plots, run_tables, tables, wording
 from ragsmith.reporting.charts import Chart
 from ragsmith.reporting.tables import Table
 from ragsmith.reporting.values import Domain
@@ -93,6 +93,20 @@ def winner(domain: Domain) -> Iterator[Block]:
     if domain.winner and domain.about.record.removals:
         yield wording.simplified(domain)
         yield tables.removals(domain)
+
+
+@section("What each part is worth", "Parts")
+def parts(domain: Domain) -> Iterator[Block]:
+    """The winner without each of its parts, with others in their place, and what they do together."""
+    found = domain.ablation
+    if found is not None and found.outs:
+        yield part_tables.explained(found)
+        yield part_tables.outs(found)
+        if found.interactions:
+            yield part_tables.in_words(found.interactions[0])
+            yield Folded("Parts together", (part_tables.together(found),))
+        if found.swaps:
+            yield Folded("Other options in their place", (part_tables.swaps(found),))
 
 
 @section("Ranking", "Ranking")

@@ -10,6 +10,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import asdict
 from typing import Any
 
+from ragsmith.diagnosis.ablation import Ablation
+from ragsmith.diagnosis.contrasts import Estimate
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.reporting.values import Domain, Row, Score
 from ragsmith.reporting.verdicts import against
@@ -107,6 +109,34 @@ def groups_csv(domain: Domain) -> str:
     return _csv([*head, *(f"{name}_per_question" for name in costs)], rows)
 
 
+def parts_csv(found: Ablation) -> str:
+    """What each part of the winner is worth, taken out (``out``), or against another option (``swap``)."""
+    head = ["kind", "family", "option", "instead", "together", "questions"]
+    for name in HEADLINE:
+        head += [f"{name}_worth", f"{name}_low", f"{name}_high"]
+    rows = (
+        [
+            *(one.kind, one.family, one.option, one.instead, "; ".join(one.together)),
+            one.worth["fitness"].n if "fitness" in one.worth else None,
+            *(cell for name in HEADLINE for cell in _estimated(one.worth.get(name))),
+            *(_number(one.calls), _number(one.seconds), one.why_not),
+        ]
+        for one in found.parts
+    )
+    return _csv([*head, "calls_saved", "seconds_saved", "why_not"], rows)
+
+
+def interactions_csv(found: Ablation) -> str:
+    """What parts of the winner gain over naive RAG together, if that adds up, and beyond it."""
+    names = ("expected", "observed", "beyond")
+    head = ["parts", "questions", *(f"{name}{bound}" for name in names for bound in ("", "_low", "_high"))]
+    rows = (
+        ["; ".join(one.options), one.beyond.n, *(cell for name in names for cell in _estimated(getattr(one, name)))]
+        for one in found.interactions
+    )
+    return _csv(head, rows)
+
+
 def domain_json(domain: Domain) -> dict[str, Any]:
     """A report as plain data; numbers have at most six decimals."""
     plain: dict[str, Any] = _plain(asdict(domain))
@@ -158,6 +188,10 @@ def _ranked(
 
 def _bounds(score: Score | None) -> list[Cell]:
     return [None] * 3 if score is None else [_number(score.mean), _number(score.low), _number(score.high)]
+
+
+def _estimated(found: Estimate | None) -> list[Cell]:
+    return [None] * 3 if found is None else [_number(found.mean), _number(found.low), _number(found.high)]
 
 
 def _number(value: float | None) -> float | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ragsmith.comparison.verdicts import Comparison
+from ragsmith.diagnosis.ablation import Ablation
 from ragsmith.diagnosis.reading import GoldPassage, ReadPassage
 from ragsmith.measures.judge_check import JudgeChecked
 from ragsmith.runs.record import DatasetRecord, RunRecord, SetAside
@@ -393,7 +394,8 @@ class Domain:
     the proposals that left a race before the last question. ``lowest`` is the score that failures are ranked as, and
     ``leads`` has, where there are any, what the winner is ahead of each pipeline shown, by its key, on the questions
     that both finished. ``front`` are the rows of the ranking of which no other is as good in everything that was
-    weighed: fitness and calls, unless the search was asked otherwise. ``judged`` says how the judge did on cases of
+    weighed: fitness and calls, unless the search was asked otherwise. ``ablation`` says what each part of the winner is
+    worth, as far as that was worked out. ``judged`` says how the judge did on cases of
     known order, if that is known.
     """
 
@@ -421,6 +423,7 @@ class Domain:
     judged: JudgeChecked | None = None
     front: tuple[Row, ...] = ()
     cheapest: Cheapest | None = None
+    ablation: Ablation | None = None
     questions: Questions = Questions()
 
     @property

@@ -12,7 +12,14 @@ from ragsmith.reporting.domain import read_domain
 from ragsmith.reporting.markdown import domain_markdown, index_markdown
 from ragsmith.reporting.material import choose_run, reported_datasets
 from ragsmith.reporting.page import domain_page, index_page
-from ragsmith.reporting.spreadsheet import activity_csv, groups_csv, questions_csv, ranking_csv
+from ragsmith.reporting.spreadsheet import (
+    activity_csv,
+    groups_csv,
+    interactions_csv,
+    parts_csv,
+    questions_csv,
+    ranking_csv,
+)
 from ragsmith.reporting.values import Domain
 from ragsmith.store.store import Store
 from ragsmith.text.writing import write_file
@@ -35,9 +42,9 @@ def write_report(
     """Report the latest finished run, else the latest, of every data set in ``store``, or of ``dataset`` alone.
 
     Into ``folder/<data set>`` go ``report.md``, ``index.html``, ``ranking.csv``, ``activity.csv``, ``groups.csv`` and
-    ``questions.csv``; with several data sets, ``index.html`` and ``index.md`` into ``folder``. Equal runs give equal
-    files. Of all, one whose search used a file of one's own that is gone or changed is left out, with a `LeftOut`
-    warning.
+    ``questions.csv``, and ``parts.csv`` and ``interactions.csv`` where the winner was taken apart; with several data
+    sets, ``index.html`` and ``index.md`` into ``folder``. Equal runs give equal files. Of all, one whose search used a
+    file of one's own that is gone or changed is left out, with a `LeftOut` warning.
 
     Raises:
         UsageError: there is no run that can be reported; the message lists the data sets that have one, or says why.
@@ -65,6 +72,8 @@ def write_domains(folder: Path, domains: Sequence[Domain]) -> tuple[Path, ...]:
     """Write the report of each of ``domains``, and a page across them when there are several."""
     paths: list[Path] = []
     for domain in domains:
+        found = domain.ablation
+        apart = {} if found is None else {"parts.csv": parts_csv(found), "interactions.csv": interactions_csv(found)}
         paths += _write(
             folder / domain.about.folder,
             {
@@ -74,6 +83,7 @@ def write_domains(folder: Path, domains: Sequence[Domain]) -> tuple[Path, ...]:
                 "activity.csv": activity_csv(domain),
                 "groups.csv": groups_csv(domain),
                 "questions.csv": questions_csv(domain),
+                **apart,
             },
         )
     if len(domains) > 1:

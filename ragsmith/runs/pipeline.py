@@ -101,12 +101,15 @@ class Pipeline:
         fitness: Fitness | None = None,
         expected: Mapping[str, Any] | None = None,
         model_ids: Mapping[str, str] | None = None,
+        space: str = "",
     ) -> None:
+        """``space`` is the name of the one it was found in, where that is known."""
         self.candidate = candidate
         self.setup = setup
         self.fitness = fitness or Fitness()
         self.expected = dict(expected or {})
         self.model_ids = dict(model_ids or {})
+        self.space = space
         self._engine: Engine | None = None
 
     @classmethod
@@ -148,6 +151,7 @@ class Pipeline:
             fitness=fitness,
             expected=expected,
             model_ids=exported.model_ids(),
+            space=exported.space(),
         )
 
     @contextmanager

@@ -180,6 +180,10 @@ class ExportedFile:
             )
         return data
 
+    def space(self) -> str:
+        """The name of the space that the pipeline was found in; nothing of one that was not searched for."""
+        return str(self._tree.mapping(("run",), optional=True).get("space", ""))
+
     def is_on(self, data: Dataset) -> bool:
         """Whether the pipeline was found on these documents and questions."""
         return bool(self._tree.mapping(("dataset",)).get("digest") == data.digest)

@@ -21,6 +21,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from ragsmith.datasets.splits import Split
+from ragsmith.diagnosis.ablation import ablation_of, lacking
 from ragsmith.digest import digest, fingerprint
 from ragsmith.effects import Prior
 from ragsmith.errors import BudgetExhausted
@@ -334,6 +335,7 @@ class Run:
                 baselines=baselines,
             )
             self._test(finals)
+            self._take_apart(winner)
         except BudgetExhausted as stop:
             self._stopped, self.why = True, str(stop)
         return winner
@@ -356,6 +358,22 @@ class Run:
                 self._latency_of(one)
         self._on_step(Step("each option left out", 0, len(removals), None, None))
         return winner
+
+    def _take_apart(self, winner: Evaluation) -> None:
+        """Keep what each part of the winner is worth.
+
+        Nearly all of that is known once options were left out: what is not, the winner with naive RAG's retrieval as a
+        rule, is evaluated. Where nothing was to be left out, so is nothing here. It decides nothing, and is met by
+        nobody: what it shows came too late to win.
+        """
+        met = {one.key: one for one in self._met.evaluations if one.questions == winner.questions}
+        if self._settings.simplify:
+            missing = lacking(winner.candidate, self._space, met.values())
+            met |= {one.key: one for one in self._evaluator.evaluate(missing, self._split.search)}
+        seconds_of = self._latency_of if self._settings.timed else None
+        data, terms = self._setup.dataset, self._met.terms
+        found = ablation_of(winner, met.values(), self._space, terms, dataset=data.name, seconds_of=seconds_of)
+        found.keep(self._store, data.digest)
 
     def _alike(self, candidate: Candidate, other: Evaluation) -> Evaluation | None:
         """The evaluation of ``candidate`` if it does the same as ``other``; None where that shows to be otherwise.

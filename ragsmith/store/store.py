@@ -466,10 +466,11 @@ class Store:
         with self._database.writing() as connection:
             self._database.put(connection, FINDING, [(kind, key, dataset, value)], replacing=True)
 
-    def findings(self, kind: str) -> dict[str, Json]:
-        """Everything of a kind, by key."""
-        rows = self._all(FINDING, FINDING.c.kind == kind, order=(FINDING.c.key,))
-        return {str(key): value for _, key, _, value in rows}
+    def findings(self, kind: str, keys: Iterable[str]) -> dict[str, Json]:
+        """Those of a kind that are there, by key."""
+        with self._database.reading() as connection:
+            rows = list(self._database.fetch_keyed(connection, FINDING, keys))
+        return {key: value for of_kind, key, _, value in rows if of_kind == kind}
 
     # How long pipelines take
 

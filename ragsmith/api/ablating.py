@@ -1,0 +1,114 @@
+"""`ablate`: what each part of an exported pipeline is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragsmith.api.asking import loaded_pipeline
+from ragsmith.api.given import CACHE, GivenModels, refuse_no_workers
+from ragsmith.datasets.bundled import names
+from ragsmith.diagnosis.ablation import Ablation, ablation_of, wanted
+from ragsmith.errors import UsageError
+from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.ranking import Terms
+from ragsmith.evaluation.testbed import ordered
+from ragsmith.pipelines.space import Space
+from ragsmith.pipelines.space_file import load_space
+from ragsmith.runs.latency import Latencies
+from ragsmith.runs.objectives import on_this_machine
+from ragsmith.runs.pipeline import Pipeline
+from ragsmith.runs.record import RunSettings
+from ragsmith.runs.requirements import searchable
+from ragsmith.store.store import Store, opened
+from ragsmith.techniques.own import import_files
+from ragsmith.types import Dataset
+
+
+@dataclass(frozen=True, slots=True)
+class AblationPlan:
+    """What taking a pipeline apart asks for: ``pipelines`` on ``questions`` questions, some of which are ``known``.
+
+    What learns on these questions counts as not known before it has.
+    """
+
+    dataset: str
+    space: str
+    part: str
+    pipelines: int
+    known: int
+    questions: int
+
+    @property
+    def answers(self) -> int:
+        """Answers that are still to be made, at most."""
+        return (self.pipelines - self.known) * self.questions
+
+
+def ablate(
+    pipeline: Pipeline | str | Path,
+    *,
+    dataset: Dataset | str | Path | None = None,
+    space: Space | str | Path | None = None,
+    swaps: bool = False,
+    pairs: bool = False,
+    latency: bool = False,
+    models: GivenModels = None,
+    base_url: str | None = None,
+    vector_store: str | None = None,
+    imports: Sequence[str | Path] = (),
+    workers: int | None = None,
+    cache: Store | str | Path = CACHE,
+    on_plan: Callable[[AblationPlan], bool] = lambda plan: True,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Ablation | None:
+    """Say what each part of ``pipeline`` is worth: without it, and together with the others against each alone.
+
+    >>> found = ragsmith.ablate("winner.yaml", space="quick")
+    >>> [(part.option, part.instead, part.worth["fitness"].shown) for part in found.outs][-1]
+    ('hybrid', 'vector', True)
+
+    With ``swaps`` each other option of ``space`` stands in its place in turn, with ``pairs`` each two parts alone are
+    evaluated, too, and with ``latency`` everything is timed. The space is the one that the pipeline was found in, where
+    it is bundled, or else `default`. It is done on the search questions, or on another ``dataset`` that has no part in
+    how the pipeline was found, on all that it has; the test questions stay as they are. What ``cache`` has is not
+    computed again, and what comes of it is kept there: `report` shows it with the run.
+
+    ``on_plan`` is told first how much there is to do; nothing is done, and None returned, where it says False.
+
+    Raises:
+        UsageError: the file, its documents, the space or a model cannot be used.
+    """
+    import_files(imports)
+    refuse_no_workers(workers)
+    loaded = loaded_pipeline(pipeline, dataset, models, base_url, vector_store)
+    setup, fitness, winner = loaded.setup, loaded.fitness, loaded.candidate
+    data = setup.dataset
+    if not data.examples:
+        raise UsageError(f"{data.name!r} has no questions to compare by: name a data set that has with --dataset")
+    at_home = dataset is None and (loaded is not pipeline or bool(loaded.expected))
+    part = "search" if at_home and setup.split.test else "all"
+    questions = ordered(setup.split.search if part == "search" else data.examples)
+    home = loaded.space if loaded.space in names("search_spaces") else "default"
+    found = space if isinstance(space, Space) else load_space(space or home)
+    found = searchable(setup, found.of_families(), ranks=fitness.ranks)
+    others = wanted(winner, found, with_swaps=swaps, pairs=pairs, refit=at_home)
+    with opened(cache) as store:
+        ids = tuple(example.id for example in questions)
+        with Evaluator(setup, store, workers or setup.models.workers(), on_progress, ranks=fitness.ranks) as evaluator:
+            rows = store.results_many([evaluator.key(one) for one in (winner, *others)])
+            known = sum(set(ids) <= answered.keys() for answered in rows.values())
+            if not on_plan(AblationPlan(data.name, found.name, part, len(others) + 1, known, len(ids))):
+                return None
+            first, *rest = evaluator.evaluate([winner, *others], questions)
+            seconds_of = None
+            if latency:
+                timed = RunSettings(strategy="nsga2", racing=None, objectives=("quality", "latency"))
+                machine = on_this_machine(timed, setup.variants).measured_on
+                seconds_of = Latencies(evaluator, store, machine, setup.order).of
+            terms = Terms.of([first, *rest], fitness)
+            apart = ablation_of(
+                first, rest, found, terms, dataset=data.name, part=part, seconds_of=seconds_of, refit=at_home
+            )
+            return apart.keep(store, data.digest)

@@ -1,0 +1,94 @@
+"""``ragsmith ablate``: what each part of an exported pipeline is worth."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragsmith.cli.app import app
+from ragsmith.cli.ask import OtherDataset, PipelineArgument
+from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, merged
+from ragsmith.cli.output import note, say, say_json, table
+
+if TYPE_CHECKING:
+    from ragsmith.api.ablating import AblationPlan
+    from ragsmith.reporting.tables import Table
+
+
+@app.command()
+@merged
+def ablate(
+    *,
+    pipeline: PipelineArgument,
+    dataset: OtherDataset = None,
+    space: Annotated[
+        str | None,
+        typer.Option("--space", help="Where other options are taken from. [default: the space it was found in]"),
+    ] = None,
+    swaps: Annotated[bool, typer.Option("--swaps", help="Also put each other option of the space in turn.")] = False,
+    pairs: Annotated[bool, typer.Option("--pairs", help="Also evaluate each two parts alone in naive RAG.")] = False,
+    latency: Annotated[bool, typer.Option("--latency", help="Also time everything, on five questions.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Only say how much there is to evaluate.")] = False,
+    models: ModelFlags,
+    workers: WorkersOption = None,
+    cache: CacheOption = str(CACHE),
+    as_json: JsonOption = False,
+) -> None:
+    """Say what each part of a pipeline is worth, on search questions: without it, swapped, and with the others."""
+    import ragsmith
+    from ragsmith.reporting import part_tables
+
+    said: list[AblationPlan] = []
+
+    def planned(found: AblationPlan) -> bool:
+        said.append(found)
+        note(_planned(found))
+        return not plan
+
+    found = ragsmith.ablate(
+        pipeline,
+        dataset=dataset,
+        space=space,
+        swaps=swaps,
+        pairs=pairs,
+        latency=latency,
+        **models.given(),
+        workers=workers,
+        cache=cache,
+        on_plan=planned,
+    )
+    if as_json:
+        plain = {} if found is None else found.plain()
+        say_json({"plan": {**asdict(said[0]), "answers": said[0].answers}, **plain})
+        return
+    if found is None:
+        return
+    say(f"{found.label or 'naive RAG'}, on {found.questions} questions of {found.dataset}")
+    if not found.outs:
+        say("it is naive RAG: there is no part to take out")
+        return
+    say(part_tables.explained(found))
+    _say(part_tables.outs(found))
+    if found.interactions:
+        say()
+        say(part_tables.in_words(found.interactions[0]))
+        _say(part_tables.together(found))
+    if found.swaps:
+        _say(part_tables.swaps(found))
+
+
+def _planned(found: AblationPlan) -> str:
+    questions = f"{found.questions} {'' if found.part == 'all' else 'search '}questions of {found.dataset}"
+    return (
+        f"{found.pipelines} pipelines on {questions}, with options of the space {found.space!r}: {found.known} are in "
+        f"the cache, and {found.answers:,} answers are to be made, at most"
+    )
+
+
+def _say(content: Table) -> None:
+    say()
+    say(content.caption)
+    right = frozenset(place for place, column in enumerate(content.columns) if column.number)
+    table([list(row) for row in content.rows], [column.name for column in content.columns], right)
