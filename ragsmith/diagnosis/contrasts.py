@@ -10,7 +10,7 @@ from typing import Any
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.ranking import common
-from ragsmith.evaluation.statistics import bootstrap_interval
+from ragsmith.evaluation.statistics import bootstrap_interval, student_quantile
 
 Weighted = Sequence[tuple[Evaluation, float]]
 """Evaluations on the same questions, each with a weight."""
@@ -43,6 +43,16 @@ class Estimate:
         low, high = bootstrap_interval(settled)
         variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1) if n > 1 else 0.0
         return cls(mean if any(settled) else 0.0, low, high, n, math.sqrt(variance / n))
+
+    @classmethod
+    def of_deviations(cls, mean: float, moved: Sequence[float]) -> Estimate:
+        """A mean, and how far each question moves it, all of them together by nothing; its interval is Student's."""
+        n = len(moved)
+        if n < 2:
+            return cls(mean, mean, mean, n, 0.0)
+        sd = math.sqrt(math.fsum(one**2 for one in moved) / (n - 1) / n)
+        reach = student_quantile(0.975, n - 1) * sd
+        return cls(mean, mean - reach, mean + reach, n, sd)
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Estimate:
