@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import ragsmith
+import ragsmith.api.ablating
 import ragsmith.api.asking
 import ragsmith.api.checking
 import ragsmith.api.recommending
@@ -20,6 +21,7 @@ import ragsmith.reporting.result
 
 ROOT = Path(__file__).resolve().parent.parent
 MODULES = (
+    ragsmith.api.ablating,
     ragsmith.api.asking,
     ragsmith.api.checking,
     ragsmith.api.recommending,
