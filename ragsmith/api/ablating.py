@@ -60,7 +60,7 @@ def ablate(
     imports: Sequence[str | Path] = (),
     workers: int | None = None,
     cache: Store | str | Path = CACHE,
-    on_plan: Callable[[AblationPlan], bool] = lambda plan: True,
+    on_plan: Callable[[AblationPlan], bool] | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Ablation | None:
     """Say what each part of ``pipeline`` is worth: without it, and together with the others against each alone.
@@ -99,7 +99,8 @@ def ablate(
         with Evaluator(setup, store, workers or setup.models.workers(), on_progress, ranks=fitness.ranks) as evaluator:
             rows = store.results_many([evaluator.key(one) for one in (winner, *others)])
             known = sum(set(ids) <= answered.keys() for answered in rows.values())
-            if not on_plan(AblationPlan(data.name, found.name, part, len(others) + 1, known, len(ids))):
+            plan = AblationPlan(data.name, found.name, part, len(others) + 1, known, len(ids))
+            if on_plan is not None and not on_plan(plan):
                 return None
             first, *rest = evaluator.evaluate([winner, *others], questions)
             seconds_of = None
