@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from ragsmith.reporting import backbone, wording
-from ragsmith.reporting.sections import Block, Folded, Plot, Section, sections
+from ragsmith.reporting import backbone, numbers, wording
+from ragsmith.reporting.picture import Picture
+from ragsmith.reporting.question_blocks import Example, Examples, QuestionList
+from ragsmith.reporting.sections import Block, Folded, Plot, Section, Terms, sections
 from ragsmith.reporting.tables import Table
 from ragsmith.reporting.values import Domain
 
@@ -32,16 +34,41 @@ def index_markdown(domains: Sequence[Domain]) -> str:
 def _sections(listed: Sequence[Section]) -> Iterator[str]:
     """Each section that has text or tables, below its heading."""
     for section in listed:
-        shown = [part for block in section.blocks for part in _block(block)]
+        shown = [part for block in section.blocks for part in _parts(block)]
         yield from [f"## {_text(section.title)}", *shown] if shown else []
 
 
-def _block(block: Block) -> list[str]:
-    if isinstance(block, Folded):
-        return [part for inner in block.blocks for part in _block(inner)]
-    if isinstance(block, Plot):
-        return []
-    return [_table(block) if isinstance(block, Table) else _text(block)]
+def _parts(block: Block) -> Iterator[str]:
+    match block:
+        case Folded():
+            for inner in block.blocks:
+                yield from _parts(inner)
+        case Plot():
+            pass
+        case Picture():
+            yield _table(block.table)
+            yield from (_bullet(_text(f"{name}: {value}")) for name, value in block.settings)
+        case Examples():
+            yield f"### {_text(block.title)}"
+            for example in block.examples:
+                yield from _example(example)
+        case Terms():
+            yield from (_bullet(f"**{_text(name)}**: {_text(meaning)}") for name, meaning in block.entries)
+        case Table() | QuestionList():
+            yield _table(block if isinstance(block, Table) else block.table)
+        case _:
+            yield _text(block)
+
+
+def _example(example: Example) -> Iterator[str]:
+    """A question with the right answer and what both pipelines answered; the page has the passages, too."""
+    asked = example.asked
+    gain = f"{numbers.signed(asked.gain, 2)} " if asked.gain is not None else ""
+    yield f"**{gain}{_text(asked.text or asked.question)}**"
+    yield _bullet(f"right: {_text(asked.reference)}")
+    for name, treated, replied in example.sides:
+        cause = f" ({treated.cause})" if treated and treated.cause else ""
+        yield _bullet(f"{name}{cause}: {_text(replied.answer)}")
 
 
 def _summary(domain: Domain) -> list[str]:

@@ -17,8 +17,11 @@ from markupsafe import Markup, escape
 
 from ragsmith.reporting import backbone, numbers, wording
 from ragsmith.reporting.charts import Chart, drawn, keys_of
-from ragsmith.reporting.sections import Folded, Plot, sections
+from ragsmith.reporting.picture import Picture
+from ragsmith.reporting.question_blocks import Examples, QuestionList, cells
+from ragsmith.reporting.sections import Folded, Plot, Section, Terms, sections
 from ragsmith.reporting.tables import Table
+from ragsmith.reporting.terms import Glossary, anchor
 from ragsmith.reporting.values import Domain
 
 ALONE = "font-family: system-ui, sans-serif; background: var(--ground);"
@@ -30,20 +33,18 @@ TEMPLATES = Path(__file__).resolve().parent / "templates"
 def domain_page(domain: Domain) -> str:
     """The report of one run."""
     listed = sections(domain)
-    plotted = any(isinstance(block, Plot) for section in listed for block in section.blocks)
-    scripts = [_script()] if plotted else []
-    return rendered("domain.html.j2", domain=domain, sections=listed, numbers=numbers, scripts=scripts)
+    return rendered("domain.html.j2", domain=domain, sections=listed, scripts=_scripts(listed))
 
 
 def index_page(domains: Sequence[Domain]) -> str:
-    """The report across several data sets; it has no scripts at all."""
+    """The report across several data sets."""
     notes, listed = backbone.notes(domains), backbone.sections(domains)
-    return rendered("index.html.j2", domains=domains, notes=notes, sections=listed, scripts=[])
+    return rendered("index.html.j2", domains=domains, notes=notes, sections=listed, scripts=_scripts(listed))
 
 
 def chart_page(title: str, chart: Chart) -> str:
     """One chart alone."""
-    return rendered("chart.html.j2", title=title, plot=Plot(chart), scripts=[_script()])
+    return rendered("chart.html.j2", title=title, chart=chart, scripts=[Markup(_source("page.js"))])
 
 
 def chart_svg(chart: Chart) -> str:
@@ -60,14 +61,27 @@ def _told(sentence: str) -> Markup:
     return text if text.startswith("<") else text[:1].upper() + text[1:]
 
 
+def _breakable(text: str) -> Markup:
+    """A name that may go on in the next line behind an underscore."""
+    return Markup("_<wbr>").join(str(text).split("_"))
+
+
+def _coded(sentence: str) -> Markup:
+    """A docstring's sentence, with what stands between double backticks as code."""
+    parts = str(sentence).split("``")
+    return Markup("").join(Markup("<code>{}</code>").format(p) if i % 2 else escape(p) for i, p in enumerate(parts))
+
+
 def _digest(script: str) -> str:
     """A source expression of a Content-Security-Policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
-def rendered(template: str, **values: Any) -> str:
+def rendered(template: str, *, sections: Sequence[Any] = (), **values: Any) -> str:
     """The page that a template makes of ``values``; those that all templates need are there."""
-    return _environment().get_template(template).render(wording=wording, **values)
+    known = {n: m for one in sections for b in getattr(one, "blocks", ()) if isinstance(b, Terms) for n, m in b.entries}
+    found = _environment().get_template(template)
+    return found.render(wording=wording, numbers=numbers, glossary=Glossary(known), sections=sections, **values)
 
 
 @cache
@@ -82,14 +96,16 @@ def _environment() -> Environment:
     )
     environment.globals |= {f"{name}_css": _styled(f"{name}.css") for name in ("colours", "page", "chart", "check")}
     environment.filters |= {"digest": _digest, "drawn": drawn, "keys": keys_of, "told": _told}
-    environment.tests |= {
-        kind.__name__.lower(): lambda block, kind=kind: isinstance(block, kind) for kind in (Table, Plot, Folded)
-    }
+    environment.filters |= {"anchor": anchor, "breakable": _breakable, "coded": _coded, "cells": cells}
+    kinds = (Table, Plot, Folded, Picture, Examples, QuestionList, Terms)
+    environment.tests |= {kind.__name__.lower(): lambda block, kind=kind: isinstance(block, kind) for kind in kinds}
     return environment
 
 
-def _script() -> Markup:
-    return Markup(_source("page.js"))
+def _scripts(listed: Sequence[Section]) -> list[Markup]:
+    """The script of the page, where there is anything to point at or to choose from."""
+    alive = any(isinstance(block, Plot | QuestionList | Terms) for section in listed for block in section.blocks)
+    return [Markup(_source("page.js"))] if alive else []
 
 
 def _styled(name: str) -> Markup:

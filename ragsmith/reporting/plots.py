@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from string import ascii_uppercase
 
 from ragsmith.comparison.verdicts import Comparison
+from ragsmith.diagnosis.ablation import Ablation
 from ragsmith.reporting import numbers
 from ragsmith.reporting.charts import Cloud, Dots, Line, Mark, Point, Row, Rows, Series, Steps
 from ragsmith.reporting.values import TITLES, Domain, Option
-from ragsmith.reporting.values import Row as Pipeline
 
 KINDS: Mapping[str, str] = {"winner": "one", "naive": "two", "bm25": "three"}
 """Pipelines that have a colour and a form of their own, the same in every chart."""
 
 MOST_OPTIONS = 12
 """Options of either sign that are drawn; the table has them all."""
+
+SHORT: Mapping[str, str] = {"recommended": "recommended", "single": "single option", "cheapest": "cheapest"}
+"""What further pipelines of the test are called in a chart."""
 
 STRIKING = {"better": "better", "worse": "worse"}
 
@@ -44,6 +47,28 @@ def verdicts(comparisons: Sequence[Comparison]) -> Rows | None:
         most=most,
         ends=("other better", "winner better"),
     )
+
+
+def parts(found: Ablation) -> Rows | None:
+    """What each part of the winner is worth, what is worth most first; None where none could be taken out."""
+    worth = [(one, one.worth["fitness"]) for one in found.outs if "fitness" in one.worth]
+    if not worth:
+        return None
+    rows = tuple(
+        Row(
+            f"{one.family} {one.option}",
+            gained.mean,
+            gained.low,
+            gained.high,
+            said=f"{numbers.signed(gained.mean)} {numbers.interval(gained.low, gained.high, sign=True)}"
+            f", {one.calls or 0.0:.1f} calls",
+            kind="open" if not gained.shown else "better" if gained.mean > 0 else "worse",
+        )
+        for one, gained in sorted(worth, key=lambda pair: -pair[1].mean)
+    )
+    most = _widest(rows)
+    title = "F that each part adds to the winner, and the calls a question that it takes"
+    return Rows(title, rows, least=-most, most=most, ends=("better without", "worth having"))
 
 
 def convergence(domain: Domain) -> Steps:
@@ -92,12 +117,13 @@ def types(domain: Domain) -> Dots:
 def front(domain: Domain) -> Cloud:
     """Every pipeline by its calls and fitness; those that nothing beats in both are joined and named."""
     named = names(domain)
-    titled = {row.key: name for name, row in _known(domain)}
+    called = _called(domain)
     points = []
     for row in {row.key: row for row in (*domain.ranking, *domain.baselines.values())}.values():
         if row.scores and "calls" in row.usage:
-            name = ", ".join(part for part in (named.get(row.key), TITLES.get(titled.get(row.key, ""))) if part)
-            kind = KINDS.get(titled.get(row.key, ""), "front" if row.key in named else "")
+            role = called.get(row.key, "")
+            name = " ".join(part for part in (named.get(row.key, ""), SHORT.get(role) or TITLES.get(role, "")) if part)
+            kind = KINDS.get(role, "front" if row.key in named else "")
             calls = f"{row.usage['calls']:.1f}"
             said = f"{name or 'another'}: {row.label}, F {numbers.plain(row.level)}, {calls} calls a question"
             points.append(Point(row.usage["calls"], row.level, said, name, kind))
@@ -121,13 +147,11 @@ def _letter(place: int) -> str:
     return ascii_uppercase[letter] * (rounds + 1)
 
 
-def _known(domain: Domain) -> Iterator[tuple[str, Pipeline]]:
-    """Pipelines that have a name; where one has several the first in `TITLES` counts."""
-    if domain.winner:
-        yield "winner", domain.winner
-    for name, row in domain.baselines.items():
-        if not domain.winner or row.key != domain.winner.key:
-            yield name, row
+def _called(domain: Domain) -> dict[str, str]:
+    """What pipelines are called, by key; where one has several names the first in `TITLES` counts."""
+    named = {finalist.test.key: finalist.name for finalist in domain.finalists if finalist.name in SHORT}
+    named |= {row.key: name for name, row in domain.baselines.items()}
+    return named | ({domain.winner.key: "winner"} if domain.winner else {})
 
 
 def _rising(points: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:

@@ -1,7 +1,8 @@
 """The sections of a report. Each is declared here once; the HTML page and the Markdown file both walk the same list.
 
 A section is a function from what is known of a run to the blocks that it shows, in order. One that has nothing to show
-yields nothing and is left out, with its heading and its link.
+yields nothing and is left out, with its heading and its link. They stand in the order in which a reader decides: what
+is claimed, what the winner is and costs, why, and then how all of it was come by.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from ragsmith.reporting import group_tables, part_tables, plots, run_tables, tables, wording
+from ragsmith.reporting import group_tables, part_tables, plots, question_blocks, run_tables, tables, wording
 from ragsmith.reporting.charts import Chart
+from ragsmith.reporting.picture import Picture, picture
+from ragsmith.reporting.question_blocks import Examples, QuestionList
 from ragsmith.reporting.tables import Table
+from ragsmith.reporting.terms import met
 from ragsmith.reporting.values import Domain
 
 
@@ -30,7 +34,14 @@ class Folded:
     blocks: tuple[str | Table, ...]
 
 
-Block = str | Table | Plot | Folded
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What words of the report mean: pairs of a word and its meaning."""
+
+    entries: tuple[tuple[str, str], ...]
+
+
+Block = str | Table | Plot | Folded | Picture | Examples | QuestionList | Terms
 """What a section consists of; a string is a paragraph of plain text."""
 
 Writer = Callable[[Domain], Iterable[Block]]
@@ -61,16 +72,33 @@ def section(title: str, link: str) -> Callable[[Writer], Writer]:
 
 
 def sections(domain: Domain) -> list[Section]:
-    """The sections that have something to show, in the order in which they are declared."""
+    """The sections that have something to show, in the order of their declaration, and the terms that they use."""
     found = [Section(name, title, link, tuple(write(domain))) for name, (title, link, write) in WRITERS.items()]
-    return [one for one in found if one.blocks]
+    shown = [one for one in found if one.blocks]
+    prose = [
+        wording.scores_explained(domain),
+        *(text for one in shown for block in one.blocks for text in _prose(block)),
+    ]
+    return [*shown, Section("terms", "What the words mean", "Terms", (Terms(met(prose)),))]
 
 
-@section("Test: is it real?", "Test")
-def test(domain: Domain) -> Iterable[Block]:
+def _prose(block: Block) -> Iterator[str]:
+    """The report's own words in a block."""
+    if isinstance(block, str):
+        yield block
+    elif isinstance(block, Table):
+        yield from (block.caption, *(column.name for column in block.columns))
+    elif isinstance(block, Folded):
+        yield from (text for inner in block.blocks for text in _prose(inner))
+
+
+@section("Is it really better?", "Verdict")
+def test(domain: Domain) -> Iterator[Block]:
     """The winner against what it has to beat, on questions that the search never saw."""
+    if not domain.comparisons:
+        return
     count = len(domain.about.record.split.test)
-    said = f"The winner and what it has to beat, on {count} questions that the search never saw."
+    said = f"The winner and what it has to beat, on {count} test questions, which the search never saw."
     n = next((found.n for c in domain.comparisons if (found := c.difference)), count)
     if n < count:
         said += (
@@ -78,21 +106,31 @@ def test(domain: Domain) -> Iterable[Block]:
             "whoever is ahead as the lowest score there is, and p is the larger of the two: it may be large beside an "
             "interval that is clear of 0."
         )
-    cheapest = (wording.within_margin(domain.cheapest),) if domain.cheapest else ()
-    chart = plots.verdicts(domain.comparisons)
-    drawn = (Plot(chart),) if chart else ()
-    shown = (said, *drawn, tables.verdicts(domain), *cheapest, tables.finalists(domain))
-    return shown if domain.comparisons else ()
+    yield said
+    if chart := plots.verdicts(domain.comparisons):
+        yield Plot(chart)
+    if domain.cheapest:
+        yield wording.within_margin(domain.cheapest)
+    yield Folded("All numbers of the test", (tables.verdicts(domain), tables.finalists(domain)))
 
 
 @section("The winner", "Winner")
 def winner(domain: Domain) -> Iterator[Block]:
-    """The options of the best pipeline, and what each is worth."""
-    if domain.winner:
-        yield tables.winner(domain)
-    if domain.winner and domain.about.record.removals:
-        yield wording.simplified(domain)
-        yield tables.removals(domain)
+    """The stations of the best pipeline, and what was fitted."""
+    if found := picture(domain):
+        yield wording.winner_in_words(len(found.changed), len(found.stations))
+        yield found
+        if domain.winner and domain.winner.fitted:
+            yield Folded("Numbers that were fitted", (tables.winner(domain),))
+
+
+@section("Quality against cost", "Cost")
+def front(domain: Domain) -> Iterator[Block]:
+    """What more quality costs."""
+    if len(domain.front) > 1:
+        yield Plot(plots.front(domain))
+        yield tables.front(domain)
+        yield wording.front_explained(domain)
 
 
 @section("What each part is worth", "Parts")
@@ -101,15 +139,56 @@ def parts(domain: Domain) -> Iterator[Block]:
     found = domain.ablation
     if found is not None and found.outs:
         yield part_tables.explained(found)
-        yield part_tables.outs(found)
+        if chart := plots.parts(found):
+            yield Plot(chart)
+        yield Folded("All numbers of the parts", (part_tables.outs(found),))
         if found.interactions:
             yield part_tables.in_words(found.interactions[0])
             yield Folded("Parts together", (part_tables.together(found),))
         if found.swaps:
             yield Folded("Other options in their place", (part_tables.swaps(found),))
+    if domain.winner and domain.about.record.removals:
+        yield Folded("How the winner was simplified", (wording.simplified(domain), tables.removals(domain)))
 
 
-@section("Ranking", "Ranking")
+@section("Questions", "Questions")
+def questions(domain: Domain) -> Iterator[Block]:
+    """Which questions gained and lost, why questions fail, and all of them."""
+    found = domain.questions
+    if found.causes:
+        yield question_blocks.causes(domain)
+    if found.repairs:
+        yield question_blocks.repairs(domain)
+    if found.interventions:
+        yield question_blocks.interventions(domain)
+    yield from question_blocks.examples(domain)
+    if listed := question_blocks.question_list(domain):
+        yield question_blocks.EXPLAINED
+        yield listed
+
+
+@section("By question type and by kind of document", "Types")
+def types(domain: Domain) -> Iterator[Block]:
+    """Scores and costs by group of questions."""
+    if domain.types:
+        yield group_tables.EXPLAINED
+        if domain.groups_split == "search":
+            yield "These are search questions, so the winner's scores are biased in its favour."
+        yield Plot(plots.types(domain))
+        shown = (group_tables.types(domain), *((group_tables.modalities(domain),) if domain.modalities else ()))
+        yield Folded("All pipelines, scores and costs by group", shown)
+
+
+@section("The search", "Search")
+def search(domain: Domain) -> Iterator[Block]:
+    """How the best score grew, and the steps of the strategy."""
+    if any(value is not None for value in domain.search_curve):
+        yield Plot(plots.convergence(domain))
+    if domain.about.record.history:
+        yield Folded("Steps of the search", (run_tables.history(domain),))
+
+
+@section("Ranking on the search questions", "Ranking")
 def ranking(domain: Domain) -> Iterator[Block]:
     """The best pipelines on the search questions."""
     if domain.ranking or domain.baselines:
@@ -118,15 +197,6 @@ def ranking(domain: Domain) -> Iterator[Block]:
             yield wording.ranked_by(domain)
         yield tables.ranking(domain)
         yield Folded("Every measure", (wording.measures_explained(domain), tables.measured(domain)))
-
-
-@section("Quality against cost", "Cost")
-def front(domain: Domain) -> Iterator[Block]:
-    """What more quality costs."""
-    if len(domain.front) > 1:
-        yield wording.front_explained(domain)
-        yield Plot(plots.front(domain))
-        yield tables.front(domain)
 
 
 @section("What each option does", "Options")
@@ -138,30 +208,7 @@ def options(domain: Domain) -> Iterator[Block]:
             yield f"Inert here: {', '.join(inert)}."
         if probed := [option for option in domain.options if option.probe and option.probe.change]:
             yield Plot(plots.options(probed))
-        yield wording.OBSERVATIONAL
-        yield tables.options(domain)
-
-
-@section("By question type and by kind of document", "By question")
-def types(domain: Domain) -> Iterator[Block]:
-    """Scores and costs by group of questions."""
-    if domain.types:
-        yield group_tables.EXPLAINED
-        if domain.groups_split == "search":
-            yield "These are search questions, so the winner's scores are biased in its favour."
-        yield Plot(plots.types(domain))
-        yield group_tables.types(domain)
-        if domain.modalities:
-            yield group_tables.modalities(domain)
-
-
-@section("The search", "Search")
-def search(domain: Domain) -> Iterator[Block]:
-    """How the best score grew, and the steps of the strategy."""
-    if any(value is not None for value in domain.search_curve):
-        yield Plot(plots.convergence(domain))
-    if domain.about.record.history:
-        yield Folded("Steps of the search", (run_tables.history(domain),))
+        yield Folded("Every option, alone and in the search", (wording.OBSERVATIONAL, tables.options(domain)))
 
 
 @section("Failures", "Failures")

@@ -162,8 +162,15 @@ def options(domain: Domain) -> Table:
             *("F with", "F without", "Proposed with"),
         ],
     )
-    marks = tuple("inert" if option.probe and option.probe.inert else "" for option in domain.options)
-    return Table("Options", shown, tuple(_option(option, texts) for option in domain.options), marks)
+    ordered = sorted(domain.options, key=_worth)
+    marks = tuple("inert" if option.probe and option.probe.inert else "" for option in ordered)
+    return Table("Options, by what they add alone", shown, tuple(_option(option, texts) for option in ordered), marks)
+
+
+def _worth(option: Option) -> tuple[bool, float]:
+    """What adds most comes first, and what was not tried last."""
+    change = option.probe.change if option.probe else None
+    return (True, 0.0) if change is None else (False, -change.mean)
 
 
 def inert(domain: Domain) -> tuple[str, ...]:

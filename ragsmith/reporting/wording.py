@@ -166,6 +166,13 @@ def _verdicts(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
     return tuple(text.format(names) for what, (last, text) in said.items() if (names := those(what, last)))
 
 
+def winner_in_words(changed: int, stations: int) -> str:
+    """How far the winner is from naive RAG."""
+    if not changed:
+        return "The winner is naive RAG: no station was worth changing."
+    return f"The way of a question through {stations} stations; {changed} differ from those of naive RAG, above them."
+
+
 def scores_explained(domain: Domain) -> str:
     """What F, R and G are."""
     known = measures()

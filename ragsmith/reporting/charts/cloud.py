@@ -25,6 +25,8 @@ HIGH = 300
 """Pixels from the lowest to the highest value."""
 NEAR = 26
 """Percent of the width that a name may need: names that begin closer to each other stand one below the other."""
+SAME = 1.5
+"""Percent of the width from one point to another that hides it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,17 +77,30 @@ class Cloud:
 
 
 def _names(points: Sequence[Point]) -> list[Markup]:
-    """Names beside their points, none on top of another: those on the same side are moved up or down."""
-    placed: list[tuple[float, float, bool]] = []
+    """Names beside their points, none on top of another: where there is no room they move up or down."""
+    placed: list[tuple[float, float]] = []
     parts = []
-    for point in sorted(points, key=lambda point: point.y):
+    for point in _joined(points):
         left = point.x > 100 - NEAR
-        y = point.y + 4
-        while any(abs(point.x - x) < NEAR and side == left and abs(y - other) < LETTERS for x, other, side in placed):
-            y += 1
-        placed.append((point.x, y, left))
+        ways = (point.y + 4 + move for far in range(0, HIGH, 2) for move in (-far, far))
+        y = next(
+            y for y in ways if not any(abs(point.x - x) < NEAR and abs(y - other) < LETTERS for x, other in placed)
+        )
+        placed.append((point.x, y))
         side = -1.2 if left else 1.2
-        if abs(y - point.y) > LETTERS:
+        if abs(y - 4 - point.y) > LETTERS:
             parts.append(stroke(point.x, point.y, point.x + side, y - 4, "leader"))
         parts.append(text(point.x + side, y, point.name, "name", "end" if left else "start"))
     return parts
+
+
+def _joined(points: Sequence[Point]) -> list[Point]:
+    """The points from the top; those that the eye cannot tell apart share a name."""
+    found: list[Point] = []
+    for point in sorted(points, key=lambda point: point.y):
+        near = next((one for one in found if abs(one.x - point.x) < SAME and abs(one.y - point.y) < LETTERS / 2), None)
+        if near is None:
+            found.append(point)
+        else:
+            found[found.index(near)] = replace(near, name=f"{near.name}, {point.name}")
+    return found
