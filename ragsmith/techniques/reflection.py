@@ -80,14 +80,15 @@ def _folded(query: str) -> str:
 
 def converged(now: Hits, before: Hits, *, rule: str, beta: float, tau: float) -> bool:
     """Whether the stopping rule ends the loop between two searches."""
-    if rule == "none":
-        return False
+    return rule != "none" and change(now, before, rule=rule, beta=beta) < tau
+
+
+def change(now: Hits, before: Hits, *, rule: str, beta: float) -> float:
+    """What the stopping rule, as printed or corrected, holds against its threshold."""
     one, other = ({hit.chunk.id for hit in hits} for hits in (now, before))
     similarity = len(one & other) / len(one | other) if one | other else 1.0  # Jaccard
-    change = abs(confidence(now) - confidence(before))
     # as printed: Delta_t = Sim(D_t, D_t-1) + beta |Conf(D_t) - Conf(D_t-1)|;  corrected: 1 - Sim in the place of Sim
-    delta = (similarity if rule == "as_printed" else 1 - similarity) + beta * change
-    return delta < tau
+    return (similarity if rule == "as_printed" else 1 - similarity) + beta * abs(confidence(now) - confidence(before))
 
 
 def confidence(hits: Hits) -> float:

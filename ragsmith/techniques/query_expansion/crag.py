@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
-from typing import Annotated
+from typing import Annotated, Any
 
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean
 from ragsmith.plugins import Count, Range
+from ragsmith.techniques.controlling import FITTED, GIVEN, least
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.fusion import reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.query_rewriting import REWRITE
+from ragsmith.techniques.registry import Fitting
 from ragsmith.techniques.reranking.llm import beginning
-from ragsmith.types import Hits, Question, Search
+from ragsmith.types import Fitted, Gold, Hits, Question, Search
 
 LOWEST, HIGHEST = 1, 100
-
-UNRELATED, CERTAIN = 0.12, 0.5
-"""Relevance that the offline judge scores 1 and 100.
-
-On the bundled questions the best of three chunks drawn at random has 0.12 in the median; a chunk that holds the answer
-has 0.35, which scores 61, and 0.5 or more in the best quarter.
-"""
 
 _REASON = r"(?!\s|\d|or\b|to\b).*"
 _LABEL = r"(?:(?:the|my|final|overall|relevance)\s+)*(?:score|rating|relevance)[*_`]*\s*(?:[:=]|is\b)"
@@ -54,14 +50,13 @@ def score(reply: str) -> float:
 
 
 def evidence_offline(model: OfflineModel, *, sample: int, question: str, passages: tuple[str, ...]) -> float:
-    """Relevance of the best passage, set between that of unrelated texts and that of texts that surely answer.
+    """Relevance of the best passage, set on the scale; what is enough on it depends on the corpus.
 
     Relevance is half coverage of the question's terms, weighted by idf, half cosine; the best passage decides, since
     one is enough to answer from.
     """
     best = max(model.relevance(question, passages).tolist(), default=0.0)
-    share = min(1.0, max(0.0, (best - UNRELATED) / (CERTAIN - UNRELATED)))
-    return round(LOWEST + (HIGHEST - LOWEST) * share, 1)
+    return round(LOWEST + (HIGHEST - LOWEST) * best, 1)
 
 
 JUDGE_EVIDENCE = Task(
@@ -84,26 +79,70 @@ JUDGE_EVIDENCE = Task(
 )
 
 
+# --- the threshold ---------------------------------------------------------------------------------------------------
+
+
+def observe(
+    question: Question,
+    search: Search,
+    *,
+    language_model: LanguageModel,
+    gold: Gold,
+    snippets: int,
+    max_characters: int,
+    depth: int,
+) -> list[Any]:
+    """Return the judge's score of the first hits, and whether one is relevant; nothing where there is no gold."""
+    found = search((question.text,))[0][:depth]
+    if not gold.relevant or not found:
+        return []
+    shown = _shown(found, snippets, max_characters)
+    value = language_model.run(JUDGE_EVIDENCE, question=question.text, passages=shown)
+    return [value, any(hit.chunk.id in gold.relevant for hit in found[:snippets])]
+
+
+def solve(observations: Sequence[Sequence[Any]]) -> dict[str, float]:
+    """Fit ``lower``: below it the judge's scores tell best that no hit which it saw is relevant.
+
+    Raises:
+        ValueError: no question has anything relevant to find.
+    """
+    seen = [(value, right) for value, right in filter(None, observations)]
+    if not seen:
+        raise ValueError("query_expansion.crag: no calibration question has gold; label some")
+    return {"lower": least(seen, LOWEST, HIGHEST + 1)}
+
+
+# --- the technique ---------------------------------------------------------------------------------------------------
+
+
 @query_expansion(
     paper="https://arxiv.org/abs/2401.15884",
-    choices={"lower": (25, 60), "on_low": ("merge_rerank", "replace")},
+    choices={"threshold": (GIVEN, FITTED), "lower": (25, 60), "on_low": ("merge_rerank", "replace")},
+    fitting=Fitting(observe, solve, when={"threshold": (FITTED,)}),
 )
 def crag(
     question: Question,
     search: Search,
     *,
     language_model: LanguageModel,
+    fitted: Fitted,
+    threshold: str = GIVEN,
     lower: Annotated[int, Range(1, 100)] = 25,
     on_low: str = "merge_rerank",
     snippets: Count = 3,
     max_characters: Count = 500,
     depth: Count = 20,
 ) -> Hits:
-    """Search, have the first hits judged from 1 to 100, and where they score below ``lower`` search once more.
+    """Search, have the first hits judged from 1 to 100, and where they score too low search once more.
 
     Helps when some questions miss the documents' words: only those are rewritten. Costs 1 call where the evidence is
     good enough and up to 4 (judge, rewrite, judge the new list and the merged one) where it is not; where nothing was
     found, only the rewriting. At most one rewriting, and 2 searches.
+
+    What is too low is below ``lower``; or, ``fitted``, what tells best on search questions that none of the hits that
+    the judge saw is relevant, which costs its call for each of them. What 25 means depends on who judges: the embedded
+    judge, which takes a share of words for its score, gives next to no question of some corpora so little.
 
     Against the paper: ``merge_rerank`` fuses the old and the new list by reciprocal rank, returns whichever of old, new
     and merged list the judge scores best, the old one on a tie, and leaves its order to the reranking that follows.
@@ -112,19 +151,25 @@ def crag(
     also refine what is found and search the web, which is not done here. A judgement that cannot be read is asked for
     again and then fails the question; the study's code takes it for 100.
     """
+    enough = lower if threshold == GIVEN else fitted.numbers["lower"]
 
     @cache
     def judged(passages: tuple[str, ...]) -> float:
         return language_model.run(JUDGE_EVIDENCE, question=question.text, passages=passages)
 
     def value(hits: Hits) -> float:
-        return judged(tuple(beginning(hit.chunk.text, max_characters) for hit in hits[:snippets]))
+        return judged(_shown(hits, snippets, max_characters))
 
     found = search((question.text,))[0][:depth]
-    if found and value(found) >= lower:
+    if found and value(found) >= enough:
         return found
     again = search((language_model.run(REWRITE, question=question.text),))[0][:depth]
     if not found or on_low == "replace":
         return again
     merged = reciprocal_rank_fusion((found, again))[:depth]
     return max((found, again, merged), key=value) if again else found
+
+
+def _shown(hits: Hits, snippets: int, max_characters: int) -> tuple[str, ...]:
+    """What the judge sees."""
+    return tuple(beginning(hit.chunk.text, max_characters) for hit in hits[:snippets])

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
+from typing import Any
 
 from ragsmith.models.protocols import LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, clean, unmarked
-from ragsmith.plugins import Amount, Count
+from ragsmith.plugins import Amount, Count, Share
+from ragsmith.techniques.controlling import FITTED, GIVEN, least
 from ragsmith.techniques.families import query_expansion
 from ragsmith.techniques.query_expansion.decomposition import sub_questions_offline
 from ragsmith.techniques.query_expansion.iterative import missing_words
 from ragsmith.techniques.query_expansion.multi_query import paraphrases_offline
-from ragsmith.techniques.reflection import Candidates, Round, converged, kept, reflect
+from ragsmith.techniques.reflection import Candidates, Round, change, converged, kept, reflect
+from ragsmith.techniques.registry import Fitting
 from ragsmith.techniques.reranking.llm import beginning
 from ragsmith.text.words import content_words
-from ragsmith.types import Hits, Question, Search
+from ragsmith.types import Fitted, Gold, Hits, Question, Search
 
 SAMPLED = 5
 """Candidates of one verbalised sampling, as in the paper's appendix A."""
-
-SUFFICIENT = 0.4
-"""Least evidence for the offline verdict.
-
-Of the bundled questions, 39 % lie below it when searched by vectors: 51 % of those have a relevant chunk among the
-first five, against 92 % of the others.
-"""
 
 ADDED = 5
 """Words that feedback adds to an offline candidate."""
@@ -62,15 +59,25 @@ def read_decision(reply: str) -> bool:
     return found
 
 
-def sufficient_offline(
+def verdict(reply: str) -> float:
+    """Read a verdict as how sure it is that the evidence suffices: 1 or 0, as a chat model does not say more.
+
+    Raises:
+        ValueError: as `read_decision`.
+    """
+    return float(read_decision(reply))
+
+
+def evidence_offline(
     model: OfflineModel, *, sample: int, question: str, query: str, passages: tuple[str, ...]
-) -> bool:
-    """Whether the passages, together, speak of what the question asks: predicted, as query performance is.
+) -> float:
+    """How far the passages, together, speak of what the question asks: predicted, as query performance is.
 
     Evidence is the mean of the share of the question's terms, weighted by idf, that the passages cover (He and Ounis
-    2004 predict from the same weights), and the cosine of the passage most similar to it.
+    2004 predict from the same weights), and the cosine of the passage most similar to it. From which share on it
+    suffices depends on the corpus.
     """
-    return evidence(model, question, passages) >= SUFFICIENT
+    return evidence(model, question, passages)
 
 
 def evidence(model: OfflineModel, question: str, passages: Sequence[str]) -> float:
@@ -97,8 +104,8 @@ CONTROL = Task(
         "If the passages hold everything that a full answer needs, reply Sufficient. If something that the question "
         "asks is missing, reply Insufficient. Reply with that one word."
     ),
-    parse=read_decision,
-    offline=sufficient_offline,
+    parse=verdict,
+    offline=evidence_offline,
     max_tokens=256,
 )
 
@@ -194,23 +201,92 @@ SUB_QUERIES = Task(
 )
 
 
+# --- the thresholds --------------------------------------------------------------------------------------------------
+
+
+def observe(
+    question: Question,
+    search: Search,
+    *,
+    language_model: LanguageModel,
+    gold: Gold,
+    reformulations: int,
+    candidates: str,
+    stop_rule: str,
+    beta: float,
+    snippets: int,
+    max_characters: int,
+    depth: int,
+) -> dict[str, Any]:
+    """Search to the end of the budget, whatever the controller says, and return what each reason to stop looks at.
+
+    ``evidence`` is the controller's word on the first search, and whether the passages that it saw are all that is
+    relevant; ``changes`` has, for each search between the first and the last, what the stopping rule looks at, and
+    whether a later one found something relevant that none had found so far. Both are empty where there is no gold.
+    """
+    if not gold.relevant:
+        return {"evidence": [], "changes": []}
+    look = _Looking(question, search, language_model, snippets, max_characters, depth)
+    propose = _proposer(question, language_model, candidates)
+    rounds = reflect(question.text, look, propose, lambda now, before: False, reformulations).rounds
+    first = rounds[0]
+    shown = {hit.chunk.id for hit in first.hits[:snippets]} & gold.relevant
+    complete = len(shown) == min(len(gold.relevant), snippets)
+    found = [{hit.chunk.id for hit in each.hits} & gold.relevant for each in rounds]
+    return {
+        "evidence": [look.word(first.query, first.passages), complete] if first.passages else [],
+        "changes": [
+            [change(rounds[i].hits, rounds[i - 1].hits, rule=stop_rule, beta=beta), _more(found, i)]
+            for i in range(1, len(rounds) - 1)
+        ],
+    }
+
+
+def _more(found: Sequence[frozenset[str] | set[str]], i: int) -> bool:
+    """Whether a search after the ``i``-th found what none up to it had."""
+    return not set().union(*found[i + 1 :]) <= set().union(*found[: i + 1])
+
+
+def solve(observations: Sequence[Mapping[str, Any]], *, beta: float, tau: float) -> dict[str, float]:
+    """Fit ``sufficient``, the least of the controller's word that is believed, and ``tau``, below which the loop ends.
+
+    Without a search between a first and a last one there is nothing to learn ``tau`` from, which stays as it is given.
+
+    Raises:
+        ValueError: no question has anything relevant to find.
+    """
+    seen = [(value, right) for value, right in (each["evidence"] for each in observations if each["evidence"])]
+    changes = [(value, more) for each in observations for value, more in each["changes"]]
+    if not seen:
+        raise ValueError("query_expansion.srr: no calibration question has gold; label some")
+    return {
+        "sufficient": least(seen, 0.0, 2.0),
+        "tau": least(changes, 0.0, 2.0 + beta) if changes else tau,
+    }
+
+
 # --- the technique ---------------------------------------------------------------------------------------------------
 
 
 @query_expansion(
     paper="Verma et al., ReflectiveRAG, EACL 2026, industry track",
     choices={
+        "controller": (GIVEN, FITTED),
         "reformulations": (1, 3),
         "candidates": ("reformulate", "decompose"),
         "stop_rule": ("corrected", "as_printed", "none"),
         "keep": ("rrf_union", "last", "best_conf"),
     },
+    fitting=Fitting(observe, solve, when={"controller": (FITTED,)}),
 )
 def srr(
     question: Question,
     search: Search,
     *,
     language_model: LanguageModel,
+    fitted: Fitted,
+    controller: str = GIVEN,
+    sufficient: Share = 0.5,
     reformulations: Count = 3,
     candidates: str = "reformulate",
     stop_rule: str = "corrected",
@@ -227,6 +303,12 @@ def srr(
     search suffices; else a verdict for each search and a sampling of five candidates before each further one, with 3
     reformulations 7 calls and 4 searches at most (5 calls with ``decompose``, which samples once).
 
+    Evidence suffices where the controller is ``sufficient`` sure of it, and the loop ends where the stopping rule falls
+    below ``tau``. Of these the paper says nothing; with the ``fitted`` controller they are learned on search questions,
+    each of which costs a verdict and the samplings of a whole budget: from which word on all that is relevant stood
+    among the passages shown, and below which change no later search found anything new. The embedded controller gives
+    a share, which means little before it is fitted; a chat model says yes or no.
+
     Against the paper: its algorithm has no bound, here ``reformulations`` is one. Its stopping rule, ``as_printed``,
     stops where the hits changed and goes on where they did not; ``corrected`` stops when ``1 - Sim + beta * |change of
     Conf|`` falls below ``tau``, with Sim the Jaccard index of the hits, and Conf the mean of the five best min-max
@@ -239,23 +321,48 @@ def srr(
     then fails the question; it is not taken for ``Sufficient``.
     """
 
-    def look(query: str) -> Round:
-        hits = search((query,))[0][:depth]
-        passages = tuple(beginning(hit.chunk.text, max_characters) for hit in hits[:snippets])
+    if controller == FITTED:
+        sufficient, tau = fitted.numbers["sufficient"], fitted.numbers["tau"]
+    look = _Looking(question, search, language_model, snippets, max_characters, depth, sufficient)
+    settled = partial(converged, rule=stop_rule, beta=beta, tau=tau)
+    propose = _proposer(question, language_model, candidates)
+    return kept(reflect(question.text, look, propose, settled, reformulations), keep)[:depth]
+
+
+@dataclass(frozen=True, slots=True)
+class _Looking:
+    """Searches with a query and has the controller judge what it found; without ``sufficient`` nothing suffices."""
+
+    question: Question
+    search: Search
+    language_model: LanguageModel
+    snippets: int
+    max_characters: int
+    depth: int
+    sufficient: float | None = None
+
+    def __call__(self, query: str) -> Round:
+        hits = self.search((query,))[0][: self.depth]
+        passages = tuple(beginning(hit.chunk.text, self.max_characters) for hit in hits[: self.snippets])
         # where nothing was found there is nothing to ask: it does not suffice
-        enough = bool(passages) and language_model.run(CONTROL, question=question.text, query=query, passages=passages)
+        enough = self.sufficient is not None and bool(passages) and self.word(query, passages) >= self.sufficient
         return Round(query, hits, passages, enough)
+
+    def word(self, query: str, passages: tuple[str, ...]) -> float:
+        """How sure the controller is that the passages suffice."""
+        return self.language_model.run(CONTROL, question=self.question.text, query=query, passages=passages)
+
+
+def _proposer(question: Question, model: LanguageModel, candidates: str) -> Callable[[Round], Candidates]:
+    """What writes the candidates for the next query."""
 
     @cache
     def sub_queries() -> Candidates:
-        return language_model.run(SUB_QUERIES, question=question.text, n=SAMPLED)
+        return model.run(SUB_QUERIES, question=question.text, n=SAMPLED)
 
     def propose(last: Round) -> Candidates:
         if candidates == "decompose":
             return sub_queries()
-        return language_model.run(
-            REFORMULATE, question=question.text, query=last.query, passages=last.passages, n=SAMPLED
-        )
+        return model.run(REFORMULATE, question=question.text, query=last.query, passages=last.passages, n=SAMPLED)
 
-    settled = partial(converged, rule=stop_rule, beta=beta, tau=tau)
-    return kept(reflect(question.text, look, propose, settled, reformulations), keep)[:depth]
+    return propose

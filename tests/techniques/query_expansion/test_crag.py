@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from ragsmith.models.embedded.extractive import ExtractiveModel
-from ragsmith.techniques.query_expansion.crag import JUDGE_EVIDENCE, crag, score
+from ragsmith.techniques.query_expansion.crag import JUDGE_EVIDENCE, crag, observe, score, solve
 from ragsmith.testing import ScriptedModel, hits_of
-from ragsmith.types import Chunks, Hits, Question, Scale
+from ragsmith.types import Chunks, Fitted, Gold, Hits, Question, Scale
 
 QUESTION = Question("Who pays?")
+UNFITTED = Fitted({})
 
 
 def scripted(*scores: float) -> ScriptedModel:
@@ -30,14 +31,14 @@ def new(chunks: Chunks) -> Hits:
 @pytest.mark.parametrize("verdict", [25, 40, 100])
 def test_good_evidence_is_handed_on_as_it_is(search: Callable[..., Any], old: Hits, verdict: float) -> None:
     model, found = scripted(verdict), search(old)
-    assert crag(QUESTION, found, language_model=model, depth=2) == old[:2]
+    assert crag(QUESTION, found, language_model=model, fitted=UNFITTED, depth=2) == old[:2]
     assert found.calls == [("Who pays?",)]
     assert len(model.calls) == 1
 
 
 def test_the_judge_reads_the_beginnings_of_the_first_hits(search: Callable[..., Any], chunks: Chunks) -> None:
     model = scripted(99)
-    crag(QUESTION, search(hits_of(chunks, [9, 8, 7, 6])), language_model=model, max_characters=60)
+    crag(QUESTION, search(hits_of(chunks, [9, 8, 7, 6])), language_model=model, fitted=UNFITTED, max_characters=60)
     shown = model.calls[0].inputs["passages"]
     assert isinstance(shown, tuple)
     assert len(shown) == 3
@@ -51,7 +52,7 @@ def test_weak_evidence_is_searched_again_and_the_best_list_kept(
     search: Callable[..., Any], chunks: Chunks, old: Hits, new: Hits, scores: tuple[float, ...], best: str
 ) -> None:
     model, found = scripted(*scores), search({"Who pays?": old, "dues payer": new})
-    result = crag(QUESTION, found, language_model=model)
+    result = crag(QUESTION, found, language_model=model, fitted=UNFITTED)
     assert found.calls == [("Who pays?",), ("dues payer",)]
     assert len(model.calls) == 4
     if best != "merged":
@@ -65,31 +66,61 @@ def test_weak_evidence_is_searched_again_and_the_best_list_kept(
 
 def test_replace_takes_the_new_list_unseen(search: Callable[..., Any], old: Hits, new: Hits) -> None:
     model, found = scripted(24), search({"Who pays?": old, "dues payer": new})
-    assert crag(QUESTION, found, language_model=model, on_low="replace") == new
+    assert crag(QUESTION, found, language_model=model, fitted=UNFITTED, on_low="replace") == new
     assert len(model.calls) == 2
 
 
 def test_the_threshold_can_be_raised(search: Callable[..., Any], old: Hits, new: Hits) -> None:
     model, found = scripted(59), search({"Who pays?": old, "dues payer": new})
-    assert crag(QUESTION, found, language_model=model, lower=60, on_low="replace") == new
+    assert crag(QUESTION, found, language_model=model, fitted=UNFITTED, lower=60, on_low="replace") == new
+
+
+@pytest.mark.parametrize(("learned", "again"), [(59, False), (59.5, True)])
+def test_the_threshold_can_be_learned(
+    search: Callable[..., Any], old: Hits, new: Hits, learned: float, again: bool
+) -> None:
+    found, fitted = search({"Who pays?": old, "dues payer": new}), Fitted({"lower": learned})
+    result = crag(QUESTION, found, language_model=scripted(59), fitted=fitted, threshold="fitted", on_low="replace")
+    assert result == (new if again else old)
+
+
+def test_it_is_learned_from_what_the_judge_saw(search: Callable[..., Any], old: Hits, chunks: Chunks) -> None:
+    def observed(*relevant: str) -> list[Any]:
+        gold = Gold(frozenset(relevant))
+        common = {"snippets": 2, "max_characters": 60, "depth": 3}
+        return observe(QUESTION, search(old), language_model=scripted(40), gold=gold, **common)
+
+    assert observed(chunks[1].id, chunks[5].id) == [40, True]
+    assert observed(chunks[2].id) == [40, False]  # the third hit was not shown
+    assert observed() == []
+
+
+def test_the_threshold_is_where_scores_tell_best() -> None:
+    assert solve([[10, False], [30, False], [40, True], [], [90, True]]) == {"lower": 35}
+    assert solve([[10, False], [60, True], [40, False], [80, True], [20, True]]) == {"lower": 50}
+    assert solve([[10, True], [30, True]]) == {"lower": 1}  # never again
+    assert solve([[10, False], [30, False]]) == {"lower": 101}  # always
+    assert solve([[30, True], [90, False]]) == {"lower": 1}  # the scores tell nothing
+    with pytest.raises(ValueError, match="no calibration question has gold"):
+        solve([[], []])
 
 
 @pytest.mark.parametrize("on_low", ["merge_rerank", "replace"])
 def test_nothing_found_goes_straight_to_the_rewriting(search: Callable[..., Any], new: Hits, on_low: str) -> None:
     model, found = scripted(), search({"dues payer": new})
-    assert crag(QUESTION, found, language_model=model, on_low=on_low) == new
+    assert crag(QUESTION, found, language_model=model, fitted=UNFITTED, on_low=on_low) == new
     assert [call.task for call in model.calls] == ["rewrite_query"]
 
 
 def test_a_rewriting_that_finds_nothing_changes_nothing(search: Callable[..., Any], old: Hits) -> None:
     model, found = scripted(1), search({"Who pays?": old})
-    assert crag(QUESTION, found, language_model=model) == old
-    assert crag(QUESTION, search({}), language_model=scripted()) == ()
+    assert crag(QUESTION, found, language_model=model, fitted=UNFITTED) == old
+    assert crag(QUESTION, search({}), language_model=scripted(), fitted=UNFITTED) == ()
 
 
 def test_a_rewriting_that_finds_the_same_passages_is_not_judged_again(search: Callable[..., Any], old: Hits) -> None:
     model = scripted(10)
-    assert crag(QUESTION, search(old), language_model=model) == old
+    assert crag(QUESTION, search(old), language_model=model, fitted=UNFITTED) == old
     assert model.count("judge_evidence") == 1
 
 
@@ -121,6 +152,6 @@ def test_offline_the_score_grows_with_what_the_best_passage_says(extractive: Ext
 
     good, related, other = chunks[1].text, chunks[5].text, "The bakery opens at six."
     assert judged(other) < judged(related) < judged(good) <= 100
-    assert judged(other) < 25 < 60 < judged(good)
+    assert judged(other) < 25 < judged(good)
     assert judged(other, good) == judged(good)
     assert judged("") == judged() == 1

@@ -7,10 +7,19 @@ from typing import Any
 import pytest
 
 from ragsmith.models.embedded.extractive import ExtractiveModel
-from ragsmith.techniques.query_expansion.srr import CONTROL, REFORMULATE, SUB_QUERIES, read_decision, sampled, srr
+from ragsmith.techniques.query_expansion.srr import (
+    CONTROL,
+    REFORMULATE,
+    SUB_QUERIES,
+    observe,
+    read_decision,
+    sampled,
+    solve,
+    srr,
+)
 from ragsmith.techniques.reflection import Candidates
 from ragsmith.testing import ScriptedModel, example_chunks, hits_of
-from ragsmith.types import Chunks, Hits, Question
+from ragsmith.types import Chunks, Fitted, Gold, Hits, Question
 
 QUESTION = Question("Who pays?")
 CHUNKS = example_chunks()
@@ -21,7 +30,10 @@ def ranked_from(start: int, scores: Sequence[float] = (0.9, 0.5, 0.1)) -> Hits:
     return hits_of(CHUNKS[start:], scores)
 
 
-def scripted(verdicts: Sequence[bool], *sampled_candidates: Candidates, task: str = "reformulations") -> ScriptedModel:
+UNFITTED = Fitted({})
+
+
+def scripted(verdicts: Sequence[float], *sampled_candidates: Candidates, task: str = "reformulations") -> ScriptedModel:
     return ScriptedModel({"evidence_sufficient": verdicts, task: sampled_candidates})
 
 
@@ -30,7 +42,7 @@ def scripted(verdicts: Sequence[bool], *sampled_candidates: Candidates, task: st
 
 def test_one_call_where_the_first_search_suffices(search: Callable[..., Any], hits: Callable[..., Hits]) -> None:
     model, found = scripted([True]), search(hits([0.9, 0.5, 0.1]))
-    assert srr(QUESTION, found, language_model=model, depth=2) == hits([0.9, 0.5])
+    assert srr(QUESTION, found, language_model=model, fitted=UNFITTED, depth=2) == hits([0.9, 0.5])
     assert found.calls == [("Who pays?",)]
     assert [call.task for call in model.calls] == ["evidence_sufficient"]
 
@@ -38,7 +50,7 @@ def test_one_call_where_the_first_search_suffices(search: Callable[..., Any], hi
 def test_the_most_probable_candidate_is_searched_next(search: Callable[..., Any], chunks: Chunks) -> None:
     model = scripted([False, True], (("A?", 0.2), ("B?", 0.6), ("C?", 0.6)))
     found = search({"Who pays?": ranked_from(0), "B?": ranked_from(2)})
-    assert srr(QUESTION, found, language_model=model, snippets=2, max_characters=60) == ranked_from(2)
+    assert srr(QUESTION, found, language_model=model, fitted=UNFITTED, snippets=2, max_characters=60) == ranked_from(2)
     assert found.calls == [("Who pays?",), ("B?",)]
     first, proposal, second = model.calls
     assert first.inputs["query"] == "Who pays?"
@@ -54,7 +66,7 @@ def test_at_most_seven_calls(search: Callable[..., Any]) -> None:
     proposals: list[Candidates] = [((f"{n}?", 0.5),) for n in range(9)]
     model = scripted([False] * 9, *proposals)
     found = search({"Who pays?": ranked_from(0), **{f"{n}?": ranked_from(n + 1) for n in range(9)}})
-    srr(QUESTION, found, language_model=model)
+    srr(QUESTION, found, language_model=model, fitted=UNFITTED)
     assert (model.count("evidence_sufficient"), model.count("reformulations")) == (4, 3)
     assert found.queries == ("Who pays?", "0?", "1?", "2?")
 
@@ -62,7 +74,7 @@ def test_at_most_seven_calls(search: Callable[..., Any]) -> None:
 def test_sub_questions_are_sampled_once(search: Callable[..., Any]) -> None:
     model = scripted([False] * 4, (("A?", 0.9), ("B?", 0.5), ("C?", 0.7)), task="sub_queries")
     found = search({"Who pays?": ranked_from(0), "A?": ranked_from(1), "C?": ranked_from(2), "B?": ranked_from(3)})
-    last = srr(QUESTION, found, language_model=model, candidates="decompose", keep="last")
+    last = srr(QUESTION, found, language_model=model, fitted=UNFITTED, candidates="decompose", keep="last")
     assert found.queries == ("Who pays?", "A?", "C?", "B?")
     assert last == ranked_from(3)
     assert model.count("sub_queries") == 1
@@ -70,8 +82,80 @@ def test_sub_questions_are_sampled_once(search: Callable[..., Any]) -> None:
 
 def test_nothing_found_is_not_sufficient_without_asking(search: Callable[..., Any]) -> None:
     model = scripted([], (("Who pays? ", 0.9),))
-    assert srr(QUESTION, search({}), language_model=model) == ()
+    assert srr(QUESTION, search({}), language_model=model, fitted=UNFITTED) == ()
     assert model.count("evidence_sufficient") == 0
+
+
+# --- the thresholds --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("word", "searches"), [(0.49, 2), (0.5, 1)])
+def test_what_suffices_is_given(search: Callable[..., Any], word: float, searches: int) -> None:
+    found = search({"Who pays?": ranked_from(0), "A?": ranked_from(3)})
+    srr(QUESTION, found, language_model=scripted([word, 1], (("A?", 0.9),)), fitted=UNFITTED)
+    assert len(found.queries) == searches
+
+
+def test_what_suffices_and_what_settles_is_learned(search: Callable[..., Any]) -> None:
+    found = search({"Who pays?": ranked_from(0), "A?": ranked_from(3), "B?": ranked_from(0)})
+
+    def queries(numbers: dict[str, float]) -> int:
+        found.calls.clear()
+        model = scripted([0.7] * 3, (("A?", 0.9),), (("B?", 0.9),), ())
+        srr(QUESTION, found, language_model=model, fitted=Fitted(numbers), controller="fitted", sufficient=0.0)
+        return len(found.queries)
+
+    assert queries({"sufficient": 0.7, "tau": 0.0}) == 1
+    assert queries({"sufficient": 0.71, "tau": 0.0}) == 3
+    assert queries({"sufficient": 0.71, "tau": 1.1}) == 2  # no hit was there before: the change is 1
+
+
+def observed(found: Any, relevant: set[str], *words: float, snippets: int = 2, reformulations: int = 3) -> Any:
+    model = scripted(words, (("A?", 0.9),), (("B?", 0.9),), (("C?", 0.9),))
+    return observe(
+        QUESTION,
+        found,
+        language_model=model,
+        gold=Gold(frozenset(relevant)),
+        reformulations=reformulations,
+        candidates="reformulate",
+        stop_rule="corrected",
+        beta=0.5,
+        snippets=snippets,
+        max_characters=80,
+        depth=3,
+    )
+
+
+def test_what_each_reason_to_stop_looks_at_is_observed(search: Callable[..., Any]) -> None:
+    found = search({"Who pays?": ranked_from(0), "A?": ranked_from(1), "B?": ranked_from(1), "C?": ranked_from(3)})
+    first, second, third, fourth, last = (CHUNKS[i].id for i in (0, 1, 2, 3, 5))
+    assert observed(found, {first, second}, 0.6)["evidence"] == [0.6, True]
+    assert observed(found, {first, third}, 0.6)["evidence"] == [0.6, False]  # the third hit was not shown
+    assert observed(found, {first, second, third}, 0.6)["evidence"] == [0.6, True]  # no more could be shown
+    # 2 of 4 in common, then all, and only what comes behind the last search tells nothing
+    assert observed(found, {last}, 0.6)["changes"] == [[0.5, True], [0.0, True]]
+    assert observed(found, {fourth}, 0.6)["changes"] == [[0.5, False], [0.0, False]]  # the second search had it
+    assert observed(found, {fourth}, 0.6, reformulations=1)["changes"] == []
+    assert observed(found, set()) == {"evidence": [], "changes": []}
+
+
+def test_the_controller_is_believed_from_where_it_tells_best() -> None:
+    def seen(word: float, right: bool, *changes: tuple[float, bool]) -> dict[str, Any]:
+        return {"evidence": [word, right], "changes": [list(change) for change in changes]}
+
+    observations = [
+        seen(0.2, False, (0.9, True), (0.3, False)),
+        seen(0.4, False, (0.8, True)),
+        seen(0.6, True, (0.2, False)),
+        seen(0.9, True),
+        {"evidence": [], "changes": []},
+    ]
+    assert solve(observations, beta=0.5, tau=0.1) == {"sufficient": 0.5, "tau": 0.55}
+    assert solve([seen(0.2, True)], beta=0.5, tau=0.1) == {"sufficient": 0.0, "tau": 0.1}  # always; nothing to learn
+    assert solve([seen(0.9, False, (0.4, False))], beta=0.5, tau=0.1) == {"sufficient": 2.0, "tau": 2.5}  # never
+    with pytest.raises(ValueError, match="no calibration question has gold"):
+        solve([{"evidence": [], "changes": []}], beta=0.5, tau=0.1)
 
 
 # --- replies ---------------------------------------------------------------------------------------------------------
@@ -97,6 +181,12 @@ def test_the_first_of_the_two_words_is_the_verdict(reply: str, expected: bool) -
 def test_a_verdict_that_cannot_be_read_is_refused(reply: str) -> None:
     with pytest.raises(ValueError, match="expected Sufficient or Insufficient"):
         read_decision(reply)
+    with pytest.raises(ValueError, match="expected Sufficient or Insufficient"):
+        CONTROL.parse(reply)
+
+
+def test_a_chat_model_is_sure_or_not() -> None:
+    assert (CONTROL.parse("Sufficient"), CONTROL.parse("Insufficient")) == (1.0, 0.0)
 
 
 def test_tagged_candidates_are_read_tolerantly_and_probabilities_clipped() -> None:
@@ -121,11 +211,10 @@ def test_a_reply_without_any_candidate_is_refused(reply: str) -> None:
 # --- offline ---------------------------------------------------------------------------------------------------------
 
 
-def test_offline_the_verdict_follows_what_the_passages_say(extractive: ExtractiveModel, chunks: Chunks) -> None:
+def test_offline_the_verdict_grows_with_what_the_passages_say(extractive: ExtractiveModel, chunks: Chunks) -> None:
     run = partial(extractive.run, CONTROL, question="Who rings the bell of the Tide Tower?", query="bell")
-    assert run(passages=(chunks[1].text,))
-    assert not run(passages=(chunks[4].text,))
-    assert not run(passages=())
+    assert run(passages=()) == 0 <= run(passages=(chunks[4].text,)) < run(passages=(chunks[1].text,)) <= 1
+    assert run(passages=(chunks[4].text, chunks[1].text)) >= run(passages=(chunks[1].text,))
 
 
 def test_offline_candidates_differ_from_the_question_and_ask_for_what_is_missing(
