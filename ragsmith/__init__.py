@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ragsmith.api.anchoring import anchor, repair
     from ragsmith.api.asking import ask, verify
     from ragsmith.api.checking import audit, audits, check_models
+    from ragsmith.api.comparing import compare, gate
     from ragsmith.api.dataset_checks import check_dataset
     from ragsmith.api.drafting import draft_questions
     from ragsmith.api.recommending import learn_effects, recommend
@@ -56,9 +57,11 @@ __all__ = [
     "by_protocol",
     "check_dataset",
     "check_models",
+    "compare",
     "draft_questions",
     "evaluate",
     "export",
+    "gate",
     "init_dataset",
     "learn_effects",
     "load_dataset",
@@ -93,6 +96,8 @@ _HOME = {
     "audits": "ragsmith.api.checking",
     "check_dataset": "ragsmith.api.dataset_checks",
     "check_models": "ragsmith.api.checking",
+    "compare": "ragsmith.api.comparing",
+    "gate": "ragsmith.api.comparing",
     "draft_questions": "ragsmith.api.drafting",
     "by_protocol": "ragsmith.api.scoring",
     "evaluate": "ragsmith.api.scoring",

@@ -13,6 +13,7 @@ RagsmithError
 │   └── TooLong             the prompt is longer than the model reads
 ├── ModelUnavailable        a provider refuses the key or is down: the run stops, and goes on with the same command
 ├── BudgetExhausted         what a run may spend is spent: it pauses
+├── NotComparable           two sets of scores are not of the same questions, or were not made alike: exit code 3
 ├── ScaleError              scores of different scales were about to be compared
 ├── StageFailed             a technique failed on a question; names both
 └── StoreError              the cache cannot be opened, or belongs to something else
@@ -106,6 +107,10 @@ class TooLong(ModelError):
     """The prompt is longer than the model reads, or the reply that it may have than the model writes."""
 
     kind = "too long"
+
+
+class NotComparable(RagsmithError):
+    """Two sets of scores are not of the same documents and questions, or were not made alike; the message says why."""
 
 
 class ScaleError(RagsmithError):

@@ -13,11 +13,11 @@ from typing import Any
 
 from ragsmith.cli.clock import BEGAN  # noqa: F401  before what takes time to import
 from ragsmith.cli.interrupts import INTERRUPTED, Interrupts
-from ragsmith.errors import DamagedRows, LeftOut, Notice, RagsmithError, UsageError, WrongOption
+from ragsmith.errors import DamagedRows, LeftOut, NotComparable, Notice, RagsmithError, UsageError, WrongOption
 from ragsmith.evaluation.signals import ignore_signals
 
-DONE, FAILED, WRONG = 0, 1, 2
-"""Exit codes, beside `INTERRUPTED`: done; the run failed; the request was wrong."""
+DONE, FAILED, WRONG, NO_COMPARISON = 0, 1, 2, 3
+"""Exit codes, beside `INTERRUPTED`: done; the run failed; the request was wrong; scores cannot be compared."""
 
 
 def main() -> None:
@@ -98,6 +98,8 @@ def _complain(error: RagsmithError | OSError, *, as_json: bool) -> int:
             said += ": free some space, and run the same command again" if full else ""
         case WrongOption():
             said, code = f"{OF_ROLES.get(error.flag, error.flag)} {error.problem}", WRONG
+        case NotComparable():
+            said, code = str(error), NO_COMPARISON
         case _:
             said, code = str(error), WRONG if isinstance(error, UsageError) else FAILED
     said = redacted(said)
@@ -111,7 +113,7 @@ def _as_json(message: str, code: int, *, as_json: bool) -> int:
     if as_json:
         from ragsmith.cli.output import say_json
 
-        kind = "usage" if code == WRONG else "failed"
+        kind = {WRONG: "usage", NO_COMPARISON: "not comparable"}.get(code, "failed")
         say_json({"error": {"message": message, "kind": kind, "exit_code": code}})
     return code
 

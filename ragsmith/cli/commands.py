@@ -12,6 +12,7 @@ from ragsmith.cli import (  # noqa: F401  # isort: skip  each adds its commands 
     search,
     ask,
     ablate,
+    compare,
 )
 from ragsmith.cli.app import app
 

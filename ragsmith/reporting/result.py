@@ -27,6 +27,7 @@ from ragsmith.reporting.values import TITLES, About, Answered, Domain, Finalist,
 from ragsmith.reporting.wording import headline, sentence, summary_lines
 from ragsmith.reporting.writing import write_domains
 from ragsmith.runs.pipeline import Pipeline, expected_scores
+from ragsmith.runs.reference import Reference
 from ragsmith.runs.run import Outcome
 from ragsmith.runs.winner import write_winner
 from ragsmith.store.store import Store, opened
@@ -130,12 +131,15 @@ class Result:
         winner, fitness = self._outcome.winner, material.fitness
         if winner is None:
             raise UsageError(f"this search has no winner: {self.no_winner}")
+        setup, test = self.setup.of(winner.candidate), material.on_test(winner.key)
+        ids = None if winner.candidate[GENES:] else about.record.models
         return Pipeline(
             winner.candidate[:GENES],
-            self.setup.of(winner.candidate),
+            setup,
             fitness=fitness,
-            expected=expected_scores(material.on_search(winner.key), material.on_test(winner.key), fitness),
-            model_ids=None if winner.candidate[GENES:] else about.record.models,
+            expected=expected_scores(material.on_search(winner.key), test, fitness),
+            model_ids=ids,
+            reference=Reference.of(setup, test, fitness, ids) if test else None,
         )
 
     def records(self, pipeline: str | Row = "winner") -> tuple[Answered, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 from ragsmith.diagnosis.ablation import Ablation
 from ragsmith.diagnosis.contrasts import Estimate
 from ragsmith.evaluation.fitness import HEADLINE
+from ragsmith.reporting.side_by_side import SideBySide
 from ragsmith.reporting.values import Domain, Row, Score
 from ragsmith.reporting.verdicts import against
 from ragsmith.reporting.wording import NAIVE
@@ -89,6 +90,25 @@ def questions_csv(domain: Domain) -> str:
         for a in domain.answered
     )
     return _csv(["split", "question", "type", "modality", "pipeline", "state", *names], rows)
+
+
+def side_by_side_csv(found: SideBySide) -> str:
+    """Two pipelines question by question, what the first gains most on top."""
+    parts = ("fitness", "retrieval", "generation", "answer")
+    head = ["question", "type", "group", "gain", *(f"{side}_{part}" for side in ("first", "second") for part in parts)]
+    rows = (
+        [
+            *(told.id, told.type, told.group, _number(told.gain)),
+            *(
+                cell
+                for side in (told.first, told.second)
+                for cell in (_number(side.fitness), _number(side.retrieval), _number(side.generation), side.answer)
+            ),
+            *(told.question, told.reference),
+        ]
+        for told in found.questions
+    )
+    return _csv([*head, "text", "reference"], rows)
 
 
 def groups_csv(domain: Domain) -> str:

@@ -56,15 +56,15 @@ WORDS: Mapping[Verdict, str] = {
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def sentence(comparison: Comparison) -> str:
-    """One comparison in words, with its numbers."""
+def sentence(comparison: Comparison, *, asked: str = "test questions") -> str:
+    """One comparison in words, with its numbers; ``asked`` is what its questions are called."""
     found, against = comparison.difference, comparison.against
     if found is None or comparison.verdict is None:
-        return f"Not compared with {against}: one of the two failed on more test questions than it may."
+        return f"Not compared with {against}: one of the two failed on more {asked} than it may."
     if found.nonzero == 0:
-        return f"The same score as {against} on each of the {found.n} test questions."
+        return f"The same score as {against} on each of the {found.n} {asked}."
     seen = f"{numbers.signed(found.mean_difference)} {comparison.of}"
-    counted = f"{found.n} test questions in {found.groups} groups"
+    counted = f"{found.n} {asked} in {found.groups} groups"
     size = (
         f"{seen} {numbers.interval(found.low, found.high, sign=True)} on {counted}, "
         f"{_equals('adjusted p', numbers.probability(comparison.adjusted_p))}"

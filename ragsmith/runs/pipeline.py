@@ -34,6 +34,7 @@ from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import Candidate, configuration, facing
 from ragsmith.pipelines.trace import Trace
 from ragsmith.runs.pipeline_file import FORMAT, ExportedFile
+from ragsmith.runs.reference import Reference
 from ragsmith.runs.requirements import refuse_missing_answers
 from ragsmith.techniques.own import import_files, recorded
 from ragsmith.techniques.registry import load_techniques
@@ -102,14 +103,16 @@ class Pipeline:
         expected: Mapping[str, Any] | None = None,
         model_ids: Mapping[str, str] | None = None,
         space: str = "",
+        reference: Reference | None = None,
     ) -> None:
-        """``space`` is the name of the one it was found in, where that is known."""
+        """``space`` is the name of the one it was found in, ``reference`` the scores kept of its test questions."""
         self.candidate = candidate
         self.setup = setup
         self.fitness = fitness or Fitness()
         self.expected = dict(expected or {})
         self.model_ids = dict(model_ids or {})
         self.space = space
+        self.reference = reference
         self._engine: Engine | None = None
 
     @classmethod
@@ -152,6 +155,7 @@ class Pipeline:
             expected=expected,
             model_ids=exported.model_ids(),
             space=exported.space(),
+            reference=exported.reference(),
         )
 
     @contextmanager
@@ -312,6 +316,7 @@ def export_yaml(
     models = [factory for its in names for factory in its.factories()]
     imports = recorded([*techniques, *(known.fn for known in setup.measures), *models], folder)
     vectors_at = setup.models.vectors_at
+    reference = Reference.of(setup, test, fitness, ids) if test else None
     content = {
         "format": FORMAT,
         "ragsmith": version("ragsmith"),
@@ -326,6 +331,7 @@ def export_yaml(
         "pipeline": configuration(evaluation.candidate[:GENES]),
         "run": dict(run),
         "expected": expected_scores(evaluation, test, fitness),
+        **({"reference": reference.plain()} if reference else {}),
     }
     how = "found" if evaluation.records else "recommended"
     head = f'# A pipeline {how} by ragsmith {version("ragsmith")}.  Ask it:  ragsmith ask THIS_FILE "your question"\n'
@@ -333,7 +339,18 @@ def export_yaml(
         head += (
             "# Retrieval alone was tuned: what stands behind passage_filter was not searched, and no answer scored.\n"
         )
-    return head + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=100)
+    return head + yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes text of several lines as it reads, a line each."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
 
 
 def _cut(setup: Setup) -> dict[str, int]:

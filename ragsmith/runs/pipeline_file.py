@@ -22,6 +22,7 @@ from ragsmith.models.names import ModelNames
 from ragsmith.models.vector_address import read_from
 from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.plugins import is_of
+from ragsmith.runs.reference import Reference
 from ragsmith.techniques.own import import_recorded
 from ragsmith.text.strict_yaml import read_yaml
 from ragsmith.types import Dataset
@@ -31,7 +32,7 @@ FORMAT = 2
 
 KEYS = (
     *("format", "ragsmith", "dataset", "chunk_size", "chunk_overlap", "gap", "imports", "vector_store", "models"),
-    *("marked_by", "fitness", "pipeline", "run", "expected", "weights"),
+    *("marked_by", "fitness", "pipeline", "run", "expected", "reference", "weights"),
 )
 
 
@@ -149,10 +150,41 @@ class ExportedFile:
                     raise self._tree.error(("expected", part, name), f"{name} must be a number, not {score!r}")
         return expected
 
+    def reference(self) -> Reference | None:
+        """The scores of single test questions at export; None where the file keeps none."""
+        if "reference" not in self._data:
+            return None
+        try:
+            return Reference.read(self._tree.mapping(("reference",)))
+        except ValueError as error:
+            raise self._tree.error(("reference",), str(error)) from error
+
     def dataset(self, other: Dataset | str | Path | None) -> Dataset:
         """The data set that the file names, which must not have changed since a search on it; or ``other``."""
         if other is not None:
             return other if isinstance(other, Dataset) else load_dataset(other)
+        data = self.named_dataset()
+        if data.digest != self._tree.mapping(("dataset",)).get("digest", data.digest):
+            raise self._tree.error(
+                ("dataset", "digest"),
+                f"data set {self._location()[1]!r} is not the one this pipeline was found on: its documents or "
+                "questions changed; search again, or name the data set to use with --dataset",
+            )
+        return data
+
+    def named_dataset(self) -> Dataset:
+        """The data set that the file names, as it is now."""
+        kind, location = self._location()
+        match kind:
+            case "path":
+                return load_dataset(self._path.parent / location)
+            case "bundled":
+                return load_dataset(bundled("datasets", location))
+            case _:
+                return load_documents(self._path.parent / location)
+
+    def _location(self) -> tuple[str, str]:
+        """In what way the file names its data set, and by what."""
         section = self._tree.mapping(("dataset",))
         named = {"path", "bundled", "documents"} & set(section)
         if not named:
@@ -164,21 +196,7 @@ class ExportedFile:
         form = "'dataset' must have a 'path', the name of a 'bundled' one, or a folder of 'documents'"
         if len(named) != 1 or not isinstance(section[kind := named.pop()], str):
             raise self._tree.error(("dataset",), form)
-        location = section[kind]
-        match kind:
-            case "path":
-                data = load_dataset(self._path.parent / location)
-            case "bundled":
-                data = load_dataset(bundled("datasets", location))
-            case _:
-                data = load_documents(self._path.parent / location)
-        if data.digest != section.get("digest", data.digest):
-            raise self._tree.error(
-                ("dataset", "digest"),
-                f"data set {location!r} is not the one this pipeline was found on: its documents or questions changed; "
-                "search again, or name the data set to use with --dataset",
-            )
-        return data
+        return kind, section[kind]
 
     def space(self) -> str:
         """The name of the space that the pipeline was found in; nothing of one that was not searched for."""

@@ -24,6 +24,7 @@ from ragsmith.pipelines.space import Space
 from ragsmith.runs.pipeline import Pipeline, dataset_location
 from ragsmith.runs.pipeline_file import ExportedFile
 from ragsmith.runs.record import RunRecord, RunSettings
+from ragsmith.runs.reference import Reference
 from ragsmith.runs.run import Outcome, Run
 from ragsmith.runs.winner import run_setup, winner_yaml, write_winner
 from ragsmith.store.rows import RunState
@@ -73,6 +74,7 @@ def test_the_file_says_everything_that_matters(winner: Path, found: tuple[Store,
     data = yaml.safe_load(winner.read_text())
     assert list(data) == [
         *("format", "ragsmith", "dataset", "chunk_size", "models", "fitness", "pipeline", "run", "expected"),
+        "reference",
     ]
     assert data["dataset"]["digest"] == tiny_setup.dataset.digest
     assert data["chunk_size"] == 100
@@ -84,6 +86,27 @@ def test_the_file_says_everything_that_matters(winner: Path, found: tuple[Store,
     assert set(data["expected"]["search"]) == {"questions", *HEADLINE, *outcome.winner.measures}
     assert data["expected"]["test"]["questions"] == 6
     assert data["models"]["ids"] == tiny_setup.loaded_models.ids()
+
+
+def test_the_file_keeps_the_scores_of_its_test_questions(winner: Path, tiny_setup: Setup) -> None:
+    loaded = Pipeline.load(winner)
+    kept = loaded.reference
+    assert kept is not None
+    assert set(kept.scores) == {example.id for example in tiny_setup.split.test}
+    for place, name in enumerate(HEADLINE):
+        mean = sum(scores[place] or 0.0 for scores in kept.scores.values()) / len(kept.scores)
+        assert mean == pytest.approx(loaded.expected["test"][name], abs=1e-6)
+    assert Reference.read(kept.plain()) == kept
+    assert kept.why_not(loaded.setup, loaded.fitness) == ""
+
+
+def test_an_older_file_keeps_none_and_a_wrong_one_is_refused(changed: Callable[..., Path]) -> None:
+    kept = Pipeline.load(changed("reference", "test", to='0.5 - 0.25 "q 1"\n')).reference
+    assert kept is not None
+    assert kept.scores == {"q 1": (0.5, None, 0.25)}
+    with pytest.raises(SpaceError, match=r"winner\.yaml:\d+: reference must have 'documents'"):
+        Pipeline.load(changed("reference", "test", to="0.5 nan 0.5 q1\n"))
+    assert Pipeline.load(changed("reference", to=None)).reference is None
 
 
 def test_nothing_in_the_file_depends_on_where_it_was_found(winner: Path, tmp_path: Path) -> None:

@@ -1,0 +1,200 @@
+"""``ragsmith compare | gate``: two pipelines question by question, and whether one is still as good as it was."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ragsmith.cli.app import app
+from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, merged
+from ragsmith.cli.output import say, say_json, table
+
+if TYPE_CHECKING:
+    from ragsmith.reporting.gate import Gated
+    from ragsmith.reporting.side_by_side import Answered, SideBySide, Told
+
+LONGEST = 76
+"""Characters of a question or an answer that are printed; --json and --csv have them whole."""
+
+EQUAL = 1e-12
+"""Scores that differ by less are the same."""
+
+SHUT = 1
+"""Exit code of a gate that a pipeline does not pass."""
+
+NAMED = "A pipeline's file (winner.yaml), or naive, bm25 or recommended."
+
+OtherDataset = Annotated[
+    str | None, typer.Option("--dataset", help="A bundled data set by name, or a folder. [default: the file's]")
+]
+SplitOption = Annotated[str, typer.Option("--split", help="Questions to compare on: test, search or all.")]
+
+
+@app.command()
+@merged
+def compare(
+    *,
+    first: Annotated[str, typer.Argument(help=NAMED)],
+    second: Annotated[str, typer.Argument(help=NAMED)],
+    dataset: OtherDataset = None,
+    split: SplitOption = "test",
+    top: Annotated[int, typer.Option("--top", help="Questions gained, and lost, that are printed.")] = 5,
+    csv: Annotated[Path | None, typer.Option("--csv", help="File for all questions, one a line.")] = None,
+    cache: CacheOption = str(CACHE),
+    models: ModelFlags,
+    workers: WorkersOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Compare two pipelines question by question: what each scores, who answers what, and what that shows."""
+    import ragsmith
+    from ragsmith.reporting.spreadsheet import side_by_side_csv
+    from ragsmith.text.writing import write_file
+
+    found = ragsmith.compare(
+        first, second, dataset=dataset, split=split, **models.given(), workers=workers, cache=cache
+    )
+    if csv is not None:
+        write_file(side_by_side_csv(found), csv, telling=True)
+    if as_json:
+        say_json(_plain(found))
+        return
+    _say_both(found)
+    for title, rows in (("gained most", found.gained(top)), ("lost most", found.lost(top))):
+        _say_questions(title, rows)
+    if csv is not None:
+        say()
+        say(f"{csv}: all {len(found.questions):,} questions")
+
+
+@app.command()
+@merged
+def gate(
+    *,
+    pipeline: Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")],
+    dataset: OtherDataset = None,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", help="The pipeline that it was: a file. [default: the scores that the file keeps]"),
+    ] = None,
+    min_effect: Annotated[
+        float, typer.Option("--min-effect", help="Loss of fitness up to which it passes, even if it is shown.")
+    ] = 0.02,
+    split: SplitOption = "test",
+    junit: Annotated[Path | None, typer.Option("--junit", help="File for the result as JUnit XML.")] = None,
+    cache: CacheOption = str(CACHE),
+    models: ModelFlags,
+    workers: WorkersOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Is a pipeline as good as it was? Exit code 1 if it is shown to be worse by more than that; 3 if none can say."""
+    import ragsmith
+
+    found = ragsmith.gate(
+        pipeline,
+        dataset=dataset,
+        against=against,
+        min_effect=min_effect,
+        split=split,
+        **models.given(),
+        workers=workers,
+        junit=junit,
+        cache=cache,
+    )
+    if as_json:
+        say_json(asdict(found))
+    else:
+        _say_gated(found)
+    if not found.passed:
+        raise typer.Exit(SHUT)
+
+
+def _say_both(found: SideBySide) -> None:
+    from ragsmith.reporting import numbers
+    from ragsmith.reporting.wording import sentence
+
+    say(f"{found.dataset}, {found.part} questions: {found.clusters}")
+    for place, side in (("A", found.first), ("B", found.second)):
+        say(f"{place}  {side.name}: {side.label} ({side.calls:.1f} calls a question)")
+    for note in found.notes:
+        say(f"! {note}")
+    say()
+    shown = [("", one) for one in found.measures if one is found.fitness or one.difference.nonzero]
+    rows = [
+        [
+            f"{kind}{one.measure}",
+            str(one.difference.n),
+            numbers.plain(one.first),
+            numbers.plain(one.second),
+            numbers.signed(one.difference.mean_difference),
+            numbers.interval(one.difference.low, one.difference.high, sign=True),
+            numbers.probability(one.p),
+        ]
+        for kind, one in (*shown, *(("type ", one) for one in found.types))
+    ]
+    table(rows, ["", "n", "A", "B", "A − B", "95 % interval", "p"], frozenset({1, 2, 3, 4, 5, 6}))
+    same = [one.measure for one in found.measures[1:] if not one.difference.nonzero]
+    alike = f"; the same for both: {', '.join(same)}" if same else ""
+    say(f"(p of the fitness decides; those of measures, and of types, are adjusted among them{alike})")
+    say()
+    if found.comparison.of != "fitness":
+        say("In retrieval alone, as a machine drafted questions:")
+    say(f"A: {sentence(found.comparison, asked='questions')}")
+    ahead, behind = (sum(sign * row.gain > EQUAL for row in found.questions) for sign in (1, -1))
+    say(f"A is ahead on {ahead}, B on {behind}, and {len(found.questions) - ahead - behind} are alike.")
+    for place, side in (("A", found.first), ("B", found.second)):
+        for question, why in side.failures.items():
+            say(f"{question} failed in {place}, {why}")
+
+
+def _say_questions(title: str, rows: list[Told]) -> None:
+    from ragsmith.reporting import numbers
+
+    if not rows:
+        return
+    say()
+    say(f"A {title}")
+    for row in rows:
+        say(f"  {numbers.signed(row.gain)}  {row.id} ({row.type})  {_cut(row.question)}")
+        say(f"          gold  {_cut(row.reference)}")
+        for place, answered in (("A", row.first), ("B", row.second)):
+            say(f"    {place} {_scores(answered)}  {_cut(answered.answer)}")
+
+
+def _scores(answered: Answered) -> str:
+    from ragsmith.reporting import numbers
+
+    return f"R {numbers.plain(answered.retrieval, 2)} G {numbers.plain(answered.generation, 2)}"
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+
+
+def _plain(found: SideBySide) -> dict[str, Any]:
+    plain = asdict(found)
+    rows = [{**row, "gain": told.gain} for row, told in zip(plain["questions"], found.questions, strict=True)]
+    return {**plain, "verdict": found.verdict, "questions": rows}
+
+
+def _say_gated(found: Gated) -> None:
+    from ragsmith.reporting import numbers
+
+    say(f"{found.pipeline} against {found.against} on {found.dataset}: {found.reason}.")
+    say()
+    rows = [
+        [name, str(n), numbers.plain(before), numbers.plain(now), numbers.signed(now - before)]
+        for name, n, before, now in (
+            ("fitness", found.difference.n, found.before, found.now),
+            *((f"type {moved.name}", moved.n, moved.before, moved.now) for moved in found.types),
+        )
+    ]
+    table(rows, ["", "n", "before", "now", "change"], frozenset({1, 2, 3, 4}))
+    if found.lost:
+        say()
+        say("lost most: " + ", ".join(f"{moved.name} {numbers.signed(moved.change)}" for moved in found.lost))
+    for question, why in found.failures.items():
+        say(f"{question} failed now, {why}")

@@ -1,0 +1,268 @@
+"""Two pipelines question by question; and the gate: what it says, writes and returns, and when it cannot say."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import junitparser
+import numpy as np
+import pytest
+import yaml
+from facts_folder import facts_folder
+
+from ragsmith.techniques.families import passage_filter
+from ragsmith.techniques.registry import Technique
+from ragsmith.types import Hits, Question
+
+Command = Callable[..., Any]
+TEST_QUESTIONS = 18
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the data set ``facts``."""
+    monkeypatch.chdir(tmp_path)
+    facts_folder(tmp_path / "facts")
+    return tmp_path
+
+
+@pytest.fixture
+def forgetful(registered: Callable[..., Technique]) -> None:
+    """A filter that finds nothing for some questions: the share of those whose year ends below a number."""
+
+    def forgets(question: Question, hits: Hits, *, below: int = 0) -> Hits:
+        digits = sum(map(ord, question.text)) % 10
+        return () if digits < below else hits[:10]
+
+    registered(passage_filter, forgets)
+
+
+def write(path: Path, retrieval: str = "bm25", below: int | None = None, **more: Any) -> Path:
+    """Write a pipeline by hand: only the data set and the pipeline are needed."""
+    off = ("pre_embedding", "query_expansion", "reranking", "passage_augment", "passage_compress", "post_generation")
+    plain = {family: {"technique": "none"} for family in off}
+    last = {"technique": "top_k"} if below is None else {"technique": "forgets", "parameters": {"below": below}}
+    genes = {"retrieval": {"technique": retrieval}, "passage_filter": last, "prompt_maker": {"technique": "listing"}}
+    path.write_text(json.dumps({"dataset": {"path": "facts"}, "pipeline": {**plain, **genes}, **more}, indent=1))
+    return path
+
+
+def search(ragsmith: Command, *more: object) -> Path:
+    """Search the data set for a winner, whose file keeps its scores."""
+    ended = ragsmith(
+        *("search", "--dataset", "facts", "--space", "quick", "--max-evaluations", 2, "--no-probes", "--quiet"),
+        *("--begin-with-nothing", "--workers", 1, *more),
+    )
+    assert ended.code == 0, ended.err
+    return Path("reports/facts/winner.yaml")
+
+
+# --- compare ---------------------------------------------------------------------------------------------------------
+
+
+def test_means_differences_and_answers_are_those_of_the_two_pipelines(home: Path, ragsmith: Command) -> None:
+    write(home / "a.yaml"), write(home / "b.yaml", retrieval="vector")
+    said = json.loads(ragsmith("compare", "a.yaml", "b.yaml", "--workers", 1, "--json").out)
+    alone = [
+        json.loads(ragsmith("evaluate", name, "--dataset", "facts", "--workers", 1, "--json").out)["all"]
+        for name in ("a.yaml", "b.yaml")
+    ]
+    both = json.loads(ragsmith("compare", "a.yaml", "b.yaml", "--split", "all", "--workers", 1, "--json").out)
+    means = {one["measure"]: one for one in both["measures"]}
+    for name in ("fitness", "retrieval", "generation", "recall", "similarity"):
+        for side, found in (("first", alone[0]), ("second", alone[1])):
+            assert means[name][side] == pytest.approx(found["metrics"][name]["mean"], abs=1e-12)
+        expected = means[name]["first"] - means[name]["second"]
+        assert means[name]["difference"]["mean_difference"] == pytest.approx(expected, abs=1e-12)
+    assert len(said["questions"]) == TEST_QUESTIONS
+    assert len(both["questions"]) == 24
+    gains = [row["gain"] for row in said["questions"]]
+    assert gains == sorted(gains, reverse=True)
+    assert np.mean(gains) == pytest.approx(said["measures"][0]["difference"]["mean_difference"], abs=1e-12)
+    assert all(row["first"]["answer"] for row in said["questions"])
+
+
+def test_baselines_are_named_and_run_on_what_the_other_runs_on(home: Path, ragsmith: Command) -> None:
+    write(home / "a.yaml", chunk_size=150)
+    for name in ("naive", "naive_rag", "bm25", "recommended"):
+        shown = ragsmith("compare", "a.yaml", name, "--workers", 1)
+        assert (shown.code, shown.err) == (0, "")
+        assert shown.out.startswith(
+            f"facts, test questions: {TEST_QUESTIONS} questions from {TEST_QUESTIONS} documents"
+        )
+    assert (
+        "A: The same score as a.yaml on each of the 18 questions."
+        in ragsmith("compare", "bm25", "a.yaml", "--workers", 1).out
+    )
+    assert ragsmith("compare", "bm25", "naive", "--dataset", "facts", "--workers", 1).code == 0
+
+
+def test_a_difference_is_said_with_the_questions_that_make_it(home: Path, ragsmith: Command, forgetful: None) -> None:
+    write(home / "a.yaml", below=0), write(home / "b.yaml", below=7)
+    shown = ragsmith("compare", "a.yaml", "b.yaml", "--workers", 1, "--csv", "all.csv", "--top", 3)
+    assert "A: Better than b.yaml: +" in shown.out
+    gained = shown.out.partition("A gained most")[2]
+    assert gained.count("gold  In 1") == 3
+    assert "A lost most" not in shown.out
+    rows = list(csv.DictReader((home / "all.csv").read_text().splitlines()))
+    assert len(rows) == TEST_QUESTIONS
+    assert float(rows[0]["gain"]) == max(float(row["gain"]) for row in rows)
+    assert float(rows[0]["second_retrieval"]) == 0
+
+
+def test_what_cannot_be_compared_is_exit_code_3_with_the_reason(home: Path, ragsmith: Command) -> None:
+    facts_folder(home / "others", "others")
+    (home / "others" / "documents" / "oak.md").write_text(
+        "# Oak\n\nThe tower of Oak was built in 1738 by Nettle masons.\n"
+    )
+    (home / "b.yaml").write_text(write(home / "a.yaml").read_text().replace("path: facts", "path: others"))
+    assert ragsmith("compare", "a.yaml", "b.yaml", "--workers", 1).code == 0  # on the data set of the first
+    write(home / "weighed.yaml", fitness={"weights": {"retrieval": 1, "generation": 2}})
+    shown = ragsmith("compare", "a.yaml", "weighed.yaml", "--workers", 1, "--json")
+    assert shown.code == 3
+    assert "scored differently, the fitness is not the same" in shown.err
+    assert json.loads(shown.out)["error"]["kind"] == "not comparable"
+
+
+def test_a_wrong_request_is_exit_code_2(home: Path, ragsmith: Command) -> None:
+    write(home / "a.yaml")
+    for arguments, said in (
+        (("a.yaml", "naif"), "there is no file 'naif', nor a pipeline of that name: did you mean 'naive'?"),
+        (("a.yaml", "naive", "--split", "tests"), "unknown split 'tests': did you mean 'test'?"),
+        (("naive", "bm25"), "name a data set with --dataset"),
+    ):
+        shown = ragsmith("compare", *arguments)
+        assert shown.code == 2
+        assert said in shown.err
+
+
+# --- gate ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_pipeline_that_is_as_it_was_passes(home: Path, ragsmith: Command) -> None:
+    winner = search(ragsmith)
+    shown = ragsmith("gate", winner, "--dataset", "facts", "--workers", 1, "--junit", "gate.xml")
+    assert (shown.code, shown.err) == (0, "")
+    assert f"passes: the same score on each of {TEST_QUESTIONS} questions" in shown.out
+    suite = next(iter(junitparser.JUnitXml.fromfile("gate.xml")))
+    assert [case.name for case in suite] == [
+        "verdict",
+        *(f"questions of type {t}" for t in ("bridge", "mill", "tower")),
+    ]
+    assert (suite.tests, suite.failures, suite.errors) == (4, 0, 0)
+
+
+def test_a_pipeline_that_got_worse_fails(home: Path, ragsmith: Command, forgetful: None) -> None:
+    winner = search(ragsmith)
+    told = yaml.safe_load(winner.read_text())
+    told["pipeline"]["passage_filter"] = {"technique": "forgets", "parameters": {"below": 7}}
+    winner.write_text(yaml.safe_dump(told))
+    shown = ragsmith("gate", winner, "--workers", 1, "--junit", "gate.xml", "--json")
+    assert shown.code == 1
+    said = json.loads(shown.out)
+    assert said["passed"] is False
+    assert said["difference"]["mean_difference"] == pytest.approx(said["now"] - said["before"], abs=1e-9)
+    assert said["reason"].startswith("fails: worse, −")
+    suite = next(iter(junitparser.JUnitXml.fromfile("gate.xml")))
+    verdict, *types = suite
+    assert [result.message for result in verdict.result] == [said["reason"]]
+    fell = {f"questions of type {one['name']}" for one in said["types"] if one["before"] - one["now"] > 0.02}
+    assert {case.name for case in types if case.result} == fell
+    assert suite.failures == 1 + len(fell)
+
+
+def test_a_loss_up_to_the_least_effect_passes(home: Path, ragsmith: Command, forgetful: None) -> None:
+    write(home / "base.yaml", below=0), write(home / "now.yaml", below=7)
+    asked = ("gate", "now.yaml", "--against", "base.yaml", "--workers", 1)
+    assert ragsmith(*asked).code == 1
+    lax = ragsmith(*asked, "--min-effect", 0.9)
+    assert lax.code == 0
+    assert "worse, " in lax.out
+    assert "but not by more than 0.900" in lax.out
+    assert ragsmith("gate", "base.yaml", "--against", "now.yaml", "--workers", 1).code == 0
+
+
+def test_what_fails_now_counts_as_the_lowest_score(
+    home: Path, ragsmith: Command, registered: Callable[..., Technique]
+) -> None:
+    def breaks(question: Question, hits: Hits, *, below: int = 0) -> Hits:
+        if sum(map(ord, question.text)) % 10 < below:
+            raise ValueError("out of order")
+        return hits[:10]
+
+    registered(passage_filter, breaks)
+    write(home / "base.yaml"), write(home / "now.yaml", below=7)
+    (home / "now.yaml").write_text((home / "now.yaml").read_text().replace("forgets", "breaks"))
+    shown = ragsmith("gate", "now.yaml", "--against", "base.yaml", "--workers", 1)
+    assert shown.code == 1
+    assert "failed now, passage_filter.breaks" in shown.out
+
+
+def test_more_questions_and_another_split_leave_the_kept_scores_comparable(home: Path, ragsmith: Command) -> None:
+    winner = search(ragsmith)
+    lines = [json.loads(line) for line in (home / "facts" / "questions.jsonl").read_text().splitlines()]
+    lines[0]["split"] = "search"
+    lines.append({**lines[1], "id": "new", "question": "What is praised in Birch?", "split": "test"})
+    (home / "facts" / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    shown = ragsmith("gate", winner, "--workers", 1)
+    assert shown.code == 0
+    assert f"on each of {TEST_QUESTIONS} questions" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("document", "the documents are others now"),
+        ("question", "its questions are others now"),
+        ("gone", "1 of its 18 questions are gone, q00 the first of them"),
+        ("embedder", "the embedder that marks"),
+    ],
+)
+def test_what_is_not_what_it_was_is_exit_code_3(home: Path, ragsmith: Command, change: str, why: str) -> None:
+    winner = search(ragsmith)
+    folder, more = home / "facts", []
+    questions = (folder / "questions.jsonl").read_text()
+    if change == "document":
+        (folder / "documents" / "zinnia.md").write_text("# Zinnia\n\nThe mill of Zinnia is new.\n")
+    elif change == "question":
+        (folder / "questions.jsonl").write_text(
+            questions.replace("When was the bridge", "In which year was the bridge")
+        )
+    elif change == "gone":
+        (folder / "questions.jsonl").write_text("".join(questions.splitlines(keepends=True)[1:]))
+    else:
+        told = yaml.safe_load(winner.read_text())
+        told["reference"]["marks"][f"the {change} that marks"] = "another"
+        winner.write_text(yaml.safe_dump(told))
+    shown = ragsmith("gate", winner, "--workers", 1, "--junit", "gate.xml", *more)
+    assert shown.code == 3
+    assert why in shown.err
+    assert shown.out == ""
+    [case] = next(iter(junitparser.JUnitXml.fromfile("gate.xml")))
+    assert isinstance(case.result[0], junitparser.Error)
+    assert why in case.result[0].message
+
+
+def test_a_file_without_scores_is_told_to_name_a_base(home: Path, ragsmith: Command) -> None:
+    shown = ragsmith("gate", write(home / "a.yaml"), "--workers", 1)
+    assert shown.code == 2
+    assert "keeps no scores of single questions" in shown.err
+    assert "--against BASE.yaml" in shown.err
+    shown = ragsmith("gate", "a.yaml", "--against", "naive", "--min-effect", -1)
+    assert shown.code == 2
+    assert "--min-effect is -1.0: give a difference of fitness from 0 on" in shown.err
+
+
+def test_the_gate_says_where_it_could_not_see_anything(home: Path, ragsmith: Command, forgetful: None) -> None:
+    lines = [json.loads(line) for line in (home / "facts" / "questions.jsonl").read_text().splitlines()]
+    for number, line in enumerate(lines):
+        line["split"] = "test" if number < 6 else "search"
+    (home / "facts" / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write(home / "base.yaml", below=0), write(home / "now.yaml", below=10)
+    shown = ragsmith("gate", "now.yaml", "--against", "base.yaml", "--workers", 1)
+    assert shown.code == 0
+    assert "no loss could be shown, so that this gate is always open" in shown.out
