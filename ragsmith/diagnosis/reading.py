@@ -2,7 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from ragsmith.datasets.relevance import overlap
+from ragsmith.diagnosis.holding import verbatim
+from ragsmith.index.index import Corpus
+from ragsmith.pipelines.trace import Trace
+from ragsmith.text.words import sentences
+from ragsmith.types import Example, Passage, Span
+
+AROUND = 120
+"""Characters that are shown on either side of gold, or of what the answer took from a passage."""
+
+BEGINNING = 160
+"""Characters that are shown of a passage in which neither is."""
+
+WITHOUT_GOLD = 2
+"""Passages without gold, and not cited, that are shown all the same: the first ones, to see what was read instead."""
+
+LONGEST_GOLD = 600
+"""Characters of a gold passage that are shown."""
+
+LEFT_OUT = "…"
+"""What stands for text that is left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +73,106 @@ class GoldPassage:
     end: int
     text: str
     lost: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What one pipeline read for a question; ``further`` counts the passages that are left out here."""
+
+    passages: tuple[ReadPassage, ...]
+    further: int
+
+
+def reading_of(corpus: Corpus, trace: Trace, example: Example) -> Reading:
+    """The passages that the generator was shown: those with gold, those that are cited, and the first others."""
+    answer = trace.answer
+    passages = [
+        _passage(corpus, example, place, passage, answer.text, cited=place - 1 in answer.cited)
+        for place, passage in enumerate(trace.prompt.passages, 1)
+    ]
+    wanted = [one.has_gold or one.cited for one in passages]
+    others = [place for place, is_wanted in enumerate(wanted) if not is_wanted]
+    kept = {place for place, is_wanted in enumerate(wanted) if is_wanted} | set(others[:WITHOUT_GOLD])
+    shown = tuple(one for place, one in enumerate(passages) if place in kept)
+    return Reading(shown, len(passages) - len(shown))
+
+
+def gold_of(corpus: Corpus, span: Span, lost: str) -> GoldPassage:
+    """A gold passage, as it is shown."""
+    text = corpus.text(span)
+    text = text if len(text) <= LONGEST_GOLD else f"{text[:LONGEST_GOLD].rstrip()}{LEFT_OUT}"
+    return GoldPassage(span.doc, corpus.documents[span.doc].title, span.start, span.end, text, lost)
+
+
+def _passage(
+    corpus: Corpus, example: Example, place: int, passage: Passage, answer: str, *, cited: bool
+) -> ReadPassage:
+    span = verbatim(passage, corpus)
+    source = span or next(iter(passage.sources), Span("", 0, 0))
+    found = in_place(span, example.evidence) if span else in_words(corpus, passage, example.evidence)
+    gold = merged(found)
+    seen = [*gold, *([] if gold else _taken(passage.text, answer))]
+    pieces = shortened(passage.text, gold, seen)
+    title = corpus.documents[source.doc].title if source.doc in corpus.documents else ""
+    return ReadPassage(place, source.doc, title, source.start, source.end, pieces, cited, max(1, len(passage.sources)))
+
+
+Stretch = tuple[int, int]
+"""Where something stands in a text: its first character, and the one behind its last."""
+
+
+def in_place(span: Span, evidence: Iterable[Span]) -> list[Stretch]:
+    """Where gold stands in a passage that is the stretch ``span`` of a document."""
+    near = (gold for gold in evidence if overlap(gold, span))
+    return [(max(gold.start, span.start) - span.start, min(gold.end, span.end) - span.start) for gold in near]
+
+
+def in_words(corpus: Corpus, passage: Passage, evidence: Iterable[Span]) -> list[Stretch]:
+    """Where sentences of gold stand, word for word, in a passage that was rewritten."""
+    found = []
+    for gold in evidence:
+        if any(overlap(gold, source) for source in passage.sources):
+            text = corpus.text(gold)
+            found += [_at(passage.text, text[start:end]) for start, end in sentences(text)]
+    return [stretch for stretch in found if stretch]
+
+
+def merged(stretches: Iterable[Stretch]) -> list[Stretch]:
+    """Stretches in order, those that overlap as one."""
+    found: list[Stretch] = []
+    for start, end in sorted(stretches):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found
+
+
+def shortened(text: str, gold: Sequence[Stretch], seen: Sequence[Stretch]) -> tuple[Piece, ...]:
+    """``text`` in pieces, the gold marked: what lies within `AROUND` of what is to be ``seen``, or its beginning."""
+    windows = merged((max(0, start - AROUND), min(len(text), end + AROUND)) for start, end in seen)
+    pieces: list[Piece] = []
+    reached = 0
+    for start, end in windows or [(0, min(len(text), BEGINNING))]:
+        if start > reached:
+            pieces.append(Piece(LEFT_OUT))
+        reached = start
+        for first, last in [one for one in gold if one[0] < end and one[1] > start]:
+            pieces += [Piece(text[reached:first]), Piece(text[first:last], gold=True)]
+            reached = last
+        pieces.append(Piece(text[reached:end]))
+        reached = end
+    if reached < len(text):
+        pieces.append(Piece(LEFT_OUT))
+    return tuple(piece for piece in pieces if piece.text)
+
+
+def _taken(text: str, answer: str) -> list[Stretch]:
+    """Where sentences of an answer stand word for word in a text."""
+    found = [_at(text, answer[start:end]) for start, end in sentences(answer)]
+    return [stretch for stretch in found if stretch]
+
+
+def _at(text: str, part: str) -> Stretch | None:
+    at = text.find(part) if part else -1
+    return None if at < 0 else (at, at + len(part))

@@ -1,0 +1,449 @@
+"""Forty failures that are planted, four of each kind, and looked for with the real engine.
+
+What goes wrong is built into documents, techniques or models; nothing here measures what a stage holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from ragsmith.diagnosis.causes import Cause
+from ragsmith.diagnosis.diagnosed import Follow, diagnosed
+from ragsmith.diagnosis.failing import well_from
+from ragsmith.evaluation.scoring import scored
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.models.calls import Completion
+from ragsmith.models.usage import Usage
+from ragsmith.pipelines.genes import Candidate
+from ragsmith.techniques.families import (
+    passage_compress,
+    post_generation,
+    pre_embedding,
+    prompt_maker,
+    reranking,
+)
+from ragsmith.techniques.fusion import ranked
+from ragsmith.text.blocks import numbered
+from ragsmith.types import (
+    Answer,
+    Chunks,
+    Dataset,
+    Document,
+    Entries,
+    Example,
+    Hits,
+    IndexEntry,
+    Passage,
+    Passages,
+    Prompt,
+    Question,
+    Scale,
+    Span,
+)
+
+
+@dataclass(frozen=True)
+class World:
+    """What is asked, a fact that says it in the question's words, and one that says it in none of them."""
+
+    question: str
+    answer: str
+    near: str
+    far: str
+    opposite: str
+    decoys: tuple[str, ...]
+    beside: str
+
+    @property
+    def mentioned(self) -> str:
+        """What has one of the question's words, the last."""
+        last = self.question.rstrip("?").split()[-1]
+        return f"{self.far} So it is with the {last}."
+
+
+WORLDS = (
+    World(
+        "How long may a visitor keep the borrowed lantern of the harbour?",
+        "A visitor may keep the lantern for 12 days.",
+        "A visitor may keep the borrowed lantern of the harbour for 12 days.",
+        "After 12 sunsets it hangs on its hook again.",
+        "A visitor may keep the lantern for 30 days.",
+        (
+            "Why a visitor should keep the borrowed lantern of the harbour dry: visitor, lantern and harbour.",
+            "The harbour lends a lantern, and the borrowed lantern of the harbour pleases every visitor.",
+            "A visitor who lost the borrowed lantern of the harbour may ask the harbour for a lantern.",
+        ),
+        "Ropes are tarred in spring by the oldest sailors.",
+    ),
+    World(
+        "What is the fee for mooring a barge at the northern quay?",
+        "The fee for mooring a barge is 45 crowns.",
+        "The fee for mooring a barge at the northern quay is 45 crowns.",
+        "Skippers hand over 45 crowns in coin.",
+        "The fee for mooring a barge is 95 crowns.",
+        (
+            "Mooring a barge at the northern quay: the fee, the barge, the quay and the mooring.",
+            "Every barge at the northern quay knows the mooring and the fee for mooring at the quay.",
+            "The northern quay has a mooring for a barge, and a fee for the mooring of a barge.",
+        ),
+        "Herring is smoked over alder wood behind the chapel.",
+    ),
+    World(
+        "At what age may an apprentice of the guild sign a contract?",
+        "An apprentice may sign a contract at the age of 17.",
+        "An apprentice of the guild may sign a contract at the age of 17.",
+        "Seventeen summers are enough, says the old rule.",
+        "An apprentice may sign a contract at the age of 21.",
+        (
+            "An apprentice of the guild reads the contract: the guild, the contract, the apprentice and the age.",
+            "The guild of the apprentice keeps a contract, and the contract of the guild has an age.",
+            "May an apprentice of the guild sign, and may the guild sign a contract of an apprentice?",
+        ),
+        "Blue dye comes from woad that grows along the ditch.",
+    ),
+    World(
+        "How many sheep may graze on the common meadow in winter?",
+        "In winter 60 sheep may graze on the meadow.",
+        "In winter 60 sheep may graze on the common meadow.",
+        "The flock there numbers 60 head once snow lies.",
+        "In winter 80 sheep may graze on the meadow.",
+        (
+            "Sheep on the common meadow graze in winter, and in winter the common meadow has sheep to graze.",
+            "The common meadow in winter: how sheep graze on the common meadow when the meadow is common.",
+            "Many sheep graze on the common meadow, and many sheep of the common meadow graze in winter.",
+        ),
+        "The miller grinds rye on the last Friday of each month.",
+    ),
+)
+
+
+class Says:
+    """A chat model that says the same whatever it is asked, and reads no more than its window."""
+
+    def __init__(self, reply: str, window: int | None = None) -> None:
+        self.id = f"says:{reply}@{window}"
+        self.context_window = window
+        self._reply = reply
+
+    def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+        return Completion(self._reply, Usage(1, 0, 0, 10, 2))
+
+
+class Dislikes:
+    """A cross-encoder that puts what has a number last."""
+
+    id = "dislikes@1"
+
+    def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
+        return tuple(float(not any(map(str.isdigit, text))) for text in texts)
+
+
+# --- techniques that do one thing wrong ------------------------------------------------------------------------------
+
+
+def without_annex(chunks: Chunks) -> Entries:
+    """Index all but the annex."""
+    return tuple(IndexEntry((chunk.text,), chunk) for chunk in chunks if chunk.doc != "annex")
+
+
+def first_chunks(chunks: Chunks) -> Entries:
+    """Index the first chunk of each document."""
+    return tuple(IndexEntry((chunk.text,), chunk) for chunk in chunks if chunk.index == 0)
+
+
+def backwards(question: Question, hits: Hits) -> Hits:
+    """Turn the ranking round."""
+    return ranked(hit.rescored(float(place), Scale.LISTWISE) for place, hit in enumerate(hits))
+
+
+def without_the_first(question: Question, hits: Hits) -> Hits:
+    """Drop whoever leads."""
+    return tuple(hits[1:])
+
+
+def shortest_first(question: Question, hits: Hits) -> Hits:
+    """Rank by brevity."""
+    return ranked(hit.rescored(-float(len(hit.chunk.text)), Scale.LISTWISE) for hit in hits)
+
+
+def first_sentence(question: Question, passages: Passages) -> Passages:
+    """Keep the first sentence of each passage."""
+    return tuple(Passage(passage.text.partition(". ")[0], passage.sources, passage.score) for passage in passages)
+
+
+def first_alone(question: Question, passages: Passages) -> Prompt:
+    """Show the first passage."""
+    return Prompt(numbered([passages[0].text]), passages[:1])
+
+
+def small_talk(question: Question, prompt: Prompt, answer: Answer) -> Answer:
+    """Change the subject."""
+    return Answer("The weather on the island changes quickly and nobody minds.")
+
+
+def misreads(question: Question, prompt: Prompt, answer: Answer) -> Answer:
+    """Get the numbers of the passages wrong."""
+    wrong = {"12": "30", "45": "95", "17": "21", "60": "80"}
+    return Answer(" ".join(wrong.get(word, word) for word in answer.text.rstrip(".").split()) + ".")
+
+
+OWN: Sequence[tuple[Any, Callable[..., Any]]] = (
+    (pre_embedding, without_annex),
+    (pre_embedding, first_chunks),
+    (reranking, backwards),
+    (reranking, without_the_first),
+    (reranking, shortest_first),
+    (passage_compress, first_sentence),
+    (prompt_maker, first_alone),
+    (post_generation, small_talk),
+    (post_generation, misreads),
+)
+
+
+@pytest.fixture(autouse=True)
+def own(registered: Callable[..., object]) -> None:
+    for family, fn in OWN:
+        registered(family, fn)
+
+
+# --- plants ----------------------------------------------------------------------------------------------------------
+
+Option = str | tuple[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Plant:
+    """A question of ``world`` that fails, for the reason that ``cause`` names.
+
+    Every text of ``documents`` is a file; ``gold`` is quoted from them.
+    """
+
+    cause: Cause
+    world: World
+    documents: dict[str, str]
+    gold: tuple[str, ...]
+    options: dict[str, Option]
+    chunk_size: int = 900
+    answer: str = ""
+    models: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.cause.value.replace(' ', '-')}-{WORLDS.index(self.world)}"
+
+    def setup(self) -> Setup:
+        documents = tuple(Document(name, name, text) for name, text in self.documents.items())
+        spans = []
+        for quote in self.gold:
+            [name] = [name for name, text in self.documents.items() if quote in text]
+            start = self.documents[name].index(quote)
+            spans.append(Span(name, start, start + len(quote)))
+        answer = self.answer or self.world.answer
+        example = Example("planted", self.world.question, answer, "factual", tuple(spans))
+        data = Dataset("planted", "Planted", "", "CC0", "en", documents, (example,), "0" * 64)
+        return Setup(data, chunk_size=self.chunk_size)
+
+
+def apart(*texts: str) -> dict[str, str]:
+    """Each text in a document of its own, so that it is a chunk."""
+    return {f"text-{place}": text for place, text in enumerate(texts)}
+
+
+def all_plants() -> Iterator[Plant]:
+    yield from not_in_the_index()
+    yield from cut_by_chunking()
+    yield from below_k()
+    yield from lost_by_the_reranker()
+    yield from cut_by_the_filter()
+    yield from lost_in_compression()
+    yield from cut_from_the_prompt()
+    yield from read_and_not_used()
+    yield from contradicted()
+    yield from refused()
+
+
+def not_in_the_index() -> Iterator[Plant]:
+    """Headings are in no chunk, be they all that says it, and pre-embedding may leave things out."""
+    cause, (a, b, c, d) = Cause.NOT_INDEXED, WORLDS
+    heading = f"# Rules\n\n## {a.near}\n\n{a.decoys[0]}\n"
+    documents = {"rules": heading, **apart(*a.decoys[1:])}
+    yield Plant(cause, a, documents, (a.decoys[0], a.near), {"retrieval": "bm25"})
+    annex = {"annex": b.near, **apart(*b.decoys)}
+    yield Plant(cause, b, annex, (b.near,), {"pre_embedding": "without_annex"})
+    chapters = f"# {c.near}\n\n{c.beside}\n"
+    documents = {"chapters": chapters, **apart(*c.decoys)}
+    yield Plant(cause, c, documents, (c.near, c.beside), {"retrieval": "hybrid"})
+    text = f"# One\n\n{d.beside}\n\n# Two\n\n{d.near}\n"
+    yield Plant(cause, d, {"book": text, **apart(*d.decoys)}, (d.near,), {"pre_embedding": "first_chunks"})
+
+
+def cut_by_chunking() -> Iterator[Plant]:
+    """The rule is far longer than chunks are, and one of its pieces is not enough."""
+    steps = (
+        "first the ledger is opened by the clerk on duty and the date is entered in red ink",
+        "then two witnesses from another parish swear that they know the owner by name",
+        "after that the brass seal is warmed over a candle and pressed beside the signature",
+        "finally the copy is folded in three and carried to the archive before the evening bell",
+    )
+    filters: tuple[Option, ...] = (
+        ("top_k", {"k": 1}),
+        ("top_k", {"k": 1}),
+        ("similarity_threshold", {"keep_at_most": 1}),
+        ("top_k", {"k": 1}),
+    )
+    retrievals = ("bm25", "vector", "bm25", "hybrid")
+    for world, passage_filter, retrieval in zip(WORLDS, filters, retrievals, strict=True):
+        rule = f"{world.question.rstrip('?')}, asks the rule, and answers: {'; '.join(steps)}."
+        options: dict[str, Option] = {"retrieval": retrieval, "passage_filter": passage_filter}
+        documents = {"rules": f"{world.beside}\n\n{rule}\n\nWhoever asks again is told the same.\n"}
+        yield Plant(Cause.CUT_BY_CHUNKING, world, documents, (rule,), options, 120, answer=f"It is so: {steps[3]}.")
+
+
+def below_k() -> Iterator[Plant]:
+    """The gold has none of the question's words, and everything else has all of them."""
+    ways: tuple[dict[str, Option], ...] = (
+        {"retrieval": ("bm25", {"k": 3})},
+        {"retrieval": ("vector", {"k": 2})},
+        {"retrieval": ("bm25", {"k": 2}), "reranking": "backwards"},
+        {"retrieval": ("bm25", {"k": 3}), "query_expansion": "decomposition"},
+    )
+    for world, options in zip(WORLDS, ways, strict=True):
+        yield Plant(Cause.BELOW_K, world, apart(*world.decoys, world.far), (world.far,), options)
+
+
+def lost_by_the_reranker() -> Iterator[Plant]:
+    """The gold is found first, by words that nothing else has."""
+    ways: tuple[dict[str, Option], ...] = (
+        {"reranking": "backwards", "passage_filter": ("top_k", {"k": 1})},
+        {"reranking": "without_the_first"},
+        {"reranking": "shortest_first", "passage_filter": ("top_k", {"k": 2})},
+        {"reranking": ("cross_encoder", {"first_stage_weight": 0.0}), "passage_filter": ("top_k", {"k": 1})},
+    )
+    for world, options in zip(WORLDS, ways, strict=True):
+        words = world.question.rstrip("?").split()
+        others = [f"Of the {word} {world.beside.lower()}" for word in words[-4:]]
+        long = (
+            f"{world.near} It has been so for as long as anybody can remember, and the elders see no reason to change."
+        )
+        models = {"cross_encoder": Dislikes()}
+        documents = apart(*others, long)
+        yield Plant(
+            Cause.LOST_BY_RERANKER, world, documents, (world.near,), {"retrieval": "bm25", **options}, models=models
+        )
+
+
+def cut_by_the_filter() -> Iterator[Plant]:
+    """All is retrieved, and the decoys stand in front: the gold has one word of the question, and they have all."""
+    ways: tuple[dict[str, Option], ...] = (
+        {"retrieval": "bm25", "passage_filter": ("top_k", {"k": 1})},
+        {"retrieval": "bm25", "passage_filter": ("top_k", {"k": 2})},
+        {"retrieval": "bm25", "passage_filter": ("similarity_threshold", {"keep_at_most": 1})},
+        {"retrieval": "hybrid", "passage_filter": ("top_k", {"k": 1})},
+    )
+    for world, options in zip(WORLDS, ways, strict=True):
+        documents = apart(*(f"{world.question} {decoy}" for decoy in world.decoys), world.mentioned)
+        yield Plant(Cause.CUT_BY_FILTER, world, documents, (world.mentioned,), options)
+
+
+def lost_in_compression() -> Iterator[Plant]:
+    """The gold stands last in a paragraph about the question, and says it in words of its own."""
+    ways: tuple[dict[str, Option], ...] = (
+        {"passage_compress": ("tree_summarize", {"max_words": 15})},
+        {"passage_compress": ("llm_refine", {"max_words": 15})},
+        {"passage_compress": ("tree_summarize", {"max_words": 15}), "passage_augment": "prev_next"},
+        {"passage_compress": "first_sentence"},
+    )
+    for world, options in zip(WORLDS, ways, strict=True):
+        text = f"{world.decoys[0]} {world.decoys[1]} {world.far}"
+        documents = {"text": text, **apart(world.decoys[2], world.beside)}
+        yield Plant(Cause.LOST_IN_COMPRESSION, world, documents, (world.far,), {"retrieval": "bm25", **options})
+
+
+def cut_from_the_prompt() -> Iterator[Plant]:
+    """The gold is kept, in the last place, and what follows the filter has no room for it."""
+    ways: tuple[tuple[dict[str, Option], dict[str, Any]], ...] = (
+        ({}, {"language_model": Says("The weather changes quickly.", 1500)}),
+        ({"prompt_maker": "first_alone"}, {}),
+        ({"passage_augment": ("relevant_segments", {"minimum_value": 0.6})}, {}),
+        ({}, {"language_model": Says("Nobody minds the rain.", 1500)}),
+    )
+    for world, (options, models) in zip(WORLDS, ways, strict=True):
+        long = [f"{decoy} " * 8 for decoy in world.decoys]
+        documents, found = apart(*long, world.mentioned), {"retrieval": "bm25", **options}
+        yield Plant(Cause.CUT_FROM_PROMPT, world, documents, (world.mentioned,), found, models=models)
+
+
+def read_and_not_used() -> Iterator[Plant]:
+    """Everything is read, and the answer is about something else."""
+    ways: tuple[tuple[dict[str, Option], dict[str, Any]], ...] = (
+        ({}, {"language_model": Says("Ropes and nets are kept in the long shed.")}),
+        ({"post_generation": "small_talk"}, {}),
+        ({"retrieval": "bm25"}, {"language_model": Says("The old rule is printed on the door.")}),
+        ({"reranking": "backwards", "post_generation": "small_talk"}, {}),
+    )
+    for world, (options, models) in zip(WORLDS, ways, strict=True):
+        documents = apart(*world.decoys, world.near)
+        yield Plant(Cause.UNUSED, world, documents, (world.near,), options, models=models)
+
+
+def contradicted() -> Iterator[Plant]:
+    """Everything is read, and the answer turns it round."""
+    a, b, c, d = WORLDS
+    denied = c.answer.replace("may sign", "may not sign")
+    ways: tuple[tuple[World, dict[str, Option], dict[str, Any]], ...] = (
+        (a, {}, {"language_model": Says(a.opposite)}),
+        (b, {"post_generation": "misreads"}, {"language_model": Says(b.answer)}),
+        (c, {}, {"language_model": Says(denied)}),
+        (d, {"retrieval": "bm25"}, {"language_model": Says(d.opposite)}),
+    )
+    for world, options, models in ways:
+        documents = apart(*world.decoys, world.near)
+        yield Plant(Cause.CONTRADICTED, world, documents, (world.near,), options, models=models)
+
+
+def refused() -> Iterator[Plant]:
+    """Everything is read, and the answer is that there is none."""
+    ways: tuple[tuple[dict[str, Option], dict[str, Any]], ...] = (
+        ({}, {"language_model": Says("The passages do not contain the answer.")}),
+        ({"post_generation": ("abstain", {"least": 1.0})}, {}),
+        ({}, {"language_model": Says("Sorry, I don't know.")}),
+        ({"retrieval": "bm25"}, {"language_model": Says("Unfortunately, the documents do not mention that.")}),
+    )
+    for world, (options, models) in zip(WORLDS, ways, strict=True):
+        documents = apart(*world.decoys, f"{world.near} {world.beside}")
+        yield Plant(Cause.REFUSED, world, documents, (world.near,), options, models=models)
+
+
+PLANTS = tuple(all_plants())
+
+
+def found(plant: Plant, build: Callable[..., Candidate]) -> Cause:
+    """The cause of the plant's failure, by the way that a run takes."""
+    setup, candidate = plant.setup(), build(**plant.options)
+    engine = setup.engine()
+    engine.models = replace(engine.models, **plant.models)
+    example = setup.examples["planted"]
+    trace = engine.answer(candidate, Question(example.question))
+    record = scored(engine, setup, trace, example)
+    followed = Follow()(engine, setup, candidate, trace, example)
+    return diagnosed(followed, example, record["measures"], well_from(engine.models.judge)).cause
+
+
+def test_there_are_four_plants_of_each_kind() -> None:
+    kinds = [plant.cause for plant in PLANTS]
+    assert len(set(kinds)) == 10
+    assert all(kinds.count(kind) == 4 for kind in kinds)
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=str)
+def test_a_planted_failure_is_found(plant: Plant, pipeline: Callable[..., Candidate]) -> None:
+    assert found(plant, pipeline) == plant.cause
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=str)
+def test_where_nothing_is_planted_nothing_is_found(world: World, pipeline: Callable[..., Candidate]) -> None:
+    plant = Plant(Cause.WELL, world, apart(world.near, world.beside), (world.near,), {"retrieval": "bm25"})
+    assert found(plant, pipeline) == Cause.WELL
