@@ -8,7 +8,7 @@ with.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -31,6 +31,7 @@ from ragsmith.evaluation.threads import (
     Finished,
     InTurn,
     Job,
+    Look,
     Runner,
     ThreadRunner,
     Work,
@@ -146,6 +147,20 @@ class Evaluator:
         """
         questions = tuple(example.id for example in ordered(examples))
         return self._evaluated(candidates, questions, RANKING, ranking_key, counts=False)
+
+    def seen(self, wanted: Sequence[tuple[Candidate, Sequence[str]]], look: Look) -> Iterator[tuple[int, str, Any]]:
+        """What ``look`` sees in the traces of candidates on questions, by their ids, in any order: candidate by place.
+
+        Nothing of it is kept here, nor counted as an answer. Candidates that learn are fitted; a question that fails
+        now is left out.
+        """
+        jobs = [(place, question) for place, (_, questions) in enumerate(wanted) for question in questions]
+        if not jobs:
+            return
+        for batch in self._started().run([candidate for candidate, _ in wanted], jobs, look):
+            for finished in batch:
+                if finished.ok:
+                    yield (*finished.job, finished.value)
 
     def timed(self, candidate: Candidate, question: str) -> float | Record:
         """Seconds that a user waits for the answer to a question, or what failed.

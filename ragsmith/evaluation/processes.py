@@ -27,7 +27,7 @@ from typing import Any, cast
 from ragsmith.errors import RagsmithError, StageFailed
 from ragsmith.evaluation.signals import ignore_signals, signals_held
 from ragsmith.evaluation.testbed import Engines, Setup
-from ragsmith.evaluation.threads import ANSWER, REPORT_SECONDS, Finished, Job, Work, account, evaluate_job
+from ragsmith.evaluation.threads import ANSWER, REPORT_SECONDS, Finished, Job, Part, Work, account, evaluate_job
 from ragsmith.gateway.memory import Memory
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
@@ -111,7 +111,9 @@ class ProcessRunner:
             total = total + _receive(connection)
         return total
 
-    def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: str = ANSWER) -> Iterator[list[Finished]]:
+    def run(
+        self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part = ANSWER
+    ) -> Iterator[list[Finished]]:
         """See `Runner.run`."""
         self._prepare(candidates)
         if not self._workers:
@@ -276,7 +278,7 @@ def _evaluate(
     engines: Engines,
     candidates: Sequence[Candidate],
     share: Mapping[str, Sequence[int]],
-    part: str,
+    part: Part,
 ) -> None:
     able = [engines.of(candidate) for candidate in candidates]
     for question, positions in share.items():

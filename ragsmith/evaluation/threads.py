@@ -20,6 +20,7 @@ from ragsmith.gateway.desk import Counts
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, facing
+from ragsmith.pipelines.trace import Trace
 from ragsmith.text.redaction import redacted
 from ragsmith.types import Example, Gold, Question
 
@@ -61,6 +62,23 @@ class Work:
         return Work(calls, self.stages_requested + other.stages_requested, self.stages_computed + other.stages_computed)
 
 
+class Look(Protocol):
+    """What somebody wants to know of traces. It is handed to other processes, and what it returns is handed back."""
+
+    @property
+    def answers(self) -> bool:
+        """Whether pipelines are run to their answer, or up to the filter."""
+        ...
+
+    def __call__(self, engine: Engine, setup: Setup, candidate: Candidate, trace: Trace, example: Example) -> Any:
+        """See what ``candidate`` did with ``example``; ``setup`` and ``engine`` are the candidate's."""
+        ...
+
+
+Part = str | Look
+"""What is made of a question: `ANSWER`, `RANKING`, a family whose gene observes it, or what somebody sees in it."""
+
+
 class Runner(Protocol):
     """Runs jobs; used as a context manager, so that whatever was started is stopped.
 
@@ -69,11 +87,13 @@ class Runner(Protocol):
 
     engines: Engines
 
-    def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: str = ANSWER) -> Iterator[list[Finished]]:
+    def run(
+        self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part = ANSWER
+    ) -> Iterator[list[Finished]]:
         """Evaluate ``jobs`` and yield them as they end, a few at a time, or none at all for `REPORT_SECONDS`.
 
         The value is a record of the answer, or of the `RANKING` alone; or, where ``part`` is the name of a family, what
-        its gene, which is to be fitted, observes on the question.
+        its gene, which is to be fitted, observes on the question; or what a `Look` sees.
         """
         ...
 
@@ -88,12 +108,15 @@ class Runner(Protocol):
     ) -> None: ...
 
 
-def evaluate_job(engine: Engine, setup: Setup, candidate: Candidate, job: Job, part: str = ANSWER) -> Finished:
+def evaluate_job(engine: Engine, setup: Setup, candidate: Candidate, job: Job, part: Part = ANSWER) -> Finished:
     """Run one candidate on one question: the one place where an exception becomes a state."""
     example: Example = setup.examples[job[1]]
     question, gold = Question(example.question), Gold(setup.relevance[example.id].relevant)
     try:
         able = facing(candidate, example.question)
+        if not isinstance(part, str):
+            trace = (engine.answer if part.answers else engine.rank)(able, question, gold)
+            return Finished(job, True, part(engine, setup, able, trace, example))
         if part == ANSWER:
             trace = engine.answer(able, question, gold)
             return Finished(job, True, scored(setup.marking(engine), setup, trace, example))
@@ -153,7 +176,9 @@ class InTurn:
         """See `Runner.work`."""
         return account(self.engines)
 
-    def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: str = ANSWER) -> Iterator[list[Finished]]:
+    def run(
+        self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part = ANSWER
+    ) -> Iterator[list[Finished]]:
         """See `Runner.run`."""
         able = [self.engines.of(candidate) for candidate in candidates]
         for job in sorted(jobs, key=lambda job: (job[1], job[0])):
@@ -199,7 +224,9 @@ class ThreadRunner:
         """See `Runner.work`."""
         return account(self.engines)
 
-    def run(self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: str = ANSWER) -> Iterator[list[Finished]]:
+    def run(
+        self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part = ANSWER
+    ) -> Iterator[list[Finished]]:
         """See `Runner.run`."""
         waiting = iter(sorted(jobs))
         able = [self.engines.of(candidate) for candidate in candidates]

@@ -11,6 +11,7 @@ from ragsmith.evaluation.ranking import best, common
 from ragsmith.reporting import facts
 from ragsmith.reporting.activity import options
 from ragsmith.reporting.material import Material, choose_run
+from ragsmith.reporting.questions import questions
 from ragsmith.reporting.rows import best_so_far, by_group, gain, ranking, row
 from ragsmith.reporting.values import SHOWN, TITLES, About, Answered, Domain, Finalist, Row, Score
 from ragsmith.reporting.verdicts import cheapest, compare
@@ -82,6 +83,7 @@ def domain_of(about: About, material: Material) -> Domain:
         front=_front(found, record.settings),
         cheapest=cheapest(tested, material.terms_of_test, record.settings.margin, record.split.groups),
         ablation=material.ablation,
+        questions=questions(material),
     )
 
 

@@ -91,6 +91,7 @@ class Material:
         self._found = {found: evaluation for found, evaluation in known.items() if whole or evaluation.attempted}
         if not whole:
             self._found |= kept.read({key for key in self.keys if not self._is_found(key)})
+        self.diagnoses = store.diagnoses(self.keys)
         self._latencies = kept_latencies(store, record, filter(None, map(self.on_search, self.keys)))
 
     def _is_found(self, key: str) -> bool:

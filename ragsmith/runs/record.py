@@ -495,6 +495,7 @@ class DatasetRecord:
 
     ``modalities`` has the kind of text that holds its evidence; a cache written long ago has none. ``coarse`` counts
     the questions whose gold is ranked as documents or sections. ``drafted`` are the ids of those that a machine wrote.
+    ``asked`` has the text of each question, and ``references`` those reference answers that are there.
     """
 
     title: str
@@ -505,6 +506,8 @@ class DatasetRecord:
     modalities: Mapping[str, str] = field(default_factory=dict)
     coarse: int = 0
     drafted: tuple[str, ...] = ()
+    asked: Mapping[str, str] = field(default_factory=dict)
+    references: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, setup: Setup) -> DatasetRecord:
@@ -519,6 +522,8 @@ class DatasetRecord:
             {example.id: setup.modality(example) for example in data.examples},
             sum(bool(relevance.coarse) for relevance in setup.relevance.values()),
             tuple(example.id for example in data.examples if example.drafted),
+            {example.id: example.question for example in data.examples},
+            {example.id: example.answer for example in data.examples if example.answer},
         )
 
     @classmethod
@@ -529,4 +534,5 @@ class DatasetRecord:
     def plain(self) -> dict[str, Any]:
         """The record as the store keeps it; without what was added since and is not there."""
         plain = asdict(self)
-        return {name: value for name, value in plain.items() if value or name not in ("coarse", "drafted")}
+        since = ("coarse", "drafted", "asked", "references")
+        return {name: value for name, value in plain.items() if value or name not in since}

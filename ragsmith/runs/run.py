@@ -40,6 +40,7 @@ from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.arm import Batch, Met, batches, finishers
 from ragsmith.runs.choice import choose, simplified, single
+from ragsmith.runs.diagnosing import diagnose
 from ragsmith.runs.finals import Finals
 from ragsmith.runs.front import cheapest, points
 from ragsmith.runs.kept import Kept
@@ -265,6 +266,8 @@ class Run:
         try:
             winner = self._search()
             work = self._evaluator.work()
+            if not self._stopped:
+                self._diagnose()
             state = "interrupted" if self._stopped else "finished"
         except (KeyboardInterrupt, BudgetExhausted):
             state = "interrupted"
@@ -280,6 +283,16 @@ class Run:
         counts = evaluator.computed, evaluator.reused
         spent, none = self._budget.spent, self._record.no_winner
         return Outcome(self.key, state, winner, *counts, work, evaluator.evaluations, spent, why, none)
+
+    def _diagnose(self) -> None:
+        """Keep why questions went as they did, for the report; none of it counts as work of the run."""
+        record, searched = self._record, {example.id for example in self._split.search}
+        each = sorted(self._evaluator.evaluations.values(), key=lambda one: len(one.records))
+        met = {one.key: one for one in each if searched.issuperset(one.questions)}
+        tested = {one.key: one for one in self._tested}
+        stored = {**record.baselines, "recommended": record.recommended, "winner": record.winner}
+        roles = {name: [part[key] for part in (met, tested) if key in part] for name, key in stored.items() if key}
+        diagnose(self._evaluator, self._setup, self._store, self._settings.fitness, roles, list(met.values()))
 
     def _ends_otherwise(self, before: RunRow | None) -> bool:
         """Whether anything has changed since ``before``: here, the program, or what had failed and others made good."""

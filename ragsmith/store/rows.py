@@ -74,6 +74,15 @@ class LatencyRow:
     value: Json
 
 
+@dataclass(frozen=True, slots=True)
+class DiagnosisRow:
+    """Why one question of an evaluation went as it did."""
+
+    evaluation: str
+    question: str
+    value: Json
+
+
 RunState: TypeAlias = Literal["running", "finished", "interrupted", "failed"]
 
 

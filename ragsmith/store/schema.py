@@ -161,10 +161,12 @@ LATENCY = _table(
 """How long pipelines take, by the kind of machine: apart from results, which are equal wherever they are made."""
 FINDING = _table("finding", _key("kind"), _key("key"), _text("dataset"), _json("value"))
 """What was worked out of results and is shown with a run, such as what each part of its winner is worth."""
+DIAGNOSIS = _table("diagnosis", _key("evaluation"), _key("question"), _json("value"))
+"""Why questions went as they did: see `ragsmith.diagnosis.diagnosed`."""
 
 TABLES = (
     *(MODEL_CALL, DATASET, EVALUATION, RESULT, RUN, PROPOSAL, FIT, SPENDING),
-    *(CLAIM, TRAITS, PROCESS, FAILED_CALL, EXPENSE, ORIGIN, BATCHED_REQUEST, PAYMENT, LATENCY, FINDING),
+    *(CLAIM, TRAITS, PROCESS, FAILED_CALL, EXPENSE, ORIGIN, BATCHED_REQUEST, PAYMENT, LATENCY, FINDING, DIAGNOSIS),
 )
 
 Migration = Callable[[Connection], None]
@@ -276,6 +278,11 @@ def add_findings(connection: Connection) -> None:
     METADATA.create_all(connection, tables=[FINDING], checkfirst=False)
 
 
+def add_diagnoses(connection: Connection) -> None:
+    """Version 14: why questions went as they did."""
+    METADATA.create_all(connection, tables=[DIAGNOSIS], checkfirst=False)
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     create_tables,
     add_fits,
@@ -290,6 +297,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     add_payments,
     add_latencies,
     add_findings,
+    add_diagnoses,
 )
 """Step ``n`` (1-based) leads to version ``n``. Steps are appended, never edited or removed."""
 

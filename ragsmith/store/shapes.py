@@ -122,6 +122,15 @@ def _finding(row: Sequence[Json]) -> bool:
     return isinstance(row[3], dict)
 
 
+def _diagnosis(row: Sequence[Json]) -> bool:
+    value = row[2]
+    return (
+        _has(value, code=str, cause=str, gold=int, read=int)
+        and all(isinstance(value.get(name, []), list) for name in ("passages", "evidence"))
+        and type(value.get("further", 0)) is int
+    )
+
+
 def _traits(row: Sequence[Json]) -> bool:
     value = row[1]
     return _has(value, refuses=list, thinking_tokens=int) and _lists(value["refuses"], _TEXTS)
@@ -139,6 +148,7 @@ SHAPES: Mapping[str, Shape] = MappingProxyType(
         "traits": _traits,
         "latency": _latency,
         "finding": _finding,
+        "diagnosis": _diagnosis,
     }
 )
 """By table. A table without an entry holds no JSON, or nothing that is read by its form."""

@@ -28,6 +28,7 @@ from ragsmith.store.database import BATCH, Database
 from ragsmith.store.engine import alone_at, parse
 from ragsmith.store.rows import (
     DatasetRow,
+    DiagnosisRow,
     EvaluationRow,
     LatencyRow,
     ProposalRow,
@@ -44,6 +45,7 @@ from ragsmith.store.schema import (
     BATCHED_REQUEST,
     CLAIM,
     DATASET,
+    DIAGNOSIS,
     EVALUATION,
     FAILED_CALL,
     FINDING,
@@ -66,6 +68,7 @@ from ragsmith.store.upkeep import Damage, Statistics, damaged_rows, statistics
 __all__ = [
     "Damage",
     "DatasetRow",
+    "DiagnosisRow",
     "EvaluationRow",
     "LatencyRow",
     "ProposalRow",
@@ -496,6 +499,22 @@ class Store:
             row = LatencyRow(*values)
             if row.machine == machine:
                 found[row.evaluation][row.question] = row
+        return found
+
+    # Why questions went as they did
+
+    def put_diagnoses(self, rows: Sequence[DiagnosisRow]) -> None:
+        """Keep why questions went as they did, in the place of what was kept of them before."""
+        if rows:
+            with self._database.writing() as connection:
+                self._database.put(connection, DIAGNOSIS, [columns_of(row) for row in rows], replacing=True)
+
+    def diagnoses(self, evaluations: Iterable[str]) -> dict[str, dict[str, Json]]:
+        """What is there, by question; every evaluation asked for has an entry."""
+        found: dict[str, dict[str, Json]] = {key: {} for key in evaluations}
+        with self._database.reading() as connection:
+            for key, question, value in self._database.fetch_keyed(connection, DIAGNOSIS, found, column="evaluation"):
+                found[key][question] = value
         return found
 
     # Runs and their proposals

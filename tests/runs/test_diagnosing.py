@@ -1,0 +1,123 @@
+"""At the end of a run it is kept why questions went as they did, and a report reads it without the data set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from ragsmith.diagnosis.causes import MEANINGS, Cause
+from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.pipelines.space import Space
+from ragsmith.reporting import Domain, load_domain
+from ragsmith.runs.record import RunSettings
+from ragsmith.runs.run import Outcome, Run
+from ragsmith.store.store import Store
+from ragsmith.strategies import GeneticSettings
+
+GENETIC = GeneticSettings(population=6, generations=3, elitism=2, mutation="random", mutation_rate=0.3)
+SETTINGS = RunSettings(genetic=GENETIC, seed=7)
+
+
+@pytest.fixture(scope="module")
+def finished(
+    tmp_path_factory: pytest.TempPathFactory, tiny_setup: Setup, space: Space
+) -> Iterator[tuple[Store, Outcome]]:
+    """A run to its end; tests only read what it left."""
+    with Store.open(tmp_path_factory.mktemp("run") / "cache.sqlite") as opened:
+        yield opened, Run(tiny_setup, space, opened, SETTINGS).go()
+
+
+@pytest.fixture(scope="module")
+def domain(finished: tuple[Store, Outcome], tiny_setup: Setup) -> Domain:
+    return load_domain(finished[0], tiny_setup.dataset.name)
+
+
+def test_every_question_has_a_cause_in_the_winner_and_in_naive_rag(domain: Domain) -> None:
+    split = domain.about.record.split
+    assert [one.question for one in domain.questions.asked] == [*split.search, *split.test]
+    for one in domain.questions.asked:
+        assert one.winner.cause in MEANINGS
+        assert one.naive.cause in MEANINGS
+        assert one.text.endswith("?")
+        assert one.gain == pytest.approx(one.winner.scores["fitness"] - one.naive.scores["fitness"])
+
+
+def test_counts_add_up_to_the_questions(domain: Domain) -> None:
+    split = domain.about.record.split
+    sizes = {"search": len(split.search), "test": len(split.test)}
+    counted = {(one.pipeline, one.split): one for one in domain.questions.causes}
+    assert {("winner", "search"), ("winner", "test"), ("naive", "search"), ("bm25", "test")} <= counted.keys()
+    for one in counted.values():
+        assert one.n == sum(one.counts.values()) == sizes[one.split]
+    found = [one.winner.cause for one in domain.questions.asked if one.split == "test"]
+    assert counted["winner", "test"].counts == {c.value: found.count(c.value) for c in Cause if c.value in found}
+
+
+def test_repairs_are_what_differs_between_the_causes(domain: Domain) -> None:
+    [whole] = [one for one in domain.questions.repairs if one.view == "whole"]
+    searched = [one for one in domain.questions.asked if one.split == "search"]
+    good = [(Cause(one.naive.cause).good, Cause(one.winner.cause).good) for one in searched]
+    assert whole.compared == len(searched)
+    assert sum(whole.repaired.values()) == good.count((False, True))
+    assert sum(whole.broken.values()) == good.count((True, False))
+
+
+def test_examples_have_both_answers_and_what_was_read(
+    domain: Domain, tiny_setup: Setup, finished: tuple[Store, Outcome]
+) -> None:
+    documents = {document.id: document.text for document in tiny_setup.dataset.documents}
+    asked = {one.question: one for one in domain.questions.asked}
+    assert domain.questions.shown
+    for shown in domain.questions.shown:
+        example = tiny_setup.examples[shown.question]
+        assert [(gold.doc, gold.start, gold.end) for gold in shown.gold] == [
+            (span.doc, span.start, span.end) for span in example.evidence
+        ]
+        assert asked[shown.question].winner.read == sum(not gold.lost for gold in shown.gold)
+        for replied in (shown.winner, shown.naive):
+            assert replied.answer
+            for passage in replied.passages:
+                for piece in passage.pieces:
+                    assert piece.text == "…" or piece.text in documents[passage.doc][passage.start : passage.end]
+                    assert not piece.gold or any(
+                        piece.text in documents[s.doc][s.start : s.end] for s in example.evidence
+                    )
+
+
+def test_that_is_no_work_of_the_run_and_is_not_done_again(
+    finished: tuple[Store, Outcome], tiny_setup: Setup, space: Space, domain: Domain
+) -> None:
+    store, _ = finished
+    again = Run(tiny_setup, space, store, replace(SETTINGS, margin=0.03)).go()  # another run, of the same answers
+    assert again.work is None
+    assert load_domain(store, tiny_setup.dataset.name).questions == domain.questions
+
+
+def test_a_run_of_rankings_says_where_gold_was_lost(tiny_setup: Setup, space: Space, tmp_path: Path) -> None:
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        Run(tiny_setup, space, store, replace(SETTINGS, fitness=Fitness.of(None).about("retrieval"))).go()
+        found = load_domain(store, tiny_setup.dataset.name).questions
+    causes = {one.winner.cause for one in found.asked}
+    assert causes <= {"found", "below k", "cut by the filter", "lost by the reranker", "not in the index"}
+    assert "found" in causes
+    assert not found.shown
+
+
+def test_a_run_of_an_earlier_version_has_scores_alone(
+    finished: tuple[Store, Outcome], tiny_setup: Setup, space: Space, tmp_path: Path
+) -> None:
+    from sqlalchemy import create_engine, text  # noqa: PLC0415
+
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        Run(tiny_setup, space, store, SETTINGS).go()
+    with create_engine(f"sqlite:///{tmp_path / 'cache.sqlite'}").begin() as connection:
+        connection.execute(text("DELETE FROM diagnosis"))
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        found = load_domain(store, tiny_setup.dataset.name).questions
+    assert {one.winner.cause for one in found.asked} == {""}
+    assert all("fitness" in one.winner.scores for one in found.asked)
+    assert (found.causes, found.repairs, found.shown) == ((), (), ())
