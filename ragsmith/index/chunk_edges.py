@@ -1,4 +1,4 @@
-r"""What joins two chunks: order, meaning, a reference both make, or an identifier of code both use.
+r"""What joins two chunks: order, meaning, a reference both make, or what code defines and uses.
 
 ==========  ======================================================================================  =======
 kind        joins                                                                                   weight
@@ -6,7 +6,8 @@ kind        joins                                                               
 sequential  chunks that follow each other in a document                                             1
 semantic    chunks whose cosine is above a threshold, for each of them the nearest few              cosine
 xref        chunks of a document that name the same section, figure, table, ... or source in [n]    1
-ast         code chunks of a document with a common identifier that few of them have                1
+ast         chunks of a Python file of which one uses what the other defines, by its syntax tree    1
+name        chunks of other code, in a document, with a common identifier that few of them have     1
 ==========  ======================================================================================  =======
 
 Two chunks are joined once; the weight is the largest that one of the kinds gives.
@@ -19,11 +20,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntFlag
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsmith.index.syntax import uses_of_definitions
 from ragsmith.types import Chunk, Modality
 
 
@@ -34,6 +36,7 @@ class Kind(IntFlag):
     SEMANTIC = 2
     XREF = 4
     AST = 8
+    NAME = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +52,7 @@ class Edges:
 Pair = tuple[int, int]
 
 MOST_IDENTIFIER = 12
-"""Chunks that may share an identifier of code; one that more have is a keyword or the like."""
+"""Chunks that may have a name of code; one that more have is a keyword, an import or the like."""
 MOST_MARKER = 50
 """Chunks that may share a marker: all pairs are joined, so the edges grow with its square."""
 
@@ -88,7 +91,7 @@ def edges_of(chunks: Sequence[Chunk], vectors: NDArray[np.float64], threshold: f
     joined: list[tuple[Kind, list[Pair]]] = [
         (Kind.SEQUENTIAL, [pair for one in each for pair in _sequential(chunks, one)]),
         (Kind.XREF, [pair for one in each for pair in _sharing(chunks, one, markers, MOST_MARKER)]),
-        (Kind.AST, [pair for one in each for pair in _sharing(chunks, one, identifiers, MOST_IDENTIFIER)]),
+        *_in_code(chunks, each),
     ]
     leaves = np.array([position for one in each for position in one], dtype=np.int64)
     pairs, alike = semantic(vectors, np.sort(leaves), threshold, neighbours)
@@ -221,6 +224,25 @@ _KINDS = {name[:2]: name for name in ("section", "figure", "table", "chapter", "
 def identifiers(chunk: Chunk) -> frozenset[str]:
     """Names of 4 characters and more in a chunk of code; none in other text."""
     return frozenset(_IDENTIFIER.findall(chunk.text)) if chunk.modality is Modality.CODE else frozenset()
+
+
+def _in_code(chunks: Sequence[Chunk], documents: Iterable[Sequence[int]]) -> Iterator[tuple[Kind, list[Pair]]]:
+    """What code joins in each document: definitions and their uses where it parses, else identifiers in common."""
+    for positions in documents:
+        if all(chunks[position].modality is not Modality.CODE for position in positions):
+            continue
+        names = uses_of_definitions([chunks[position] for position in positions])
+        if names is None:
+            yield Kind.NAME, list(_sharing(chunks, positions, identifiers, MOST_IDENTIFIER))
+            continue
+        found = {
+            (min(pair), max(pair))
+            for defining, using in names.values()
+            if len(defining | using) <= MOST_IDENTIFIER
+            for pair in product((positions[place] for place in defining), (positions[place] for place in using))
+            if pair[0] != pair[1]
+        }
+        yield Kind.AST, sorted(found)
 
 
 def _sequential(chunks: Sequence[Chunk], positions: Sequence[int]) -> Iterator[Pair]:

@@ -1,7 +1,7 @@
 """A typed graph over the chunks of an index, and personalised PageRank on it (after Singh et al.).
 
-Chunks are joined that follow each other, mean the same, name the same section, figure or source, or, in code, share an
-identifier. Compressed rows in numpy, no sparse library; built once for an index and an embedder, and kept with it.
+Chunks are joined that follow each other, mean the same, name the same section, figure or source, or, in code, use what
+another defines. Compressed rows in numpy, no sparse library; built once for an index and an embedder, and kept with it.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ def test_code_that_shares_a_rare_name_is_joined() -> None:
         chunk("a", 8, "ring_bell is prose here"),
         code(5, "ring_bell()", doc="b"),
     ]
-    assert edges(chunks) == {(0, 1): Kind.AST}
+    assert edges(chunks) == {(0, 1): Kind.NAME}
     everywhere = [code(n, f"self.value{n}") for n in range(MOST_IDENTIFIER)]
     assert len(edges(everywhere)) == MOST_IDENTIFIER * (MOST_IDENTIFIER - 1) / 2
     assert edges([*everywhere, code(99, "self")]) == {}

@@ -50,7 +50,8 @@ def graph_ppr(
     """Add to the ``k`` chunks of hybrid search up to ``budget`` that are near the best of them in a graph of chunks.
 
     The graph joins chunks that follow each other, whose cosine is above ``threshold`` (for each its ``neighbours``
-    nearest), that name the same section, figure or source of their document, or that share an identifier of code. A
+    nearest), that name the same section, figure or source of their document, or of which one uses what the other
+    defines, by the syntax tree of a Python file; chunks of other code are joined where they share an identifier. A
     walk begins at the ``seeds`` best hits, by score, and goes back to them with the probability ``restart`` at each of
     20 steps (personalised PageRank, Haveliwala 2002). Helps when evidence stands next to what the question's words
     find: the sentence after, the section referred to. Costs one embedding a query; the graph needs no call.

@@ -1,0 +1,124 @@
+"""Which parts of a Python file use what other parts define, by its syntax tree.
+
+The tree is that of Python's own `ast`: it needs nothing installed, and resolves names as the language does. A parser of
+many languages (tree-sitter) has to be had grammar by grammar, as compiled wheels or downloads at run time, and gives
+concrete syntax, in which scopes and definitions are still to be told for each language: so code in other languages, and
+what does not parse, is left to shared identifiers (`chunk_edges`).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from ragsmith.types import Chunk
+
+SUFFIXES = (".py", ".pyi")
+MOST_CHARACTERS = 1 << 19
+
+_LINE = re.compile(r"\r\n|\n|\r")
+
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+"""What binds names for itself; a class does, too, but its names are found from outside, as attributes."""
+Lines = dict[str, set[int]]
+
+
+def uses_of_definitions(chunks: Sequence[Chunk]) -> dict[str, tuple[set[int], set[int]]] | None:
+    """By each name that a document defines, the places of the chunks that define it, and of those that use it.
+
+    ``chunks`` are all those of one document. None if it is no Python file, or does not parse.
+    """
+    if not chunks or not chunks[0].doc.lower().endswith(SUFFIXES):
+        return None
+    text = _joined(chunks)
+    if len(text) > MOST_CHARACTERS:
+        return None
+    try:
+        with warnings.catch_warnings():  # of the file's own escapes and comparisons
+            warnings.simplefilter("ignore")
+            names = _Names()
+            names.visit(ast.parse(text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    begins = [0, *(match.end() for match in _LINE.finditer(text))]
+    order = sorted(range(len(chunks)), key=lambda place: (chunks[place].start, place))
+    starts = [chunks[place].start for place in order]
+
+    def places(lines: Iterable[int]) -> set[int]:
+        return {order[max(0, bisect_right(starts, begins[line - 1]) - 1)] for line in lines}
+
+    return {name: (places(names.defined[name]), places(names.used[name])) for name in sorted(names.defined)}
+
+
+def _joined(chunks: Sequence[Chunk]) -> str:
+    """The text that ``chunks`` were cut from, as far as they have it; what lies between two is white space."""
+    parts: list[str] = []
+    end = 0
+    for chunk in sorted(chunks, key=lambda chunk: (chunk.start, chunk.end)):
+        if chunk.start > end:  # chunks begin at the beginning of a line
+            parts.append(" " * (chunk.start - end - 1) + "\n")
+            end = chunk.start
+        parts.append(chunk.text[end - chunk.start :])
+        end = max(end, chunk.end)
+    return "".join(parts)
+
+
+class _Names(ast.NodeVisitor):
+    """The lines on which names are defined and used: functions, classes, their attributes, and variables of a module.
+
+    Variables and arguments of a function are its own: they define nothing, and hide what has their name outside.
+    """
+
+    def __init__(self) -> None:
+        self.defined: Lines = defaultdict(set)
+        self.used: Lines = defaultdict(set)
+        self._own: list[frozenset[str]] = []
+        """The names of the functions around, innermost last."""
+
+    def visit(self, node: ast.AST) -> None:
+        """Note what a node, and what stands in it, defines and uses."""
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not self._own:
+            self.defined[node.name].add(node.lineno)
+        if not isinstance(node, SCOPES):
+            super().visit(node)
+            return
+        self._own.append(_bound(node))
+        self.generic_visit(node)
+        self._own.pop()
+
+    def visit_Name(self, node: ast.Name) -> None:
+        """A variable."""
+        if any(node.id in own for own in self._own):
+            return
+        if isinstance(node.ctx, ast.Load):
+            self.used[node.id].add(node.lineno)
+        elif not self._own:
+            self.defined[node.id].add(node.lineno)
+
+    def visit_Attribute(self, node: ast.Attribute) -> None:
+        """What stands behind a dot, on whatever object."""
+        found = self.used if isinstance(node.ctx, ast.Load) else self.defined
+        found[node.attr].add(node.end_lineno or node.lineno)
+        self.generic_visit(node)
+
+
+def _bound(node: ast.AST) -> frozenset[str]:
+    """The names that a function, or a comprehension, binds for itself."""
+    bound: set[str] = set()
+    outside: set[str] = set()
+    for part in ast.walk(node):
+        if isinstance(part, ast.arg):
+            bound.add(part.arg)
+        elif isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load):
+            bound.add(part.id)
+        elif isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and part is not node:
+            bound.add(part.name)
+        elif isinstance(part, ast.Global | ast.Nonlocal):
+            outside.update(part.names)
+        elif isinstance(part, ast.ExceptHandler) and part.name:
+            bound.add(part.name)
+    return frozenset(bound - outside)
