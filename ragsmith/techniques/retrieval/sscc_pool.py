@@ -11,10 +11,13 @@ from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.plugins import Count
 from ragsmith.techniques.acceptance import OBJECTIVES, PUBLISHED, thresholds_of
 from ragsmith.techniques.families import retrieval
-from ragsmith.techniques.fusion import reciprocal_rank_fusion
+from ragsmith.techniques.fusion import convex_combination, reciprocal_rank_fusion
 from ragsmith.techniques.query_expansion.query_rewriting import REWRITE
 from ragsmith.techniques.registry import Fitting
 from ragsmith.types import Fitted, Gold, Hits, Queries, Rankings
+
+SHARES = (0.4, 0.4, 0.2)
+"""What vectors, words and the graph have of a convex score, as in ``complete_hybrid``."""
 
 
 def observe(
@@ -36,7 +39,7 @@ def solve(observations: Sequence[Sequence[Sequence[Any]]], *, thresholds: str) -
 
 @retrieval(
     paper="Singh et al., Beyond the Reranker",
-    choices={"thresholds": (*OBJECTIVES, "published"), "query_again": (True, False)},
+    choices={"thresholds": (*OBJECTIVES, "published"), "fusion": ("convex", "rrf"), "query_again": (True, False)},
     fitting=Fitting(observe, solve, when={"thresholds": OBJECTIVES}),
 )
 def sscc_pool(
@@ -48,6 +51,7 @@ def sscc_pool(
     entity_graph: EntityGraph,
     fitted: Fitted,
     thresholds: str = "balanced_accuracy",
+    fusion: str = "convex",
     query_again: bool = True,
     pool: Count = 20,
     k: Count = 20,
@@ -58,7 +62,8 @@ def sscc_pool(
     counts there as much as any other. Costs an embedding a query, and a call where nothing is accepted. Each source
     gives ``pool`` hits with its own score: cosine, BM25, evidence in the graph. A hit stays if score >= tau(scale); a
     scale without threshold keeps all. Where none stays, the query is rewritten once and searched again
-    (``query_again``); where none stays then, the first pool is taken whole. What was accepted is fused by reciprocal
+    (``query_again``); where none stays then, the first pool is taken whole. What was accepted is fused, with ``convex``
+    by scores that are min-max scaled in their list (vectors and words 0.4 each, the graph 0.2), else by reciprocal
     rank.
 
     Against the paper: its acceptance follows a reranker, which has put all scores on one scale, so there is nothing
@@ -75,7 +80,8 @@ def sscc_pool(
             again = language_model.run(REWRITE, question=query)
             [found] = _pools(index, (again,), embedder, entity_graph, pool)
             accepted = _accepted(found, taus)
-        rankings.append(reciprocal_rank_fusion(accepted if any(accepted) else sources)[:k])
+        lists = accepted if any(accepted) else sources
+        rankings.append((reciprocal_rank_fusion(lists) if fusion == "rrf" else convex_combination(lists, SHARES))[:k])
     return tuple(rankings)
 
 

@@ -47,30 +47,33 @@ def sources(index: Index, tools: Mapping[str, Any], query: str) -> list[Hits]:
     return [by_vector, by_words, by_graph]
 
 
-def fused(lists: list[list[str]]) -> list[str]:
-    """Reciprocal rank fusion, from its definition."""
+def fused(lists: list[dict[str, float]], fusion: str) -> list[str]:
+    """The chunks of lists by fused scores, from the definitions: of reciprocal ranks, or of min-max scaled scores."""
     scores: dict[str, float] = {}
-    for names in lists:
-        for rank, name in enumerate(names, start=1):
-            scores[name] = scores.get(name, 0.0) + 1 / (60 + rank)
+    for found, share in zip(lists, (0.4, 0.4, 0.2), strict=True):
+        low, high = min(found.values(), default=0.0), max(found.values(), default=0.0)
+        for rank, (name, score) in enumerate(found.items(), start=1):
+            scaled = (score - low) / (high - low) if low < high else 1.0
+            scores[name] = scores.get(name, 0.0) + (1 / (60 + rank) if fusion == "rrf" else share * scaled)
     return sorted(scores, key=lambda name: (-round(scores[name], 12), name))
 
 
+@pytest.mark.parametrize("fusion", ["convex", "rrf"])
 @pytest.mark.parametrize(
     "taus",
     [{}, {"cosine": 0.3}, {"bm25": 2.0}, {"cosine": 0.25, "bm25": 1.5, "graph": 0.5}, {"cosine": 9.0, "graph": 99.0}],
 )
 def test_each_hit_is_held_against_the_threshold_of_its_own_scale(
-    index: Index, tools: dict[str, Any], taus: dict[str, float]
+    index: Index, tools: dict[str, Any], taus: dict[str, float], fusion: str
 ) -> None:
-    for query, hits in zip(QUERIES, found(index, tools, taus), strict=True):
+    for query, hits in zip(QUERIES, found(index, tools, taus, fusion=fusion), strict=True):
         lists = [
-            [hit.chunk.id for hit in its if hit.score >= taus.get(hit.scale, -1.0)]
+            {hit.chunk.id: hit.score for hit in its if hit.score >= taus.get(hit.scale, -1.0)}
             for its in sources(index, tools, query)
         ]
         assert any(lists)
-        assert ids(hits) == fused(lists)
-        assert {hit.scale for hit in hits} == {Scale.RRF}
+        assert ids(hits) == fused(lists, fusion)
+        assert {hit.scale for hit in hits} == {Scale(fusion)}
 
 
 def test_the_pool_mixes_scales(index: Index, tools: dict[str, Any]) -> None:
