@@ -25,10 +25,13 @@ from hypothesis import settings
 from listening import listen_to_signals
 from postgres_server import Server, missing, postgres
 
+# no test, and no process that one starts, may touch the ledger of looks of whoever runs the tests
+os.environ["RAGSMITH_LEDGER"] = "off"
 # threads that wait for each other cost far more than they save on matrices as small as these; set before numpy is read
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ.get("OPENBLAS_NUM_THREADS", "1")
 
 from ragsmith.datasets.dataset import load_dataset
+from ragsmith.digest import digest
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.pipelines.space import Space
@@ -230,6 +233,14 @@ def pytest_collection_finish() -> None:
     """What thousands of collected tests hold is not looked through again and again: a tenth of the time."""
     gc.freeze()
     gc.set_threshold(100_000, 20, 1_000)  # as the command line does
+
+
+@pytest.fixture(autouse=True)
+def ledger(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, request: Any) -> Path:
+    """Each test counts its looks at test questions in a ledger of its own, which is only made when one is counted."""
+    path = tmp_path_factory.getbasetemp() / "ledgers" / f"{digest(request.node.nodeid)}.sqlite"
+    monkeypatch.setenv("RAGSMITH_LEDGER", str(path))
+    return path
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -14,7 +14,7 @@ from ragsmith.reporting.material import Material, choose_run
 from ragsmith.reporting.questions import questions
 from ragsmith.reporting.rows import best_so_far, by_group, gain, ranking, row
 from ragsmith.reporting.values import SHOWN, TITLES, About, Answered, Domain, Finalist, Row, Score
-from ragsmith.reporting.verdicts import cheapest, compare
+from ragsmith.reporting.verdicts import cheapest, compare, next_step_of
 from ragsmith.runs.front import front
 from ragsmith.runs.objectives import costs
 from ragsmith.runs.record import DatasetRecord, RunRecord, RunSettings
@@ -49,6 +49,19 @@ def domain_of(about: About, material: Material) -> Domain:
     found = tuple(map(material.timed, ranking(proposed, terms, record.winner)))
     tested = _tested(material)
     pipelines, split = _compared(material, tested, best_drawn)
+    rivals, look = _rivals(tested), record.look
+    drafted = not set(record.split.test).isdisjoint(about.data.drafted)
+    clusters, margin = record.split.groups, record.settings.margin
+    comparisons = compare(
+        rivals,
+        material.terms_of_test,
+        len(record.random),
+        drafted=drafted,
+        clusters=clusters,
+        look=look.number if look else 1,
+        margin=margin,
+    )
+    nearest = cheapest(tested, material.terms_of_test, margin, clusters)
     types, modalities = about.data.questions, about.data.modalities
     return Domain(
         about=about,
@@ -61,14 +74,7 @@ def domain_of(about: About, material: Material) -> Domain:
         search_curve=best_so_far([proposal.fitness for proposal in proposals]),
         random_curve=best_so_far(_scores(material, record.random)),
         finalists=_finalists(material, tested),
-        comparisons=compare(
-            _rivals(tested),
-            material.terms_of_test,
-            len(record.random),
-            drafted=not set(record.split.test).isdisjoint(about.data.drafted),
-            clusters=record.split.groups,
-            margin=record.settings.margin,
-        ),
+        comparisons=comparisons,
         options=options(material),
         types=by_group(pipelines, types, fitness),
         modalities=by_group(pipelines, modalities, fitness) if modalities else (),
@@ -81,9 +87,10 @@ def domain_of(about: About, material: Material) -> Domain:
         leads=_leads(material, [*[row.key for row in found[:SHOWN]], *record.baselines.values()], best_drawn),
         judged=facts.judged(material),
         front=_front(found, record.settings),
-        cheapest=cheapest(tested, material.terms_of_test, record.settings.margin, record.split.groups),
         ablation=material.ablation,
         questions=questions(material),
+        cheapest=nearest,
+        next_step=next_step_of(material, comparisons, rivals),
     )
 
 

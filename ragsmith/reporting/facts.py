@@ -105,6 +105,25 @@ def _drafted(material: Material) -> str:
     )
 
 
+def _looked(material: Material) -> str:
+    """How often the test questions were used before, and what that costs."""
+    look = material.record.look
+    if look is None:  # an earlier version ran it
+        used = material.tests > 1
+        return used * (
+            f"The test questions have been used by {material.tests:,} runs in this cache. Whoever reports the best of "
+            "several verdicts reports luck: decide which search counts before it runs."
+        )
+    if not look.earlier:
+        return ""
+    fresh = f", but for {look.fresh:,} of them" if look.fresh else ""
+    often = "once" if look.earlier == 1 else f"{look.earlier:,} times"
+    return (
+        f"The test questions have been looked at {often} before{fresh}, so p counts {2.0**look.earlier:,.0f}-fold: "
+        "each further look is tested at half the level of the one before, or luck would win in the end."
+    )
+
+
 def notes(material: Material, highest: Evaluation | None) -> tuple[str, ...]:
     """What limits the report, one sentence each."""
     found = []
@@ -143,11 +162,8 @@ def notes(material: Material, highest: Evaluation | None) -> tuple[str, ...]:
         found.append(drafted)
     if (leaks := material.record.split.leaks) and leaks.near:
         found.append(f"The test is less unseen than it should be: {leaks}.")
-    if material.tests > 1:
-        found.append(
-            f"The test questions have been used by {material.tests:,} runs in this cache. Whoever reports the best of "
-            "several verdicts reports luck: decide which search counts before it runs."
-        )
+    if looked := _looked(material):
+        found.append(looked)
     led = material.record.leader or material.record.winner
     if highest and led not in (None, highest.key):
         found.append(

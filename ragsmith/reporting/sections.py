@@ -98,7 +98,9 @@ def test(domain: Domain) -> Iterator[Block]:
     if not domain.comparisons:
         return
     count = len(domain.about.record.split.test)
-    said = f"The winner and what it has to beat, on {count} test questions, which the search never saw."
+    groups = domain.about.record.split.groups
+    counted = f"{groups}, none of which" if groups else f"{count} test questions, which"
+    said = f"The winner and what it has to beat, on {counted} the search {'saw' if groups else 'never saw'}."
     n = next((found.n for c in domain.comparisons if (found := c.difference)), count)
     if n < count:
         said += (
@@ -111,7 +113,10 @@ def test(domain: Domain) -> Iterator[Block]:
         yield Plot(chart)
     if domain.cheapest:
         yield wording.within_margin(domain.cheapest)
-    yield Folded("All numbers of the test", (tables.verdicts(domain), tables.finalists(domain)))
+    if domain.next_step:
+        yield f"Next: {domain.next_step.sentence}"
+    divided = (table,) if (table := tables.division(domain)) else ()
+    yield Folded("All numbers of the test", (tables.verdicts(domain), tables.finalists(domain), *divided))
 
 
 @section("The winner", "Winner")

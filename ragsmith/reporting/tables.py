@@ -126,9 +126,25 @@ def winner(domain: Domain) -> Table:
 def verdicts(domain: Domain) -> Table:
     """The comparisons on the test questions."""
     of = HEADLINE[domain.comparisons[0].of] if domain.comparisons else HEADLINE["fitness"]
-    shown = columns(["Winner against", "Verdict"], [f"Difference in {of}", "p", "p, Holm", "Questions", "That differ"])
+    figures = [f"Difference in {of}", "p", "p, adjusted", "Questions", "That differ", "Groups", "Would have been shown"]
+    shown = columns(["Winner against", "Verdict"], figures)
     caption = f"Test questions: paired differences; one family of {len(domain.comparisons)} comparisons"
     return Table(caption, shown, tuple(_compared(comparison) for comparison in domain.comparisons))
+
+
+def division(domain: Domain) -> Table | None:
+    """How the questions were divided: how many, in how many groups, of how many documents, and what links a group."""
+    split = domain.about.record.split
+    if split.groups is None or split.search_groups is None or not split.test:
+        return None
+    parts = (("search", split.search_groups), ("test", split.groups))
+    rows = [
+        (name, found.linked_by, f"{found.questions}", f"{found.documents}", f"{len(found.groups)}")
+        for name, found in parts
+    ]
+    left_out = [("neither", "their gold lies between the two", f"{len(split.unused)}", "", "")] if split.unused else []
+    shown = columns(["Part", "What links a group"], ["Questions", "Documents", "Groups"])
+    return Table(f"Questions of the search and of the test; divided {split.rule}", shown, (*rows, *left_out))
 
 
 def finalists(domain: Domain) -> Table:
@@ -204,10 +220,10 @@ def _measure(row: Row, name: str) -> str:
 def _compared(comparison: Comparison) -> tuple[str, ...]:
     found = comparison.difference
     if found is None or comparison.verdict is None:
-        return (comparison.against, "not compared", *([numbers.MISSING] * 5))
+        return (comparison.against, "not compared", *([numbers.MISSING] * 7))
     difference = f"{numbers.signed(found.mean_difference)} {numbers.interval(found.low, found.high, sign=True)}"
     adjusted = numbers.probability(comparison.adjusted_p)
-    counted = (f"{found.n}", f"{found.nonzero}")
+    counted = (f"{found.n}", f"{found.nonzero}", f"{found.groups}", numbers.plain(comparison.detectable))
     return (comparison.against, WORDS[comparison.verdict], difference, numbers.probability(found.p), adjusted, *counted)
 
 

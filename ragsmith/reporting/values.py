@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ragsmith.comparison.advice import NextStep
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation
 from ragsmith.diagnosis.reading import GoldPassage, ReadPassage
@@ -424,6 +425,7 @@ class Domain:
     front: tuple[Row, ...] = ()
     cheapest: Cheapest | None = None
     ablation: Ablation | None = None
+    next_step: NextStep | None = None
     questions: Questions = Questions()
 
     @property

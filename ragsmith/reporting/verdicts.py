@@ -9,9 +9,10 @@ and not what is answered (arXiv 2508.11758).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from ragsmith.comparison.advice import SIMPLE, Facts, NextStep, next_step
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.difference import difference
 from ragsmith.comparison.verdicts import MARGIN, Comparison
@@ -20,6 +21,8 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import RETRIEVAL, RETRIEVAL_ALONE, Fitness
 from ragsmith.evaluation.ranking import Terms, common
 from ragsmith.pipelines.genes import label
+from ragsmith.reporting.facts import described
+from ragsmith.reporting.material import Material
 from ragsmith.reporting.values import TITLES, Cheapest
 from ragsmith.runs.front import loss_at_most
 
@@ -87,6 +90,45 @@ def cheapest(
     groups = (clusters or Clusters()).numbers(both)
     behind = difference([ours[question] for question in both], [theirs[question] for question in both], groups)
     return Cheapest(label(other.candidate), calls, winner_calls, len(both), best - worth, behind.at_most(), margin)
+
+
+def next_step_of(
+    material: Material, comparisons: Sequence[Comparison], rivals: Mapping[str, Evaluation]
+) -> NextStep | None:
+    """What to do after the test of a run, in a sentence."""
+    record, fitness = material.record, material.terms_of_test.fitness
+    if record.no_winner or (record.split.test and not comparisons):
+        return None
+    winner = rivals.get("winner")
+    simple = next((rivals[name] for name in SIMPLE if name in rivals), None)
+    by_type: dict[str, list[float]] = {}
+    if winner and simple:
+        ours, theirs = winner.by_question(fitness), simple.by_question(fitness)
+        for question in common([winner, simple]):
+            of_type = by_type.setdefault(material.about.data.questions.get(question, ""), [])
+            of_type.append(ours[question] - theirs[question])
+    embedder = record.models.get("embedder", "")
+    return next_step(
+        Facts(
+            comparisons,
+            record.split.groups or Clusters.alone(record.split.test),
+            record.look,
+            len(material.about.data.questions),
+            {name: math.fsum(one.values("calls")) / len(one.records) for name, one in rivals.items() if one.records},
+            by_type,
+            _unfound(winner, fitness) if winner else None,
+            embedded=described("embedder", embedder).startswith("embedded"),
+        )
+    )
+
+
+def _unfound(winner: Evaluation, fitness: Fitness) -> float | None:
+    """Of what the winner lacks to a fitness of 1, the share that it lacks where nothing relevant is found."""
+    lacks = [1 - value for value in winner.values("fitness", fitness)]
+    found = winner.column(RETRIEVAL)
+    whole = math.fsum(lacks)
+    nothing = math.fsum(lack for lack, value in zip(lacks, found, strict=True) if value == 0)
+    return nothing / whole if whole > 0 else None
 
 
 def against(name: str, budget: int) -> str:

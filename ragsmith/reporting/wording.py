@@ -235,8 +235,11 @@ def summary_lines(domain: Domain) -> list[str]:
     lines += ["", f"verdict: {headline(domain)}"]
     lines += [f"  {sentence(comparison)}" for comparison in domain.comparisons]
     lines += [f"  {within_margin(domain.cheapest)}"] if domain.cheapest else []
+    lines += [f"next: {domain.next_step.sentence}"] if domain.next_step else []
     if domain.comparisons:
-        lines.append("  (each interval is a 95 % one by itself; p, adjusted for all comparisons, decides)")
+        lines.append(
+            "  (each interval is a 95 % one by itself; p, adjusted for all comparisons and earlier looks, decides)"
+        )
         if any(c.difference and c.difference.n < len(record.split.test) for c in domain.comparisons):
             lines.append("  (p also has to hold with the failures of whoever is ahead as the lowest score)")
     lines += _failed(domain)

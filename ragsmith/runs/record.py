@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ragsmith.comparison.clusters import Clusters
+from ragsmith.comparison.looks import Look
 from ragsmith.datasets.groups import GAP
 from ragsmith.datasets.splits import Leaks, Split, leaks, stratified
 from ragsmith.digest import program
@@ -305,7 +306,7 @@ class RunRecord:
     were left out of what was chosen of the two to see what they are worth: what is left of it is the winner. Where
     settings were searched over, chunks and models are those of the first option of each.
     ``recommended`` was named by what other data sets taught, before anything was evaluated. ``program`` is the digest
-    of the program that ran; earlier versions did not say.
+    of the program that ran; earlier versions did not say. ``look`` is the look at the test questions that this was.
     """
 
     space: SearchedSpace
@@ -336,6 +337,7 @@ class RunRecord:
     estimated: str | None = None
     chunk_overlap: int = 0
     program: str = ""
+    look: Look | None = None
 
     @classmethod
     def begun(cls, setup: Setup, space: Space, settings: RunSettings, split: Split) -> RunRecord:
@@ -455,6 +457,7 @@ class RunRecord:
             stored.get("estimated"),
             stored.get("chunk_overlap", 0),
             stored.get("program", ""),
+            Look.read(stored.get("look")),
         )
 
 

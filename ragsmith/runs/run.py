@@ -20,6 +20,8 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from ragsmith.comparison.counting import counted
+from ragsmith.comparison.looks import Look, digests
 from ragsmith.datasets.splits import Split
 from ragsmith.diagnosis.ablation import ablation_of, lacking
 from ragsmith.digest import digest, fingerprint
@@ -36,7 +38,7 @@ from ragsmith.gateway.budget import NOTHING_SPENT, Budget, Limits, Prices, Spent
 from ragsmith.gateway.owners import this_process
 from ragsmith.models.roles import Models
 from ragsmith.models.served.provider import Activity
-from ragsmith.pipelines.genes import Candidate, read_configuration
+from ragsmith.pipelines.genes import Candidate, configuration, read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.arm import Batch, Met, batches, finishers
 from ragsmith.runs.choice import choose, simplified, single
@@ -546,7 +548,23 @@ class Run:
         self._tested = self._evaluator.evaluate(list(entrants.values()), self._split.test)
         tested = {name: one.key for name, one in zip(entrants, self._tested, strict=True)}
         self._record = replace(self._record, test=tested)
+        self._record = replace(self._record, look=self._looked(entrants))
         self._on_step(Step("test questions", 0, len(entrants), None, None))
+
+    def _looked(self, entrants: Mapping[str, Candidate]) -> Look:
+        """Count this look at the test questions, and those of searches in this cache that did not count theirs."""
+        contents = digests(self._setup.dataset, self._setup.dataset.examples)
+        for row in self._store.runs():
+            if row.key != self.key and row.dataset == self._setup.dataset.digest and row.value.get("test"):
+                before = RunRecord.read(row.value)
+                if before.look is None:
+                    asked = [contents[question] for question in before.split.test if question in contents]
+                    counted(self._store, digest("look of a run", row.key), asked, (row.started or "")[:10])
+        compared = {name: configuration(one) for name, one in entrants.items() if name not in ("leader", "estimate")}
+        setup, fitness = self._setup, self._settings.fitness.identity
+        look = digest("look", compared, setup.cut, setup.model_ids, fitness)
+        tested = [contents[example.id] for example in self._split.test]
+        return counted(self._store, look, tested, _stamp(self._now())[:10])
 
 
 def _stamp(seconds: float) -> str:

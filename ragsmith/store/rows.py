@@ -83,6 +83,17 @@ class DiagnosisRow:
     value: Json
 
 
+@dataclass(frozen=True, slots=True)
+class LookRow:
+    """A look at test questions: its number, how many of them nobody had looked at, the day, and their digests."""
+
+    look: str
+    number: int
+    fresh: int
+    day: str
+    questions: Json
+
+
 RunState: TypeAlias = Literal["running", "finished", "interrupted", "failed"]
 
 

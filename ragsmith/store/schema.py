@@ -163,10 +163,13 @@ FINDING = _table("finding", _key("kind"), _key("key"), _text("dataset"), _json("
 """What was worked out of results and is shown with a run, such as what each part of its winner is worth."""
 DIAGNOSIS = _table("diagnosis", _key("evaluation"), _key("question"), _json("value"))
 """Why questions went as they did: see `ragsmith.diagnosis.diagnosed`."""
+LOOK = _table("look", _key("look"), _integer("number"), _integer("fresh"), _text("day"), _json("questions"))
+"""How often test questions were used for a verdict: see `ragsmith.comparison.looks`."""
 
 TABLES = (
     *(MODEL_CALL, DATASET, EVALUATION, RESULT, RUN, PROPOSAL, FIT, SPENDING),
-    *(CLAIM, TRAITS, PROCESS, FAILED_CALL, EXPENSE, ORIGIN, BATCHED_REQUEST, PAYMENT, LATENCY, FINDING, DIAGNOSIS),
+    *(CLAIM, TRAITS, PROCESS, FAILED_CALL, EXPENSE, ORIGIN, BATCHED_REQUEST, PAYMENT, LATENCY),
+    *(FINDING, DIAGNOSIS, LOOK),
 )
 
 Migration = Callable[[Connection], None]
@@ -283,6 +286,11 @@ def add_diagnoses(connection: Connection) -> None:
     METADATA.create_all(connection, tables=[DIAGNOSIS], checkfirst=False)
 
 
+def add_looks(connection: Connection) -> None:
+    """Version 15: looks at test questions."""
+    METADATA.create_all(connection, tables=[LOOK], checkfirst=False)
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     create_tables,
     add_fits,
@@ -298,6 +306,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     add_latencies,
     add_findings,
     add_diagnoses,
+    add_looks,
 )
 """Step ``n`` (1-based) leads to version ``n``. Steps are appended, never edited or removed."""
 

@@ -131,6 +131,10 @@ def _diagnosis(row: Sequence[Json]) -> bool:
     )
 
 
+def _look(row: Sequence[Json]) -> bool:
+    return row[1] >= 1 and _lists(row[4], _TEXTS)
+
+
 def _traits(row: Sequence[Json]) -> bool:
     value = row[1]
     return _has(value, refuses=list, thinking_tokens=int) and _lists(value["refuses"], _TEXTS)
@@ -149,6 +153,7 @@ SHAPES: Mapping[str, Shape] = MappingProxyType(
         "latency": _latency,
         "finding": _finding,
         "diagnosis": _diagnosis,
+        "look": _look,
     }
 )
 """By table. A table without an entry holds no JSON, or nothing that is read by its form."""

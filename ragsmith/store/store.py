@@ -31,6 +31,7 @@ from ragsmith.store.rows import (
     DiagnosisRow,
     EvaluationRow,
     LatencyRow,
+    LookRow,
     ProposalRow,
     ResultRow,
     RunRow,
@@ -51,6 +52,7 @@ from ragsmith.store.schema import (
     FINDING,
     FIT,
     LATENCY,
+    LOOK,
     MIGRATIONS,
     MODEL_CALL,
     PAYMENT,
@@ -71,6 +73,7 @@ __all__ = [
     "DiagnosisRow",
     "EvaluationRow",
     "LatencyRow",
+    "LookRow",
     "ProposalRow",
     "ResultRow",
     "RunRow",
@@ -83,6 +86,34 @@ __all__ = [
 
 TIMEOUT = 30.0
 """Seconds that a write waits for another process, unless said otherwise."""
+
+
+class Looks:
+    """The looks at test questions that a store has, in one transaction."""
+
+    def __init__(self, database: Database, connection: Connection) -> None:
+        self._database = database
+        self._connection = connection
+
+    def row(self, look: str) -> LookRow | None:
+        """The look under this key."""
+        rows = self._database.fetch_keyed(self._connection, LOOK, [look], column="look")
+        return next((LookRow(*row) for row in rows), None)
+
+    def looks(self, questions: Collection[str]) -> dict[str, set[str]]:
+        """The keys of the looks at each of the ``questions`` that was looked at."""
+        wanted = set(questions)
+        found: dict[str, set[str]] = {}
+        for row in self._database.fetch(self._connection, LOOK, select(LOOK)):
+            for question in wanted.intersection(LookRow(*row).questions):
+                found.setdefault(question, set()).add(row[0])
+        return found
+
+    def put(self, row: LookRow) -> None:
+        """Keep a look in the place of the one under its key."""
+        self._database.put(self._connection, LOOK, [columns_of(row)], replacing=True)
+
+
 MOST_NAMED = 10
 """How many damaged rows a warning names."""
 
@@ -516,6 +547,14 @@ class Store:
             for key, question, value in self._database.fetch_keyed(connection, DIAGNOSIS, found, column="evaluation"):
                 found[key][question] = value
         return found
+
+    # Looks at test questions
+
+    @contextmanager
+    def looking(self) -> Iterator[Looks]:
+        """The looks that were counted; nobody else counts one meanwhile."""
+        with self._database.writing_alone("look") as connection:
+            yield Looks(self._database, connection)
 
     # Runs and their proposals
 

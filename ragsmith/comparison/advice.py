@@ -1,0 +1,144 @@
+"""What to do next, in one sentence, after what was shown and what could have been."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import stdev
+
+from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
+from ragsmith.comparison.looks import Look
+from ragsmith.comparison.verdicts import Comparison, could_show
+from ragsmith.evaluation.statistics import Verdict
+
+FEWEST_QUESTIONS = 20
+"""With fewer no question is held out for a test."""
+
+SIMPLE = ("bm25", "naive", "recommended", "single", "cheapest")
+"""Rivals that one may keep instead of the winner, by name: those that more is known of come first."""
+
+WORTH_ASKING = 3.0
+"""Up to so many times the questions there are, one may ask people to write more; beyond it, the difference is small."""
+
+MOSTLY = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known when the test is over.
+
+    ``calls`` are the model calls a question, by rival, ``winner`` among them. ``by_type`` has the differences from the
+    first of `SIMPLE` that was compared, by type of question. ``unfound`` is the share of what the winner lacks to the
+    best score there is that it lacks on questions for which nothing relevant was found.
+    """
+
+    comparisons: Sequence[Comparison]
+    clusters: Clusters
+    look: Look | None = None
+    questions: int = 0
+    calls: Mapping[str, float] = field(default_factory=dict)
+    by_type: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    unfound: float | None = None
+    embedded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """``kind`` is one of write, groups, fresh, take, keep, simplify, questions or embedder; ``sentence`` says it."""
+
+    kind: str
+    sentence: str
+
+
+def next_step(facts: Facts) -> NextStep | None:
+    """The first of these that applies; None where nothing was compared.
+
+    Without a test, questions are to be written; without groups, or on spent questions, nothing can be shown, whatever
+    is done. Then what is shown counts: a rival that is better, a winner that is better than all. Where the winner is
+    not shown to be better than something simpler, that is kept, unless a few more questions would tell.
+    """
+    if not facts.clusters.questions:
+        missing = max(1, FEWEST_QUESTIONS - facts.questions)
+        return NextStep("write", f"Write {_more(missing, 'question')}: with {FEWEST_QUESTIONS}, some are held out.")
+    compared = [one for one in facts.comparisons if one.difference is not None]
+    if not compared:
+        return None
+    return _hopeless(facts, compared) or _shown(facts, compared) or _open(facts, compared)
+
+
+def _hopeless(facts: Facts, compared: Sequence[Comparison]) -> NextStep | None:
+    groups = max(one.difference.groups for one in compared if one.difference)
+    if groups < FEWEST_GROUPS:
+        places = "documents" if facts.clusters.unit == "document" else "documents or sections"
+        return NextStep(
+            "groups",
+            f"Ask about other {places}: questions in {_more(FEWEST_GROUPS - groups, 'group')} are the least with which "
+            "anything can be shown.",
+        )
+    if facts.look and not could_show(groups, len(facts.comparisons), facts.look.number):
+        return NextStep(
+            "fresh",
+            f"Take fresh test questions: these were looked at {_times(facts.look.earlier)} before, and nothing could "
+            "be shown on them any more.",
+        )
+    return None
+
+
+def _shown(facts: Facts, compared: Sequence[Comparison]) -> NextStep | None:
+    for one in compared:
+        if one.verdict is Verdict.WORSE:
+            return NextStep("take", f"Take {one.against}: the winner is shown to be worse.")
+    if all(one.verdict is Verdict.BETTER for one in compared):
+        return NextStep("take", "Take the winner: it is better than everything that it was compared with.")
+    return None
+
+
+def _open(facts: Facts, compared: Sequence[Comparison]) -> NextStep:
+    simple = [one for name in SIMPLE for one in compared if one.name == name and one.verdict is not Verdict.BETTER]
+    if not simple:
+        named = " and ".join(one.against for one in compared if one.verdict is Verdict.BETTER)
+        return NextStep("take", f"Take the winner: it is better than {named}.")
+    rival = simple[0]
+    assert rival.difference is not None
+    ahead = rival.difference.mean_difference > 0
+    if ahead and rival.more_questions is not None and rival.more_questions <= WORTH_ASKING * rival.difference.n:
+        places = _more(rival.more_groups or 1, "group")
+        return NextStep(
+            "questions",
+            f"Write {_more(rival.more_questions, 'question')}{_of_type(facts)}, in {places} of documents or sections: "
+            f"they would show what was seen over {rival.against}, if it is true.",
+        )
+    limit = _limit(facts)
+    saved = facts.calls.get("winner", 0.0) - facts.calls.get(rival.name, 0.0)
+    saves = f", and asks {saved:.1f} more model calls a question" if saved > 0.05 else ""
+    assert rival.excluded is not None
+    loses = f"the winner is at most {rival.excluded[1]:.3f} better{saves}"
+    if limit and rival.name in ("bm25", "naive"):
+        return NextStep("embedder", f"Keep {rival.against} ({loses}), and {limit}.")
+    kind, verb = ("keep", "Keep") if rival.name in ("bm25", "naive") else ("simplify", "Simplify: take")
+    return NextStep(kind, f"{verb} {rival.against}: {loses}.")
+
+
+def _limit(facts: Facts) -> str:
+    """What to try where most of what is missing is missing because nothing relevant is found."""
+    if facts.unfound is None or facts.unfound <= MOSTLY:
+        return ""
+    what = "a better embedder than the embedded one" if facts.embedded else "another embedder"
+    return f"try {what}: most of what is missing is missing where nothing relevant is found"
+
+
+def _of_type(facts: Facts) -> str:
+    """Which type most are to be of: the one that adds most to the error, by number times spread (Neyman 1934)."""
+    able = {kind: each for kind, each in facts.by_type.items() if len(each) > 1}
+    if len(able) < 2:
+        return ""
+    widest = max(sorted(able), key=lambda kind: len(able[kind]) * stdev(able[kind]))
+    return f", most of type {widest}" if stdev(able[widest]) else ""
+
+
+def _more(number: int, noun: str) -> str:
+    return f"{number:,} more {noun}{'' if number == 1 else 's'}"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number:,} times"

@@ -1,0 +1,65 @@
+"""Which questions count as one."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import pytest
+
+from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.datasets.groups import by_document, by_section
+from ragsmith.datasets.splits import split
+from ragsmith.types import Dataset, Document, Example, Span
+
+TEXT = "".join(f"# Part {part}\n\n{'word ' * 300}\n\n" for part in range(5))
+STARTS = [TEXT.index(f"# Part {part}") for part in range(5)]
+
+
+def asking(places: list[tuple[int, int]]) -> Dataset:
+    """One question for each document and section named."""
+    documents = tuple(Document(f"d{number}", f"d{number}", TEXT) for number in range(10))
+    examples = tuple(
+        Example(f"q{i:02}", f"What is {i}?", f"{i}", "factual", (Span(f"d{doc}", start + 20, start + 60),))
+        for i, (doc, start) in enumerate((doc, STARTS[part]) for doc, part in places)
+    )
+    return Dataset("made", "Made up", "", "CC0", "en", documents, examples, "digest")
+
+
+def test_documents_are_the_groups_where_there_are_enough_of_them() -> None:
+    data = asking([(doc, part) for doc in range(FEWEST_GROUPS) for part in (0, 4)])
+    found = Clusters.of(data, data.examples)
+    assert (found.unit, len(found.groups), found.documents) == ("document", 8, 8)
+    assert str(found) == "16 questions from 8 documents (8 groups)"
+    assert found.numbers(["q00", "q01", "q02", "unknown", "q03"]) == [0, 0, 1, 2, 1]
+
+
+def test_sections_are_the_groups_where_documents_are_few() -> None:
+    data = asking([(doc, part) for doc in range(3) for part in (0, 2, 4)])
+    found = Clusters.of(data, data.examples)
+    assert (found.unit, len(found.groups), found.documents) == ("neighbourhood", 9, 3)
+    assert found.linked_by == "questions whose gold lies in the same section, or near each other"
+
+
+def test_too_few_of_any_kind_are_said_by_section() -> None:
+    data = asking([(0, 0), (0, 1), (0, 2)])
+    found = Clusters.of(data, data.examples)
+    assert found.unit == "section"
+    assert len(found.groups) == len(by_section(data, data.examples)) < FEWEST_GROUPS
+
+
+@pytest.mark.parametrize("name", ["law", "workshop"])
+def test_the_bundled_data_sets_are_tested_on_sections_of_few_documents(name: str) -> None:
+    data = load_dataset(name)
+    test = split(data).test
+    found = Clusters.of(data, test)
+    assert len(by_document(test)) < FEWEST_GROUPS <= len(found.groups)
+    assert found.questions == len(test)
+    assert Clusters.read(asdict(found)) == found
+
+
+def test_nothing_known_is_each_question_by_itself() -> None:
+    found = Clusters.alone(["b", "a"])
+    assert (found.numbers(["b", "a"]), found.linked_by[:7]) == ([0, 1], "nothing")
+    assert str(Clusters.alone(["a"])) == "1 question (1 group)"
+    assert Clusters.read(None) is None
