@@ -1,23 +1,28 @@
-"""Soft clusters of vectors: principal components, Gaussian mixtures fitted by EM, the number of components by BIC.
+"""Soft clusters of vectors: fewer dimensions, Gaussian mixtures fitted by EM, the number of components by BIC.
 
 Everything is numpy, and the same on every run: random numbers come from the generator that is passed in, and sums whose
-last bits depend on the machine are rounded before they decide anything.
+last bits depend on the machine are rounded before they decide anything. Only UMAP, which may take the place of
+principal components, is a library of its own, and promises the same on one machine alone.
 """
 
 from __future__ import annotations
 
 import math
 import random
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsmith.errors import MissingExtra
+
 Floats = NDArray[np.float64]
 Members = tuple[int, ...]
 
 COVARIANCES = ("diagonal", "full")
+REDUCTIONS = ("pca", "umap")
 
 DECIMALS = 6
 """To which coordinates, responsibilities and criteria are rounded before they decide."""
@@ -28,6 +33,7 @@ PATIENCE = 3
 """So many numbers of components in a row without a better BIC end the search."""
 
 LEAST_RESPONSIBILITY = 0.1
+FEWEST_FOR_UMAP = 4
 
 _LOG_2PI = math.log(2 * math.pi)
 _LLOYD_ROUNDS = 30
@@ -62,13 +68,13 @@ class Mixture:
 
 
 def soft_clusters(
-    vectors: Floats, *, covariance: str = "diagonal", least: int = 1, seed: int = 0
+    vectors: Floats, *, covariance: str = "diagonal", reduction: str = "pca", least: int = 1, seed: int = 0
 ) -> tuple[Members, ...]:
     """Cluster the rows of ``vectors``, of which one may belong to several clusters; every one belongs to one at least.
 
-    They are reduced by `pca`, then the best mixture of ``least`` components or more is taken. A row belongs where its
-    responsibility is at least ``max(0.1, 1/k + 1e-6)``, and to the likeliest component if it is nowhere so likely; so
-    two components never share a row.
+    They are reduced by `pca`, or by `umap`, then the best mixture of ``least`` components or more is taken. A row
+    belongs where its responsibility is at least ``max(0.1, 1/k + 1e-6)``, and to the likeliest component if it is
+    nowhere so likely; so two components never share a row.
 
     With ``covariance="diagonal"``, up to ``n // 4`` dimensions and components are allowed. ``"full"`` has the limits of
     the published RAPTOR code, ``n - 2`` and ``n - 1``, at which the criterion is degenerate: 12 to 30 points without
@@ -78,7 +84,7 @@ def soft_clusters(
     if n == 0:
         return ()
     dimensions = max(1, n // 4) if covariance == "diagonal" else max(2, n - 2)
-    points = pca(vectors, min(MOST_DIMENSIONS, dimensions))
+    points = (umap if reduction == "umap" else pca)(vectors, min(MOST_DIMENSIONS, dimensions))
     found = best_mixture(points, random.Random(seed), covariance=covariance, least=least)
     return memberships(found.responsibilities)
 
@@ -95,6 +101,39 @@ def pca(vectors: Floats, dimensions: int) -> Floats:
     largest = np.abs(axes[:kept]).round(DECIMALS).argmax(axis=1)
     signs = np.where(axes[np.arange(kept), largest] < 0, -1.0, 1.0)
     reduced: Floats = np.round(left[:, :kept] * singular[:kept] * signs, DECIMALS) + 0.0  # no negative zeros
+    return reduced
+
+
+def umap(vectors: Floats, dimensions: int) -> Floats:
+    """Project rows so that near ones stay near (McInnes et al. 2018): shape ``(n, dimensions)``, 2 to n - 2 of these.
+
+    With the settings of the published RAPTOR code: cosine, the square root of n - 1 as neighbours, a least distance of
+    0.1, 100 epochs and the seed 42. Coordinates are rounded to six decimals, and may differ between machines. Fewer
+    than four rows are reduced by `pca`.
+
+    Raises:
+        MissingExtra: umap-learn is not installed.
+    """
+    try:
+        from umap import UMAP  # noqa: PLC0415  it compiles what it imports, which takes ten seconds the first time
+    except ImportError:
+        raise MissingExtra("umap-learn", "umap") from None
+    n = len(vectors)
+    if n < FEWEST_FOR_UMAP:
+        return pca(vectors, dimensions)
+    reducer = UMAP(
+        n_components=max(2, min(dimensions, n - 2)),
+        n_neighbors=max(2, math.ceil(math.sqrt(n - 1))),
+        metric="cosine",
+        min_dist=0.1,
+        n_epochs=100,
+        random_state=42,
+        n_jobs=1,  # several draw in any order
+    )
+    with warnings.catch_warnings():  # of rows that hang together in nothing, which is no mistake here
+        warnings.simplefilter("ignore")
+        found: Floats = np.asarray(reducer.fit_transform(vectors), dtype=np.float64)
+    reduced: Floats = np.round(found - found.mean(axis=0), DECIMALS) + 0.0
     return reduced
 
 

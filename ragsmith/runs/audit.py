@@ -23,7 +23,7 @@ from ragsmith.pipelines.differences import difference
 from ragsmith.pipelines.genes import make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.pairs import Pair, pairs_of, trials_of
-from ragsmith.runs.requirements import refuse_missing_answers, refuse_missing_models
+from ragsmith.runs.requirements import refuse_missing_answers, refuse_missing_models, refuse_missing_packages
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.types import Example
@@ -103,7 +103,9 @@ def audit(
     ids = setup.loaded_models.ids()
     setup = setup.searching(space.settings)
     refuse_missing_answers(questions)
-    refuse_missing_models((gene for options in space.options for gene in options), setup.models)
+    genes = [gene for options in space.options for gene in options]
+    refuse_missing_models(genes, setup.models)
+    refuse_missing_packages(genes)
     probes = [*probes_of(space), *_analyses(space)]
     trials = trials_of(space)
     probed = [candidate for probe in probes for candidate in (probe.candidate, probe.reference)]

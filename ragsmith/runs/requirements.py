@@ -26,8 +26,8 @@ def searchable(setup: Setup, space: Space, *, ranks: bool) -> Space:
     embedded models answer everything.
 
     Raises:
-        UsageError: an option needs a model that this run has not, or answers are to be scored and a question has none
-            to compare with.
+        UsageError: an option needs a model that this run has not, or a package that is not installed, or answers are to
+            be scored and a question has none to compare with.
     """
     if len(setup.folds) < 2:  # nothing can be held out, so nothing can be learned
         space = space.without(lambda gene: gene.learns)
@@ -37,7 +37,9 @@ def searchable(setup: Setup, space: Space, *, ranks: bool) -> Space:
         refuse_missing_answers(setup.dataset.examples)
         if any(not example.answerable for example in setup.dataset.examples):
             space = space.adding("post_generation", "abstain")
-    refuse_missing_models(chain.from_iterable(space.options), setup.models)
+    genes = list(chain.from_iterable(space.options))
+    refuse_missing_models(genes, setup.models)
+    refuse_missing_packages(genes)
     return space
 
 
@@ -74,3 +76,15 @@ def refuse_missing_models(genes: Iterable[Gene], names: ModelNames) -> None:
                 f"{listed} {word} a {kind.replace('_', '-')} and this run has none: {remedy}, or leave the "
                 f"option{'s' if len(needing) > 1 else ''} out of the space"
             )
+
+
+def refuse_missing_packages(genes: Iterable[Gene]) -> None:
+    """Refuse options that need a package which is not installed.
+
+    Raises:
+        MissingExtra: there are some; the message says how to install the first.
+    """
+    for gene in genes:
+        for name, values in gene.technique.packages.items():
+            if package := values.get(gene.parameters[name]):
+                package.check()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import math
 from collections.abc import Callable, Mapping
@@ -10,7 +11,7 @@ from functools import cached_property
 from typing import Any, Generic, Literal, TypeVar, get_type_hints
 
 from ragsmith.digest import fingerprint
-from ragsmith.errors import SpaceError
+from ragsmith.errors import MissingExtra, SpaceError
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
 from ragsmith.plugins import KINDS, Range, is_of, load_plugins, tools_of
@@ -49,6 +50,20 @@ class Fitting:
     when: Mapping[str, tuple[Parameter, ...]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Package:
+    """What is imported as ``module`` and comes with an ``extra`` of this package; ``name`` is what it is called."""
+
+    module: str
+    name: str
+    extra: str
+
+    def check(self) -> None:
+        """Raise MissingExtra unless it is installed."""
+        if importlib.util.find_spec(self.module) is None:
+            raise MissingExtra(self.name, self.extra)
+
+
 @dataclass(frozen=True)
 class Technique:
     """A registered function, and what its signature says about it.
@@ -64,6 +79,8 @@ class Technique:
     after: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     formerly: tuple[str, ...] = ()
     """Names that it had in files of earlier versions."""
+    packages: Mapping[str, Mapping[Parameter, Package]] = field(default_factory=dict)
+    """By parameter and value, what has to be installed for it."""
 
     @property
     def analysis_only(self) -> bool:
@@ -166,19 +183,21 @@ class Family(Generic[F]):
         fitting: Fitting | None = None,
         after: Mapping[str, tuple[str, ...]] | None = None,
         formerly: tuple[str, ...] = (),
+        packages: Mapping[str, Mapping[Parameter, Package]] | None = None,
     ) -> Callable[[F], F]:
         """Register the decorated function.
 
         ``choices`` lists the values a search should vary a parameter over; which numbers it may be at all stands beside
         its type (`Range`, or `Count`, `Share` and `Amount`). ``after`` names, by family, the techniques
         of which one has to come before this one, and ``formerly`` names that it had before: files that say them are
-        still read, and no technique of this package is ever called so again.
+        still read, and no technique of this package is ever called so again. ``packages`` says what is not installed by
+        default and a value of a parameter needs.
         """
 
         def register(fn: F) -> F:
             if fn.__name__ in self.techniques:
                 raise ValueError(f"{self.name}.{fn.__name__} is registered twice")
-            made = Technique(self.name, fn, paper, choices or {}, fitting, after or {}, formerly)
+            made = Technique(self.name, fn, paper, choices or {}, fitting, after or {}, formerly, packages or {})
             if not fn.__module__.startswith("ragsmith."):  # for those of this package a test does so, once
                 made.check_parameters()
             self.techniques[fn.__name__] = made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import math
 import random
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ragsmith.errors import MissingExtra
 from ragsmith.index.clustering import (
     COVARIANCES,
     Floats,
@@ -20,6 +22,7 @@ from ragsmith.index.clustering import (
     memberships,
     pca,
     soft_clusters,
+    umap,
 )
 
 every_covariance = pytest.mark.parametrize("covariance", COVARIANCES)
@@ -36,6 +39,29 @@ def directions(n: int, clusters: int, seed: int, noise: float = 0.3, dimensions:
 
 def noise(n: int, seed: int) -> Floats:
     return np.random.default_rng(seed).normal(size=(n, 256)) / 16
+
+
+# --- UMAP ------------------------------------------------------------------------------------------------------------
+
+
+def test_without_its_package_umap_says_what_to_install() -> None:
+    if importlib.util.find_spec("umap"):
+        pytest.skip("umap-learn is installed")
+    with pytest.raises(MissingExtra, match=r"pip install 'ragsmith\[umap\]'"):
+        soft_clusters(directions(20, 2, seed=1), reduction="umap")
+
+
+@pytest.mark.parametrize("n", [4, 5, 40])
+def test_umap_keeps_near_rows_near(n: int) -> None:
+    pytest.importorskip("umap")
+    rows = directions(n, 2, seed=1)
+    reduced = umap(rows, 10)
+    assert reduced.shape == (n, max(2, min(10, n - 2)))
+    assert np.array_equal(reduced, umap(rows, 10))
+    if n == 40:
+        found = soft_clusters(rows, reduction="umap")
+        assert {frozenset(row % 2 for row in members) for members in found} == {frozenset({0}), frozenset({1})}
+    assert umap(rows[:3], 2).tolist() == pca(rows[:3], 2).tolist()
 
 
 # --- principal components --------------------------------------------------------------------------------------------

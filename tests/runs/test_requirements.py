@@ -7,20 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from ragsmith.errors import SpaceError, UsageError
+from ragsmith.errors import MissingExtra, SpaceError, UsageError
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import Racing
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.loading import ModelNames
-from ragsmith.pipelines.genes import make_gene
+from ragsmith.pipelines.genes import Gene, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.runs.plan import plan
 from ragsmith.runs.record import RunSettings
-from ragsmith.runs.requirements import refuse_missing_models
+from ragsmith.runs.requirements import refuse_missing_models, refuse_missing_packages
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 from ragsmith.strategies import STRATEGIES
+from ragsmith.techniques.registry import Package, Technique
+from ragsmith.types import Chunks, Entries
 
 
 def test_a_search_is_refused_before_anything_is_computed(tiny_setup: Setup, store: Store) -> None:
@@ -121,3 +123,15 @@ def test_a_technique_that_reads_the_gold_is_in_no_space(tmp_path: Path) -> None:
         load_space(written(tmp_path, query_expansion="[none, oracle_router]"))
     everything = load_space(written(tmp_path, query_expansion="all"))
     assert "oracle_router" not in {gene.technique.name for gene in everything.options[1]}
+
+
+def test_an_option_whose_package_is_missing_is_refused() -> None:
+    def unfounded(chunks: Chunks, *, way: str = "plain") -> Entries:
+        """Index nothing."""
+        return ()
+
+    needed = {"way": {"hard": Package("no_such_module", "no-such-package", "hard")}}
+    technique = Technique("pre_embedding", unfounded, "", {"way": ("plain", "hard")}, packages=needed)
+    refuse_missing_packages([Gene(technique, {"way": "plain"})])
+    with pytest.raises(MissingExtra, match=r"no-such-package is not installed: run  pip install 'ragsmith\[hard\]'"):
+        refuse_missing_packages([Gene(technique, {"way": "plain"}), Gene(technique, {"way": "hard"})])

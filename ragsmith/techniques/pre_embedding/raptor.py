@@ -10,12 +10,13 @@ from functools import partial
 import numpy as np
 
 from ragsmith.digest import digest
-from ragsmith.index.clustering import COVARIANCES, Floats, Members, soft_clusters
+from ragsmith.index.clustering import COVARIANCES, REDUCTIONS, Floats, Members, soft_clusters
 from ragsmith.models.protocols import Embedder, LanguageModel
 from ragsmith.models.tasks import OfflineModel, Task, told
 from ragsmith.plugins import Count
 from ragsmith.techniques.families import pre_embedding
 from ragsmith.techniques.passage_compress.tree_summarize import summarise_offline
+from ragsmith.techniques.registry import Package
 from ragsmith.text.languages import ENGLISH
 from ragsmith.text.words import sentences
 from ragsmith.types import Chunk, Chunks, Entries, IndexEntry
@@ -50,7 +51,13 @@ SUMMARISE = Task(
 
 @pre_embedding(
     paper="https://arxiv.org/abs/2401.18059",
-    choices={"covariance": COVARIANCES, "levels": (1, 2, 3), "cluster_tokens": (500, 1000, 2000)},
+    choices={
+        "covariance": COVARIANCES,
+        "reduction": REDUCTIONS,
+        "levels": (1, 2, 3),
+        "cluster_tokens": (500, 1000, 2000),
+    },
+    packages={"reduction": {"umap": Package("umap", "umap-learn", "umap")}},
 )
 def raptor(
     chunks: Chunks,
@@ -58,6 +65,7 @@ def raptor(
     language_model: LanguageModel,
     embedder: Embedder,
     covariance: str = "diagonal",
+    reduction: str = "pca",
     levels: Count = 3,
     cluster_tokens: Count = 1000,
     max_words: Count = 150,
@@ -74,7 +82,8 @@ def raptor(
     Helps when a question is about a whole document or section rather than one passage; a summary takes a place
     that a chunk would have had. Costs one call a cluster, once a corpus: about one for four to seven chunks.
 
-    Against the paper: its UMAP is replaced by principal components, the same on every machine. Its full covariances
+    Against the paper: its UMAP is replaced by principal components, the same on every machine; it is there as
+    ``reduction="umap"``, for which ``pip install 'ragsmith[umap]'`` is needed. Its full covariances
     with up to n - 1 components find clusters in a few dozen chunks even where there are none; they are kept as
     ``covariance="full"``. The published code walks the tree from its top by default, though the paper reports the
     collapsed tree, and then sorts two scales together: walking is left out. It makes no node where it finds a single
@@ -89,7 +98,7 @@ def raptor(
     for of_document in leaves.values():
         nodes = sorted(of_document, key=_place)
         for level in range(1, levels + 1):
-            groups = _groups(nodes, embedder, cluster_tokens, covariance)
+            groups = _groups(nodes, embedder, cluster_tokens, covariance, reduction)
             if len(groups) >= len(nodes):
                 break
             summed = _summarised([g for g in groups if len(g) > 1], level, language_model, cluster_tokens, max_words)
@@ -99,14 +108,16 @@ def raptor(
     return tuple(IndexEntry((chunk.text,), chunk) for chunk in (*chunks, *made))
 
 
-def _groups(nodes: Sequence[Chunk], embedder: Embedder, limit: int, covariance: str) -> list[list[Chunk]]:
+def _groups(
+    nodes: Sequence[Chunk], embedder: Embedder, limit: int, covariance: str, reduction: str
+) -> list[list[Chunk]]:
     """Clusters of ``nodes``, those of the same texts made one; each in reading order, and so are they."""
     if len(nodes) < FEWEST_NODES:
         return [[node] for node in nodes]
     texts = [node.text for node in nodes]
     vectors = embedder.embed(texts).astype(np.float64)
     merged: dict[tuple[str, ...], set[Chunk]] = defaultdict(set)
-    for members in clusters(vectors, [tokens(text) for text in texts], limit, covariance):
+    for members in clusters(vectors, [tokens(text) for text in texts], limit, covariance, reduction):
         merged[tuple(sorted(texts[i] for i in members))] |= {nodes[i] for i in members}
     return sorted((sorted(group, key=_place) for group in merged.values()), key=lambda group: list(map(_place, group)))
 
@@ -138,7 +149,9 @@ def tokens(text: str) -> int:
     return max(1, len(text) // 4)
 
 
-def clusters(vectors: Floats, sizes: Sequence[int], limit: int, covariance: str) -> list[Members]:
+def clusters(
+    vectors: Floats, sizes: Sequence[int], limit: int, covariance: str, reduction: str = "pca"
+) -> list[Members]:
     """Cluster rows softly; clusters whose ``sizes`` sum to over ``limit`` again by themselves, until none can be split.
 
     A mixture has at least as many components as it takes to keep to the limit.
@@ -149,7 +162,7 @@ def clusters(vectors: Floats, sizes: Sequence[int], limit: int, covariance: str)
     while pending:
         whole = pending.pop()
         least = math.ceil(sum(sizes[i] for i in whole) / limit)
-        for positions in soft_clusters(vectors[list(whole)], covariance=covariance, least=least):
+        for positions in soft_clusters(vectors[list(whole)], covariance=covariance, reduction=reduction, least=least):
             part = tuple(whole[position] for position in positions)
             if part == whole or sum(sizes[i] for i in part) <= limit:
                 found[part] = None
