@@ -61,7 +61,7 @@ def parts(found: Ablation) -> Rows | None:
             gained.low,
             gained.high,
             said=f"{numbers.signed(gained.mean)} {numbers.interval(gained.low, gained.high, sign=True)}"
-            f", {one.calls or 0.0:.1f} calls",
+            f", {numbers.plain(abs(one.calls or 0.0), 1)} calls",
             kind="open" if not gained.shown else "better" if gained.mean > 0 else "worse",
         )
         for one, gained in sorted(worth, key=lambda pair: -pair[1].mean)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 from ragsmith.comparison.clusters import FEWEST_GROUPS
@@ -36,6 +37,9 @@ SWITCHED_ON = (
     "intervals that are not adjusted for the number of options: among many, some look good by chance."
 )
 
+COLUMNS = 80
+"""Characters of a line on the terminal."""
+
 LISTED = 5
 """Pipelines that are listed on the terminal."""
 
@@ -54,6 +58,10 @@ WORDS: Mapping[Verdict, str] = {
 }
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+_INTERVAL = re.compile(r"\[\S+, \S+\]|[=<] \d\S*|\(n \d+\)")
+"""What is not torn apart at the end of a line."""
 
 
 def sentence(comparison: Comparison, *, asked: str = "test questions") -> str:
@@ -206,8 +214,11 @@ def _questions_of(row: Row, name: str) -> int:
     return 0 if score is None else score.n or row.coverage.scored
 
 
-def summary_lines(domain: Domain) -> list[str]:
-    """The report in a few lines of text: ranking, baselines, verdict. Control characters are shown, not sent."""
+def summary_lines(domain: Domain, columns: int = COLUMNS) -> list[str]:
+    """The report in a few lines of text: ranking, baselines, verdict. Control characters are shown, not sent.
+
+    No line is longer than ``columns``, unless a single word is.
+    """
     record = domain.about.record
     lines = [
         f"{domain.about.dataset}: {domain.proposed:,} of {record.space.feasible:,} pipelines searched "
@@ -243,7 +254,16 @@ def summary_lines(domain: Domain) -> list[str]:
         if any(c.difference and c.difference.n < len(record.split.test) for c in domain.comparisons):
             lines.append("  (p also has to hold with the failures of whoever is ahead as the lowest score)")
     lines += _failed(domain)
-    return [_CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", line) for line in lines]
+    shown = (_CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", line) for line in lines)
+    return [part for line in shown for part in _wrapped(line, columns)]
+
+
+def _wrapped(line: str, columns: int) -> list[str]:
+    """A line in as many as it takes; what follows stands further in."""
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    whole = _INTERVAL.sub(lambda found: found[0].replace(" ", "\u00a0"), line)
+    lines = wrap(whole, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return [part.replace("\u00a0", " ") for part in lines] or [""]
 
 
 def chosen(domain: Domain) -> str:

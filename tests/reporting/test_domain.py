@@ -380,7 +380,7 @@ def test_the_terminal_says_how_a_pipeline_with_failures_is_ranked_if_it_lists_on
 ) -> None:
     put_toy(store, may_miss=may_miss)
     explained = "  (n: questions that it finished; it is ranked as if each of its failures had scored 0.000)"
-    assert (explained in summary_lines(load_domain(store, "toy"))) is bool(may_miss)
+    assert (explained in summary_lines(load_domain(store, "toy"), columns=1000)) is bool(may_miss)
 
 
 def lose(store: Store, questions: list[str], *labels: str) -> None:
@@ -418,7 +418,7 @@ def test_a_winner_that_failed_where_others_were_scored_has_to_win_with_its_failu
     domain = load_domain(store, "toy")
     found = {c.name: c.difference for c in domain.comparisons}
     explained = "  (p also has to hold with the failures of whoever is ahead as the lowest score)"
-    assert [explained in summary_lines(one) for one in (clean, domain)] == [False, True]
+    assert [explained in summary_lines(one, columns=1000) for one in (clean, domain)] == [False, True]
     assert found["naive"].mean_difference == pytest.approx(before["naive"].mean_difference)  # type: ignore[union-attr]
     assert found["naive"].n == 6  # type: ignore[union-attr]
     assert found["naive"].p > 2**-5  # type: ignore[union-attr]  # that of 6 differences of one sign
@@ -432,7 +432,7 @@ def test_test_questions_that_all_finalists_failed_on_are_set_aside_by_name(store
     assert (aside.question, aside.split) == ("t3", "test")
     assert str(aside.why) == "refused content, generation.answer: RefusedContent: not this one"
     assert {comparison.difference.n for comparison in domain.comparisons} == {7}  # type: ignore[union-attr]
-    said = "\n".join(summary_lines(domain))
+    said = "\n".join(summary_lines(domain, columns=1000))
     assert "t3 (test), refused content, generation.answer: RefusedContent: not this one" in said
     assert "5 answers failed" in said
     assert "t3" in domain_markdown(domain)

@@ -230,14 +230,14 @@ def test_what_an_option_changes_and_in_what_is_shown_where_it_is_known(domain: D
 
 def test_a_run_without_test_questions_claims_nothing(store: Store) -> None:
     put_toy(store, test=False)
-    lines = summary_lines(load_domain(store, "toy"))
+    lines = summary_lines(load_domain(store, "toy"), columns=1000)
     assert "verdict: Nothing is claimed: there are no test questions (too small to split)." in lines
 
 
 def chosen(domain: Domain, **found: object) -> str:
     """What the terminal says of how the winner was come by, with ``found`` in the record."""
     record = replace(domain.about.record, **found)  # type: ignore[arg-type]
-    lines = summary_lines(replace(domain, about=replace(domain.about, record=record)))
+    lines = summary_lines(replace(domain, about=replace(domain.about, record=record)), columns=1000)
     return next((line for line in lines if line.startswith("the winner ")), "")
 
 
@@ -360,7 +360,7 @@ def test_json_is_the_whole_domain(domain: Domain) -> None:
 
 
 def test_the_summary_has_ranking_baselines_and_verdict(domain: Domain) -> None:
-    lines = summary_lines(domain)
+    lines = summary_lines(domain, columns=1000)
     assert lines[0] == "toy: 5 of 6 pipelines searched (genetic), 10 search and 8 test questions"
     assert "  1  0.700 [0.700, 0.700]  R 0.800  G 0.600    2.0  retrieval hybrid" in "\n".join(lines)
     assert "naive RAG: vector" in "\n".join(lines)
@@ -372,7 +372,7 @@ def test_the_summary_has_ranking_baselines_and_verdict(domain: Domain) -> None:
 
 def test_the_summary_sends_no_control_characters_to_the_terminal(store: Store) -> None:
     put_toy(store, "toy\x1b[2J")
-    assert "toy\\x1b[2J" in summary_lines(load_domain(store, "toy\x1b[2J"))[0]
+    assert "toy\\x1b[2J" in summary_lines(load_domain(store, "toy\x1b[2J"), columns=1000)[0]
 
 
 def test_numbers_are_written_alike() -> None:

@@ -172,7 +172,7 @@ def test_its_front_is_what_nothing_else_is_as_good_as(finished: tuple[Store, Out
     reached = {(row.level, row.usage["calls"]) for row in domain.ranking}
     best = {(f, c) for f, c in reached if not any(g >= f and d <= c and (g, d) != (f, c) for g, d in reached)}
     assert {(row.level, row.usage["calls"]) for row in domain.front} == best
-    lines = summary_lines(domain)
+    lines = summary_lines(domain, columns=1000)
     at = lines.index("front of quality, calls, the best first")
     assert [line.split()[0] for line in lines[at + 1 : at + 1 + len(best)]] == [
         f"{row.level:.3f}" for row in domain.front
