@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from ragsmith.api.asking import loaded_pipeline
-from ragsmith.api.given import CACHE, GivenModels, refuse_no_workers
+from ragsmith.api.given import CACHE, GivenModels, GivenPrices, refuse_no_workers
 from ragsmith.comparison.per_query import PerQuery, read_per_query
 from ragsmith.comparison.protocols.hetdocqa import Findings, judge
 from ragsmith.errors import UsageError, WrongOption
+from ragsmith.gateway.budget import Prices, read_prices
 from ragsmith.reporting.protocol import measured
 from ragsmith.reporting.scores import Scores
 from ragsmith.reporting.scores import evaluate as score
@@ -33,9 +34,13 @@ def evaluate(
     imports: Sequence[str | Path] = (),
     workers: int | None = None,
     latency: bool = False,
+    prices: GivenPrices = None,
     cache: Store | str | Path = CACHE,
 ) -> Scores:
     """Score a pipeline on the questions of its data set, or of another; with ``latency``, time every question too.
+
+    Timings are by station of the pipeline, and a report on the same cache shows the last ones. With ``prices`` it is
+    said what 1,000 questions cost.
 
     >>> scores = ragsmith.evaluate("winner.yaml")
     >>> {part: scored.attempted for part, scored in scores.parts.items()}
@@ -48,9 +53,10 @@ def evaluate(
     refuse_no_workers(workers)
     loaded = loaded_pipeline(pipeline, dataset, models, base_url, vector_store)
     own = workers or loaded.setup.models.workers()
+    known = prices if prices is None or isinstance(prices, Prices) else read_prices(prices)
     at_home = dataset is None and (loaded is not pipeline or bool(loaded.expected))
     with opened(cache) as store:
-        return score(loaded, store, at_home=at_home, workers=own, latency=latency)
+        return score(loaded, store, at_home=at_home, workers=own, latency=latency, prices=known)
 
 
 def by_protocol(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ragsmith.cli.app import app
-from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, merged
+from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, PricesOption, WorkersOption, merged
 from ragsmith.cli.output import note, say, say_json, table
 from ragsmith.errors import UsageError
 
@@ -79,8 +79,9 @@ def evaluate(
     models: ModelFlags,
     workers: WorkersOption = None,
     latency: Annotated[
-        bool, typer.Option("--latency", help="Also time every question; models are asked anew.")
+        bool, typer.Option("--latency", help="Also time every question, by station; models are asked anew.")
     ] = False,
+    prices: PricesOption = None,
     protocol: Annotated[
         str | None,
         typer.Option("--protocol", help="hetdocqa: compare with other systems by the rules of that study."),
@@ -110,8 +111,8 @@ def evaluate(
     import ragsmith
 
     if protocol is not None:
-        if latency:
-            raise UsageError("--latency times one pipeline, and --protocol compares several: give one of them")
+        if latency or prices:
+            raise UsageError("--latency and --prices are of one pipeline, and --protocol compares some: leave them out")
         findings = ragsmith.by_protocol(
             protocol,  # type: ignore[arg-type]  # any other name is refused in a sentence
             pipeline,
@@ -133,11 +134,12 @@ def evaluate(
     if against or numbers or full:
         raise UsageError("--against, --numbers and --full belong to --protocol: add  --protocol hetdocqa")
     found = ragsmith.evaluate(
-        pipeline, dataset=dataset, **models.given(), workers=workers, latency=latency, cache=cache
+        pipeline, dataset=dataset, **models.given(), workers=workers, latency=latency, prices=prices, cache=cache
     )
     if as_json:
         plain = asdict(found)
-        say_json({"dataset": found.dataset, **plain["parts"], **({"latency": plain["latency"]} if latency else {})})
+        further = [*(["latency", "machine"] if latency else []), *(["money"] if prices else [])]
+        say_json({"dataset": found.dataset, **plain["parts"], **{name: plain[name] for name in further}})
     else:
         _say_found(found)
     if not found.complete:
@@ -183,8 +185,16 @@ def _say_found(found: Scores) -> None:
             say(f"{question} failed in {failure['stage']}: {failure['error']}")
         say()
     if found.latency:
-        timed = [[t.questions, str(t.n), f"{t.median_ms:.1f}", f"{t.p95_ms:.1f}"] for t in found.latency]
-        table(timed, ["questions", "n", "median ms", "95th percentile ms"], frozenset({1, 2, 3}))
+        say(f"latency in milliseconds, each question alone, on {found.machine}")
+        timed = [
+            [t.questions, t.state, t.station, str(t.n), *(f"{ms:.1f}" for ms in (t.p50_ms, t.p90_ms, t.p99_ms))]
+            for t in found.latency
+        ]
+        table(timed, ["questions", "state", "station", "n", "p50", "p90", "p99"], frozenset({3, 4, 5, 6}))
+        say()
+    if found.money:
+        paid = found.money.per_1000
+        say(f"money: {found.money.why}" if paid is None else f"money: {paid:.4g} for 1,000 questions")
 
 
 @app.command()

@@ -8,12 +8,14 @@ from typing import Literal
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.evaluation.ranking import best, common
+from ragsmith.pipelines.genes import label
 from ragsmith.reporting import facts
 from ragsmith.reporting.activity import options
+from ragsmith.reporting.latency import timed_pipelines
 from ragsmith.reporting.material import Material, choose_run
 from ragsmith.reporting.questions import questions
 from ragsmith.reporting.rows import best_so_far, by_group, gain, ranking, row
-from ragsmith.reporting.values import SHOWN, TITLES, About, Answered, Domain, Finalist, Row, Score
+from ragsmith.reporting.values import SHOWN, TITLES, About, Answered, Domain, Finalist, Row, Score, TimedPipeline
 from ragsmith.reporting.verdicts import cheapest, compare, next_step_of
 from ragsmith.runs.front import front
 from ragsmith.runs.objectives import costs
@@ -91,6 +93,7 @@ def domain_of(about: About, material: Material) -> Domain:
         questions=questions(material),
         cheapest=nearest,
         next_step=next_step_of(material, comparisons, rivals),
+        timed=_timed(material, best_drawn),
     )
 
 
@@ -103,6 +106,13 @@ def _front(ranked: Sequence[Row], settings: RunSettings) -> tuple[Row, ...]:
     each = {row.key: costs(settings, row.usage, row.latency_seconds) for row in able}
     worth = {row.key: (row.level, *(-cost for cost in known)) for row in able if (known := each[row.key]) is not None}
     return tuple(front((row for row in able if row.key in worth), lambda row: worth[row.key]))
+
+
+def _timed(material: Material, best_drawn: Evaluation | None) -> tuple[TimedPipeline, ...]:
+    """Those of the pipelines with a name that were timed by station."""
+    names = _roles(material.record, best_drawn)
+    known = {key: found for key in material.timings if (found := material.on_search(key) or material.on_test(key))}
+    return timed_pipelines(names, {key: label(found.candidate) for key, found in known.items()}, material.timings)
 
 
 def _scores(material: Material, keys: Sequence[str]) -> list[float | None]:

@@ -13,7 +13,7 @@ from ragsmith.evaluation.ranking import Terms
 from ragsmith.measures.judge_check import judge_checked
 from ragsmith.reporting.values import About, Row
 from ragsmith.runs.kept import Kept
-from ragsmith.runs.latency import kept_latencies
+from ragsmith.runs.latency import kept_latencies, kept_timings
 from ragsmith.runs.record import DatasetRecord, RunRecord
 from ragsmith.store.store import DatasetRow, RunRow, Store
 from ragsmith.techniques.own import ANYWHERE, import_recorded
@@ -92,6 +92,8 @@ class Material:
         if not whole:
             self._found |= kept.read({key for key in self.keys if not self._is_found(key)})
         self.diagnoses = store.diagnoses(self.keys)
+        named = {*record.baselines.values(), *record.test.values(), *filter(None, [record.winner])}
+        self.timings = kept_timings(store, named)
         self._latencies = kept_latencies(store, record, filter(None, map(self.on_search, self.keys)))
 
     def _is_found(self, key: str) -> bool:

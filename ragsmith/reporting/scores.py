@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
-
-import numpy as np
 
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
+from ragsmith.evaluation.latency import this_machine
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.gateway.budget import Prices
+from ragsmith.reporting.latency import latencies
 from ragsmith.reporting.rows import score
-from ragsmith.reporting.values import Score
+from ragsmith.reporting.values import Latency, Score
+from ragsmith.runs.latency import keep_timings
+from ragsmith.runs.objectives import COUNTS, Unpriced, price_of_a_question
 from ragsmith.runs.pipeline import Pipeline
 from ragsmith.store.store import Store
 
@@ -30,25 +35,27 @@ class Scored:
 
 
 @dataclass(frozen=True, slots=True)
-class Latency:
-    """Milliseconds that ``n`` questions of a kind took, each alone: the median and the 95th percentile."""
+class Money:
+    """What 1,000 questions cost by the prices that were given, from ``n`` of them; or ``why`` that is not known."""
 
-    questions: str
+    per_1000: float | None
     n: int
-    median_ms: float
-    p95_ms: float
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
     """What a pipeline scores on a data set: ``parts`` are the ``search`` and ``test`` questions apart, or ``all``.
 
-    ``latency`` is of all questions, of each type, and by the kind of document that holds the evidence.
+    ``latency`` is of all questions by station, and in all of each type, and by the kind of document that holds the
+    evidence; ``machine`` says where it was measured. ``money`` is there where prices were given.
     """
 
     dataset: str
     parts: Mapping[str, Scored]
     latency: tuple[Latency, ...] = ()
+    machine: str = ""
+    money: Money | None = None
 
     @property
     def complete(self) -> bool:
@@ -56,11 +63,20 @@ class Scores:
         return not any(scored.failed for scored in self.parts.values())
 
 
-def evaluate(pipeline: Pipeline, store: Store, *, at_home: bool, workers: int = 1, latency: bool = False) -> Scores:
+def evaluate(
+    pipeline: Pipeline,
+    store: Store,
+    *,
+    at_home: bool,
+    workers: int = 1,
+    latency: bool = False,
+    prices: Prices | None = None,
+) -> Scores:
     """Score ``pipeline`` on the questions of its data set, through the store.
 
     ``at_home`` is whether it was found on this data set: the search questions then chose it, the test questions did
-    not, and the two are told apart. With ``latency``, every question is also timed, and paid models are asked again.
+    not, and the two are told apart. With ``latency``, every question is also timed, and paid models are asked again;
+    that is kept for reports.
     """
     data = pipeline.setup.dataset
     if not data.examples:
@@ -71,7 +87,31 @@ def evaluate(pipeline: Pipeline, store: Store, *, at_home: bool, workers: int = 
         parts = {"search": divided.search, "test": divided.test}
     found = {part: pipeline.evaluate(store, examples, workers=workers) for part, examples in parts.items()}
     scored = {part: _scored(evaluation, pipeline.fitness) for part, evaluation in found.items()}
-    return Scores(data.name, scored, _latencies(pipeline) if latency else ())
+    money = None if prices is None else _money(pipeline, found.values(), prices)
+    if not latency:
+        return Scores(data.name, scored, money=money)
+    machine = this_machine()
+    timings = pipeline.timings(data.examples)
+    for key in {evaluation.key for evaluation in found.values()}:
+        keep_timings(store, key, data.digest, machine, timings)
+    return Scores(data.name, scored, latencies(timings, partial(_groups, pipeline.setup)), machine, money)
+
+
+def _money(pipeline: Pipeline, found: Iterable[Evaluation], prices: Prices) -> Money:
+    """By the calls and tokens that were recorded, which are those of replies that were remembered, too."""
+    each = list(found)
+    n = sum(len(evaluation.records) for evaluation in each)
+    price = price_of_a_question(pipeline.setup.loaded_models, prices)
+    if isinstance(price, Unpriced):
+        return Money(None, n, price.why.removeprefix("but ").removeprefix("which "))
+    usage = [math.fsum(value for one in each for value in one.values(name)) / max(n, 1) for name in COUNTS]
+    return Money(1000 * price.of_counts(*usage), n)
+
+
+def _groups(setup: Setup, question: str) -> tuple[str, ...]:
+    """What kinds of question one is of."""
+    example = setup.examples[question]
+    return f"type {example.type}", f"evidence in {setup.modality(example)}"
 
 
 def _scored(evaluation: Evaluation, fitness: Fitness) -> Scored:
@@ -84,17 +124,3 @@ def _scored(evaluation: Evaluation, fitness: Fitness) -> Scored:
     }
     counts = len(evaluation.questions), len(evaluation.records), len(evaluation.failures)
     return Scored(*counts, metrics, evaluation.failures)
-
-
-def _latencies(pipeline: Pipeline) -> tuple[Latency, ...]:
-    setup = pipeline.setup
-    groups: dict[str, list[float]] = defaultdict(list)
-    for question, seconds in pipeline.latencies(setup.dataset.examples).items():
-        example = setup.examples[question]
-        for group in ("all", f"type {example.type}", f"evidence in {setup.modality(example)}"):
-            groups[group].append(1000 * seconds)
-    in_order = sorted(groups.items(), key=lambda item: (item[0] != "all", item[0]))
-    return tuple(
-        Latency(group, len(values), float(np.median(values)), float(np.quantile(values, 0.95)))
-        for group, values in in_order
-    )

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from ragsmith.reporting import group_tables, part_tables, plots, question_blocks, run_tables, tables, wording
+from ragsmith.reporting import latency as timings
 from ragsmith.reporting.charts import Chart
 from ragsmith.reporting.picture import Picture, picture
 from ragsmith.reporting.question_blocks import Examples, QuestionList
@@ -136,6 +137,14 @@ def front(domain: Domain) -> Iterator[Block]:
         yield Plot(plots.front(domain))
         yield tables.front(domain)
         yield wording.front_explained(domain)
+
+
+@section("How long an answer takes", "Latency")
+def latency(domain: Domain) -> Iterator[Block]:
+    """Percentiles by station, of pipelines that were timed."""
+    if domain.timed:
+        yield timings.EXPLAINED
+        yield timings.table(domain)
 
 
 @section("What each part is worth", "Parts")

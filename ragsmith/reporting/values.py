@@ -385,6 +385,33 @@ class Questions:
 
 
 @dataclass(frozen=True, slots=True)
+class Latency:
+    """Milliseconds that ``n`` questions took, each alone and asked anew: percentiles of all measurements.
+
+    ``questions`` says which: all, those of a type, or with evidence in one kind of document. ``state`` is ``warm`` if
+    models and index were there, ``cold`` if they were not. ``station`` is a part of the way, or ``in all``.
+    """
+
+    questions: str
+    state: str
+    station: str
+    n: int
+    p50_ms: float
+    p90_ms: float
+    p99_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class TimedPipeline:
+    """How long the pipeline called ``name`` takes on one kind of ``machine``."""
+
+    name: str
+    label: str
+    machine: str
+    latencies: tuple[Latency, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Domain:
     """Everything a report says about the run on one data set.
 
@@ -396,8 +423,8 @@ class Domain:
     ``leads`` has, where there are any, what the winner is ahead of each pipeline shown, by its key, on the questions
     that both finished. ``front`` are the rows of the ranking of which no other is as good in everything that was
     weighed: fitness and calls, unless the search was asked otherwise. ``ablation`` says what each part of the winner is
-    worth, as far as that was worked out. ``judged`` says how the judge did on cases of
-    known order, if that is known.
+    worth, as far as that was worked out. ``judged`` says how the judge did on cases of known order, if that is known.
+    ``timed`` are those of the pipelines with a name that were timed by station.
     """
 
     about: About
@@ -427,6 +454,7 @@ class Domain:
     ablation: Ablation | None = None
     next_step: NextStep | None = None
     questions: Questions = Questions()
+    timed: tuple[TimedPipeline, ...] = ()
 
     @property
     def winner(self) -> Row | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ragsmith.digest import digest, fingerprint
@@ -48,27 +48,38 @@ def priced(settings: RunSettings, models: Models, prices: Prices) -> RunSettings
     """
     if "money" not in settings.objectives:
         return settings
-    chats = [model.id for model in (models.language_model, models.asked) if completes(model)]
+    price = price_of_a_question(models, prices)
+    if isinstance(price, Unpriced):
+        raise WrongOption("objectives", f"have money, {price.why}: {price.remedy}")
+    return replace(settings, price=price)
+
+
+@dataclass(frozen=True, slots=True)
+class Unpriced:
+    """Why it cannot be told what a question costs, and what who wants to weigh that can do."""
+
+    why: str
+    remedy: str = "weigh calls instead"
+
+
+def price_of_a_question(models: Models, prices: Prices) -> Price | Unpriced:
+    """The price of what answers and techniques ask for a question."""
+    chats = list(dict.fromkeys(model.id for model in (models.language_model, models.asked) if completes(model)))
     if not chats:
-        raise WrongOption("objectives", "have money, but no chat model is asked, so nothing costs any: leave it out")
-    found = [prices.of(model) for model in dict.fromkeys(chats)]
-    if (price := found[0]) is None or None in found:
-        unknown = ", ".join(model for model in dict.fromkeys(chats) if prices.of(model) is None)
-        raise WrongOption(
-            "objectives", f"have money, which needs the price of {unknown}: add it to the prices (--prices)"
-        )
-    if any(other != price for other in found):
-        raise WrongOption(
-            "objectives",
-            "have money, but the model that writes and the controller have two prices, and the tokens of a question "
-            "are recorded as one sum: weigh calls instead",
+        return Unpriced("but no chat model is asked, so nothing costs any", "leave it out")
+    known = {model: prices.of(model) for model in chats}
+    price = known[chats[0]]
+    if price is None or None in known.values():
+        unknown = ", ".join(model for model, its in known.items() if its is None)
+        return Unpriced(f"which needs the price of {unknown}", "add it to the prices (--prices)")
+    if any(other != price for other in known.values()):
+        return Unpriced(
+            "but the model that writes and the controller have two prices, and the tokens of a question are recorded "
+            "as one sum"
         )
     if prices.of(models.cross_encoder.id):
-        raise WrongOption(
-            "objectives",
-            f"have money, but what {models.cross_encoder.id} costs a question is not recorded: weigh calls instead",
-        )
-    return replace(settings, price=price)
+        return Unpriced(f"but what {models.cross_encoder.id} costs a question is not recorded")
+    return price
 
 
 def on_this_machine(settings: RunSettings, setups: Iterable[Setup]) -> RunSettings:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from time import perf_counter
@@ -28,10 +28,11 @@ from ragsmith.evaluation.ranking import common
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.evaluation.threads import ANSWER, RANKING, evaluate_job
 from ragsmith.models.given import apart, refuse_absent
-from ragsmith.models.vector_address import AUTO, written_in
+from ragsmith.models.vector_address import AUTO, serves_one_process, written_in
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import Candidate, configuration, facing
+from ragsmith.pipelines.stations import COLD, START, WARM, WHOLE, Clock, Timed, Timing
 from ragsmith.pipelines.trace import Trace
 from ragsmith.runs.pipeline_file import FORMAT, ExportedFile
 from ragsmith.runs.reference import Reference
@@ -45,6 +46,9 @@ if TYPE_CHECKING:  # who only asks needs no database, which takes longer to impo
     from ragsmith.store.store import Store
 
 TOLERANCE = 1e-9
+
+COLD_STARTS = 3
+"""Questions that are also asked of a pipeline that has nothing yet, which takes as long as building its index does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,22 +217,36 @@ class Pipeline:
         with Evaluator(self.setup, store, workers, ranks=self.fitness.ranks) as evaluator:
             return evaluator.evaluate([self.candidate], examples)[0]
 
-    def latencies(self, examples: Sequence[Example], *, clock: Callable[[], float] = perf_counter) -> dict[str, float]:
-        """Seconds that each question takes, by its id, one after the other and with nothing remembered between them.
+    def timings(self, examples: Sequence[Example], *, clock: Clock = perf_counter) -> list[Timing]:
+        """Seconds that each question takes by station, one after the other and with nothing remembered between them.
 
-        What is built once for the collection is built before; a paid model is asked again, whatever the cache holds.
+        What is built once for the collection is there before, and models are warm. The first `COLD_STARTS` questions
+        are also asked of a pipeline that has nothing yet: its models are opened and its index is built on their time,
+        unless the index lies where only one may have it open. Paid models are asked again, whatever the cache holds.
         """
-        found = {}
+        found = []
+        in_order = ordered(examples)
         warm = self.setup.engine()
         warm.prepare(self.candidate)
-        for example in ordered(examples):
-            engine = self.setup.engine()
+        for example in in_order[:1]:
+            warm.answer(facing(self.candidate, example.question), Question(example.question))
+        for example in in_order:
+            engine = Timed(self.setup.engine(), clock)
             engine.take_over(warm, self.candidate)
-            able = facing(self.candidate, example.question)
-            started = clock()
-            engine.answer(able, Question(example.question))
-            found[example.id] = clock() - started
-        return found
+            seconds = engine.ask(facing(self.candidate, example.question), Question(example.question))
+            found.append(Timing(example.id, WARM, seconds))
+        alone = serves_one_process(self.setup.loaded_models.vectors_at)
+        return found + [self._cold(example, clock) for example in ([] if alone else in_order[:COLD_STARTS])]
+
+    def _cold(self, example: Example, clock: Clock) -> Timing:
+        """A question to a pipeline that begins with its documents."""
+        candidate = facing(self.candidate, example.question)
+        started = clock()
+        engine = Timed(replace(self.setup).engine(), clock)
+        engine.prepare(candidate)
+        start = clock() - started
+        seconds = engine.ask(candidate, Question(example.question))
+        return Timing(example.id, COLD, {START: start, **seconds, WHOLE: start + seconds[WHOLE]})
 
     def verify(self) -> list[Difference]:
         """Run the pipeline again, from its documents, and compare with the scores it was exported with.

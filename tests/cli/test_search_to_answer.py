@@ -430,7 +430,7 @@ def test_numbers_of_somebody_else_are_judged_without_a_pipeline(ragsmith: Comman
         (["w.yaml", "--protocol", "hetdocqa", "--full", "all"], "--full names a system of --numbers"),
         (["--protocol", "hetdocqa", "--numbers", "n.csv", "--against", "v.yaml"], "--numbers have their systems"),
         (["--protocol", "hetdocqa", "--numbers", "n.csv"], "n.csv: cannot be read"),
-        (["w.yaml", "--protocol", "hetdocqa", "--latency"], "--latency times one pipeline"),
+        (["w.yaml", "--protocol", "hetdocqa", "--latency"], "--latency and --prices are of one pipeline"),
     ],
 )
 def test_what_no_protocol_can_use_is_said(ragsmith: Command, arguments: list[str], said: str) -> None:
