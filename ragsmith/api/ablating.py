@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ragsmith.api.asking import loaded_pipeline
 from ragsmith.api.given import CACHE, GivenModels, refuse_no_workers
+from ragsmith.comparison.clusters import Clusters
 from ragsmith.datasets.bundled import names
 from ragsmith.diagnosis.ablation import Ablation, ablation_of, wanted
 from ragsmith.errors import UsageError
@@ -110,6 +111,14 @@ def ablate(
                 seconds_of = Latencies(evaluator, store, machine, setup.order).of
             terms = Terms.of([first, *rest], fitness)
             apart = ablation_of(
-                first, rest, found, terms, dataset=data.name, part=part, seconds_of=seconds_of, refit=at_home
+                first,
+                rest,
+                found,
+                terms,
+                dataset=data.name,
+                clusters=Clusters.of(data, questions),
+                part=part,
+                seconds_of=seconds_of,
+                refit=at_home,
             )
             return apart.keep(store, data.digest)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ragsmith.comparison.clusters import Clusters
 from ragsmith.diagnosis.changes import Change, Kind, outs, plain_of, swaps
 from ragsmith.diagnosis.contrasts import Estimate, contrasts, mean_difference
 from ragsmith.diagnosis.interaction import Interaction, interactions, needed_for
@@ -159,14 +160,15 @@ def ablation_of(
     terms: Terms,
     *,
     dataset: str,
+    clusters: Clusters,
     part: str = "search",
     seconds_of: SecondsOf | None = None,
     refit: bool = True,
 ) -> Ablation:
     """What the parts of ``winner`` are worth, by those of ``others`` that are away from it by one change.
 
-    All are on the same questions. An out that is not among them is named, with the reason; swaps and interactions are
-    shown as far as they are known.
+    All are on the same questions, and ``clusters`` says which of these hang together. An out that is not among the
+    others is named, with the reason; swaps and interactions are shown as far as they are known.
     """
     known = {identity(one.candidate): one for one in others} | {identity(winner.candidate): winner}
     plain = plain_of(winner.candidate, space)
@@ -175,7 +177,7 @@ def ablation_of(
         other = known.get(identity(change.candidate))
         if change.kind == "swap" and other is None:
             continue
-        parts.append(_part(change, winner, other, plain, terms, seconds_of))
+        parts.append(_part(change, winner, other, plain, terms, clusters, seconds_of))
     return Ablation(
         winner.key,
         label(winner.candidate),
@@ -183,7 +185,7 @@ def ablation_of(
         part,
         len(winner.questions),
         tuple(parts),
-        tuple(interactions(winner.candidate, space, lambda one: known.get(identity(one)), terms)),
+        tuple(interactions(winner.candidate, space, lambda one: known.get(identity(one)), terms, clusters)),
     )
 
 
@@ -198,6 +200,7 @@ def _part(
     other: Evaluation | None,
     plain: Sequence[Any],
     terms: Terms,
+    clusters: Clusters,
     seconds_of: SecondsOf | None,
 ) -> Part:
     gene, instead = winner.candidate[change.place], change.candidate[change.place]
@@ -213,7 +216,7 @@ def _part(
         return replace(found, why_not=f"failed on {terms.missed(other)} of {len(terms.counted)} questions")
     took, takes = (seconds_of(winner), seconds_of(other)) if seconds_of else (None, None)
     saved = None if took is None or takes is None else took - takes
-    worth = contrasts([(winner, 1.0), (other, -1.0)], terms.fitness)
+    worth = contrasts([(winner, 1.0), (other, -1.0)], terms.fitness, clusters)
     return replace(found, worth=worth, calls=mean_difference(winner, other, "calls"), seconds=saved)
 
 

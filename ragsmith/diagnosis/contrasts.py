@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from ragsmith.comparison.clusters import Clusters
+from ragsmith.comparison.difference import interval
+from ragsmith.comparison.power import variance
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.ranking import common
-from ragsmith.evaluation.statistics import bootstrap_interval, student_quantile
+from ragsmith.evaluation.statistics import student_quantile
 
 Weighted = Sequence[tuple[Evaluation, float]]
 """Evaluations on the same questions, each with a weight."""
 
+FEWEST_TO_VARY = 2
+"""Groups without which nothing is known of how a mean varies."""
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean over ``n`` questions and its 95 % interval by itself: it is not adjusted for how many there are.
+    """A mean over ``n`` questions in ``groups`` and its 95 % interval by itself, not adjusted for how many there are.
 
-    ``sd`` is the standard error of the mean.
+    ``error`` is the standard error of the mean. Both are by group, as questions of a group are not independent.
     """
 
     mean: float
     low: float
     high: float
     n: int
-    sd: float
+    groups: int
+    error: float
 
     @property
     def shown(self) -> bool:
@@ -35,24 +42,22 @@ class Estimate:
         return self.low > 0 or self.high < 0
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Estimate:
-        """The mean of values of questions, of which there is at least one."""
-        n, mean = len(values), math.fsum(values) / len(values)
+    def of(cls, values: Mapping[str, float], clusters: Clusters) -> Estimate:
+        """The mean of values by question, of which there is at least one; drawn anew by group (bootstrap)."""
         # sums of weighted scores differ from 0 by rounding where nothing differs
-        settled = [0.0 if abs(value) < 1e-12 else value for value in values]
-        low, high = bootstrap_interval(settled)
-        variance = math.fsum((value - mean) ** 2 for value in values) / (n - 1) if n > 1 else 0.0
-        return cls(mean if any(settled) else 0.0, low, high, n, math.sqrt(variance / n))
+        settled = {question: 0.0 if abs(value) < 1e-12 else value for question, value in values.items()}
+        numbers = clusters.numbers(list(settled))
+        low, high = interval(list(settled.values()), numbers)
+        return cls(_mean(settled), low, high, len(settled), len(set(numbers)), error_of(settled, clusters))
 
     @classmethod
-    def of_deviations(cls, mean: float, moved: Sequence[float]) -> Estimate:
+    def by_student(cls, mean: float, moved: Mapping[str, float], clusters: Clusters) -> Estimate:
         """A mean, and how far each question moves it, all of them together by nothing; its interval is Student's."""
-        n = len(moved)
-        if n < 2:
-            return cls(mean, mean, mean, n, 0.0)
-        sd = math.sqrt(math.fsum(one**2 for one in moved) / (n - 1) / n)
-        reach = student_quantile(0.975, n - 1) * sd
-        return cls(mean, mean - reach, mean + reach, n, sd)
+        error, groups = error_of(moved, clusters), len(set(clusters.numbers(list(moved))))
+        if groups < FEWEST_TO_VARY:  # nothing is known, but that scores lie between 0 and 1
+            return cls(mean, -1.0, 1.0, len(moved), groups, 0.0)
+        reach = student_quantile(0.975, groups - 1) * error
+        return cls(mean, mean - reach, mean + reach, len(moved), groups, error)
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Estimate:
@@ -60,24 +65,31 @@ class Estimate:
         return cls(**stored)
 
 
-def contrast(weighted: Weighted, name: str, fitness: Fitness) -> Estimate | None:
+def error_of(values: Mapping[str, float], clusters: Clusters) -> float:
+    """The standard error by group of a mean of values by question; 0 of one group, of which nothing is known."""
+    if len(set(clusters.numbers(list(values)))) < FEWEST_TO_VARY:
+        return 0.0
+    return math.sqrt(variance(values, clusters.groups) / len(values))
+
+
+def contrast(weighted: Weighted, name: str, fitness: Fitness, clusters: Clusters) -> Estimate | None:
     """The weighted sum of a value on the questions that all have finished; None where none has such a value.
 
     ``name`` is ``fitness``, ``retrieval`` or ``generation``. A question that has no such value is left out.
     """
     questions = common([one for one, _ in weighted])
     columns = [(one.on(questions).column(name, fitness), weight) for one, weight in weighted]
-    sums = []
-    for place in range(len(questions)):
+    sums = {}
+    for place, question in enumerate(questions):
         values = [(column[place], weight) for column, weight in columns]
         if all(value is not None for value, _ in values):
-            sums.append(math.fsum(weight * value for value, weight in values if value is not None))
-    return Estimate.of(sums) if sums else None
+            sums[question] = math.fsum(weight * value for value, weight in values if value is not None)
+    return Estimate.of(sums, clusters) if sums else None
 
 
-def contrasts(weighted: Weighted, fitness: Fitness) -> dict[str, Estimate]:
+def contrasts(weighted: Weighted, fitness: Fitness, clusters: Clusters) -> dict[str, Estimate]:
     """The same of F, and of R and G where they are known."""
-    found = {name: contrast(weighted, name, fitness) for name in HEADLINE}
+    found = {name: contrast(weighted, name, fitness, clusters) for name in HEADLINE}
     return {name: estimate for name, estimate in found.items() if estimate is not None}
 
 
@@ -87,6 +99,5 @@ def mean_difference(first: Evaluation, second: Evaluation, name: str) -> float:
     return (math.fsum(first.on(both).values(name)) - math.fsum(second.on(both).values(name))) / len(both)
 
 
-def plain(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
-    """Estimates as plain data."""
-    return {name: asdict(estimate) for name, estimate in estimates.items()}
+def _mean(values: Mapping[str, float]) -> float:
+    return math.fsum(values.values()) / len(values)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from ragsmith.comparison.clusters import Clusters
 from ragsmith.diagnosis.changes import alone, plain_of, units
 from ragsmith.diagnosis.contrasts import Estimate, Weighted, contrast
 from ragsmith.evaluation.evaluation import Evaluation
@@ -62,7 +63,7 @@ def needed_for(winner: Candidate, space: Space, *, pairs: bool = False) -> list[
 
 
 def interactions(
-    winner: Candidate, space: Space, known: Callable[[Candidate], Evaluation | None], terms: Terms
+    winner: Candidate, space: Space, known: Callable[[Candidate], Evaluation | None], terms: Terms, clusters: Clusters
 ) -> Iterator[Interaction]:
     """Of all parts together, then of pairs, where all pipelines for that are ``known`` and finished enough."""
     plain, parts = plain_of(winner, space), units(winner, space)
@@ -79,12 +80,17 @@ def interactions(
             continue
         single = [one for one in each if one is not None]
         options = tuple(" + ".join(f"{winner[at].technique.family}: {winner[at]}" for at in unit) for unit in group)
-        if (found := _interaction(options, whole, naive, single, terms)) is not None:
+        if (found := _interaction(options, whole, naive, single, terms, clusters)) is not None:
             yield found
 
 
 def _interaction(
-    options: tuple[str, ...], whole: Evaluation, naive: Evaluation, single: list[Evaluation], terms: Terms
+    options: tuple[str, ...],
+    whole: Evaluation,
+    naive: Evaluation,
+    single: list[Evaluation],
+    terms: Terms,
+    clusters: Clusters,
 ) -> Interaction | None:
     """On the questions that all of them finished, so that the three agree."""
     observed: Weighted = [(whole, 1.0), (naive, -1.0)]
@@ -92,7 +98,7 @@ def _interaction(
     beyond: Weighted = [*observed, *((one, -weight) for one, weight in expected)]
     questions = tuple(q for q in whole.questions if all(q in one.records for one, _ in beyond))
     found = [
-        contrast([(one.on(questions), weight) for one, weight in weighted], "fitness", terms.fitness)
+        contrast([(one.on(questions), weight) for one, weight in weighted], "fitness", terms.fitness, clusters)
         for weighted in (expected, observed, beyond)
     ]
     if found[0] is None or found[1] is None or found[2] is None:

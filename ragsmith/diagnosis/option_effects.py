@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from ragsmith.comparison.clusters import Clusters
 from ragsmith.diagnosis.ablation import identity
 from ragsmith.diagnosis.contrasts import Estimate
 from ragsmith.evaluation.baselines import baseline
@@ -34,7 +35,7 @@ class OptionEffect:
     pairs: int
 
 
-def option_effects(evaluations: Sequence[Evaluation], fitness: Fitness) -> list[OptionEffect]:
+def option_effects(evaluations: Sequence[Evaluation], fitness: Fitness, clusters: Clusters) -> list[OptionEffect]:
     """The effects of all options that any pair of ``evaluations`` shows, family by family."""
     found = []
     for place, plain in islice(enumerate(baseline("naive")), GENES):
@@ -49,14 +50,14 @@ def option_effects(evaluations: Sequence[Evaluation], fitness: Fitness) -> list[
                     if one is not without:
                         pairs[option].append((one, without))
         for option in sorted(pairs):
-            gain = _gain(pairs[option], fitness)
+            gain = _gain(pairs[option], fitness, clusters)
             if gain is not None:
                 effect = OptionEffect(plain.technique.family, option, str(plain), gain, len(pairs[option]))
                 found.append(effect)
     return found
 
 
-def _gain(pairs: Sequence[tuple[Evaluation, Evaluation]], fitness: Fitness) -> Estimate | None:
+def _gain(pairs: Sequence[tuple[Evaluation, Evaluation]], fitness: Fitness, clusters: Clusters) -> Estimate | None:
     """The mean difference over all questions of all pairs: a ratio of two sums over questions.
 
     Its error is that of the ratio, linearised: a question in which more pairs were compared weighs more.
@@ -72,5 +73,5 @@ def _gain(pairs: Sequence[tuple[Evaluation, Evaluation]], fitness: Fitness) -> E
     counted = sum(map(len, sums.values()))
     mean = math.fsum(map(math.fsum, sums.values())) / counted
     n = len(sums)
-    moved = [n / counted * (math.fsum(values) - len(values) * mean) for values in sums.values()]
-    return Estimate.of_deviations(mean, moved)
+    moved = {q: n / counted * (math.fsum(values) - len(values) * mean) for q, values in sums.items()}
+    return Estimate.by_student(mean, moved, clusters)

@@ -14,13 +14,15 @@ ALL_TOGETHER = "all parts"
 
 def explained(found: Ablation) -> str:
     """What the numbers are, and what they are not."""
+    groups = next((one.worth["fitness"].groups for one in found.outs if "fitness" in one.worth), 0)
+    linked = f" in {groups} groups that hang together" if groups else ""
     asked = "" if found.part == "all" else f"{found.part} "
     biased = " These questions chose the winner, so each part looks a little better than it is."
     return (
         f"Each part of the winner was taken out in turn, which leaves naive RAG's option there, on {found.questions} "
-        f"{asked}questions. Worth is the winner less what is left, question by question: above 0 the part is worth "
-        "having, and an interval that holds 0 shows nothing. Intervals are of one part by itself, not adjusted for how "
-        f"many parts there are.{biased if found.part == 'search' else ''}"
+        f"{asked}questions{linked}. Worth is the winner less what is left, question by question: above 0 the part is "
+        "worth having, and an interval that holds 0 shows nothing. Intervals are of one part by itself, not adjusted "
+        f"for how many parts there are.{biased if found.part == 'search' else ''}"
     )
 
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
+from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.counting import counted
 from ragsmith.comparison.looks import Look, digests
 from ragsmith.datasets.splits import Split
@@ -387,7 +388,10 @@ class Run:
             met |= {one.key: one for one in self._evaluator.evaluate(missing, self._split.search)}
         seconds_of = self._latency_of if self._settings.timed else None
         data, terms = self._setup.dataset, self._met.terms
-        found = ablation_of(winner, met.values(), self._space, terms, dataset=data.name, seconds_of=seconds_of)
+        clusters = self._record.split.search_groups or Clusters.alone(winner.questions)
+        found = ablation_of(
+            winner, met.values(), self._space, terms, dataset=data.name, clusters=clusters, seconds_of=seconds_of
+        )
         found.keep(self._store, data.digest)
 
     def _alike(self, candidate: Candidate, other: Evaluation) -> Evaluation | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from ragsmith.comparison.clusters import Clusters
 from ragsmith.diagnosis.ablation import Ablation, ablation_of, kept, lacking, wanted
 from ragsmith.diagnosis.changes import outs, swaps, units
 from ragsmith.evaluation.evaluation import Evaluation
@@ -23,6 +25,7 @@ from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
 
 QUESTIONS = tuple(f"q{n:02}" for n in range(40))
+ALONE = Clusters.alone(QUESTIONS)
 PLAIN = {"retrieval": "vector", "passage_filter": "top_k", "prompt_maker": "listing"}
 OPTIONS = {
     "query_expansion": ("none", "hyde", "multi_query"),
@@ -42,6 +45,7 @@ def pipeline(**changed: str) -> Candidate:
     return tuple(make_gene(f.name, changed.get(f.name, PLAIN.get(f.name, "none"))) for f in FAMILIES)
 
 
+HYDE = pipeline(query_expansion="hyde")
 WINNER = pipeline(query_expansion="hyde", retrieval="bm25", reranking="cross_encoder")
 
 
@@ -69,7 +73,7 @@ def taken_apart(
 ) -> Ablation:
     first = evaluate(winner)
     others = [evaluate(one) for one in wanted(winner, SPACE, with_swaps=with_swaps, pairs=pairs)]
-    return ablation_of(first, others, SPACE, Terms.of([first, *others], Fitness()), dataset="made up")
+    return ablation_of(first, others, SPACE, Terms.of([first, *others], Fitness()), dataset="made up", clusters=ALONE)
 
 
 effects_of_options = st.integers(0, 10_000).map(
@@ -124,15 +128,23 @@ def test_a_planted_interaction_is_found_where_it_was_planted_and_nowhere_else(
     assert worth["hyde"] == pytest.approx(1.5 * (effects["hyde"] + planted).mean())
 
 
-def test_the_interval_is_that_of_the_paired_differences() -> None:
-    effect = np.random.default_rng(0).normal(0.01, 0.05, len(QUESTIONS))
-    found = taken_apart(pipeline(query_expansion="hyde"), evaluator({"hyde": effect}))
-    drawn = np.random.default_rng(0).integers(0, len(QUESTIONS), (10_000, len(QUESTIONS)))
-    expected = np.quantile(1.5 * effect[drawn].mean(axis=1), [0.025, 0.975])
-    [part] = found.outs
-    estimate = part.worth["fitness"]
-    assert (estimate.low, estimate.high) == pytest.approx(tuple(expected))
-    assert estimate.sd == pytest.approx(1.5 * effect.std(ddof=1) / len(QUESTIONS) ** 0.5)
+def test_intervals_and_errors_are_by_group_of_questions() -> None:
+    """Against the formulas, written anew: means of whole groups drawn again, and the cluster-robust error."""
+    effect = np.random.default_rng(0).normal(0.01, 0.05, len(QUESTIONS)) + np.repeat([0.03, -0.02, 0.0, 0.01, 0.05], 8)
+    clusters = Clusters(tuple(QUESTIONS[start : start + 8] for start in range(0, 40, 8)))
+    evaluate = evaluator({"hyde": effect})
+    first, *others = map(evaluate, [HYDE, *wanted(HYDE, SPACE)])
+    terms = Terms.of([first, *others], Fitness())
+    found = ablation_of(first, others, SPACE, terms, dataset="made up", clusters=clusters)
+    estimate = found.outs[0].worth["fitness"]
+    sums = (1.5 * (effect - effect.mean())).reshape(5, 8).sum(axis=1)
+    assert estimate.error == pytest.approx(np.sqrt(5 / 4 * (sums**2).sum()) / 40)
+    assert (estimate.n, estimate.groups) == (40, 5)
+    drawn = np.random.default_rng(0).integers(0, 5, (10_000, 5))
+    means = 1.5 * effect.reshape(5, 8).mean(axis=1)[drawn].mean(axis=1)
+    reach = 2.7764451 * np.sqrt(5 / 4)  # of Student's t with four degrees of freedom
+    tail = NormalDist().cdf(-reach)
+    assert (estimate.low, estimate.high) == pytest.approx(tuple(np.quantile(means, [tail, 1 - tail])), abs=1e-3)
     assert found.interactions == ()  # one part adds up with nothing
 
 
@@ -157,7 +169,7 @@ def test_what_the_space_forbids_or_nobody_evaluated_is_named_and_not_scored() ->
         "small", "", SPACE.options, ({"retrieval": frozenset({"vector"}), "reranking": frozenset({"cross_encoder"})},)
     )
     first = evaluator({})(WINNER)
-    found = ablation_of(first, [], forbidding, Terms.of([first], Fitness()), dataset="made up")
+    found = ablation_of(first, [], forbidding, Terms.of([first], Fitness()), dataset="made up", clusters=ALONE)
     assert {one.option: one.why_not for one in found.outs} == {
         "hyde": "not evaluated: `ragsmith ablate` does it",
         "bm25": "the space forbids what would be left",
@@ -178,7 +190,7 @@ def test_a_pipeline_that_failed_too_often_is_not_compared() -> None:
     failed = dict.fromkeys(QUESTIONS[:5], error)
     records = {question: record for question, record in without.records.items() if question not in failed}
     others[0] = Evaluation(without.key, without.candidate, QUESTIONS, records, failed)
-    found = ablation_of(first, others, SPACE, Terms.of([first, *others], Fitness()), dataset="made up")
+    found = ablation_of(first, others, SPACE, Terms.of([first, *others], Fitness()), dataset="made up", clusters=ALONE)
     assert found.outs[0].why_not == "failed on 5 of 40 questions"
     assert found.outs[1].why_not == ""
 
