@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ragsmith.api.scoring import by_protocol, evaluate
     from ragsmith.api.searching import plan, search
     from ragsmith.api.taking_in import init_dataset
+    from ragsmith.api.transferring import transfer
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.evaluation.fitness import Fitness, Weights
     from ragsmith.gateway.budget import Limits, Prices
@@ -72,6 +73,7 @@ __all__ = [
     "report",
     "review",
     "search",
+    "transfer",
     "verify",
 ]
 
@@ -110,6 +112,7 @@ _HOME = {
     "report": "ragsmith.api.reporting",
     "review": "ragsmith.api.reviewing",
     "search": "ragsmith.api.searching",
+    "transfer": "ragsmith.api.transferring",
 }
 
 

@@ -13,6 +13,7 @@ from ragsmith.cli import (  # noqa: F401  # isort: skip  each adds its commands 
     ask,
     ablate,
     compare,
+    transfer,
 )
 from ragsmith.cli.app import app
 

@@ -37,12 +37,11 @@ class OptionEffect:
 
 def option_effects(evaluations: Sequence[Evaluation], fitness: Fitness, clusters: Clusters) -> list[OptionEffect]:
     """The effects of all options that any pair of ``evaluations`` shows, family by family."""
-    found = []
+    found, whole = [], [(identity(one.candidate), one) for one in evaluations]
     for place, plain in islice(enumerate(baseline("naive")), GENES):
         alike: defaultdict[tuple[str, ...], dict[str, Evaluation]] = defaultdict(dict)
-        for one in evaluations:
-            whole = identity(one.candidate)
-            alike[(*whole[:place], *whole[place + 1 :])].setdefault(str(one.candidate[place]), one)
+        for genes, one in whole:
+            alike[(*genes[:place], *genes[place + 1 :])].setdefault(str(one.candidate[place]), one)
         pairs: defaultdict[str, list[tuple[Evaluation, Evaluation]]] = defaultdict(list)
         for its in alike.values():
             if (without := its.get(str(plain))) is not None:

@@ -61,7 +61,7 @@ def pooled(means: Sequence[float], errors: Sequence[float]) -> Pooled | None:
     if positive:
         spread = max(1.0, spread)
     reach = student_quantile(0.975, k - 1) * math.sqrt(spread / total)
-    agree = sum(one * mean > 0 for one in means)
+    agree = sum((one > 0 and mean > 0) or (one < 0 and mean < 0) for one in means)
     return Pooled(mean, mean - reach, mean + reach, math.sqrt(between), k, agree, sum(one == 0 for one in means))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ragsmith.reporting import numbers
-from ragsmith.reporting.sections import Section
+from ragsmith.reporting import across_tables, numbers
+from ragsmith.reporting.across import Across
+from ragsmith.reporting.sections import Block, Folded, Section
 from ragsmith.reporting.tables import Column, Table, columns
 from ragsmith.reporting.values import SHOWN, Domain, Row
 from ragsmith.reporting.wording import SELECTED, WORDS
@@ -30,14 +31,36 @@ class Shared:
     top: Mapping[str, int]
 
 
-def sections(domains: Sequence[Domain]) -> list[Section]:
+def sections(domains: Sequence[Domain], found: Across) -> list[Section]:
     """The sections of the report across data sets."""
-    verdicts = (verdicts_table(domains), scores_table(domains, "test"))
-    return [
-        Section("test", "Test", "Test", verdicts),
+    said = [sentence for one in found.tested if (sentence := across_tables.in_words(one))]
+    together: list[Block] = [*said, across_tables.POOLED, across_tables.tested(found, domains)] if said else []
+    listed = [
+        Section("test", "Test", "Test", (*together, verdicts_table(domains), scores_table(domains, "test"))),
+        Section("effects", "What options gain", "Effects", tuple(_effects(domains, found))),
+        Section("transfer", "Winners on other data sets", "Transfer", tuple(_transfers(domains, found))),
         Section("ranking", "On the search questions", "Ranking", (SELECTED, scores_table(domains, "search"))),
         Section("backbone", "Backbone", "Backbone", (EXPLAINED, backbone_table(domains))),
     ]
+    return [one for one in listed if one.blocks]
+
+
+def _effects(domains: Sequence[Domain], found: Across) -> Iterator[Block]:
+    if found.effects:
+        yield across_tables.EFFECTS
+        shown = across_tables.LISTED
+        yield across_tables.effects(found.effects[:shown], domains)
+        if rest := found.effects[shown:]:
+            yield Folded("All other options", (across_tables.effects(rest, domains, rest=True),))
+
+
+def _transfers(domains: Sequence[Domain], found: Across) -> Iterator[Block]:
+    for part, explained in across_tables.TRANSFERS.items():
+        if any(one.part == part and one.source != one.target for one in found.transfers):
+            yield explained
+            yield across_tables.transfers(found, domains, part)
+    if all(one.source == one.target for one in found.transfers):
+        yield across_tables.ASK
 
 
 def backbone(domains: Sequence[Domain]) -> tuple[Shared, ...]:

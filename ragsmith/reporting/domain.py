@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
+from ragsmith.comparison.clusters import Clusters
+from ragsmith.diagnosis.option_effects import OptionEffect, option_effects
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.evaluation.ranking import best, common
@@ -94,7 +96,14 @@ def domain_of(about: About, material: Material) -> Domain:
         cheapest=nearest,
         next_step=next_step_of(material, comparisons, rivals),
         timed=_timed(material, best_drawn),
+        effects=_option_effects(material),
     )
+
+
+def _option_effects(material: Material) -> tuple[OptionEffect, ...]:
+    record = material.record
+    clusters = record.split.search_groups or Clusters.alone(record.split.search)
+    return tuple(option_effects(material.all_on_search(material.keys), material.fitness, clusters))
 
 
 def _front(ranked: Sequence[Row], settings: RunSettings) -> tuple[Row, ...]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ragsmith.reporting import backbone, numbers, wording
+from ragsmith.reporting.across import Across, across
 from ragsmith.reporting.picture import Picture
 from ragsmith.reporting.question_blocks import Example, Examples, QuestionList
 from ragsmith.reporting.sections import Block, Folded, Plot, Section, Terms, sections
@@ -24,11 +25,11 @@ def domain_markdown(domain: Domain) -> str:
     return _joined([*parts, "## Summary", *_summary(domain), *_sections(sections(domain))])
 
 
-def index_markdown(domains: Sequence[Domain]) -> str:
+def index_markdown(domains: Sequence[Domain], found: Across | None = None) -> str:
     """The report across several data sets."""
     parts = ["# Across data sets", *(f"> {_text(note)}" for note in backbone.notes(domains)), "## Is it real?"]
     parts += [_bullet(f"[{_text(d.about.data.title)}]({_link(d)}): {_text(wording.headline(d))}") for d in domains]
-    return _joined([*parts, *_sections(backbone.sections(domains))])
+    return _joined([*parts, *_sections(backbone.sections(domains, found or across(domains)))])
 
 
 def _sections(listed: Sequence[Section]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from ragsmith.reporting import backbone, numbers, wording
+from ragsmith.reporting.across import Across, across
 from ragsmith.reporting.charts import Chart, drawn, keys_of
 from ragsmith.reporting.picture import Picture
 from ragsmith.reporting.question_blocks import Examples, QuestionList, cells
@@ -36,9 +37,9 @@ def domain_page(domain: Domain) -> str:
     return rendered("domain.html.j2", domain=domain, sections=listed, scripts=_scripts(listed))
 
 
-def index_page(domains: Sequence[Domain]) -> str:
+def index_page(domains: Sequence[Domain], found: Across | None = None) -> str:
     """The report across several data sets."""
-    notes, listed = backbone.notes(domains), backbone.sections(domains)
+    notes, listed = backbone.notes(domains), backbone.sections(domains, found or across(domains))
     return rendered("index.html.j2", domains=domains, notes=notes, sections=listed, scripts=_scripts(listed))
 
 

@@ -8,8 +8,15 @@ from ragsmith.diagnosis.interaction import Interaction
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.reporting import numbers
 from ragsmith.reporting.tables import Table, columns
+from ragsmith.reporting.values import Domain
 
 ALL_TOGETHER = "all parts"
+
+EFFECTS = (
+    "Every two pipelines of the search that differ in one option alone, of which one has naive RAG's, question by "
+    "question: the mean over all such pairs, the option alone in naive RAG among them. What a race dropped early "
+    "counts on the questions that it answered, so large losses look a little larger than they are."
+)
 
 
 def explained(found: Ablation) -> str:
@@ -45,6 +52,17 @@ def together(found: Ablation) -> Table:
     ]
     figures = ["F gained, if it adds up", "F gained", "Beyond that"]
     return Table("Parts together, over naive RAG", columns(["Parts"], figures), tuple(rows))
+
+
+def effects(domain: Domain) -> Table:
+    """What options gained over the run, the largest first."""
+    listed = sorted(domain.effects, key=lambda one: -one.gain.mean)
+    rows = tuple(
+        (one.family, one.option, one.instead, estimate(one.gain), f"{one.pairs}", f"{one.gain.n}") for one in listed
+    )
+    marks = tuple("" if one.gain.shown else "inert" for one in listed)
+    shown = columns(["Family", "Option", "Over"], ["F gained", "Pairs of pipelines", "Questions"])
+    return Table("What options gained over the run, with 95 % intervals by group of questions", shown, rows, marks)
 
 
 def in_words(one: Interaction) -> str:

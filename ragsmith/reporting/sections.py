@@ -222,6 +222,8 @@ def options(domain: Domain) -> Iterator[Block]:
             yield f"Inert here: {', '.join(inert)}."
         if probed := [option for option in domain.options if option.probe and option.probe.change]:
             yield Plot(plots.options(probed))
+        if domain.effects:
+            yield Folded("What each option gained over the run", (part_tables.EFFECTS, part_tables.effects(domain)))
         yield Folded("Every option, alone and in the search", (wording.OBSERVATIONAL, tables.options(domain)))
 
 

@@ -12,7 +12,9 @@ from typing import Any
 
 from ragsmith.diagnosis.ablation import Ablation
 from ragsmith.diagnosis.contrasts import Estimate
+from ragsmith.diagnosis.pooling import Pooled
 from ragsmith.evaluation.fitness import HEADLINE
+from ragsmith.reporting.across import Across
 from ragsmith.reporting.side_by_side import SideBySide
 from ragsmith.reporting.values import Domain, Row, Score
 from ragsmith.reporting.verdicts import against
@@ -157,6 +159,54 @@ def interactions_csv(found: Ablation) -> str:
     return _csv(head, rows)
 
 
+def tested_csv(found: Across) -> str:
+    """The winners against their rivals on the test questions: a row for each data set, and one pooled."""
+    head = ["against", "dataset", "questions", "groups", "difference", "low", "high", "error", *_POOLED]
+    rows: list[Sequence[Cell]] = []
+    for one in found.tested:
+        for dataset, its in one.each.items():
+            rows.append([one.name, dataset, its.n, its.groups, *_estimated(its), _number(its.error), *_NOT_POOLED])
+        if one.pooled:
+            rows.append([one.name, "pooled", None, None, *_pooled(one.pooled)])
+    return _csv(head, rows)
+
+
+def effects_csv(found: Across) -> str:
+    """What options gain over naive RAG's option: a row for each data set, and one pooled."""
+    head = ["family", "option", "instead", "dataset", "pairs", "questions", "groups", "gain", "low", "high", "error"]
+    rows: list[Sequence[Cell]] = []
+    for one in found.effects:
+        named = one.family, one.option, one.instead
+        for dataset, its in one.each.items():
+            counts = its.pairs, its.gain.n, its.gain.groups
+            rows.append([*named, dataset, *counts, *_estimated(its.gain), _number(its.gain.error), *_NOT_POOLED])
+        if one.pooled:
+            rows.append([*named, "pooled", None, None, None, *_pooled(one.pooled)])
+    return _csv([*head, *_POOLED], rows)
+
+
+def transfers_csv(found: Across) -> str:
+    """Each winner on each data set: its fitness, and what the winner there is ahead by."""
+    head = ["winner_of", "on", "part", "pipeline", "questions", "fitness", "calls", "own_fitness"]
+    head += ["behind", "behind_low", "behind_high", "place", "of"]
+    rows = (
+        [
+            *(one.source, one.target, one.part, one.label, one.questions),
+            *(_number(one.fitness), _number(one.calls), _number(one.own), _number(one.regret)),
+            *(_estimated(one.behind)[1:]),
+            *(one.place, one.of),
+        ]
+        for one in found.transfers
+    )
+    return _csv(head, rows)
+
+
+def across_json(found: Across) -> dict[str, Any]:
+    """What reports say together, as plain data."""
+    plain: dict[str, Any] = _plain(asdict(found))
+    return plain
+
+
 def domain_json(domain: Domain) -> dict[str, Any]:
     """A report as plain data; numbers have at most six decimals."""
     plain: dict[str, Any] = _plain(asdict(domain))
@@ -208,6 +258,15 @@ def _ranked(
 
 def _bounds(score: Score | None) -> list[Cell]:
     return [None] * 3 if score is None else [_number(score.mean), _number(score.low), _number(score.high)]
+
+
+_POOLED = ("between", "datasets", "agree", "unchanged")
+_NOT_POOLED = (None,) * len(_POOLED)
+
+
+def _pooled(found: Pooled) -> list[Cell]:
+    bounds = [_number(found.mean), _number(found.low), _number(found.high), None]
+    return [*bounds, _number(found.between), found.datasets, found.agree, found.unchanged]
 
 
 def _estimated(found: Estimate | None) -> list[Cell]:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from ragsmith.comparison.advice import NextStep
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation
+from ragsmith.diagnosis.option_effects import OptionEffect
 from ragsmith.diagnosis.reading import GoldPassage, ReadPassage
 from ragsmith.measures.judge_check import JudgeChecked
 from ragsmith.runs.record import DatasetRecord, RunRecord, SetAside
@@ -423,7 +424,8 @@ class Domain:
     ``leads`` has, where there are any, what the winner is ahead of each pipeline shown, by its key, on the questions
     that both finished. ``front`` are the rows of the ranking of which no other is as good in everything that was
     weighed: fitness and calls, unless the search was asked otherwise. ``ablation`` says what each part of the winner is
-    worth, as far as that was worked out. ``judged`` says how the judge did on cases of known order, if that is known.
+    worth, as far as that was worked out, and ``effects`` what options gained over the run, in pairs of its pipelines.
+    ``judged`` says how the judge did on cases of known order, if that is known.
     ``timed`` are those of the pipelines with a name that were timed by station.
     """
 
@@ -453,6 +455,7 @@ class Domain:
     cheapest: Cheapest | None = None
     ablation: Ablation | None = None
     next_step: NextStep | None = None
+    effects: tuple[OptionEffect, ...] = ()
     questions: Questions = Questions()
     timed: tuple[TimedPipeline, ...] = ()
 

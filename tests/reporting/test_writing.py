@@ -304,7 +304,9 @@ def test_several_data_sets_get_a_page_across_them(store: Store, tmp_path: Path) 
     put_toy(store, "law", run="other", test=False)
     written = write_report(store, tmp_path / "reports")
     assert written.domains == ("law", "toy")
-    assert [path.name for path in written.paths if path.parent == tmp_path / "reports"] == ["index.html", "index.md"]
+    assert [path.name for path in written.paths if path.parent == tmp_path / "reports"] == [
+        *("index.html", "index.md", "test.csv", "effects.csv", "transfer.csv", "across.json")
+    ]
     page = Page((tmp_path / "reports" / "index.html").read_text(encoding="utf-8"))
     assert "better: +0.200, p 0.023" in page.text
     assert "no claim" in page.text

@@ -1,0 +1,143 @@
+"""What several reports say together: the test pooled, effects of options with their signs, and transfers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ragsmith.diagnosis.contrasts import Estimate
+from ragsmith.diagnosis.option_effects import OptionEffect
+from ragsmith.diagnosis.pooling import Pooled, pooled
+from ragsmith.diagnosis.transfer import Transferred
+from ragsmith.reporting.values import Domain
+
+RIVALS: Mapping[str, str] = {"naive": "naive RAG", "bm25": "BM25", "recommended": "the recommended pipeline"}
+"""What the winners are pooled against."""
+
+SETTINGS_ALIKE = ("models", "chunk_size", "chunk_overlap")
+"""What a pipeline runs on: only where that is the same is it the same pipeline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """The winners against a rival on the test questions: of each data set by name, and ``pooled`` over them.
+
+    A winner that is the rival is ahead of it by 0. ``left_out`` names data sets where retrieval alone is compared, or
+    nothing is.
+    """
+
+    name: str
+    against: str
+    each: Mapping[str, Estimate]
+    pooled: Pooled | None
+    left_out: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PooledEffect:
+    """What an option gains over naive RAG's option of its family: on ``each`` data set by name, and over all."""
+
+    family: str
+    option: str
+    instead: str
+    each: Mapping[str, OptionEffect]
+    pooled: Pooled | None
+
+
+@dataclass(frozen=True, slots=True)
+class Across:
+    """What reports on several data sets say together."""
+
+    tested: tuple[Tested, ...]
+    effects: tuple[PooledEffect, ...]
+    transfers: tuple[Transferred, ...]
+
+
+def across(domains: Sequence[Domain], kept: Sequence[Transferred] = ()) -> Across:
+    """Take reports together; ``kept`` are transfers that were worked out, beside those that searches met by chance."""
+    known = {(one.source, one.target, one.part) for one in kept}
+    met = (_met(source, target) for source in domains for target in domains if source is not target)
+    more = [one for one in met if one is not None and (one.source, one.target, one.part) not in known]
+    own = [one for domain in domains for one in _own(domain)]
+    return Across(
+        tuple(found for name in RIVALS if (found := _tested(name, domains)).each),
+        _effects(domains),
+        (*own, *kept, *more),
+    )
+
+
+def _tested(name: str, domains: Sequence[Domain]) -> Tested:
+    each, left_out = {}, []
+    for domain in domains:
+        dataset, record = domain.about.dataset, domain.about.record
+        same = {role for role, key in record.test.items() if name == "recommended" and key == record.recommended}
+        found = next((one for one in domain.comparisons if one.name == name or one.name in same), None)
+        if found is not None and found.difference is not None and found.of == "fitness":
+            its = found.difference
+            each[dataset] = Estimate(its.mean_difference, its.low, its.high, its.n, its.groups, its.error)
+        elif name == "recommended" and record.recommended and record.recommended == record.winner and record.test:
+            each[dataset] = Estimate(0.0, 0.0, 0.0, len(record.split.test), 0, 0.0)
+        else:
+            left_out.append(dataset)
+    return Tested(name, RIVALS[name], each, _pooled(each), tuple(left_out))
+
+
+def _effects(domains: Sequence[Domain]) -> tuple[PooledEffect, ...]:
+    """Effects that two data sets or more tell something of, the largest first within their families."""
+    by_option: dict[tuple[str, str, str], dict[str, OptionEffect]] = {}
+    for domain in domains:
+        for one in domain.effects:
+            by_option.setdefault((one.family, one.option, one.instead), {})[domain.about.dataset] = one
+    found = []
+    for name, each in by_option.items():
+        if len(each) > 1:
+            found.append(PooledEffect(*name, each, _pooled({dataset: one.gain for dataset, one in each.items()})))
+    return tuple(sorted(found, key=lambda one: -one.pooled.mean if one.pooled else 0.0))
+
+
+def _pooled(each: Mapping[str, Estimate]) -> Pooled | None:
+    return pooled([one.mean for one in each.values()], [one.error for one in each.values()])
+
+
+def _own(domain: Domain) -> list[Transferred]:
+    """The winner at home, on both kinds of questions."""
+    winner, name = domain.winner, domain.about.dataset
+    found = []
+    if winner is not None and "fitness" in winner.scores:
+        fitness, calls = winner.scores["fitness"].mean, winner.usage["calls"]
+        placed = 1, len(domain.ranking)
+        asked = winner.coverage.questions
+        found.append(
+            Transferred(name, name, "search", winner.label, winner.key, asked, fitness, calls, fitness, None, *placed)
+        )
+    tested = domain.winner_on_test
+    if tested is not None and "fitness" in tested.scores:
+        fitness, calls = tested.scores["fitness"].mean, tested.usage["calls"]
+        asked = tested.coverage.questions
+        found.append(Transferred(name, name, "test", tested.label, tested.key, asked, fitness, calls, fitness))
+    return found
+
+
+def _met(source: Domain, target: Domain) -> Transferred | None:
+    """The winner of ``source`` in the ranking of ``target``, whose search happened to evaluate it, too."""
+    winner, own = source.winner, target.winner
+    ours, theirs = source.about.record, target.about.record
+    if winner is None or own is None or any(getattr(ours, name) != getattr(theirs, name) for name in SETTINGS_ALIKE):
+        return None
+    for place, row in enumerate(target.ranking, 1):
+        if row.genes == winner.genes and row.fitted == winner.fitted and "fitness" in row.scores:
+            return Transferred(
+                source.about.dataset,
+                target.about.dataset,
+                "search",
+                winner.label,
+                row.key,
+                row.coverage.questions,
+                row.scores["fitness"].mean,
+                row.usage["calls"],
+                own.scores["fitness"].mean,
+                None,
+                place,
+                len(target.ranking),
+            )
+    return None

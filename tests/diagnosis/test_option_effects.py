@@ -1,0 +1,100 @@
+"""Effects of options over a run: every pair of its pipelines that differ in nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from ragsmith.comparison.clusters import Clusters
+from ragsmith.diagnosis.option_effects import option_effects
+from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.fitness import Fitness
+from ragsmith.pipelines.genes import Candidate, make_gene
+from ragsmith.techniques.families import FAMILIES
+from ragsmith.techniques.registry import load_techniques
+
+load_techniques()
+QUESTIONS = tuple(f"q{n:02}" for n in range(30))
+ALONE = Clusters.alone(QUESTIONS)
+PLAIN = {"retrieval": "vector", "passage_filter": "top_k", "prompt_maker": "listing"}
+NAMES = ("hyde", "bm25", "cross_encoder", "hybrid")
+
+
+def pipeline(**changed: str) -> Candidate:
+    return tuple(make_gene(f.name, changed.get(f.name, PLAIN.get(f.name, "none"))) for f in FAMILIES)
+
+
+def scored(candidate: Candidate, effects: Mapping[str, np.ndarray], answered: int = len(QUESTIONS)) -> Evaluation:
+    names = [str(gene) for gene in candidate]
+    gained = sum((effects[name] for name in names if name in effects), np.full(len(QUESTIONS), 0.4))
+    keys = ("recall", "map", "ndcg", "mrr", "judge", "similarity")
+    records = {
+        question: {"measures": dict.fromkeys(keys, float(score)), "usage": {"calls": 1}, "answer": "", "retrieved": []}
+        for question, score in zip(QUESTIONS[:answered], gained, strict=False)
+    }
+    return Evaluation("+".join(names), candidate, QUESTIONS, records, {})
+
+
+@hypothesis_settings(max_examples=20)
+@given(st.integers(0, 10_000))
+def test_where_scores_add_up_each_option_gains_its_effect_however_many_pairs_there_are(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    effects = {name: draw.normal(0.01, 0.05, len(QUESTIONS)) for name in NAMES}
+    listed = [
+        pipeline(query_expansion=expansion, retrieval=retrieval, reranking=reranking)
+        for expansion in ("none", "hyde")
+        for retrieval in ("vector", "bm25", "hybrid")
+        for reranking in ("none", "cross_encoder")
+        if draw.random() < 0.8 or (expansion, retrieval, reranking) == ("none", "vector", "none")
+    ]
+    found = option_effects([scored(one, effects) for one in listed], Fitness(), ALONE)
+    pairs = {(one.family, one.option): one.pairs for one in found}
+    whole = {tuple(map(str, one)) for one in listed}
+    for one in found:
+        place = next(i for i, family in enumerate(FAMILIES) if family.name == one.family)
+        counted = sum(
+            str(its[place]) == one.option
+            and (*map(str, its[:place]), one.instead, *map(str, its[place + 1 :])) in whole
+            for its in listed
+        )
+        assert pairs[one.family, one.option] == counted > 0
+        assert one.gain.mean == pytest.approx(effects[one.option].mean())
+        assert one.gain.error == pytest.approx(effects[one.option].std(ddof=1) / len(QUESTIONS) ** 0.5)
+    assert {one.instead for one in found} <= {"none", "vector"}
+
+
+def test_a_pipeline_that_was_dropped_counts_on_what_it_answered() -> None:
+    effects = {"hyde": np.linspace(-0.1, 0.1, 30), "bm25": np.linspace(0, 0.2, 30)}
+    listed = [
+        scored(pipeline(), effects),
+        scored(pipeline(query_expansion="hyde"), effects, answered=10),
+        scored(pipeline(retrieval="bm25"), effects),
+        scored(pipeline(retrieval="bm25", query_expansion="hyde"), effects),
+    ]
+    hyde = next(one for one in option_effects(listed, Fitness(), ALONE) if one.option == "hyde")
+    both = np.concatenate([effects["hyde"][:10], effects["hyde"]])  # every difference of every pair, as it stands
+    assert hyde.pairs == 2
+    assert hyde.gain.n == 30
+    assert hyde.gain.mean == pytest.approx(both.mean())
+
+
+def test_groups_of_questions_make_it_less_sure_and_one_group_says_nothing() -> None:
+    effects = {"hyde": np.repeat([0.1, -0.1, 0.2, 0.0, 0.05], 6)}
+    listed = [scored(pipeline(), effects), scored(pipeline(query_expansion="hyde"), effects)]
+    [alone] = option_effects(listed, Fitness(), ALONE)
+    groups = Clusters(tuple(QUESTIONS[start : start + 6] for start in range(0, 30, 6)))
+    [grouped] = option_effects(listed, Fitness(), groups)
+    assert grouped.gain.error == pytest.approx(np.std([0.1, -0.1, 0.2, 0.0, 0.05], ddof=1) / 5**0.5)
+    assert grouped.gain.error > 2 * alone.gain.error
+    [one] = option_effects(listed, Fitness(), Clusters((QUESTIONS,)))
+    assert (one.gain.low, one.gain.high, one.gain.error) == (-1, 1, 0)
+
+
+def test_pipelines_that_differ_in_two_options_say_nothing_of_either() -> None:
+    listed = [scored(pipeline(), {}), scored(pipeline(query_expansion="hyde", retrieval="bm25"), {})]
+    assert option_effects(listed, Fitness(), ALONE) == []
