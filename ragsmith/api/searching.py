@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from ragsmith.api.given import (
     CACHE,
@@ -29,13 +29,14 @@ from ragsmith.reporting import folder_of
 from ragsmith.reporting.result import Result
 from ragsmith.reporting.writing import write_run
 from ragsmith.runs.objectives import priced
-from ragsmith.runs.plan import Plan
-from ragsmith.runs.plan import plan as work_out
 from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Run, Start, Step
 from ragsmith.store.store import Store, opened
 from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset
+
+if TYPE_CHECKING:
+    from ragsmith.runs.plan import Plan
 
 
 def search(
@@ -207,6 +208,8 @@ def plan(
     Raises:
         UsageError: as for `search`, or a number is not above 0.
     """
+    from ragsmith.runs.plan import plan as work_out  # noqa: PLC0415  a search needs none
+
     for name, value in (("latency", latency), ("in_flight", in_flight), ("sample", sample)):
         if value is not None and not value > 0:
             raise WrongOption(name, f"is {value}: give a number above 0")

@@ -13,14 +13,17 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from hashlib import blake2b
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from sqlalchemy import BigInteger, Double, Table
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 
 from ragsmith.digest import canonical
 from ragsmith.errors import WrongStore
 from ragsmith.models.calls import Json
+
+if TYPE_CHECKING:  # most caches are files: the dialect of a server is imported where there is one
+    from sqlalchemy.dialects import postgresql
 
 FORMAT = 1
 """Part of every checksum. Raising it needs a migration that writes the checksums again."""
@@ -29,7 +32,7 @@ FORMAT = 1
 Value: TypeAlias = str | int | float | None
 """What a column holds."""
 
-Insert: TypeAlias = sqlite.Insert | postgresql.Insert
+Insert: TypeAlias = "sqlite.Insert | postgresql.Insert"
 
 T = TypeVar("T")
 
@@ -189,13 +192,19 @@ def insertion(table: Table, dialect: str, *, replacing: bool, final: tuple[str, 
     """
     if dialect not in ("sqlite", "postgresql"):
         raise WrongStore(f"a {dialect} database cannot hold the cache: use a file or postgresql://")
-    insert = sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
+    insert = _insert_into_server(table) if dialect == "postgresql" else sqlite.insert(table)
     key = list(table.primary_key)
     if not replacing:
         return insert.on_conflict_do_nothing(index_elements=key)
     others = {column.name: insert.excluded[column.name] for column in table.columns if not column.primary_key}
     where = None if final is None else table.columns[final[0]] != final[1]
     return insert.on_conflict_do_update(index_elements=key, set_=others, where=where)
+
+
+def _insert_into_server(table: Table) -> postgresql.Insert:
+    from sqlalchemy.dialects import postgresql  # noqa: PLC0415  as above
+
+    return postgresql.insert(table)
 
 
 def batches(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -16,7 +16,6 @@ from itertools import islice, product
 from random import Random
 
 import numpy as np
-from deap import tools
 
 from ragsmith.strategies.mutation import adaptive_rate
 from ragsmith.strategies.random_search import shuffled_space
@@ -53,6 +52,8 @@ class NSGA2Search(SteppedSearch):
 
     def steps(self) -> Iterator[Population]:
         """Genomes drawn uniformly, to fill a population, and more where none has a score; then children, all new."""
+        from deap import tools  # noqa: PLC0415  as in `selection.elite`
+
         drawn = shuffled_space(self.sizes, self.feasible, self._rng)
         settings = self.settings
         made, stagnant, best = 0, 0, frozenset[tuple[float, ...]]()
@@ -86,6 +87,8 @@ class NSGA2Search(SteppedSearch):
         return list(found.values())
 
     def _children(self, members: Sequence[Individual], rate: float) -> tuple[Genome, ...]:
+        from deap import tools  # noqa: PLC0415  as above
+
         settings = self.settings
         population = tools.selNSGA2(members, settings.population)
         parents = [tournament(population, self._rng).genome for _ in range(self._children_at_once)]

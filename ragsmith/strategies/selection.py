@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from types import MappingProxyType
 
-from deap import base, tools
+from deap import base
 
 from ragsmith.strategies.strategy import Genome
 
@@ -50,6 +50,8 @@ Selection = Callable[[Population, int, Random], Parents]
 
 def elite(population: Population, n: int, rng: Random | None = None) -> Parents:
     """The n best, best first; of equals the earlier in the population. Nothing is drawn."""
+    from deap import tools  # noqa: PLC0415  takes longer to import than a search that has ended takes to be read
+
     return tuple(tools.selBest(population, n))
 
 
