@@ -20,6 +20,7 @@ from ragsmith.errors import WrongOption
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.pipelines.space import Space
 from ragsmith.reporting.audit import audit_markdown
+from ragsmith.reporting.audit_page import audit_page
 from ragsmith.runs.audit import Audit
 from ragsmith.runs.audit import audit as switch_on
 from ragsmith.runs.audit import sample as draw
@@ -92,8 +93,8 @@ def audit(
 ) -> Audit:
     """Switch every option of ``space`` on alone: what it changes, costs and gains on ``sample`` search questions.
 
-    ``seed`` draws the sample, and ``output`` names a file for the tables in Markdown. Every two options of a family are
-    compared as well: ``pairs`` says on how many questions they differ.
+    ``seed`` draws the sample, and ``output`` names a file for the tables: a page where it ends in ``.html``, else in
+    Markdown. Every two options of a family are compared as well: ``pairs`` says on how many questions they differ.
 
     Raises:
         UsageError: as for `search`, or the folder of ``output`` is not there.
@@ -155,5 +156,6 @@ def audits(
             for setup, questions in zip(setups, samples, strict=True)
         )
     if output is not None:
-        write_file(audit_markdown(*audited), Path(output), telling=True)
+        paged = Path(output).suffix == ".html"
+        write_file(audit_page(audited) if paged else audit_markdown(*audited), Path(output), telling=True)
     return audited

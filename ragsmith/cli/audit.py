@@ -40,7 +40,9 @@ def audit(
     chunk_size: ChunkSizeOption = None,
     workers: WorkersOption = None,
     cache: CacheOption = str(CACHE),
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the table as Markdown, too.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write it to a file, too: a page (.html), or Markdown.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Switch every option of a space on alone: what it changes, costs and gains.

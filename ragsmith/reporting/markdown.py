@@ -76,7 +76,8 @@ def _summary(domain: Domain) -> list[str]:
     lines = [f"**{_text(wording.headline(domain))}**", _text(wording.scores_explained(domain))]
     if domain.winner:
         lines.append(f"Winner: **{_text(domain.winner.label)}**")
-    return lines + [_bullet(_text(wording.sentence(comparison))) for comparison in domain.comparisons]
+    lines += [_bullet(_text(wording.sentence(comparison))) for comparison in domain.comparisons]
+    return [*lines, *([_text(f"Next: {domain.next_step.sentence}")] if domain.next_step else [])]
 
 
 def _table(table: Table) -> str:

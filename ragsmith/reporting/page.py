@@ -34,13 +34,13 @@ TEMPLATES = Path(__file__).resolve().parent / "templates"
 def domain_page(domain: Domain) -> str:
     """The report of one run."""
     listed = sections(domain)
-    return rendered("domain.html.j2", domain=domain, sections=listed, scripts=_scripts(listed))
+    return rendered("domain.html.j2", domain=domain, sections=listed, scripts=scripts(listed))
 
 
 def index_page(domains: Sequence[Domain], found: Across | None = None) -> str:
     """The report across several data sets."""
     notes, listed = backbone.notes(domains), backbone.sections(domains, found or across(domains))
-    return rendered("index.html.j2", domains=domains, notes=notes, sections=listed, scripts=_scripts(listed))
+    return rendered("index.html.j2", domains=domains, notes=notes, sections=listed, scripts=scripts(listed))
 
 
 def chart_page(title: str, chart: Chart) -> str:
@@ -103,7 +103,7 @@ def _environment() -> Environment:
     return environment
 
 
-def _scripts(listed: Sequence[Section]) -> list[Markup]:
+def scripts(listed: Sequence[Section]) -> list[Markup]:
     """The script of the page, where there is anything to point at or to choose from."""
     alive = any(isinstance(block, Plot | QuestionList | Terms) for section in listed for block in section.blocks)
     return [Markup(_source("page.js"))] if alive else []

@@ -30,7 +30,7 @@ def verdicts(comparisons: Sequence[Comparison]) -> Rows | None:
         return None
     rows = tuple(
         Row(
-            f"against {comparison.against}",
+            TITLES.get(comparison.name, comparison.against),
             found.mean_difference,
             found.low,
             found.high,
@@ -39,7 +39,7 @@ def verdicts(comparisons: Sequence[Comparison]) -> Rows | None:
         )
         for comparison, found in compared
     )
-    most = _widest(rows)
+    most = widest(rows)
     return Rows(
         "Winner minus the other, with the 95 % interval of each by itself",
         rows,
@@ -66,7 +66,7 @@ def parts(found: Ablation) -> Rows | None:
         )
         for one, gained in sorted(worth, key=lambda pair: -pair[1].mean)
     )
-    most = _widest(rows)
+    most = widest(rows)
     title = "F that each part adds to the winner, and the calls a question that it takes"
     return Rows(title, rows, least=-most, most=most, ends=("better without", "worth having"))
 
@@ -91,7 +91,7 @@ def options(probed: Sequence[Option]) -> Rows:
     gains = [option for option in moved if _change(option) > 0][:MOST_OPTIONS]
     losses = [option for option in moved if _change(option) < 0][-MOST_OPTIONS:]
     rows = tuple(map(_effect, gains + losses))
-    most = _widest(rows) if rows else 0.1
+    most = widest(rows) if rows else 0.1
     title = "Change in F of one option alone, with its 95 % interval"
     return Rows(title, rows, least=-most, most=most, ends=("worse", "better"))
 
@@ -167,17 +167,22 @@ def _effect(option: Option) -> Row:
     assert option.probe is not None
     change = option.probe.change
     assert change is not None
-    clear = change.low is not None and change.high is not None and (change.low > 0 or change.high < 0)
-    kind = ("better" if change.mean > 0 else "worse") if clear else "open"
+    kind = kind_of(change.mean, change.low, change.high)
     name = f"{option.family} {option.name}"
     return Row(name, change.mean, change.low, change.high, said=numbers.signed(change.mean), kind=kind)
+
+
+def kind_of(mean: float, low: float | None, high: float | None) -> str:
+    """Better or worse where the interval is clear of 0, else open."""
+    clear = low is not None and high is not None and (low > 0 or high < 0)
+    return ("better" if mean > 0 else "worse") if clear else "open"
 
 
 def _change(option: Option) -> float:
     return option.probe.change.mean if option.probe and option.probe.change else 0.0
 
 
-def _widest(rows: Sequence[Row]) -> float:
+def widest(rows: Sequence[Row]) -> float:
     """As far from 0 as any interval reaches."""
     ends = [abs(end) for row in rows for end in (row.value, row.low, row.high) if end is not None]
     return max([*ends, 1e-3])

@@ -1,4 +1,4 @@
-"""Single questions as the report shows them: examples in full, every question in a list, and why they fail."""
+"""Single questions as the report shows them: why they fail, examples in full, and every question in a list."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ragsmith.diagnosis.causes import MEANINGS, REMEDIES, Cause
 from ragsmith.reporting import numbers
 from ragsmith.reporting.tables import Table, columns
-from ragsmith.reporting.values import TITLES, Asked, Domain, Replied, Shown, Treated
+from ragsmith.reporting.values import TITLES, Asked, CauseCounts, Domain, Replied, Shown, Treated
 
 WHY: Mapping[str, str] = {
     "gained": "Gained most against naive RAG",
@@ -114,20 +114,23 @@ def question_list(domain: Domain) -> QuestionList | None:
 
 def causes(domain: Domain) -> Table:
     """What became of the questions, by pipeline and split; what may help stands beside each cause."""
-    found = domain.questions.causes
-    shown = [cause for cause in Cause if any(cause.value in counts.counts for counts in found)]
+    by_pipeline: dict[str, list[CauseCounts]] = {}
+    for counts in domain.questions.causes:
+        by_pipeline.setdefault(counts.pipeline, []).append(counts)
+    shown = [cause for cause in Cause if any(cause.value in counts.counts for counts in domain.questions.causes)]
     rows = tuple(
         (
             cause.value,
+            *(" + ".join(f"{counts.counts.get(cause.value, 0)}" for counts in each) for each in by_pipeline.values()),
             MEANINGS[cause],
             REMEDIES.get(cause, ""),
-            *(f"{counts.counts.get(cause.value, 0) or numbers.MISSING}" for counts in found),
         )
         for cause in shown
     )
-    figures = [f"{TITLES[counts.pipeline]}, {counts.n} {counts.split}" for counts in found]
-    texts = ["What became of it", "That is", "What may help"]
-    return Table("Questions by what first went wrong on their way", columns(texts, figures), rows)
+    figures = [f"{TITLES[name]}, {' + '.join(str(counts.n) for counts in each)}" for name, each in by_pipeline.items()]
+    heads = (*columns(["What became of it"], figures), *columns(["That is", "What may help"]))
+    splits = " + ".join(dict.fromkeys(counts.split for counts in domain.questions.causes))
+    return Table(f"Questions ({splits}) by what first went wrong on their way", heads, rows)
 
 
 def repairs(domain: Domain) -> Table:

@@ -7,7 +7,7 @@ is claimed, what the winner is and costs, why, and then how all of it was come b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ragsmith.reporting import group_tables, part_tables, plots, question_blocks, run_tables, tables, wording
@@ -75,12 +75,13 @@ def section(title: str, link: str) -> Callable[[Writer], Writer]:
 def sections(domain: Domain) -> list[Section]:
     """The sections that have something to show, in the order of their declaration, and the terms that they use."""
     found = [Section(name, title, link, tuple(write(domain))) for name, (title, link, write) in WRITERS.items()]
-    shown = [one for one in found if one.blocks]
-    prose = [
-        wording.scores_explained(domain),
-        *(text for one in shown for block in one.blocks for text in _prose(block)),
-    ]
-    return [*shown, Section("terms", "What the words mean", "Terms", (Terms(met(prose)),))]
+    return with_terms([one for one in found if one.blocks], wording.scores_explained(domain))
+
+
+def with_terms(listed: Sequence[Section], before: str = "") -> list[Section]:
+    """Sections and, behind them, the terms that they use; ``before`` is what stands in front of them."""
+    prose = [before, *(text for one in listed for block in one.blocks for text in _prose(block))]
+    return [*listed, Section("terms", "What the words mean", "Terms", (Terms(met(prose)),))]
 
 
 def _prose(block: Block) -> Iterator[str]:
@@ -114,8 +115,6 @@ def test(domain: Domain) -> Iterator[Block]:
         yield Plot(chart)
     if domain.cheapest:
         yield wording.within_margin(domain.cheapest)
-    if domain.next_step:
-        yield f"Next: {domain.next_step.sentence}"
     divided = (table,) if (table := tables.division(domain)) else ()
     yield Folded("All numbers of the test", (tables.verdicts(domain), tables.finalists(domain), *divided))
 

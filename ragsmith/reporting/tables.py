@@ -14,7 +14,16 @@ from ragsmith.reporting.values import SHOWN, TITLES, Domain, Option, Row
 from ragsmith.reporting.wording import NAIVE, WORDS, against_random, chosen, fitted
 from ragsmith.runs.objectives import costs
 
-WIDE = ("Pipeline", "Winner", "What it is", "First message", "Fitted numbers", "What it changes")
+WIDE = (
+    "Pipeline",
+    "Winner",
+    "What it is",
+    "First message",
+    "Fitted numbers",
+    "What it changes",
+    "That is",
+    "What may help",
+)
 
 
 @dataclass(frozen=True, slots=True)

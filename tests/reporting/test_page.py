@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from markup import PAYLOADS
 
 from ragsmith.diagnosis.reading import GoldPassage, Piece, ReadPassage
+from ragsmith.evaluation.statistics import paired
 from ragsmith.reporting import Domain, summary_lines
+from ragsmith.reporting.audit_page import audit_page
 from ragsmith.reporting.charts import Chart, Cloud, Columns, Curve, Dots, Mark, Point, Row, Rows, Series, Steps, drawn
 from ragsmith.reporting.markdown import domain_markdown
 from ragsmith.reporting.page import domain_page, index_page
@@ -24,6 +26,8 @@ from ragsmith.reporting.sections import Terms, sections
 from ragsmith.reporting.terms import Glossary, terms
 from ragsmith.reporting.values import Asked, CauseCounts, Questions, Repair, Replied, Shown, Treated
 from ragsmith.reporting.wording import COLUMNS
+from ragsmith.runs.audit import Audit, Finding
+from ragsmith.runs.pairs import Pair
 
 
 class Elements(HTMLParser):
@@ -193,7 +197,7 @@ def test_causes_and_repairs_are_tables_with_what_may_help(domain: Domain) -> Non
     counts = (CauseCounts("naive", "search", 10, {"below k": 4, "answered well": 6}),)
     repairs = (Repair("alone", "retrieval", "bm25", 10, {"below k": 3}, {"below k": 1}),)
     text = domain_markdown(replace(domain, questions=Questions(causes=counts, repairs=repairs)))
-    assert "| below k | a gold passage is not among the candidates that were retrieved | another retrieval" in text
+    assert "| below k | 4 | a gold passage is not among the candidates that were retrieved | another retrieval" in text
     assert "| retrieval bm25 alone in naive RAG | 3 below k | 3 | 1 | 10 |" in text
 
 
@@ -271,3 +275,25 @@ def test_what_the_terminal_says_fits_eighty_columns_and_tears_no_interval(domain
     assert max(map(len, lines)) <= COLUMNS == 80
     assert all(line.count("[") == line.count("]") for line in lines)
     assert any(line.startswith("      option_") for line in lines)
+
+
+def test_an_audit_is_a_page_with_a_section_for_each_data_set() -> None:
+    def finding(option: str, gain: float, activity: float = 0.5) -> Finding:
+        change = paired([0.5 + gain] * 8 + [0.5], [0.5] * 9)
+        return Finding("reranking", option, "<b>adds</b>", 9, 0, activity, 1.0, 0.0, 0.0, change, None, 0.5)
+
+    pairs = (Pair("reranking", "one", "other", 9, 0.25, 0.0),)
+    models = {"language_model": "extractive:1", "embedder": "wordllama"}
+    findings = (finding("worse", -0.2), finding("best", 0.3), finding("idle", 0.0, 0.0))
+    audits = [Audit(name, "some", 9, models, findings, pairs) for name in ("law", "<i>toy</i>")]
+    html = audit_page(audits)
+    page = Elements(html)
+    assert page.texts("h2") == ["On law", "On <i>toy</i>", "What the words mean"]
+    assert "Inert here: reranking idle." in page.texts("p")
+    [chart, _] = [given["aria-label"] for tag, given, _ in page.found if tag == "svg"]
+    assert chart == "Change in F of one option alone, with its 95 % interval"
+    assert html.index("reranking best") < html.index("reranking worse")
+    assert "idle" not in html[html.index("<svg") : html.index("</svg>")]
+    rows = page.texts("tr")
+    assert "rerankingoneother25 %" in rows
+    assert not [tag for tag, _, _ in page.found if tag in ("i", "b")]

@@ -10,6 +10,8 @@ from ragsmith.reporting.charts.shapes import EDGE, Line, Scale, anchor, axis, do
 
 ROW = 38
 """Pixels of a row: its name stands above its mark."""
+NARROW = 44
+"""Letters that stand beside each other on a telephone; longer rows say their value in a line of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,8 @@ class Rows:
         """The height in pixels, and the marks."""
         x = Scale(self.least, self.most)
         top = 20 * len(self.lines) + (20 if self.band or self.ends else 0) + 6
-        height = top + ROW * len(self.rows) + 24
+        tall = ROW + 16 * self._two_lines
+        height = top + tall * len(self.rows) + 24
         bottom = height - 20
         parts: list[Markup] = []
         if self.band:
@@ -69,13 +72,20 @@ class Rows:
             ]
         parts += axis(bottom, x, signed=self.ends is not None)
         for place, row in enumerate(self.rows):
-            parts += self._row(row, top + ROW * place, x)
+            parts += self._row(row, top + tall * place, x)
         return height, parts
+
+    @property
+    def _two_lines(self) -> bool:
+        return any(len(f"{row.name}  {row.said}") > NARROW for row in self.rows)
 
     def _row(self, row: Row, y: float, x: Scale) -> list[Markup]:
         css = "".join(f" {name}" for name in ("bad" if row.marked else "", row.kind) if name)
         value = row.said or f"{row.value:.2f}"
-        named = text(EDGE, y + 12, f"{row.name}  {value}", "", "start")
+        named = text(EDGE, y + 12, row.name if self._two_lines else f"{row.name}  {value}", "", "start")
+        if self._two_lines:
+            named += text(EDGE, y + 27, value, "soft", "start")
+            y += 16
         said = f"{row.name}: {value}"
         if row.low is None or row.high is None:
             if self.least < 0:
