@@ -11,7 +11,7 @@ from ragsmith.api.given import CACHE, GivenModels, refuse_no_workers
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.datasets.bundled import names
 from ragsmith.diagnosis.ablation import Ablation, ablation_of, wanted
-from ragsmith.errors import UsageError
+from ragsmith.errors import UsageError, WrongOption
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.testbed import ordered
@@ -25,6 +25,9 @@ from ragsmith.runs.requirements import searchable
 from ragsmith.store.store import Store, opened
 from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset
+
+PARTS = ("search", "test", "all")
+"""The questions that a pipeline may be taken apart on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ def ablate(
     swaps: bool = False,
     pairs: bool = False,
     latency: bool = False,
+    part: str = "search",
     models: GivenModels = None,
     base_url: str | None = None,
     vector_store: str | None = None,
@@ -72,9 +76,9 @@ def ablate(
 
     With ``swaps`` each other option of ``space`` stands in its place in turn, with ``pairs`` each two parts alone are
     evaluated, too, and with ``latency`` everything is timed. The space is the one that the pipeline was found in, where
-    it is bundled, or else `default`. It is done on the search questions, or on another ``dataset`` that has no part in
-    how the pipeline was found, on all that it has; the test questions stay as they are. What ``cache`` has is not
-    computed again, and what comes of it is kept there: `report` shows it with the run.
+    it is bundled, or else `default`. It is done on the search questions of its data set, or of another ``dataset``: the
+    test questions stay unseen, unless ``part`` says ``test`` or ``all``. What ``cache`` has is not computed again, and
+    what comes of it is kept there: `report` shows it with the run.
 
     ``on_plan`` is told first how much there is to do; nothing is done, and None returned, where it says False.
 
@@ -89,8 +93,12 @@ def ablate(
     if not data.examples:
         raise UsageError(f"{data.name!r} has no questions to compare by: name a data set that has with --dataset")
     at_home = dataset is None and (loaded is not pipeline or bool(loaded.expected))
-    part = "search" if at_home and setup.split.test else "all"
-    questions = ordered(setup.split.search if part == "search" else data.examples)
+    if part not in PARTS:
+        raise WrongOption("part", f"is {part!r}: give {', '.join(PARTS[:-1])} or {PARTS[-1]}")
+    asked = {"search": setup.split.search, "test": setup.split.test, "all": data.examples}[part]
+    if not setup.split.test:  # too small to split
+        part, asked = "all", data.examples
+    questions = ordered(asked)
     home = loaded.space if loaded.space in names("search_spaces") else "default"
     found = space if isinstance(space, Space) else load_space(space or home)
     found = searchable(setup, found.of_families(), ranks=fitness.ranks)

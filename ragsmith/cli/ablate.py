@@ -30,6 +30,9 @@ def ablate(
     swaps: Annotated[bool, typer.Option("--swaps", help="Also put each other option of the space in turn.")] = False,
     pairs: Annotated[bool, typer.Option("--pairs", help="Also evaluate each two parts alone in naive RAG.")] = False,
     latency: Annotated[bool, typer.Option("--latency", help="Also time everything, on five questions.")] = False,
+    part: Annotated[
+        str, typer.Option("--part", help="On which questions: search, or test or all, which looks at the test.")
+    ] = "search",
     plan: Annotated[bool, typer.Option("--plan", help="Only say how much there is to evaluate.")] = False,
     models: ModelFlags,
     workers: WorkersOption = None,
@@ -54,6 +57,7 @@ def ablate(
         swaps=swaps,
         pairs=pairs,
         latency=latency,
+        part=part,
         **models.given(),
         workers=workers,
         cache=cache,
@@ -80,7 +84,7 @@ def ablate(
 
 
 def _planned(found: AblationPlan) -> str:
-    questions = f"{found.questions} {'' if found.part == 'all' else 'search '}questions of {found.dataset}"
+    questions = f"{found.questions} {'' if found.part == 'all' else f'{found.part} '}questions of {found.dataset}"
     return (
         f"{found.pipelines} pipelines on {questions}, with options of the space {found.space!r}: {found.known} are in "
         f"the cache, and {found.answers:,} answers are to be made, at most"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import ragsmith as library
+from ragsmith.errors import UsageError
 from ragsmith.reporting import load_domain
 from ragsmith.store.store import Store
 
@@ -80,13 +81,20 @@ def test_what_lacks_is_evaluated_on_search_questions_and_kept_for_the_report(
     assert "Against other options of the space" in (tmp_path / "island" / "report.md").read_text()
 
 
-def test_another_data_set_is_taken_whole_and_no_run_is_changed(
+def test_another_data_set_is_asked_its_search_questions_unless_all_are_named(
     winner: Path, ragsmith: Command, tiny_space: Path, tmp_path: Path
 ) -> None:
     found = library.ablate(winner, dataset="workshop", space=tiny_space, workers=1, cache=tmp_path / "other.sqlite")
     assert found is not None
-    assert (found.dataset, found.part) == ("workshop", "all")
-    assert found.questions > 50
+    assert (found.dataset, found.part) == ("workshop", "search")
+    plans: list[Any] = []
+    asked = {"dataset": "workshop", "space": tiny_space, "workers": 1, "cache": tmp_path / "other.sqlite"}
+    for part in ("test", "all"):
+        assert library.ablate(winner, part=part, on_plan=lambda plan: bool(plans.append(plan)), **asked) is None
+    assert [plan.part for plan in plans] == ["test", "all"]
+    assert plans[1].questions >= plans[0].questions + found.questions
+    with pytest.raises(UsageError, match="part is 'half': give search, test or all"):
+        library.ablate(winner, part="half", **asked)
 
 
 def test_naive_rag_has_nothing_to_take_out(winner: Path, ragsmith: Command, tiny_space: Path, tmp_path: Path) -> None:
