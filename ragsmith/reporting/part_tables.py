@@ -105,7 +105,7 @@ def _table(caption: str, instead: str, found: Ablation, parts: tuple[Part, ...] 
             blank = [numbers.MISSING] * (len(shown) + timed)
             rows.append((one.family, one.option, f"{left} ({one.why_not})", *blank, numbers.MISSING))
             continue
-        saved = [numbers.signed(one.seconds)] * timed
+        saved = [numbers.signed(one.seconds, 4)] * timed
         worth = (estimate(one.worth.get(name)) for name in shown)
         rows.append((one.family, one.option, left, *worth, numbers.signed(one.calls, 1), *saved))
     marks = tuple("" if "fitness" in one.worth and one.worth["fitness"].shown else "inert" for one in parts)
