@@ -2,7 +2,7 @@
 
 python benchmarks/bench_page.py [--cache FILE] [--axe FILE] [--rounds N] [--questions N]
 
-Without --cache a default search of `law` is made first. Needs Chromium with its driver, selenium and pillow. --axe names
+Without --cache a default search of `law` is made first. Needs Chromium with its driver, selenium and pillow. --axe is
 axe.min.js of the package axe-core (`npm pack axe-core`), which then checks the page. First paint is that of the page
 against the same page without its charts, alternating, the median of --rounds. Sixty texts that would act if a page took
 them for markup stand in a page of their own, and so do --questions questions.
