@@ -7,6 +7,7 @@ from dataclasses import asdict, replace
 from functools import cached_property
 
 from ragsmith.diagnosis.ablation import kept as kept_ablation
+from ragsmith.diagnosis.interventions import FINDING as INTERVENTIONS
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record
 from ragsmith.evaluation.ranking import Terms
@@ -94,6 +95,7 @@ class Material:
         self.diagnoses = store.diagnoses(self.keys)
         named = {*record.baselines.values(), *record.test.values(), *filter(None, [record.winner])}
         self.timings = kept_timings(store, named)
+        self.interventions = store.findings(INTERVENTIONS, self.keys)
         self._latencies = kept_latencies(store, record, filter(None, map(self.on_search, self.keys)))
 
     def _is_found(self, key: str) -> bool:

@@ -11,7 +11,7 @@ from ragsmith.diagnosis.diagnosed import Diagnosed
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.reporting.material import Material
-from ragsmith.reporting.values import Asked, CauseCounts, Questions, Repair, Replied, Shown, Treated
+from ragsmith.reporting.values import Asked, CauseCounts, Intervened, Questions, Repair, Replied, Shown, Treated
 
 PIPELINES = ("naive", "bm25", "recommended", "winner")
 """Those whose causes are counted, as far as a run has them, in the order in which they are shown."""
@@ -22,7 +22,9 @@ Split = Literal["search", "test"]
 def questions(material: Material) -> Questions:
     """Everything that is known of single questions; of runs of earlier versions that is scores alone."""
     found = _Found(material)
-    return Questions(found.asked(), found.shown(), tuple(found.causes()), tuple(found.repairs()))
+    return Questions(
+        found.asked(), found.shown(), tuple(found.causes()), tuple(found.repairs()), tuple(found.interventions())
+    )
 
 
 class _Found:
@@ -97,6 +99,13 @@ class _Found:
             before, after = (naive, its) if near.view == "alone" else (its, winner)
             if compared := _compared(before, after):
                 yield Repair(near.view, near.gene.technique.family, str(near.gene), *compared)
+
+    def interventions(self) -> Iterator[Intervened]:
+        """What somebody asked for of the winner and of naive RAG, by the fitness of this run."""
+        for name in ("naive", "winner"):
+            kept = self._material.interventions.get(self._keys.get(name, ""))
+            if kept and kept["fitness"] == self._fitness.identity:
+                yield from (Intervened(name, **one) for one in kept["means"])
 
     def _evaluation(self, name: str, part: Split) -> Evaluation | None:
         key = self._keys.get(name)

@@ -16,7 +16,7 @@ from ragsmith.diagnosis.pooling import Pooled
 from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.reporting.across import Across
 from ragsmith.reporting.side_by_side import SideBySide
-from ragsmith.reporting.values import Domain, Row, Score
+from ragsmith.reporting.values import Answered, Domain, Row, Score
 from ragsmith.reporting.verdicts import against
 from ragsmith.reporting.wording import NAIVE
 
@@ -77,7 +77,13 @@ def activity_csv(domain: Domain) -> str:
 
 
 def questions_csv(domain: Domain) -> str:
-    """Winner and what it is compared to, question by question."""
+    """Winner and what it is compared to, question by question; the cause is that of the winner and of naive RAG."""
+    asked = {one.question: {"winner": one.winner, "naive": one.naive} for one in domain.questions.asked}
+
+    def cause(a: Answered) -> str:
+        treated = asked.get(a.question, {}).get(a.pipeline)
+        return treated.cause if treated else ""
+
     names = sorted({name for answered in domain.answered for name in answered.measures})
     rows = (
         [
@@ -87,11 +93,12 @@ def questions_csv(domain: Domain) -> str:
             a.modality,
             a.pipeline,
             a.state,
+            cause(a),
             *(_number(a.measures.get(name)) for name in names),
         ]
         for a in domain.answered
     )
-    return _csv(["split", "question", "type", "modality", "pipeline", "state", *names], rows)
+    return _csv(["split", "question", "type", "modality", "pipeline", "state", "cause", *names], rows)
 
 
 def side_by_side_csv(found: SideBySide) -> str:

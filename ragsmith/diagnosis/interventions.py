@@ -1,0 +1,171 @@
+"""Interventions: what a pipeline would answer if its filter had kept the gold, or nothing else.
+
+What passes the filter is replaced, and everything behind it runs as it does. With the gold put in, whatever gain is
+left to retrieval shows; with the noise taken out, what the generator loses to other passages; with gold alone, what it
+cannot do even then: the ceiling of the generator (the oracle context of Lewis et al. 2020, arXiv 2005.11401).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from math import fsum
+from typing import Any
+
+from ragsmith.digest import digest
+from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.fitness import Fitness, composite
+from ragsmith.evaluation.scoring import scored
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.pipelines.engine import Engine
+from ragsmith.pipelines.genes import Candidate, Gene
+from ragsmith.pipelines.trace import Trace
+from ragsmith.techniques.families import FILTER
+from ragsmith.techniques.registry import Technique
+from ragsmith.types import Example, Gold, Hit, Hits, Question, Scale, ids_of
+
+FINDING = "interventions"
+"""The kind under which the store keeps what came of them."""
+
+AS_IT_IS, GOLD_IN, NOISE_OUT, GOLD_ALONE = "as it is", "gold put in", "noise taken out", "gold alone"
+CHANGES = (GOLD_IN, NOISE_OUT, GOLD_ALONE)
+"""What is done to what passes the filter."""
+
+Measures = Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """Means over the ``n`` questions of a split that have gold, with one change; it changed ``changed`` of them."""
+
+    split: str
+    what: str
+    n: int
+    changed: int
+    retrieval: float
+    generation: float
+    fitness: float
+
+    def plain(self) -> dict[str, Any]:
+        """As the store keeps it."""
+        return asdict(self)
+
+
+def kept_instead(what: str, hits: Hits, gold: Sequence[Hit]) -> Hits:
+    """What passes the filter with a change: ``gold`` are hits of all chunks that have gold.
+
+    Gold that is put in comes first. Noise is taken out only where something is left.
+    """
+    relevant = {hit.chunk.id for hit in gold}
+    if what == GOLD_ALONE:
+        return tuple(gold)
+    if what == GOLD_IN:
+        there = set(ids_of(hits))
+        return (*(hit for hit in gold if hit.chunk.id not in there), *hits)
+    return tuple(hit for hit in hits if hit.chunk.id in relevant) or tuple(hits)
+
+
+@dataclass(frozen=True)
+class Instead(Technique):
+    """In the place of a filter: what passes is known already."""
+
+    kept: Hits = field(default=(), compare=False)
+
+    @property
+    def code(self) -> str:
+        """What passes, and with which scores."""
+        return digest("instead", [(hit.chunk.id, hit.score, hit.scale.value) for hit in self.kept])
+
+    @classmethod
+    def passing(cls, hits: Hits) -> Gene:
+        """A gene that lets ``hits`` pass, whatever comes."""
+
+        def instead(question: Question, candidates: Hits) -> Hits:
+            return tuple(hits)
+
+        return Gene(cls("passage_filter", instead, "", kept=tuple(hits)), {})
+
+
+@dataclass(frozen=True)
+class Intervene:
+    """Runs a pipeline again behind its filter, with each change; it is handed to worker processes."""
+
+    answers: bool = True
+
+    def __call__(
+        self, engine: Engine, setup: Setup, candidate: Candidate, trace: Trace, example: Example
+    ) -> dict[str, tuple[Measures, bool]]:
+        """The measures of a question as it is and with each change, and whether that changed what passes."""
+        marking = setup.marking(engine)
+        found: dict[str, tuple[Measures, bool]] = {
+            AS_IT_IS: (scored(marking, setup, trace, example)["measures"], False)
+        }
+        gold = _gold(engine, setup, candidate, trace.hits, example)
+        for what in CHANGES:
+            hits = kept_instead(what, trace.hits, gold)
+            if ids_of(hits) == ids_of(trace.hits):
+                found[what] = found[AS_IT_IS]
+                continue
+            changed = (*candidate[:FILTER], Instead.passing(hits), *candidate[FILTER + 1 :])
+            relevant = Gold(setup.relevance[example.id].relevant)
+            other = engine.answer(changed, Question(example.question), relevant)
+            found[what] = scored(marking, setup, other, example)["measures"], True
+        return found
+
+
+def _gold(engine: Engine, setup: Setup, candidate: Candidate, hits: Hits, example: Example) -> tuple[Hit, ...]:
+    """Hits of all indexed chunks that have gold, in the order of the documents, as good as the best hit."""
+    relevant = setup.relevance[example.id].relevant
+    best = hits[0] if hits else None
+    score, scale = (best.score, best.scale) if best else (1.0, Scale.COSINE)
+    return tuple(Hit(chunk, score, scale) for chunk in engine.index(candidate[0]).chunks if chunk.id in relevant)
+
+
+def intervene(
+    evaluator: Evaluator, setup: Setup, candidates: Sequence[Candidate], fitness: Fitness
+) -> list[tuple[Ceiling, ...]]:
+    """What becomes of each of ``candidates`` with each change, on the search and on the test questions that have gold.
+
+    Questions that fail with any of the changes are left out.
+    """
+    parts = {"search": setup.split.search, "test": setup.split.test}
+    asked = {part: [one.id for one in examples if one.evidence and one.answer] for part, examples in parts.items()}
+    questions = [question for part in asked.values() for question in part]
+    found: list[dict[str, dict[str, tuple[Measures, bool]]]] = [{} for _ in candidates]
+    wanted = [(candidate, questions) for candidate in candidates]
+    for place, question, value in evaluator.seen(wanted, Intervene()):
+        found[place][question] = value
+    return [
+        tuple(_means(one, part, asked[part], what, fitness) for part in asked for what in (AS_IT_IS, *CHANGES) if one)
+        for one in found
+    ]
+
+
+def _means(
+    found: Mapping[str, Mapping[str, tuple[Measures, bool]]],
+    part: str,
+    questions: Iterable[str],
+    what: str,
+    fitness: Fitness,
+) -> Ceiling:
+    each = [found[question][what] for question in sorted(questions) if question in found]
+    n = len(each)
+
+    def mean(values: Iterable[float | None]) -> float:
+        return fsum(value for value in values if value is not None) / max(1, n)
+
+    return Ceiling(
+        part,
+        what,
+        n,
+        sum(changed for _, changed in each),
+        mean(composite("retrieval", measures) for measures, _ in each),
+        mean(composite("generation", measures) for measures, _ in each),
+        mean(fitness(measures) for measures, _ in each),
+    )
+
+
+def answers_of(setup: Setup, pipelines: int) -> int:
+    """How many answers interventions ask for at most, besides those that are known: one for each change."""
+    questions = [one for part in (setup.split.search, setup.split.test) for one in part if one.evidence and one.answer]
+    return pipelines * len(CHANGES) * len(questions)
