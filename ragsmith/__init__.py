@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ragsmith.api.comparing import compare, gate
     from ragsmith.api.dataset_checks import check_dataset
     from ragsmith.api.drafting import draft_questions
+    from ragsmith.api.explaining import explain
+    from ragsmith.api.intervening import intervene
     from ragsmith.api.recommending import learn_effects, recommend
     from ragsmith.api.reporting import export, report
     from ragsmith.api.reviewing import review
@@ -61,9 +63,11 @@ __all__ = [
     "compare",
     "draft_questions",
     "evaluate",
+    "explain",
     "export",
     "gate",
     "init_dataset",
+    "intervene",
     "learn_effects",
     "load_dataset",
     "load_space",
@@ -103,7 +107,9 @@ _HOME = {
     "draft_questions": "ragsmith.api.drafting",
     "by_protocol": "ragsmith.api.scoring",
     "evaluate": "ragsmith.api.scoring",
+    "explain": "ragsmith.api.explaining",
     "init_dataset": "ragsmith.api.taking_in",
+    "intervene": "ragsmith.api.intervening",
     "export": "ragsmith.api.reporting",
     "verify": "ragsmith.api.asking",
     "plan": "ragsmith.api.searching",

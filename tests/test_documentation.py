@@ -14,7 +14,7 @@ import click
 import pytest
 import typer
 from documentation import DOCS, ROOT, app, pages
-from examples import into_readme, transcript
+from examples import excerpt, into_readme, transcript
 from mixed_folder import ENTRIES, NEEDED, entries, written
 
 from ragsmith.datasets.dataset import load_dataset
@@ -61,6 +61,11 @@ def test_the_rooms_are_listed_in_the_order_of_their_contract() -> None:
 def test_the_transcript_has_its_place_in_the_readme() -> None:
     shown = transcript(f"first line\n{'x' * 200}\n")
     assert f"```\nfirst line\n{'x' * 117}...\n```" in into_readme(README, shown)
+
+
+def test_of_an_explanation_whole_parts_are_left_out() -> None:
+    printed = "q-1   What?\nreference  This.\n\nreranking  none\n  1 one\n\nread, gold\n  [1] doc\n\nanswer  That.\n"
+    assert excerpt(printed) == ["q-1   What?", "", "reranking  none", "  1 one", "", "answer  That."]
 
 
 def test_every_benchmark_is_described() -> None:

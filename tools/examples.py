@@ -2,6 +2,8 @@
 
 python tools/examples.py        one default search of `law` with an empty cache: a few minutes on two cores
 
+What is shown of one question stands where README says ``<!-- explained: ... -->``, if it has such a place.
+
 The picture needs Chromium (`chromium` on the path) and is left as it is without.
 """
 
@@ -41,17 +43,48 @@ def transcript(printed: str) -> str:
     return "\n".join(lines)
 
 
-def into_readme(text: str, shown: str) -> str:
+EXPLAINED = "law-014"
+"""The question whose way README shows."""
+
+LEFT_OUT = ("reference", "pre_embedding", "prompt_maker", "read", "scores", "try")
+"""Parts of what `ragsmith explain` says that README leaves out."""
+
+
+def explained(folder: Path) -> str:
+    """What README shows of the way of one question: the command, and what it prints, without some parts."""
+    arguments = ["explain", "reports/law/winner.yaml", EXPLAINED]
+    done = subprocess.run(
+        [sys.executable, "-m", "ragsmith", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return "\n".join([f"$ ragsmith {' '.join(arguments)}", *excerpt(done.stdout)])
+
+
+def excerpt(printed: str) -> list[str]:
+    """The lines of an explanation, without the parts that README leaves out."""
+    kept, part = [], ""
+    for line in printed.strip().splitlines():
+        part = re.split(r"[\s,]", line)[0] or ("" if not line else part)
+        if part not in LEFT_OUT:
+            kept.append(line)
+    return [line for place, line in enumerate(kept) if line or (place and kept[place - 1])]
+
+
+def into_readme(text: str, shown: str, place: str = "transcript") -> str:
     """README with ``shown`` in its place.
 
     Raises:
         ValueError: README has no such place.
     """
     found, count = re.subn(
-        r"(<!-- transcript: [^\n]*-->\n```\n).*?(\n```)", lambda m: f"{m[1]}{shown}{m[2]}", text, flags=re.DOTALL
+        rf"(<!-- {place}: [^\n]*-->\n```\n).*?(\n```)", lambda m: f"{m[1]}{shown}{m[2]}", text, flags=re.DOTALL
     )
     if count != 1:
-        raise ValueError("README.md has no place for the transcript, or several")
+        raise ValueError(f"README.md has no place for the {place}, or several")
     return found
 
 
@@ -73,7 +106,10 @@ def main() -> None:
     readme, examples = ROOT / "README.md", ROOT / "reports" / "examples" / "law"
     with tempfile.TemporaryDirectory() as folder:
         shown = transcript(searched(Path(folder)))
-        readme.write_text(into_readme(readme.read_text(encoding="utf-8"), shown), encoding="utf-8")
+        text = into_readme(readme.read_text(encoding="utf-8"), shown)
+        if "<!-- explained: " in text:
+            text = into_readme(text, explained(Path(folder)), "explained")
+        readme.write_text(text, encoding="utf-8")
         report = Path(folder) / "reports" / "law"
         for name in KEPT:
             shutil.copy(report / name, examples / name)

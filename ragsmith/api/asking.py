@@ -41,8 +41,8 @@ def ask(
     """
     import_files(imports)
     loaded = loaded_pipeline(pipeline, dataset, models, base_url, vector_store)
-    with _remembering(loaded, cache) as remembering:
-        return remembering.ask(question)
+    with remembering(loaded, cache) as able:
+        return able.ask(question)
 
 
 def verify(
@@ -65,8 +65,8 @@ def verify(
     """
     import_files(imports)
     loaded = loaded_pipeline(pipeline, None, models, base_url, vector_store)
-    with _remembering(loaded, cache) as remembering:
-        differences = tuple(remembering.verify())
+    with remembering(loaded, cache) as able:
+        differences = tuple(able.verify())
     questions = {part: scores["questions"] for part, scores in loaded.expected.items()}
     return Verified(differences, loaded.changed_models(), questions)
 
@@ -88,12 +88,12 @@ def loaded_pipeline(
 
 
 @contextmanager
-def _remembering(pipeline: Pipeline, cache: Store | str | Path) -> Iterator[Pipeline]:
+def remembering(pipeline: Pipeline, cache: Store | str | Path) -> Iterator[Pipeline]:
     """``pipeline``, whose replies are kept in the cache where a model is paid for."""
     if not pipeline.setup.loaded_models.waits:
         yield pipeline
         return
     from ragsmith.store.store import opened  # noqa: PLC0415  what is not paid for needs no database
 
-    with opened(cache) as store, pipeline.remembering(store) as remembering:
-        yield remembering
+    with opened(cache) as store, pipeline.remembering(store) as able:
+        yield able

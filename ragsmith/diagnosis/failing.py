@@ -70,7 +70,7 @@ _LOST_AT: Mapping[str, Cause] = {
 }
 
 
-_RANKED = ("query_expansion", "reranking", "passage_filter")
+RANKED = ("query_expansion", "reranking", "passage_filter")
 """Stations that hold whole chunks, and no text around them."""
 
 _READING = ("passage_augment", "passage_compress")
@@ -185,7 +185,7 @@ def _fate(engine: Engine, places: Places, trace: Trace, question: str, gold: Spa
         return share(question, gold, corpus, held, whole=whole)
 
     held = {"index": held_by(Held(tuple(near.values())))}
-    for stage in _RANKED:
+    for stage in RANKED:
         held[stage] = held_by(places.held(gold, trace.outputs[stage].value))
     held |= {stage: held_by(passages) for stage, passages in shown.items()}
     alone = max((held_by(Held((span,))) for span in near.values()), default=0.0)
@@ -196,7 +196,7 @@ def _fate(engine: Engine, places: Places, trace: Trace, question: str, gold: Spa
     steps = list(pairwise(held))
     lost_at = next((after for before, after in reversed(steps) if held[before] >= HALF), "index")
     cause = _LOST_AT[lost_at]
-    if split and lost_at in _RANKED:
+    if split and lost_at in RANKED:
         cause = Cause.CUT_BY_CHUNKING
     elif cause is Cause.CUT_BY_FILTER and _was_put_too_low(places, trace, gold):
         cause = Cause.LOST_BY_RERANKER

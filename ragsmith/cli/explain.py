@@ -1,0 +1,184 @@
+"""``ragsmith explain``: the way of one question through an exported pipeline."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ragsmith.cli.app import app
+from ragsmith.cli.ask import OtherDataset, PipelineArgument
+from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, merged
+from ragsmith.cli.output import note, say, say_json, table
+
+if TYPE_CHECKING:
+    from ragsmith.diagnosis.explaining import Explained, Found, Station
+    from ragsmith.diagnosis.interventions import Ceiling
+    from ragsmith.diagnosis.reading import ReadPassage
+
+WIDTH = 80
+LABEL = 17
+"""Characters of the column that names stages."""
+BEST = 3
+"""Hits of a ranking that are shown; those with gold are shown wherever they stand."""
+GOLD_BEGINS, GOLD_ENDS = "«", "»"
+
+
+@app.command()
+@merged
+def explain(
+    *,
+    pipeline: PipelineArgument,
+    question: Annotated[
+        str | None, typer.Argument(help="The id of a question of the data set, or any text.", show_default=False)
+    ] = None,
+    dataset: OtherDataset = None,
+    prompt: Annotated[bool, typer.Option("--prompt", help="Also print all that the generator was shown.")] = False,
+    interventions: Annotated[
+        bool,
+        typer.Option("--interventions", help="Without a question: all again, with gold put in and noise taken out."),
+    ] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="With --interventions: only say what they ask for.")] = False,
+    workers: WorkersOption = None,
+    cache: CacheOption = str(CACHE),
+    models: ModelFlags,
+    as_json: JsonOption = False,
+) -> None:
+    """Follow a question through a pipeline: what each stage made of it, where gold was lost, and the answer."""
+    import ragsmith
+    from ragsmith.errors import UsageError
+
+    if (question is None) != interventions:
+        raise UsageError("give a question, by its id or its text, or --interventions, which is about all of them")
+    if question is None:
+        given = {"dataset": dataset, **models.given(), "workers": workers, "cache": cache}
+        found = ragsmith.intervene(pipeline, **given, on_plan=lambda answers: _planned(answers, only=plan))
+        _say_interventions(found, as_json=as_json)
+        return
+    way = ragsmith.explain(pipeline, question, dataset=dataset, **models.given(), cache=cache)
+    if as_json:
+        say_json(asdict(way))
+        return
+    _say_question(way)
+    say()
+    for station in way.stations:
+        _say_station(station, way.question)
+    _say_read(way, whole=prompt)
+    _say_end(way)
+
+
+def _planned(answers: int, *, only: bool) -> bool:
+    note(f"{answers:,} answers at most, besides those of the pipelines as they are; what was asked before is not again")
+    return not only
+
+
+def _say_interventions(found: dict[str, tuple[Ceiling, ...]], *, as_json: bool) -> None:
+    if as_json:
+        say_json({name: [one.plain() for one in means] for name, means in found.items()})
+        return
+    rows = [
+        [name, one.split, one.what, str(one.n), str(one.changed)]
+        + [f"{value:.3f}" for value in (one.retrieval, one.generation, one.fitness)]
+        for name, means in found.items()
+        for one in means
+    ]
+    if rows:
+        table(rows, ["pipeline", "questions", "", "n", "changed", "R", "G", "F"], frozenset({3, 4, 5, 6, 7}))
+
+
+def _say(label: str, text: str) -> None:
+    """A label and its text, which is broken to lines that stand behind it."""
+    lines = textwrap.wrap(" ".join(text.split()), WIDTH - LABEL, break_on_hyphens=False) or [""]
+    for number, line in enumerate(lines):
+        say(f"{'' if number else label:<{LABEL}}{line}".rstrip())
+
+
+def _say_question(way: Explained) -> None:
+    _say(way.id or "question", way.question)
+    if way.reference:
+        _say("reference", way.reference)
+    for number, gold in enumerate(way.gold, 1):
+        lost = f" ({gold.lost})" if gold.lost else ""
+        _say(f"gold {number}", f"{gold.doc} [{gold.start}:{gold.end}]{lost} {gold.text}")
+
+
+def _say_station(station: Station, asked: str) -> None:
+    calls = f", {station.calls} model {'call' if station.calls == 1 else 'calls'}" if station.calls else ""
+    if station.said == "as before":
+        _say(station.family, f"{station.option}: as before{calls}")
+        return
+    held = "".join(f", gold {number}: {100 * share:.0f} %" for number, share in enumerate(station.held, 1))
+    _say(station.family, f"{station.option}: {station.said}{calls}{held}")
+    for query in station.queries if station.queries != (asked,) else ():
+        _say("", f'searched with "{query}"')
+    shown = [hit for hit in station.hits if hit.place <= BEST or hit.gold]
+    if any(hit.place != hit.before for hit in shown):  # what stays where it was is not said again
+        for hit in shown:
+            say(_hit(hit))
+        if len(station.hits) > len(shown):
+            say(f"  and {len(station.hits) - len(shown)} more without gold")
+    if station.dropped:
+        gone = ", ".join(_ranges([hit.place for hit in station.dropped]))
+        lost = [hit for hit in station.dropped if hit.gold]
+        say(f"  dropped: {len(station.dropped)}, at {gone}"[:WIDTH])
+        for hit in lost:
+            say(_hit(hit))
+
+
+def _hit(hit: Found) -> str:
+    """A line: place, place before, score, chunk, the gold that it has, and its beginning."""
+    moved = f" (was {hit.before})" if hit.before not in (None, hit.place) else ""
+    gold = f" *gold {', '.join(map(str, hit.gold))}*" if hit.gold else ""
+    line = f"{hit.place:>4}{moved}  {hit.score:.3f} {hit.scale}  {hit.chunk}{gold}  "
+    return f"{line}{hit.text}"[: WIDTH - 1].rstrip() + "…"
+
+
+def _ranges(places: list[int]) -> list[str]:
+    """Places as they are said: ``3``, ``5-9``."""
+    found: list[list[int]] = []
+    for place in places:
+        if found and place == found[-1][-1] + 1:
+            found[-1] = [found[-1][0], place]
+        else:
+            found.append([place])
+    return ["-".join(map(str, one)) for one in found]
+
+
+def _say_read(way: Explained, *, whole: bool) -> None:
+    say()
+    if whole:
+        say("prompt")
+        for line in way.prompt.splitlines():
+            say(f"  | {line}")
+        return
+    marked = f", gold between {GOLD_BEGINS} and {GOLD_ENDS}" if any(p.has_gold for p in way.passages) else ""
+    say(f"read{marked}")
+    for passage in way.passages:
+        _say_passage(passage)
+    if way.further:
+        say(f"  and {way.further} more without gold")
+
+
+def _say_passage(passage: ReadPassage) -> None:
+    cited = ", cited" if passage.cited else ""
+    more = f" and {passage.sources - 1} more places" if passage.sources > 1 else ""
+    say(f"  [{passage.place}] {passage.doc} [{passage.start}:{passage.end}]{more}{cited}")
+    text = "".join(f"{GOLD_BEGINS}{p.text}{GOLD_ENDS}" if p.gold else p.text for p in passage.pieces)
+    for line in textwrap.wrap(" ".join(text.split()), WIDTH - 6, break_on_hyphens=False):
+        say(f"      {line}")
+
+
+def _say_end(way: Explained) -> None:
+    say()
+    if way.draft != way.answer:
+        _say("draft", way.draft)
+    _say("answer", way.answer)
+    names = {"fitness": "F", "retrieval": "R", "generation": "G", "judge": "judge"}
+    if way.scores:
+        _say("scores", "  ".join(f"{names[name]} {value:.3f}" for name, value in way.scores.items()))
+    if way.cause:
+        _say("cause", f"{way.cause}: {way.meaning}")
+    if way.remedy:
+        _say("try", way.remedy)
