@@ -62,8 +62,8 @@ ROWS = (
         "token_f1",
         "dropping the passages that stand out least improves answers",
     ),
-    Row("NR", {"passage_filter": "nr"}, FLAT),
-    Row("NR", {"passage_filter": "nr"}, FLAT, "token_f1"),
+    Row("NR", {"passage_filter": ("nr", {"mode": "greedy"})}, FLAT),
+    Row("NR", {"passage_filter": ("nr", {"mode": "greedy"})}, FLAT, "token_f1"),
     Row("NR", {"passage_filter": "nr_survival"}, NEST),
     # calibrated acceptance, and the corrective retrieval it was measured against
     Row("SSCC", {"passage_filter": "sscc"}, RERANKED, "ndcg_10", "calibrated acceptance improves the ranking"),
@@ -78,6 +78,8 @@ ROWS = (
     Row("SSCC", {"passage_filter": ("sscc", {"objective": "recall"})}, RERANKED, "ndcg_10"),
     Row("SSCC", {"passage_filter": ("sscc", {"per_scale": False})}, RERANKED, "ndcg_10"),
     Row("SSCC", {"passage_filter": "sscc"}, FLAT, "ndcg_10"),
+    Row("SSCC", {"retrieval": "sscc_pool"}, {"retrieval": "complete_hybrid"}, "ndcg_10"),
+    Row("SSCC", {"retrieval": ("sscc_pool", {"thresholds": "published"})}, {"retrieval": "complete_hybrid"}, "ndcg_10"),
     Row("CRAG", REPLACING_CRAG, RERANKED, "ndcg_10", "CRAG that replaces the list harms (the released results)", -1),
     Row("CRAG", expansion("crag"), RERANKED, "ndcg_10"),
     Row("CRAG", expansion("crag"), REPLACING_CRAG | RERANKED, "ndcg_10"),
@@ -112,9 +114,11 @@ ROWS = (
         expects=0,
     ),
     Row("graph PPR", {"retrieval": "graph_ppr"}, FLAT, claim="walks on the chunk graph raise recall"),
+    Row("graph PPR", {"retrieval": ("graph_ppr", {"scoring": "reserved"})} | RERANKED, FLAT | RERANKED),
     # routers
     Row("routers", expansion("keyword_router"), expansion("dual_path"), "ndcg_10"),
     Row("routers", expansion("entropy_router"), expansion("dual_path"), "ndcg_10"),
+    Row("routers", expansion("entropy_router", thresholds="ndcg"), expansion("dual_path"), "ndcg_10"),
     Row(
         "routers",
         expansion("compositional_router"),
