@@ -17,6 +17,11 @@ from ragsmith.store.store import DiagnosisRow, Store
 IN_FULL = ("winner", "naive")
 """The pipelines of which it is kept what they read."""
 
+MOST = 1000
+"""Questions of a part that are followed, the first that candidates meet, which are a fair sample; and those shown in
+full. Where there are more, workers do not remember them all, and would have to answer them again.
+"""
+
 
 def diagnose(
     evaluator: Evaluator,
@@ -25,10 +30,13 @@ def diagnose(
     fitness: Fitness,
     roles: Mapping[str, Collection[Evaluation]],
     met: Sequence[Evaluation],
+    *,
+    most: int = MOST,
 ) -> None:
     """Keep why questions went as they did in the pipelines that have a role, by its name, and next to the winner.
 
     ``roles`` has the evaluations of each on the search and on the test questions, ``met`` all on the search questions.
+    Of each evaluation ``most`` questions are followed, beside those shown in full.
     Only answers that are scored are looked at, and what is known is not looked at again: so nothing is asked of a model
     that was not asked before. Where a model cannot be reached, or the budget does not allow it, nothing is kept.
     """
@@ -38,7 +46,7 @@ def diagnose(
     for role, evaluations in roles.items():
         wanted += [(one, in_full if role in IN_FULL and not fitness.ranks else frozenset()) for one in evaluations]
     try:
-        store.put_diagnoses(list(_found(evaluator, setup, store, wanted, answers=not fitness.ranks)))
+        store.put_diagnoses(list(_found(evaluator, setup, store, wanted, most, answers=not fitness.ranks)))
     except (BudgetExhausted, ModelUnavailable):
         return
 
@@ -57,25 +65,29 @@ def _found(
     setup: Setup,
     store: Store,
     wanted: Sequence[tuple[Evaluation, frozenset[str]]],
+    most: int,
     *,
     answers: bool,
 ) -> Iterator[DiagnosisRow]:
-    """The rows that are missing; pipelines that are wanted with what they read come last, and count."""
+    """The rows that are missing."""
     known = store.diagnoses([one.key for one, _ in wanted])
+    place = {question: at for at, question in enumerate(setup.order)}
     todo: dict[tuple[str, str], tuple[Evaluation, bool]] = {}
     for one, in_full in wanted:
-        for question in one.records:
+        first = sorted(one.records, key=place.__getitem__)[:most]
+        for question in dict.fromkeys([*first, *sorted(in_full & one.records.keys())]):
             kept = known[one.key].get(question, {})
             if kept.get("code") != code() or (question in in_full and "passages" not in kept):
-                todo[one.key, question] = one, question in in_full
+                before = todo.get((one.key, question))  # of one that has two roles, either may want it in full
+                todo[one.key, question] = one, question in in_full or (before is not None and before[1])
     for with_reading in (False, True):
-        part = {at: one for at, (one, is_in_full) in todo.items() if is_in_full == with_reading}
+        part = {which: one for which, (one, is_in_full) in todo.items() if is_in_full == with_reading}
         by_key = {one.key: one for one in part.values()}
         jobs = [(one.candidate, [q for key, q in part if key == one.key]) for one in by_key.values()]
         follow = Follow(frozenset(question for _, question in part) if with_reading else frozenset(), answers)
         each = list(by_key)
-        for place, question, value in evaluator.seen(jobs, follow):
-            key, judge = each[place], setup.loaded_models.judge
+        for at, question, value in evaluator.seen(jobs, follow):
+            key, judge = each[at], setup.loaded_models.judge
             measures = part[key, question].records[question]["measures"]
             found = diagnosed(value, setup.examples[question], measures, well_from(judge))
             yield DiagnosisRow(key, question, found.plain())

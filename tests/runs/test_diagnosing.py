@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ragsmith.diagnosis.causes import MEANINGS, Cause
+from ragsmith.diagnosis.chosen import shown
+from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space import Space
 from ragsmith.reporting import Domain, load_domain
+from ragsmith.runs.diagnosing import diagnose
 from ragsmith.runs.record import RunSettings
 from ragsmith.runs.run import Outcome, Run
 from ragsmith.store.store import Store
@@ -72,13 +76,13 @@ def test_examples_have_both_answers_and_what_was_read(
     documents = {document.id: document.text for document in tiny_setup.dataset.documents}
     asked = {one.question: one for one in domain.questions.asked}
     assert domain.questions.shown
-    for shown in domain.questions.shown:
-        example = tiny_setup.examples[shown.question]
-        assert [(gold.doc, gold.start, gold.end) for gold in shown.gold] == [
+    for one in domain.questions.shown:
+        example = tiny_setup.examples[one.question]
+        assert [(gold.doc, gold.start, gold.end) for gold in one.gold] == [
             (span.doc, span.start, span.end) for span in example.evidence
         ]
-        assert asked[shown.question].winner.read == sum(not gold.lost for gold in shown.gold)
-        for replied in (shown.winner, shown.naive):
+        assert asked[one.question].winner.read == sum(not gold.lost for gold in one.gold)
+        for replied in (one.winner, one.naive):
             assert replied.answer
             for passage in replied.passages:
                 for piece in passage.pieces:
@@ -95,6 +99,25 @@ def test_that_is_no_work_of_the_run_and_is_not_done_again(
     again = Run(tiny_setup, space, store, replace(SETTINGS, margin=0.03)).go()  # another run, of the same answers
     assert again.work is None
     assert load_domain(store, tiny_setup.dataset.name).questions == domain.questions
+
+
+def test_of_many_questions_a_sample_is_followed_and_those_that_are_shown(
+    tiny_setup: Setup, store: Store, pipeline: Callable[..., Candidate]
+) -> None:
+    candidates = {"winner": pipeline(retrieval="bm25", passage_filter=("top_k", {"k": 2})), "naive": pipeline()}
+    with Evaluator(tiny_setup, store, 1) as evaluator:
+        evaluated = evaluator.evaluate(list(candidates.values()), tiny_setup.split.search)
+        roles = {name: [one] for name, one in zip(candidates, evaluated, strict=True)}
+        diagnose(evaluator, tiny_setup, store, Fitness(), roles, evaluated, most=2)
+    worth = [one.by_question(Fitness()) for one in evaluated]
+    searched = {example.id for example in tiny_setup.split.search}
+    first = [question for question in tiny_setup.order if question in searched][:2]
+    wanted = {*first, *shown(*worth)}
+    assert len(wanted) < len(searched)
+    for one in evaluated:
+        kept = store.diagnoses([one.key])[one.key]
+        assert kept.keys() == wanted
+        assert {question for question, value in kept.items() if "passages" in value} == set(shown(*worth))
 
 
 def test_a_run_of_rankings_says_where_gold_was_lost(tiny_setup: Setup, space: Space, tmp_path: Path) -> None:
