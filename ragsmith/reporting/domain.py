@@ -18,7 +18,7 @@ from ragsmith.reporting.material import Material, choose_run
 from ragsmith.reporting.questions import questions
 from ragsmith.reporting.rows import best_so_far, by_group, gain, ranking, row
 from ragsmith.reporting.values import SHOWN, TITLES, About, Answered, Domain, Finalist, Row, Score, TimedPipeline
-from ragsmith.reporting.verdicts import cheapest, compare, next_step_of
+from ragsmith.reporting.verdicts import cheapest, compare, next_step_of, rivals
 from ragsmith.runs.front import front
 from ragsmith.runs.objectives import costs
 from ragsmith.runs.record import DatasetRecord, RunRecord, RunSettings
@@ -53,11 +53,11 @@ def domain_of(about: About, material: Material) -> Domain:
     found = tuple(map(material.timed, ranking(proposed, terms, record.winner)))
     tested = _tested(material)
     pipelines, split = _compared(material, tested, best_drawn)
-    rivals, look = _rivals(tested), record.look
+    found_rivals, look = rivals(tested), record.look
     drafted = not set(record.split.test).isdisjoint(about.data.drafted)
     clusters, margin = record.split.groups, record.settings.margin
     comparisons = compare(
-        rivals,
+        found_rivals,
         material.terms_of_test,
         len(record.random),
         drafted=drafted,
@@ -94,7 +94,7 @@ def domain_of(about: About, material: Material) -> Domain:
         ablation=material.ablation,
         questions=questions(material),
         cheapest=nearest,
-        next_step=next_step_of(material, comparisons, rivals),
+        next_step=next_step_of(material, comparisons, found_rivals),
         timed=_timed(material, best_drawn),
         effects=_option_effects(material),
     )
@@ -128,19 +128,6 @@ def _scores(material: Material, keys: Sequence[str]) -> list[float | None]:
     """What each is ranked by; None for those that were dropped."""
     found = {evaluation.key: material.terms.score(evaluation) for evaluation in material.finishers(keys)}
     return [found.get(key) for key in keys]
-
-
-def _rivals(tested: Mapping[str, Evaluation]) -> dict[str, Evaluation]:
-    """The winner and what it has to beat, each pipeline once: what it was made of is none of that.
-
-    What was drawn stands for random search, whichever pipeline it is.
-    """
-    found = {name: evaluation for name, evaluation in tested.items() if name not in ("leader", "estimate")}
-    for name in ("cheapest", "single", "recommended"):
-        others = {evaluation.key for other, evaluation in found.items() if other != name}
-        if name in found and found[name].key in others:
-            del found[name]
-    return found
 
 
 def _leads(material: Material, keys: Sequence[str], best_drawn: Evaluation | None) -> dict[str, Score]:

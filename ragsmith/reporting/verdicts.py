@@ -74,6 +74,19 @@ def _on_evidence(tested: Mapping[str, Evaluation], terms: Terms) -> tuple[dict[s
     return found, Terms.of(list(found.values()), RETRIEVAL_ONLY, terms.may_miss)
 
 
+def rivals(tested: Mapping[str, Evaluation]) -> dict[str, Evaluation]:
+    """The winner and what it has to beat, each pipeline once: what it was made of is none of that.
+
+    What was drawn stands for random search, whichever pipeline it is.
+    """
+    found = {name: evaluation for name, evaluation in tested.items() if name not in ("leader", "estimate")}
+    for name in ("cheapest", "single", "recommended"):
+        others = {evaluation.key for other, evaluation in found.items() if other != name}
+        if name in found and found[name].key in others:
+            del found[name]
+    return found
+
+
 def cheapest(
     tested: Mapping[str, Evaluation], terms: Terms, margin: float, clusters: Clusters | None = None
 ) -> Cheapest | None:
@@ -93,14 +106,14 @@ def cheapest(
 
 
 def next_step_of(
-    material: Material, comparisons: Sequence[Comparison], rivals: Mapping[str, Evaluation]
+    material: Material, comparisons: Sequence[Comparison], tested: Mapping[str, Evaluation]
 ) -> NextStep | None:
     """What to do after the test of a run, in a sentence."""
     record, fitness = material.record, material.terms_of_test.fitness
     if record.no_winner or (record.split.test and not comparisons):
         return None
-    winner = rivals.get("winner")
-    simple = next((rivals[name] for name in SIMPLE if name in rivals), None)
+    winner = tested.get("winner")
+    simple = next((tested[name] for name in SIMPLE if name in tested), None)
     by_type: dict[str, list[float]] = {}
     if winner and simple:
         ours, theirs = winner.by_question(fitness), simple.by_question(fitness)
@@ -114,7 +127,7 @@ def next_step_of(
             record.split.groups or Clusters.alone(record.split.test),
             record.look,
             len(material.about.data.questions),
-            {name: math.fsum(one.values("calls")) / len(one.records) for name, one in rivals.items() if one.records},
+            {name: math.fsum(one.values("calls")) / len(one.records) for name, one in tested.items() if one.records},
             by_type,
             _unfound(winner, fitness) if winner else None,
             embedded=described("embedder", embedder).startswith("embedded"),

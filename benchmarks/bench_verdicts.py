@@ -1,0 +1,365 @@
+"""How often a verdict claims what is not so, and how often it shows what is.
+
+    python benchmarks/bench_verdicts.py                  # all five; about four minutes on one core
+    python benchmarks/bench_verdicts.py null looks       # some of: level power null looks
+
+level   the share of comparisons of two equal pipelines that are called better or worse, with 8, 16 and 30 groups
+power   the share in which a true difference of 0.05 is shown, beside what is predicted from the spread that is seen
+null    200 searches through the real loop of a run, on tables of records in which no pipeline is better than another:
+        records drawn at random, real rankings and answers marked by the gold of other questions, and options that do
+        nothing but now and then by chance
+looks   100 worlds of one data set each, searched 20 times from other folders and caches, with the user's ledger, and
+        without: worlds in which any search calls its winner better, though nothing is
+
+The tables stand in the place of what pipelines are made to do, and of nothing else: search, races, choice, simplifying,
+test, ledger and verdict are those of `ragsmith search`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+
+from ragsmith.comparison.clusters import Clusters
+from ragsmith.comparison.looks import ALPHA
+from ragsmith.comparison.power import chance
+from ragsmith.comparison.verdicts import Comparison, compare_two
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.evaluation.evaluation import Evaluation, Record
+from ragsmith.evaluation.evaluator import Evaluator
+from ragsmith.evaluation.statistics import Verdict
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.evaluation.threads import RANKING
+from ragsmith.pipelines.genes import Candidate, label, make_gene
+from ragsmith.pipelines.space import Space
+from ragsmith.pipelines.space_file import load_space
+from ragsmith.reporting.material import Material, choose_run
+from ragsmith.reporting.verdicts import compare, rivals
+from ragsmith.runs.record import RunSettings
+from ragsmith.runs.run import Run
+from ragsmith.store.store import ResultRow, Store
+from ragsmith.techniques.registry import load_techniques
+from ragsmith.types import Dataset, Document, Example, Span
+
+RANKED = ("recall", "map", "ndcg", "mrr")
+ANSWERED = ("judge", "similarity")
+SPACE = """\
+name: replayed
+description: Pipelines whose records are in a table.
+families:
+  pre_embedding: [none]
+  query_expansion: [none, hyde]
+  retrieval: [vector, bm25, hybrid]
+  reranking: [none, cross_encoder]
+  passage_filter:
+    - top_k: {k: [3, 5]}
+  passage_augment: [none, prev_next]
+  passage_compress: [none]
+  prompt_maker: [listing]
+  post_generation: [none]
+"""
+DOCUMENTS, EACH = 18, 3  # questions of a document; ten documents are the test
+
+Table = Callable[[Candidate, str], tuple[float, float]]
+"""R and G of a pipeline on a question."""
+
+
+class Replayed(Evaluator):
+    """An evaluator that reads what comes of a pipeline on a question from a table."""
+
+    table: Table
+
+    def _compute(self, distinct, jobs, part, *, counts):  # type: ignore[no-untyped-def]
+        rows = []
+        for position, question in jobs:
+            key, candidate = distinct[position]
+            rows.append(ResultRow(key, question, "ok", record(candidate, *self.table(candidate, question), part)))
+        if counts:
+            self.computed += len(rows)
+        self._put(rows)
+
+
+def record(candidate: Candidate, found: float, answered: float, part: str) -> Record:
+    """What would be stored; a ranking alone has no answer."""
+    measures = dict.fromkeys(RANKED, found)
+    said = f"{found} {answered} {label(candidate)}"
+    calls = 1 + sum(gene.technique.name in ("hyde", "cross_encoder") for gene in candidate)
+    usage = {"calls": calls, "texts_embedded": 1, "pairs_scored": 0, "input_tokens": 1, "output_tokens": 1}
+    value: Record = {"measures": measures, "retrieved": [said], "usage": usage, "stages": {}, "cited": []}
+    if part == RANKING:
+        return {**value, "part": "ranking"}
+    return {**value, "measures": measures | dict.fromkeys(ANSWERED, answered), "answer": said}
+
+
+def replayed(
+    setup: Setup, space: Space, table: Table, folder: Path, settings: RunSettings
+) -> tuple[tuple[Comparison, ...], int]:
+    """Search and pass the verdict, with a fresh cache in ``folder``; and the number of the look."""
+    with Store.open(folder / "cache.sqlite") as store:
+        run = Run(setup, space, store, settings)
+        evaluator = Replayed(setup, store, 1)
+        evaluator.table = table
+        run._evaluator = evaluator
+        run._diagnose = lambda: None  # why questions fail is looked up by running pipelines, and decides nothing
+        outcome = run.go()
+        about = choose_run(store, setup.dataset.name)
+        material = Material(store, about, outcome.evaluations, whole=True)
+        kept = about.record
+        tested = {name: found for name, key in kept.test.items() if (found := material.on_test(key))}
+        look = kept.look.number if kept.look else 1
+        terms = material.terms_of_test
+        return compare(rivals(tested), terms, len(kept.random), clusters=kept.split.groups, look=look), look
+
+
+def made_up(seed: int) -> Dataset:
+    """Documents with three questions each; those of ten documents are the test."""
+    documents, examples = [], []
+    for number in range(DOCUMENTS):
+        texts = [f"Fact {seed} {number} {place} is known in the town.\n\n" for place in range(EACH)]
+        documents.append(Document(f"d{number}", f"d{number}", "".join(texts)))
+        start = 0
+        for place, text in enumerate(texts):
+            span = Span(f"d{number}", start, start + len(text.strip()))
+            question = f"What is fact {seed} {number} {place}?"
+            part = "test" if number < 10 else "search"
+            examples.append(Example(f"q{number:02}-{place}", question, f"{number}", "factual", (span,), split=part))
+            start += len(text)
+    return Dataset(f"world{seed}", "made up", "", "CC0", "en", tuple(documents), tuple(examples), f"world {seed}")
+
+
+def stable(*parts: object) -> random.Random:
+    """A generator that depends on nothing but its parts."""
+    return random.Random("\0".join(map(str, parts)))
+
+
+def drawn(world: int) -> Table:
+    """Scores at random; those of a pipeline on the questions of a document are alike. Nobody is better."""
+
+    @cache
+    def score(pipeline: str, question: str) -> tuple[float, float]:
+        hard = stable(world, "question", question).gauss(0, 0.2)
+        lift = stable(world, pipeline, question.partition("-")[0]).gauss(0, 0.15)
+        draw = stable(world, pipeline, question)
+        worth = 0.6 + hard + lift + draw.gauss(0, 0.2)
+        return (min(1.0, max(0.0, round(worth, 2))), min(1.0, max(0.0, round(worth + draw.gauss(0, 0.1), 2))))
+
+    return lambda candidate, question: score(label(candidate), question)
+
+
+def inert(world: int) -> Table:
+    """All pipelines do the same, but for one question in ten, on which chance does something to each."""
+
+    @cache
+    def score(pipeline: str, question: str) -> tuple[float, float]:
+        base = stable(world, question).choice([0.0, 0.3, 0.5, 1.0, 1.0])
+        draw = stable(world, pipeline, question)
+        if draw.random() < 0.1:
+            base = stable(world, pipeline, "other", question).choice([0.0, 0.3, 0.5, 1.0, 1.0])
+        return base, base
+
+    return lambda candidate, question: score(label(candidate), question)
+
+
+class Shuffled:
+    """What real pipelines found and answered on ``law``, marked by the gold of other questions."""
+
+    def __init__(self, folder: Path, space: Space) -> None:
+        self.setup = Setup(load_dataset("law"))
+        self.questions = [example.id for example in self.setup.dataset.examples]
+        candidates = [space.candidate(genome) for genome in space.genomes()]
+        with Store.open(folder / "real.sqlite") as store, Evaluator(self.setup, store, 1) as evaluator:
+            every = evaluator.evaluate(candidates, self.setup.dataset.examples)
+        self.found = {label(one.candidate): one for one in every}
+        self.words = {
+            (pipeline, question): Counter(one.records[question]["answer"].casefold().split())
+            for pipeline, one in self.found.items()
+            for question in self.questions
+        }
+
+    def table(self, world: int) -> Table:
+        gold = list(self.questions)
+        stable("gold", world).shuffle(gold)
+        whose = dict(zip(self.questions, gold, strict=True))
+        relevant = {question: self.setup.relevance[other].relevant for question, other in whose.items()}
+        reference = {
+            question: Counter(self.setup.examples[other].answer.casefold().split()) for question, other in whose.items()
+        }
+
+        @cache
+        def score(pipeline: str, question: str) -> tuple[float, float]:
+            hits = self.found[pipeline].records[question]["retrieved"]
+            good = [place for place, hit in enumerate(hits[:5], 1) if hit in relevant[question]]
+            rank = 1 / good[0] if good else 0.0
+            said, wanted = self.words[pipeline, question], reference[question]
+            shared = (said & wanted).total()
+            overlap = 2 * shared / max(1, said.total() + wanted.total())
+            return (rank + len(good) / max(1, len(relevant[question]))) / 2, overlap
+
+        return lambda candidate, question: score(label(candidate), question)
+
+
+def pairs(groups: int, kind: str, effect: float, world: int) -> tuple[Evaluation, Evaluation, Clusters]:
+    """Two pipelines on one to six questions a group, the first better by ``effect`` on each."""
+    draw = stable(groups, kind, world)
+    sizes = [draw.choice([1, 1, 2, 2, 3, 6]) for _ in range(groups)]
+    names = tuple(tuple(f"{group}-{place}" for place in range(size)) for group, size in enumerate(sizes))
+    scores: list[dict[str, float]] = [{}, {}]
+    for group in names:
+        for which in scores:
+            lift = draw.gauss(0, 0.06 if effect else 0.12)
+            for question in group:
+                if kind == "normal":
+                    which[question] = 0.5 + lift + draw.gauss(0, 0.12)
+                elif kind == "skewed":
+                    which[question] = 0.5 + lift - draw.expovariate(6)
+                elif kind == "sparse":
+                    which[question] = 0.5 + (draw.choice([-0.4, 0.4]) if draw.random() < 0.3 else 0.0)
+                else:  # groups of many questions vary more
+                    which[question] = 0.5 + len(group) * lift + draw.gauss(0, 0.1)
+    scores[0] = {question: value + effect for question, value in scores[0].items()}
+    questions = tuple(question for group in names for question in group)
+    gene = (make_gene("retrieval", "vector"),)
+
+    def made(which: dict[str, float], name: str) -> Evaluation:
+        measures = (*RANKED, *ANSWERED)
+        records = {
+            question: {"measures": dict.fromkeys(measures, which[question]), "retrieved": [], "usage": {"calls": 1}}
+            for question in questions
+        }
+        return Evaluation(name, gene, questions, records, {})
+
+    return made(scores[0], "first"), made(scores[1], "second"), Clusters(names, "document", groups)
+
+
+def level(worlds: int = 300) -> None:
+    """How often equal pipelines are told apart."""
+    for groups in (8, 16, 30):
+        shares = {}
+        for kind in ("normal", "skewed", "sparse", "uneven"):
+            claimed = 0
+            for world in range(worlds):
+                found = compare_two(*pairs(groups, kind, 0.0, world))
+                claimed += found.verdict in (Verdict.BETTER, Verdict.WORSE)
+            shares[kind] = claimed / worlds
+        said = ", ".join(f"{kind} {share:.3f}" for kind, share in shares.items())
+        print(f"level with {groups} groups: {fmean(shares.values()):.3f} ({said}), {worlds} worlds each", flush=True)
+
+
+def power(worlds: int = 300) -> None:
+    """How often +0.05 is shown, and how often that was to be expected by the spread."""
+    for groups in (8, 16, 30):
+        shown, expected = 0, []
+        for world in range(worlds):
+            found = compare_two(*pairs(groups, "normal", 0.05, world))
+            shown += found.verdict is Verdict.BETTER
+            assert found.difference is not None
+            expected.append(chance(0.05, found.difference.error, groups, ALPHA))
+        print(
+            f"power with {groups} groups: +0.05 shown in {shown / worlds:.3f}, predicted {fmean(expected):.3f}",
+            flush=True,
+        )
+
+
+def _searching(seed: int, most: int = 12) -> RunSettings:
+    return RunSettings(seed=seed, max_evaluations=most, begin_with_known=False, strategy="random")
+
+
+def null(searches: int = 200) -> None:
+    """How many searches in which nothing is better call their winner better than anything."""
+    with tempfile.TemporaryDirectory(dir=_fast()) as folder, _quiet():
+        place = Path(folder)
+        space = _space(place)
+        shuffled = Shuffled(place, space)
+        setup = Setup(made_up(0))
+        kinds: list[tuple[str, Setup, Callable[[int], Table]]] = [
+            ("records drawn at random", setup, drawn),
+            ("gold of other questions", shuffled.setup, shuffled.table),
+            ("options that do nothing", setup, inert),
+        ]
+        claims: Counter[str] = Counter()
+        for number in range(searches):
+            name, made, table = kinds[number % 3]
+            os.environ["RAGSMITH_LEDGER"] = str(place / f"ledger-{number}.sqlite")
+            found, _ = _in_new_folder(
+                made, space, table(number), place, replace(_searching(number), strategy="genetic")
+            )
+            claims[name] += any(one.verdict is Verdict.BETTER for one in found)
+        said = ", ".join(f"{name} {claims[name]}" for name, _, _ in kinds)
+        print(f"null: {claims.total()} of {searches} searches call their winner better ({said})", flush=True)
+
+
+def looks(worlds: int = 100, searches: int = 20, first: int = 0) -> None:
+    """In how many worlds any of many searches calls its winner better."""
+    with tempfile.TemporaryDirectory(dir=_fast()) as folder, _quiet():
+        place = Path(folder)
+        space = _space(place)
+        setup = Setup(made_up(1))
+        counted, uncounted, most = 0, 0, 0
+        for world in range(first, first + worlds):
+            os.environ["RAGSMITH_LEDGER"] = str(place / f"world-{world}.sqlite")
+            table, claims, forgetful = drawn(world), False, False
+            for search in range(searches):
+                settings = replace(_searching(search, 6), probes=False, racing=None, simplify=False)
+                found, look = _in_new_folder(setup, space, table, place, settings)
+                most = max(most, look)
+                for one in found:
+                    claims |= one.verdict is Verdict.BETTER
+                    ahead = one.difference is not None and one.difference.mean_difference > 0
+                    once = 1.0 if one.adjusted_p is None or one.adjusted_p >= 1 else one.adjusted_p / 2.0 ** (look - 1)
+                    forgetful |= ahead and once <= ALPHA
+            counted += claims
+            uncounted += forgetful
+        print(
+            f"looks: in {counted} of {worlds} worlds any of {searches} searches calls its winner better; p would have "
+            f"said so in {uncounted} at least if looks were not counted; there were up to {most} looks in a world",
+            flush=True,
+        )
+
+
+def _in_new_folder(
+    setup: Setup, space: Space, table: Table, place: Path, settings: RunSettings
+) -> tuple[tuple[Comparison, ...], int]:
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        return replayed(setup, space, table, Path(folder), settings)
+
+
+def _space(place: Path) -> Space:
+    (place / "space.yaml").write_text(SPACE)
+    return load_space(place / "space.yaml")
+
+
+def _fast() -> str | None:
+    """Where files are kept in memory, if anywhere: 2,000 caches are written, and none is needed."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+
+def _quiet() -> warnings.catch_warnings[None]:
+    quiet = warnings.catch_warnings()
+    warnings.simplefilter("ignore")
+    return quiet
+
+
+def main() -> None:
+    load_techniques()
+    known = {"level": level, "power": power, "null": null, "looks": looks}
+    asked = sys.argv[1:] or list(known)
+    if unknown := [name for name in asked if name not in known]:
+        sys.exit(f"{', '.join(unknown)}: give {', '.join(known)}")
+    for name in asked:
+        began = time.process_time()
+        known[name]()
+        print(f"  {name}: {time.process_time() - began:.0f} CPU s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
