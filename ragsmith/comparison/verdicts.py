@@ -115,8 +115,7 @@ def compare_two(
 ) -> Comparison:
     """Compare two evaluations on the same questions, without a run: ``name`` is what the second is called."""
     terms = Terms.of([first, second], fitness or Fitness(), may_miss)
-    of = terms.fitness.objective
-    [found] = compare(first, {name: second}, terms, clusters, look=look, margin=margin, of=of)
+    [found] = compare(first, {name: second}, terms, clusters, look=look, margin=margin)
     return found
 
 

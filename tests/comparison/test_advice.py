@@ -1,0 +1,99 @@
+"""The next step follows from what was shown."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ragsmith.comparison.advice import Facts, next_step
+from ragsmith.comparison.clusters import Clusters
+from ragsmith.comparison.difference import Difference
+from ragsmith.comparison.looks import Look
+from ragsmith.comparison.verdicts import Comparison
+from ragsmith.evaluation.statistics import Verdict
+
+QUESTIONS = Clusters(tuple((f"a{i}", f"b{i}") for i in range(10)), "section", 3)
+SEEN = Difference(20, 0.03, -0.02, 0.08, 0.2, 18, 10, 10, 0.025)
+TITLES = {"bm25": "BM25", "naive": "naive RAG", "single": "the best single option"}
+
+
+def compared(name: str, verdict: Verdict, difference: Difference = SEEN, more: int | None = None) -> Comparison:
+    groups = None if more is None else more // 2
+    return Comparison(name, TITLES[name], "", difference, 0.4, verdict, more_questions=more, more_groups=groups)
+
+
+FACTS = Facts([compared("naive", Verdict.BETTER), compared("bm25", Verdict.NO_DIFFERENCE)], QUESTIONS, Look(1, 20, 20))
+
+
+def said(facts: Facts) -> tuple[str, str]:
+    found = next_step(facts)
+    assert found is not None
+    assert found.sentence.endswith(".")
+    return found.kind, found.sentence
+
+
+def test_without_a_test_questions_are_to_be_written() -> None:
+    kind, sentence = said(Facts((), Clusters(), questions=12))
+    assert (kind, sentence) == ("write", "Write 8 more questions: with 20, some are held out.")
+
+
+def test_too_few_groups_ask_for_other_documents_or_sections() -> None:
+    few = replace(SEEN, groups=6, telling=6)
+    kind, sentence = said(replace(FACTS, comparisons=[compared("bm25", Verdict.TOO_FEW, few)]))
+    assert (kind, "2 more groups" in sentence, "documents or sections" in sentence) == ("groups", True, True)
+
+
+def test_questions_that_were_looked_at_too_often_ask_for_fresh_ones() -> None:
+    kind, sentence = said(replace(FACTS, look=Look(7, 20, 0)))
+    assert (kind, "6 times" in sentence) == ("fresh", True)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "kind", "words"),
+    [
+        ((Verdict.BETTER, Verdict.WORSE), "take", "Take BM25: the winner is shown to be worse."),
+        ((Verdict.BETTER, Verdict.BETTER), "take", "Take the winner: it is better than everything"),
+        ((Verdict.BETTER, Verdict.NO_DIFFERENCE), "keep", "Keep BM25: the winner is at most 0.080 better"),
+        ((Verdict.NOT_WORSE, Verdict.BETTER), "keep", "Keep naive RAG"),
+    ],
+)
+def test_what_was_shown_decides(verdicts: tuple[Verdict, Verdict], kind: str, words: str) -> None:
+    pairs = zip(("naive", "bm25"), verdicts, strict=True)
+    found = said(replace(FACTS, comparisons=[compared(name, verdict) for name, verdict in pairs]))
+    assert found[0] == kind
+    assert found[1].startswith(words)
+
+
+def test_a_few_more_questions_are_asked_for_and_of_the_type_that_adds_most_to_the_error() -> None:
+    open_ = [compared("bm25", Verdict.NO_DIFFERENCE, more=30)]
+    types = {"factual": [0.1, 0.1, 0.1], "table": [-0.4, 0.5, 0.1], "": [0.9]}
+    kind, sentence = said(replace(FACTS, comparisons=open_, by_type=types))
+    assert kind == "questions"
+    assert sentence.startswith(
+        "Write 30 more questions, most of type table, in 15 more groups of documents or sections"
+    )
+    many = [compared("bm25", Verdict.NO_DIFFERENCE, more=90)]
+    assert said(replace(FACTS, comparisons=many))[0] == "keep"
+    behind = [compared("bm25", Verdict.NO_DIFFERENCE, replace(SEEN, mean_difference=-0.03), more=30)]
+    assert said(replace(FACTS, comparisons=behind))[0] == "keep"
+
+
+def test_a_single_option_that_is_not_shown_to_be_worse_is_taken_with_the_calls_that_it_saves() -> None:
+    both = [compared("bm25", Verdict.BETTER), compared("single", Verdict.NOT_WORSE)]
+    kind, sentence = said(replace(FACTS, comparisons=both, calls={"winner": 5.0, "single": 2.0}))
+    assert (kind, sentence) == (
+        "simplify",
+        "Simplify: take the best single option: the winner is at most 0.080 better, and asks 3.0 more model calls a "
+        "question.",
+    )
+
+
+def test_where_most_is_missing_because_nothing_is_found_another_embedder_is_to_be_tried() -> None:
+    kind, sentence = said(replace(FACTS, unfound=0.7, embedded=True))
+    assert (kind, "a better embedder than the embedded one" in sentence) == ("embedder", True)
+    assert said(replace(FACTS, unfound=0.3))[0] == "keep"
+
+
+def test_nothing_compared_asks_for_nothing() -> None:
+    assert next_step(replace(FACTS, comparisons=[])) is None

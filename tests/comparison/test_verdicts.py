@@ -1,0 +1,111 @@
+"""What is said of two pipelines, and what it would take to say more."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from statistics import fmean
+
+import pytest
+
+from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
+from ragsmith.comparison.power import attainable, chance, smallest
+from ragsmith.comparison.verdicts import Comparison, compare, compare_two
+from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.ranking import Terms
+from ragsmith.evaluation.statistics import Verdict
+from ragsmith.pipelines.genes import make_gene
+
+NAMES = ("recall", "map", "ndcg", "mrr", "judge", "similarity")
+
+
+def evaluation(key: str, scores: Sequence[float]) -> Evaluation:
+    questions = tuple(f"q{place:03}" for place in range(len(scores)))
+    records = {
+        question: {"measures": dict.fromkeys(NAMES, score), "retrieved": [], "answer": key, "usage": {"calls": 1}}
+        for question, score in zip(questions, scores, strict=True)
+    }
+    return Evaluation(key, (make_gene("retrieval", "vector"),), questions, records, {})
+
+
+def grouped(sizes: Sequence[int]) -> Clusters:
+    names = iter(f"q{place:03}" for place in range(sum(sizes)))
+    return Clusters(tuple(tuple(next(names) for _ in range(size)) for size in sizes), "document", len(sizes))
+
+
+def against(differences: Sequence[float], sizes: Sequence[int], **how: float) -> Comparison:
+    first = evaluation("first", [0.5 + value for value in differences])
+    second = evaluation("second", [0.5] * len(differences))
+    return compare_two(first, second, grouped(sizes), **how)  # type: ignore[arg-type]
+
+
+def test_below_eight_groups_nothing_is_better_however_many_questions_there_are() -> None:
+    seven = against([0.3] * 70, [10] * 7)
+    assert seven.difference is not None
+    assert (seven.difference.groups, seven.difference.p) == (7, 2**-6)
+    assert seven.adjusted_p == 2**-6 < 0.05
+    assert (seven.verdict, seven.detectable) == (Verdict.TOO_FEW, None)
+    assert against([0.3] * 8, [1] * FEWEST_GROUPS).verdict is Verdict.BETTER
+    assert against([-0.3] * 8, [1] * FEWEST_GROUPS).verdict is Verdict.WORSE
+
+
+def test_what_is_behind_by_less_than_the_margin_is_not_worse() -> None:
+    behind = [-0.01, -0.002, 0.005, 0.004] * 4
+    assert against(behind, [1] * 16, margin=0.02).verdict is Verdict.NOT_WORSE
+    assert against(behind, [1] * 16, margin=0.0001).verdict is Verdict.NO_DIFFERENCE
+    assert against([0.0] * 8, [1] * 8).verdict is Verdict.NOT_WORSE
+    assert against([0.2, -0.2] * 8, [1] * 16).verdict is Verdict.NO_DIFFERENCE
+
+
+def test_each_look_halves_the_level_until_fresh_questions_are_needed() -> None:
+    found = [against([0.3] * 8, [1] * 8, look=look).verdict for look in (1, 2, 3, 4, 5)]
+    assert found == [Verdict.BETTER] * 3 + [Verdict.TOO_FEW] * 2  # 2**-7 * 2**(look - 1) <= 0.05 up to the third
+
+
+def test_one_of_several_comparisons_has_to_show_more() -> None:
+    first, others = evaluation("first", [0.8] * 8), {f"o{i}": evaluation(f"o{i}", [0.5] * 8) for i in range(7)}
+    terms = Terms.of([first, *others.values()], Fitness())
+    found = compare(first, others, terms, grouped([1] * 8))
+    assert {one.adjusted_p for one in found} == {7 * 2**-7}
+    assert {one.verdict for one in found} == {Verdict.TOO_FEW}
+    assert {one.verdict for one in compare(first, {"o0": others["o0"]}, terms, grouped([1] * 8))} == {Verdict.BETTER}
+
+
+def test_what_is_excluded_is_the_interval_and_more_questions_would_settle_what_was_seen() -> None:
+    draw = random.Random("open")
+    found = against([draw.gauss(0.05, 0.2) for _ in range(40)], [2] * 20, margin=1e-9)
+    assert found.verdict is Verdict.NO_DIFFERENCE
+    assert found.difference is not None
+    assert found.detectable is not None
+    assert found.excluded == (pytest.approx(-found.difference.low), pytest.approx(found.difference.high))
+    seen = abs(found.difference.mean_difference)
+    times = (found.detectable / seen) ** 2
+    assert found.more_questions == pytest.approx(40 * times - 40, abs=1)
+    assert found.more_groups == pytest.approx(20 * times - 20, abs=1)
+    level = against([0.001, -0.0009] * 20, [2] * 20, margin=1e-9)
+    assert level.more_questions is None  # it would take hundreds of times the questions
+
+
+def test_the_power_that_is_predicted_is_the_share_in_which_it_is_shown() -> None:
+    draw = random.Random("power")
+    for groups in (8, 16):
+        shown, predicted, worlds = 0, [], 200
+        for _ in range(worlds):
+            lifts = [draw.gauss(0.06, 0.06) for _ in range(groups)]
+            found = against([lift + draw.gauss(0, 0.08) for lift in lifts for _ in range(2)], [2] * groups)
+            shown += found.verdict is Verdict.BETTER
+            assert found.difference is not None
+            predicted.append(chance(0.06, found.difference.error, groups, 0.05))
+        assert shown / worlds == pytest.approx(fmean(predicted), abs=0.12)  # two standard errors and the method
+
+
+def test_the_smallest_difference_is_the_one_shown_four_times_in_five() -> None:
+    for groups in (8, 20, 100):
+        least = smallest(0.02, groups, 0.05)
+        assert least is not None
+        assert chance(least, 0.02, groups, 0.05) == pytest.approx(0.8)
+        assert chance(0.0, 0.02, groups, 0.05) == pytest.approx(0.025, abs=0.004)
+    assert smallest(0.02, 5, 0.05) is None
+    assert chance(0.5, 0.02, 5, 0.05) == 0.0
+    assert (attainable(0.05, 8), attainable(0.05, 100)) == (6 / 128, 0.05)
