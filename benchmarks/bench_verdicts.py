@@ -35,6 +35,7 @@ from ragsmith.comparison.looks import ALPHA
 from ragsmith.comparison.power import chance
 from ragsmith.comparison.verdicts import Comparison, compare_two
 from ragsmith.datasets.dataset import load_dataset
+from ragsmith.evaluation.baselines import BASELINES, baseline
 from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.statistics import Verdict
@@ -176,7 +177,8 @@ class Shuffled:
     def __init__(self, folder: Path, space: Space) -> None:
         self.setup = Setup(load_dataset("law"))
         self.questions = [example.id for example in self.setup.dataset.examples]
-        candidates = [space.candidate(genome) for genome in space.genomes()]
+        candidates = [space.settled(baseline(name)) for name in BASELINES]
+        candidates += [space.candidate(genome) for genome in space.genomes()]
         with Store.open(folder / "real.sqlite") as store, Evaluator(self.setup, store, 1) as evaluator:
             every = evaluator.evaluate(candidates, self.setup.dataset.examples)
         self.found = {label(one.candidate): one for one in every}
@@ -216,10 +218,10 @@ def pairs(groups: int, kind: str, effect: float, world: int) -> tuple[Evaluation
     scores: list[dict[str, float]] = [{}, {}]
     for group in names:
         for which in scores:
-            lift = draw.gauss(0, 0.06 if effect else 0.12)
+            lift = draw.gauss(0, 0.04 if effect else 0.12)
             for question in group:
                 if kind == "normal":
-                    which[question] = 0.5 + lift + draw.gauss(0, 0.12)
+                    which[question] = 0.5 + lift + draw.gauss(0, 0.08)
                 elif kind == "skewed":
                     which[question] = 0.5 + lift - draw.expovariate(6)
                 elif kind == "sparse":
