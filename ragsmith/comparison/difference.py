@@ -33,7 +33,8 @@ class Difference:
 
     ``low`` and ``high`` bound the mean difference (95 %, bootstrap by group), ``error`` is its standard error by group,
     and ``p`` is two-sided (sign flips by group) and raw. ``nonzero`` counts the questions on which the two differ, and
-    ``telling`` the groups whose sums differ from 0: the least p that there could be is `least_p`.
+    ``telling`` the groups whose sums differ from 0: the least p that there could be is `least_p`. ``effective`` is how
+    many groups of one size tell as much as these (Kish 1965: ``n ** 2 / sum of squared sizes``).
     """
 
     n: int
@@ -45,6 +46,20 @@ class Difference:
     groups: int
     telling: int
     error: float
+    effective: float = 1.0
+
+    @property
+    def degrees(self) -> int:
+        """Degrees of freedom of Student's t, where groups have different sizes."""
+        return max(1, round(self.effective) - 1)
+
+    @property
+    def wide_error(self) -> float:
+        """The standard error with the correction for few groups, G / (G - 1), at the `effective` number of them."""
+        if self.groups < 2 or self.effective <= 1:
+            return self.error
+        ours, usual = (count / (count - 1) for count in (self.effective, self.groups))
+        return self.error * math.sqrt(ours / usual)
 
     @property
     def least_p(self) -> float:
@@ -55,7 +70,7 @@ class Difference:
         """The upper end of a one-sided interval of the mean difference (Student's t, by group)."""
         if self.groups < 2:
             return self.high
-        return self.mean_difference + student_quantile(level, self.groups - 1) * self.error
+        return self.mean_difference + student_quantile(level, self.degrees) * self.wide_error
 
 
 def least_p(groups: int) -> float:
@@ -82,6 +97,7 @@ def difference(a: ArrayLike, b: ArrayLike, groups: Sequence[int], *, seed: int =
         len(sums),
         int((sums != 0).sum()),
         _error(sums, sizes),
+        _effective(sizes),
     )
 
 
@@ -98,7 +114,8 @@ def interval(values: ArrayLike, groups: Sequence[int], *, level: float = 0.95, s
     """Return an interval of the mean of ``values`` from resamples of whole groups.
 
     It is the percentile interval at a level that makes up for how narrow it is where groups are few: the quantiles of
-    Student's t, times sqrt(G / (G - 1)), as those of a normal distribution (Hesterberg 2015, "expanded percentile").
+    Student's t, times sqrt(G / (G - 1)), as those of a normal distribution (Hesterberg 2015, "expanded percentile"). G
+    is the effective number of groups, of which `Difference` has the formula.
     Of one group nothing is known but the range of its values.
     """
     each = np.asarray(values, dtype=np.float64)
@@ -108,7 +125,9 @@ def interval(values: ArrayLike, groups: Sequence[int], *, level: float = 0.95, s
         return float(each.min()), float(each.max())
     if each.min() == each.max():
         return float(each[0]), float(each[0])
-    reach = math.sqrt(count / (count - 1)) * student_quantile((1 + level) / 2, count - 1)
+    effective = _effective(sizes)
+    degrees = max(1, round(effective) - 1)
+    reach = math.sqrt(effective / max(effective - 1, 0.5)) * student_quantile((1 + level) / 2, degrees)
     tail = NormalDist().cdf(-reach)
     low, high = np.quantile(_resampled(sums, sizes, seed), [tail, 1 - tail])
     return float(low), float(high)
@@ -137,6 +156,10 @@ def _summed(each: Vector, groups: Sequence[int]) -> tuple[Vector, Vector]:
     sums = np.bincount(places, each).astype(np.float64)
     sums[np.abs(sums) <= 1e-12 * np.bincount(places, np.abs(each))] = 0.0
     return sums, np.bincount(places).astype(np.float64)
+
+
+def _effective(sizes: Vector) -> float:
+    return float(sizes.sum() ** 2 / (sizes**2).sum())
 
 
 def _error(sums: Vector, sizes: Vector) -> float:

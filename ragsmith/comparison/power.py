@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import NormalDist, fmean
 
+from ragsmith.comparison.difference import Difference
 from ragsmith.evaluation.statistics import student_quantile, student_share
 
 LEVEL, POWER = 0.05, 0.8
@@ -57,22 +58,27 @@ def attainable(level: float, groups: int) -> float:
     return math.floor(level * patterns + 1e-9) / patterns
 
 
-def smallest(error: float, groups: int, level: float, power: float = POWER) -> float | None:
-    """The smallest true difference that is shown at a two-sided ``level`` with this ``power``.
+def smallest(found: Difference, level: float, power: float = POWER) -> float | None:
+    """The smallest true difference that is shown at a two-sided ``level`` with this ``power``, by the spread seen.
 
-    ``error`` is the standard error of the mean by group. None where no difference could be shown.
+    None where no difference could be shown.
     """
-    tested = attainable(level, groups) if groups > 1 else 0.0
+    tested = attainable(level, found.groups) if found.groups > 1 else 0.0
     if not tested:
         return None
-    return error * (student_quantile(1 - tested / 2, groups - 1) + student_quantile(power, groups - 1))
+    degrees = found.degrees
+    return found.wide_error * (student_quantile(1 - tested / 2, degrees) + student_quantile(power, degrees))
 
 
-def chance(difference: float, error: float, groups: int, level: float) -> float:
-    """The power: how probable it is that a true ``difference`` is shown, on its own side, at a two-sided ``level``."""
-    tested = attainable(level, groups) if groups > 1 else 0.0
+def chance(true: float, found: Difference, level: float) -> float:
+    """The power: how probable it is that a ``true`` difference is shown, on its own side, at a two-sided ``level``.
+
+    Groups of different sizes tell less than as many of one size: see `Difference.effective`.
+    """
+    tested = attainable(level, found.groups) if found.groups > 1 else 0.0
     if not tested:
         return 0.0
-    if not error:
-        return float(difference != 0)
-    return student_share(abs(difference) / error - student_quantile(1 - tested / 2, groups - 1), groups - 1)
+    if not found.error:
+        return float(true != 0)
+    degrees = found.degrees
+    return student_share(abs(true) / found.wide_error - student_quantile(1 - tested / 2, degrees), degrees)
