@@ -195,9 +195,9 @@ class Shuffled:
             question: Counter(self.setup.examples[other].answer.casefold().split()) for question, other in whose.items()
         }
 
-        @cache
-        def score(pipeline: str, question: str) -> tuple[float, float]:
-            hits = self.found[pipeline].records[question]["retrieved"]
+        def score(candidate: Candidate, question: str) -> tuple[float, float]:
+            real = self.found(candidate).records[question]
+            hits = real["retrieved"]
             good = [place for place, hit in enumerate(hits[:5], 1) if hit in relevant[question]]
             rank = 1 / good[0] if good else 0.0
             said, wanted = Counter(real["answer"].casefold().split()), reference[question]
@@ -263,7 +263,7 @@ def power(worlds: int = 300) -> None:
             found = compare_two(*pairs(groups, "normal", 0.05, world))
             shown += found.verdict is Verdict.BETTER
             assert found.difference is not None
-            expected.append(chance(0.05, found.difference, ALPHA))
+            expected.append(chance(0.05, found.difference.error, groups, ALPHA, effective=found.difference.effective))
         print(
             f"power with {groups} groups: +0.05 shown in {shown / worlds:.3f}, predicted {fmean(expected):.3f}",
             flush=True,

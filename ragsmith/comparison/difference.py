@@ -49,19 +49,6 @@ class Difference:
     effective: float = 1.0
 
     @property
-    def degrees(self) -> int:
-        """Degrees of freedom of Student's t, where groups have different sizes."""
-        return max(1, round(self.effective) - 1)
-
-    @property
-    def wide_error(self) -> float:
-        """The standard error with the correction for few groups, G / (G - 1), at the `effective` number of them."""
-        if self.groups < 2 or self.effective <= 1:
-            return self.error
-        ours, usual = (count / (count - 1) for count in (self.effective, self.groups))
-        return self.error * math.sqrt(ours / usual)
-
-    @property
     def least_p(self) -> float:
         """The p that there would be if all groups were on one side."""
         return least_p(self.telling)
@@ -70,12 +57,21 @@ class Difference:
         """The upper end of a one-sided interval of the mean difference (Student's t, by group)."""
         if self.groups < 2:
             return self.high
-        return self.mean_difference + student_quantile(level, self.degrees) * self.wide_error
+        error, degrees = widened(self.error, self.groups, self.effective)
+        return self.mean_difference + student_quantile(level, degrees) * error
 
 
 def least_p(groups: int) -> float:
     """The least p that sign flips of so many groups can come to: 2 ** (1 - groups), or that of the patterns drawn."""
     return 2.0 ** (1 - groups) if groups <= EXACT_UP_TO else 1 / (RESAMPLES + 1)
+
+
+def widened(error: float, groups: int, effective: float | None = None) -> tuple[float, int]:
+    """A standard error by group with its correction, G / (G - 1), at the ``effective`` G; and degrees of freedom."""
+    if effective is None or effective <= 1:
+        return error, max(1, groups - 1)
+    wider = effective / (effective - 1) / (groups / (groups - 1))
+    return error * math.sqrt(wider), max(1, round(effective) - 1)
 
 
 def difference(a: ArrayLike, b: ArrayLike, groups: Sequence[int], *, seed: int = 0) -> Difference:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import NormalDist, fmean
 
-from ragsmith.comparison.difference import Difference
+from ragsmith.comparison.difference import widened
 from ragsmith.evaluation.statistics import student_quantile, student_share
 
 LEVEL, POWER = 0.05, 0.8
@@ -58,27 +58,27 @@ def attainable(level: float, groups: int) -> float:
     return math.floor(level * patterns + 1e-9) / patterns
 
 
-def smallest(found: Difference, level: float, power: float = POWER) -> float | None:
-    """The smallest true difference that is shown at a two-sided ``level`` with this ``power``, by the spread seen.
+def smallest(
+    error: float, groups: int, level: float, power: float = POWER, *, effective: float | None = None
+) -> float | None:
+    """The smallest true difference that is shown at a two-sided ``level`` with this ``power``.
 
-    None where no difference could be shown.
+    ``error`` is the standard error of the mean by group, and ``effective`` the number of groups of one size that tell
+    as much (`ragsmith.comparison.difference`). None where no difference could be shown.
     """
-    tested = attainable(level, found.groups) if found.groups > 1 else 0.0
+    tested = attainable(level, groups) if groups > 1 else 0.0
     if not tested:
         return None
-    degrees = found.degrees
-    return found.wide_error * (student_quantile(1 - tested / 2, degrees) + student_quantile(power, degrees))
+    wide, degrees = widened(error, groups, effective)
+    return wide * (student_quantile(1 - tested / 2, degrees) + student_quantile(power, degrees))
 
 
-def chance(true: float, found: Difference, level: float) -> float:
-    """The power: how probable it is that a ``true`` difference is shown, on its own side, at a two-sided ``level``.
-
-    Groups of different sizes tell less than as many of one size: see `Difference.effective`.
-    """
-    tested = attainable(level, found.groups) if found.groups > 1 else 0.0
+def chance(difference: float, error: float, groups: int, level: float, *, effective: float | None = None) -> float:
+    """The power: how probable it is that a true ``difference`` is shown, on its own side, at a two-sided ``level``."""
+    tested = attainable(level, groups) if groups > 1 else 0.0
     if not tested:
         return 0.0
-    if not found.error:
-        return float(true != 0)
-    degrees = found.degrees
-    return student_share(abs(true) / found.wide_error - student_quantile(1 - tested / 2, degrees), degrees)
+    if not error:
+        return float(difference != 0)
+    wide, degrees = widened(error, groups, effective)
+    return student_share(abs(difference) / wide - student_quantile(1 - tested / 2, degrees), degrees)

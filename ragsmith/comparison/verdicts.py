@@ -150,7 +150,7 @@ def _with_power(made: Comparison, family: int, look: int) -> Comparison:
     level = ALPHA / (family * 2 ** (look - 1))
     if found.groups < FEWEST_GROUPS:
         return made
-    detectable = power.smallest(found, level)
+    detectable = power.smallest(found.error, found.groups, level, effective=found.effective)
     shown = made.verdict in (Verdict.BETTER, Verdict.WORSE)
     if detectable is None or shown or not found.mean_difference:
         return replace(made, detectable=detectable)

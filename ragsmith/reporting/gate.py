@@ -175,7 +175,8 @@ def _mean(scores: Mapping[str, float]) -> float:
 
 def _smallest(found: Difference, min_effect: float) -> float | None:
     """The loss that is shown, and is seen to be more than ``min_effect``, four times in five; None where none is."""
-    shown = smallest(found.error, found.groups, ALPHA) if found.groups >= FEWEST_GROUPS else None
+    enough = found.groups >= FEWEST_GROUPS
+    shown = smallest(found.error, found.groups, ALPHA, effective=found.effective) if enough else None
     if shown is None:
         return None
     return max(shown, min_effect + student_quantile(POWER, found.groups - 1) * found.error)

@@ -9,7 +9,7 @@ from statistics import fmean
 import pytest
 
 from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
-from ragsmith.comparison.difference import Difference, difference
+from ragsmith.comparison.difference import difference, widened
 from ragsmith.comparison.power import attainable, chance, smallest
 from ragsmith.comparison.verdicts import Comparison, compare, compare_two
 from ragsmith.evaluation.evaluation import Evaluation
@@ -97,20 +97,19 @@ def test_the_power_that_is_predicted_is_the_share_in_which_it_is_shown() -> None
             found = against([lift + draw.gauss(0, 0.08) for lift in lifts for _ in range(2)], [2] * groups)
             shown += found.verdict is Verdict.BETTER
             assert found.difference is not None
-            predicted.append(chance(0.06, found.difference, 0.05))
+            predicted.append(chance(0.06, found.difference.error, groups, 0.05))
         assert shown / worlds == pytest.approx(fmean(predicted), abs=0.12)  # two standard errors and the method
 
 
 def test_the_smallest_difference_is_the_one_shown_four_times_in_five() -> None:
     for groups in (8, 20, 100):
-        found = Difference(2 * groups, 0.0, -0.1, 0.1, 1.0, groups, groups, groups, 0.02, float(groups))
-        least = smallest(found, 0.05)
-        assert least is not None
-        assert chance(least, found, 0.05) == pytest.approx(0.8)
-        assert chance(0.0, found, 0.05) == pytest.approx(0.025, abs=0.004)
-    few = Difference(10, 0.0, -0.1, 0.1, 1.0, 5, 5, 5, 0.02, 5.0)
-    assert smallest(few, 0.05) is None
-    assert chance(0.5, few, 0.05) == 0.0
+        for effective in (None, 0.7 * groups):
+            least = smallest(0.02, groups, 0.05, effective=effective)
+            assert least is not None
+            assert chance(least, 0.02, groups, 0.05, effective=effective) == pytest.approx(0.8)
+        assert chance(0.0, 0.02, groups, 0.05) == pytest.approx(0.025, abs=0.004)
+    assert smallest(0.02, 5, 0.05) is None
+    assert chance(0.5, 0.02, 5, 0.05) == 0.0
     assert (attainable(0.05, 8), attainable(0.05, 100)) == (6 / 128, 0.05)
 
 
@@ -118,8 +117,9 @@ def test_groups_of_different_sizes_tell_less_than_as_many_of_one_size() -> None:
     draw = random.Random("sizes")
     scores = [draw.gauss(0, 0.2) for _ in range(40)]
     even = difference(scores, [0.0] * 40, [place // 4 for place in range(40)])
-    assert (even.effective, even.degrees, even.wide_error) == (10.0, 9, pytest.approx(even.error))
+    assert even.effective == 10.0
+    assert widened(even.error, 10, even.effective) == (pytest.approx(even.error), 9)
     uneven = difference(scores, [0.0] * 40, [max(0, place - 30) for place in range(40)])
     assert uneven.effective == pytest.approx(40**2 / (31**2 + 9))
-    assert uneven.degrees == 1
-    assert uneven.wide_error > 1.2 * uneven.error
+    wide, degrees = widened(uneven.error, 10, uneven.effective)
+    assert (degrees, wide > 1.2 * uneven.error) == (1, True)
