@@ -26,6 +26,7 @@ import ragsmith
 from ragsmith.cli.commands import app
 from ragsmith.cli.explanation import described
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, Fitness
+from ragsmith.evaluation.named_fitness import NAMED
 from ragsmith.measures.registry import Measure, Subject
 from ragsmith.measures.registry import measures as registered_measures
 from ragsmith.pipelines.space_file import load_space
@@ -104,6 +105,11 @@ def measures() -> Iterator[str]:
     made = {name: f"the mean of {', '.join(f'`{one}`' for one in ones)}" for name, ones in COMPOSITES.items()}
     made["fitness"] = f"the {Fitness().formula}, unless a search is given another"
     yield "\n".join(f"- `{name}`, {HEADLINE[name]}: {formula}" for name, formula in made.items())
+    named = [
+        f"- `--fitness {name}`: {_text(' '.join((inspect.getdoc(fn) or '').split()))}" for name, fn in NAMED.items()
+    ]
+    beside = "Beside the paper's there are these, and functions of your own (`--fitness FILE.py:function`):"
+    yield "\n".join([beside, "", *named])
     for subject in get_args(Subject):
         yield f"## Of {SUBJECTS[subject]}"
         listed = [one for one in registered_measures().values() if one.subject == subject]

@@ -27,7 +27,7 @@ GivenModels = ModelNames | Mapping[str, Any] | str | Path | None
 """Models as `ragsmith.search` takes them."""
 
 GivenFitness = Fitness | Weights | str | Callable[..., float] | None
-"""A fitness as `ragsmith.search` takes it: weights, ``FILE.py:function``, or the function of a file."""
+"""A fitness as `ragsmith.search` takes it: a name, weights, ``FILE.py:function``, or the function of a file."""
 
 GivenPrices = Prices | Mapping[str, Price | Mapping[str, float]] | str | Path | None
 """Prices as `ragsmith.search` takes them."""

@@ -41,7 +41,7 @@ FaithfulnessOption = Annotated[
 ]
 FitnessOption = Annotated[
     str | None,
-    typer.Option("--fitness", help="FILE.py:function that ranks by a question's measures. [default: the paper's]"),
+    typer.Option("--fitness", help="paper, reading, or FILE.py:function of a question's measures. [default: paper]"),
 ]
 PresetSpaceOption = Annotated[
     str | None,

@@ -27,6 +27,7 @@ from typing import Any
 
 from ragsmith.digest import fingerprint
 from ragsmith.errors import UsageError, WrongOption
+from ragsmith.evaluation.named_fitness import NAMED, PAPERS
 from ragsmith.measures.registry import measures
 from ragsmith.plugins import imported_file, line_of, load_file
 from ragsmith.text.suggest import did_you_mean
@@ -83,7 +84,7 @@ RETRIEVAL_ALONE = Weights(1.0, 0.0)
 
 @dataclass(frozen=True)
 class Fitness:
-    """The paper's formula with ``weights``; or, where ``file`` names one, its ``function``.
+    """The paper's formula with ``weights``; or a ``function``: that of a ``file``, or one of `NAMED`.
 
     ``objective`` is one of `OBJECTIVES`: see `about`.
 
@@ -100,7 +101,7 @@ class Fitness:
 
     @classmethod
     def of(cls, given: Fitness | Weights | str | Callable[[Mapping[str, float]], float] | None) -> Fitness:
-        """The fitness that a user names: weights, ``FILE.py:function``, a function of a file, or nothing.
+        """The fitness that a user gives: weights, a name, ``FILE.py:function``, a function of a file, or nothing.
 
         Raises:
             UsageError: there is no such file or function, the function is in no file, or it gives no number for a
@@ -110,6 +111,10 @@ class Fitness:
             return given
         if given is None or isinstance(given, Weights):
             return cls(given or Weights())
+        if given == PAPERS:
+            return cls()
+        if isinstance(given, str) and given in NAMED:
+            return cls(function=given)
         if isinstance(given, str):
             file, _, function = given.rpartition(":")
         else:
@@ -119,7 +124,8 @@ class Fitness:
         if isinstance(given, str) and file and not Path(file).is_file():
             raise UsageError(f"the fitness {given!r} names the file {file}, which is missing: give FILE.py:function")
         if not file or not function.isidentifier() or not Path(file).is_file():
-            form = "FILE.py:function, or a function of a file that is not the script itself"
+            names = ", ".join((PAPERS, *NAMED))
+            form = f"{names}, FILE.py:function, or a function of a file that is not the script itself"
             raise UsageError(f"the fitness {given!r} is in no file that can be imported: give {form}")
         path = str(Path(file).resolve())
         found = cls(file=path, function=function, digest=fingerprint(_module(path).__name__))
@@ -138,9 +144,14 @@ class Fitness:
             problem = "is retrieval, which has no G to weigh against R: leave the weights out, or tune quality"
             raise WrongOption("objective", problem)
         found = replace(self, weights=RETRIEVAL_ALONE if objective == RETRIEVAL else Weights(), objective=objective)
-        if found.file:
+        if found.own:
             found._try()
         return found
+
+    @property
+    def own(self) -> bool:
+        """Whether it is a function of the measures, and not the paper's formula."""
+        return bool(self.function)
 
     def _try(self) -> None:
         """Work it out for a question of which each measure is 0.5."""
@@ -156,7 +167,7 @@ class Fitness:
     @property
     def needs_evidence(self) -> bool:
         """Whether a question without evidence has no fitness."""
-        return self.ranks or (not self.file and self.weights.generation == 0)
+        return self.ranks or (not self.own and self.weights.generation == 0)
 
     @property
     def made(self) -> str:
@@ -166,7 +177,7 @@ class Fitness:
     @property
     def adds_up(self) -> bool:
         """Whether it is a part that R has and a part that G has."""
-        return not self.file and not self.ranks
+        return not self.own and not self.ranks
 
     @classmethod
     def read(cls, settings: Mapping[str, Any], folder: Path | None = None) -> Fitness:
@@ -185,32 +196,42 @@ class Fitness:
                 return replace(found, weights=RETRIEVAL_ALONE, objective=RETRIEVAL)
             if set(plain) == {"weights"} and set(plain["weights"]) == {"retrieval", "generation"}:
                 return cls(Weights(**plain["weights"]))
+            if plain.get("name") in NAMED:
+                return cls(function=plain["name"])
             file = str((folder or Path()) / plain["file"])
             return cls(file=file, function=plain["function"], digest=plain["digest"])
         except (TypeError, KeyError, AttributeError) as error:
             form = (
-                "'weights' of 'retrieval' and 'generation', 'objective: retrieval', or 'file', 'function' and 'digest'"
+                "'weights' of 'retrieval' and 'generation', 'objective: retrieval', a 'name', or 'file', 'function' "
+                "and 'digest'"
             )
             raise ValueError(f"fitness must have {form}") from error
 
     def plain(self, folder: Path | None = None) -> dict[str, Any]:
         """What a run or an exported pipeline keeps of it; the path is relative to ``folder`` if one is given."""
         about = {"objective": self.objective} if self.ranks else {}
-        if not self.file:
+        if not self.own:
             return about or {"weights": asdict(self.weights)}
+        if not self.file:
+            return {**about, "name": self.function}
         path = os.path.relpath(self.file, folder.resolve()) if folder else self.file
         return {**about, "file": Path(path).as_posix(), "function": self.function, "digest": self.digest}
 
     @property
     def identity(self) -> dict[str, Any]:
         """What results depend on: not where the file lies."""
-        return {**self.plain(), "file": ""} if self.file else self.plain()
+        if not self.own:
+            return self.plain()
+        code = {} if self.file else {"digest": fingerprint(NAMED[self.function].__module__, self.function)}
+        return {**self.plain(), **code, "file": ""}
 
     @property
     def formula(self) -> str:
         """The formula in words."""
         if self.file:
             return f"{Path(self.file).name}:{self.function} (own), worked out for each question"
+        if self.own:
+            return f"{self.function}, worked out for each question"
         if self.ranks:
             return "R, as retrieval alone was tuned"
         weights = " and ".join(f"{weight:g} {name}" for name, weight in asdict(self.weights).items())
@@ -225,12 +246,12 @@ class Fitness:
         """
         found_parts = {name: composite(name, measures) for name in COMPOSITES if name == RETRIEVAL or not self.ranks}
         values = {name: value for name, value in found_parts.items() if value is not None}
-        if not self.file:
+        if not self.own:
             if not values:
                 raise UsageError("a question has neither evidence nor an answer, so that nothing can be scored")
             return self.combined(**values) if len(values) == len(COMPOSITES) else next(iter(values.values()))
         known = {name: value for name, value in measures.items() if value is not None} | values
-        function = _function(self.file, self.function, self.digest)
+        function = _function(self.file, self.function, self.digest) if self.file else NAMED[self.function]
         try:
             found = float(function(known))
         except (Exception, SystemExit) as error:  # a user's function may raise anything
@@ -255,7 +276,7 @@ class Fitness:
 
     @property
     def _named(self) -> str:
-        return f"the fitness {Path(self.file).name}:{self.function}"
+        return f"the fitness {Path(self.file).name}:{self.function}" if self.file else f"the fitness {self.function}"
 
 
 def _module(file: str) -> ModuleType:

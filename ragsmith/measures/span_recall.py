@@ -1,6 +1,6 @@
 """Span recall: how much of the gold evidence the retrieved text covers, however the documents were cut."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from ragsmith.datasets.relevance import overlap
 from ragsmith.measures.case import Case
@@ -18,10 +18,10 @@ def span_recall_at(retrieved: Iterable[Span], evidence: Iterable[Span], k: int =
     gold = tuple(dict.fromkeys(evidence))
     something_to_find(gold, k)
     top = list(dict.fromkeys(retrieved))[:k]
-    return sum(2 * _covered(span, top) >= max(1, span.end - span.start) for span in gold) / len(gold)
+    return sum(2 * covered(span, top) >= max(1, span.end - span.start) for span in gold) / len(gold)
 
 
-def _covered(gold: Span, spans: Sequence[Span]) -> int:
+def covered(gold: Span, spans: Iterable[Span]) -> int:
     """Return how many characters of ``gold`` lie in at least one of ``spans``."""
     covered, reached = 0, gold.start
     for span in sorted((s for s in spans if overlap(s, gold)), key=lambda s: s.start):

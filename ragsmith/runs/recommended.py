@@ -139,7 +139,7 @@ def prior_of(setup: Setup, space: Space, fitness: Fitness, *, learned: bool = Tr
     questions are like is looked at. If not ``learned``, or where too little is known, nothing is expected of any
     option, only how much one may be worth.
     """
-    if fitness.file:
+    if fitness.own:
         return None
     knowledge = (_known_of_others(setup) if learned else None) or replace(read(), observed=())
     corpus = corpus_of(setup.dataset.documents, setup.split.search)

@@ -111,7 +111,7 @@ def rounded(evaluation: Evaluation, fitness: Fitness) -> dict[str, Kept]:
 def marks(setup: Setup, fitness: Fitness, ids: Mapping[str, str] | None = None) -> dict[str, str]:
     """What makes scores of what a pipeline found and answered, by a name for a sentence; ``ids`` are of models."""
     wanted = {*COMPOSITES[RETRIEVAL], *(() if fitness.ranks else (*COMPOSITES["generation"], REFUSAL))}
-    measured = [known for known in setup.measures if fitness.file or known.name in wanted]
+    measured = [known for known in setup.measures if fitness.own or known.name in wanted]
     ids = setup.model_ids if ids is None else ids
     tools = {role for known in measured for role in known.tools.values()}
     asked = {role: ids.get(MARKING, ids[role]) if role == "embedder" else ids[role] for role in tools & ids.keys()}

@@ -136,7 +136,7 @@ def test_a_function_of_the_script_that_runs_is_refused() -> None:
 
 @pytest.mark.parametrize("wrong", [lambda measures: 1.0, abs, "fitness.py", "nowhere.py:geometric", "geometric"])
 def test_what_is_in_no_file_is_refused(wrong: Any) -> None:
-    with pytest.raises(UsageError, match=r"give FILE\.py:function"):
+    with pytest.raises(UsageError, match=r"give (paper, reading, )?FILE\.py:function"):
         Fitness.of(wrong)
 
 
@@ -257,3 +257,30 @@ def test_an_own_function_is_not_handed_what_a_question_lacks(tmp_path: Path) -> 
     file.write_text("def parts(measures):\n    return len([n for n in ('retrieval', 'generation') if n in measures])\n")
     found = Fitness.of(f"{file}:parts")
     assert [found(m) for m in (MEASURES, UNLABELLED, UNANSWERABLE)] == [2, 1, 1]
+
+
+# --- fitnesses with a name -------------------------------------------------------------------------------------------
+
+READ = {**MEASURES, "context_precision": 0.125, "kept_precision": 0.5}
+
+
+def test_a_named_fitness_has_precision_for_a_fifth_measure() -> None:
+    reading = Fitness.of("reading")
+    assert reading(READ) == pytest.approx(((0.5 + 0.25 + 0.75 + 1.0 + 0.125) / 5 + G) / 2)
+    ranked = {name: value for name, value in READ.items() if name not in ("judge", "similarity", "context_precision")}
+    assert reading.about("retrieval")(ranked) == pytest.approx((0.5 + 0.25 + 0.75 + 1.0 + 0.5) / 5)
+    unfound = {**dict.fromkeys(READ), "judge": 0.6, "similarity": 0.8}
+    assert reading(unfound) == pytest.approx(G)  # a question without evidence is its answer
+    assert not reading.adds_up
+
+
+def test_a_named_fitness_is_kept_by_its_name(tmp_path: Path) -> None:
+    reading = Fitness.of("reading")
+    assert reading.plain(tmp_path) == {"name": "reading"}
+    for fitness in (reading, reading.about("retrieval")):
+        assert Fitness.read({"fitness": fitness.plain()}) == fitness == pickle.loads(pickle.dumps(fitness))
+    assert reading.identity["digest"]
+    assert reading.formula == "reading, worked out for each question"
+    assert Fitness.of("paper") == Fitness()
+    with pytest.raises(UsageError, match=r"'readings' is in no file .*: give paper, reading, FILE\.py:function"):
+        Fitness.of("readings")
