@@ -14,7 +14,7 @@ from typing import Any
 from PIL import Image
 from selenium import webdriver
 
-COLOURS = 128
+COLOURS = 255
 """Of a picture: a page has few, and a picture of it is then a third of the size."""
 
 LONGEST = 8000
@@ -63,7 +63,8 @@ class Browser:
         clip = {"x": 0, "y": 0, "width": size["width"], "height": min(longest, size["height"]), "scale": 1}
         taken = self.command("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
         image = Image.open(io.BytesIO(base64.b64decode(taken["data"]))).convert("RGB")
-        image.quantize(COLOURS, dither=Image.Dither.NONE).save(picture, optimize=True)
+        found = image.quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+        found.save(picture, optimize=True)
 
 
 @contextmanager

@@ -2,9 +2,11 @@
 
 python tools/examples.py        one default search of `law` with an empty cache: a few minutes on two cores
 
+python tools/examples.py --pictures PAGE        pictures of a page that is there, and nothing else
+
 What is shown of one question stands where README says ``<!-- explained: ... -->``, if it has such a place.
 
-The picture needs Chromium (`chromium` on the path) and is left as it is without.
+Pictures need Chromium with its driver, selenium and pillow, and are left as they are without.
 """
 
 from __future__ import annotations
@@ -21,11 +23,19 @@ ROOT = Path(__file__).resolve().parent.parent
 WIDTH = 120
 """Characters of a line that README shows."""
 
-KEPT = ("report.md", "ranking.csv", "activity.csv", "groups.csv", "winner.yaml")
+KEPT = ("report.md", "ranking.csv", "activity.csv", "groups.csv", "parts.csv", "winner.yaml")
 """Files of a report that are examples of the project."""
 
-SIZE = "1100,1450"
-"""Width and height of the picture."""
+WIDE, PHONE, PAPER = 1280, 390, 718
+"""Pixels across a screen, a telephone, and A4 without its margins."""
+
+PICTURES = {
+    "report.png": (WIDE, 3000, {}),
+    "report-dark.png": (WIDE, 3000, {"dark": True}),
+    "report-phone.png": (PHONE, 5600, {}),
+    "report-print.png": (PAPER, 4200, {"media": "print"}),
+}
+"""What a picture shows: so many pixels across, at most so many down, and how the page is looked at."""
 
 
 def searched(folder: Path) -> str:
@@ -88,22 +98,25 @@ def into_readme(text: str, shown: str, place: str = "transcript") -> str:
     return found
 
 
-def photograph(page: Path, picture: Path) -> None:
-    """The top of a page as PNG, by Chromium without a window."""
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        print("no chromium on the path: the picture is left as it is", file=sys.stderr)
-        return
-    with tempfile.TemporaryDirectory() as profile:
-        flags = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
-        flags += [f"--user-data-dir={profile}", "--hide-scrollbars", f"--window-size={SIZE}"]
-        flags += ["--virtual-time-budget=4000", f"--screenshot={picture}", page.as_uri()]
-        subprocess.run([chromium, *flags], capture_output=True, check=True)
+def photograph(page: Path, folder: Path) -> None:
+    """Pictures of the top of a page: on a screen, light and dark, on a telephone, and on paper."""
+    try:
+        from browser import browser  # noqa: PLC0415  it needs packages that nothing else here does
+
+        with browser() as opened:
+            for name, (width, longest, how) in PICTURES.items():
+                opened.show(page, width, **how)
+                opened.photograph(folder / name, longest)
+    except (ImportError, FileNotFoundError) as missing:
+        print(f"the pictures are left as they are: {missing}", file=sys.stderr)
 
 
 def main() -> None:
-    """Search once, and write everything that is shown of it."""
+    """Search once, and write everything that is shown of it; or only take pictures."""
     readme, examples = ROOT / "README.md", ROOT / "reports" / "examples" / "law"
+    if sys.argv[1:2] == ["--pictures"]:
+        photograph(Path(sys.argv[2]), examples)
+        return
     with tempfile.TemporaryDirectory() as folder:
         shown = transcript(searched(Path(folder)))
         text = into_readme(readme.read_text(encoding="utf-8"), shown)
@@ -113,7 +126,7 @@ def main() -> None:
         report = Path(folder) / "reports" / "law"
         for name in KEPT:
             shutil.copy(report / name, examples / name)
-        photograph(report / "index.html", examples / "report.png")
+        photograph(report / "index.html", examples)
 
 
 if __name__ == "__main__":

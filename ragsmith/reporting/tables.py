@@ -93,7 +93,7 @@ def front(domain: Domain) -> Table:
     further = ["Latency, seconds"] * settings.timed + ["Money for 1,000 questions"] * money
     figures = ["F", "R", "G", "Calls per question", *further]
     caption = "Search questions: no other pipeline is as good in everything"
-    return Table(caption, columns(["", "Pipeline"], figures), tuple(rows))
+    return Table(caption, columns(["Name", "Pipeline"], figures), tuple(rows))
 
 
 def removals(domain: Domain) -> Table:
@@ -169,7 +169,7 @@ def finalists(domain: Domain) -> Table:
         for finalist in domain.finalists
     ]
     figures = ["F, search questions", "F, test", "R, test", "G, test", "Test: attempted = scored + failed"]
-    return Table("The finalists on both kinds of questions", columns(["", "Pipeline"], figures), tuple(rows))
+    return Table("The finalists on both kinds of questions", columns(["Role", "Pipeline"], figures), tuple(rows))
 
 
 def options(domain: Domain) -> Table:
