@@ -10,10 +10,11 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from ragsmith.datasets.chunking.chunking import DEFAULT_SIZE, section_starts
 from ragsmith.digest import digest
-from ragsmith.types import Dataset, Example, Span
+from ragsmith.types import Dataset, Document, Example, Span
 
 GAP = DEFAULT_SIZE
 """Characters between gold that counts as near: two pieces in one chunk of the default size are never further apart."""
@@ -112,8 +113,14 @@ def _main_document(example: Example) -> str:
 def _blocks(dataset: Dataset, examples: Sequence[Example]) -> list[list[Hashable]]:
     """The blocks of sections that each question's gold touches."""
     used = {span.doc for example in examples for span in example.evidence}
-    starts = {document.id: section_starts(document) for document in dataset.documents if document.id in used}
+    starts = {document.id: _starts(document) for document in dataset.documents if document.id in used}
     return [[block for span in example.evidence for block in _touched(span, starts[span.doc])] for example in examples]
+
+
+@lru_cache(maxsize=1024)
+def _starts(document: Document) -> Sequence[int]:
+    """Where its sections begin: the same questions are grouped several times, and cutting a document takes longest."""
+    return tuple(section_starts(document))
 
 
 def _touched(span: Span, starts: Sequence[int]) -> Iterator[Hashable]:
