@@ -115,7 +115,8 @@ def test_a_repeated_search_writes_the_same_files(here: dict[str, Any], tmp_path:
     ragsmith.report(here["cache"], tmp_path / "read alone")
     first, *others = ((tmp_path / name / "island") for name in ("computed", "from the cache", "read alone"))
     names = {path.name for path in first.iterdir()} - {"winner.yaml"}
-    assert {"report.md", "index.html", "ranking.csv", "activity.csv", "groups.csv", "questions.csv"} == names
+    csv = {"ranking.csv", "activity.csv", "groups.csv", "questions.csv", "effects.csv", "parts.csv", "interactions.csv"}
+    assert {"report.md", "index.html", *csv} == names
     for other in others:
         assert {name for name in names if (first / name).read_bytes() != (other / name).read_bytes()} == set()
 

@@ -166,6 +166,19 @@ def interactions_csv(found: Ablation) -> str:
     return _csv(head, rows)
 
 
+def run_effects_csv(domain: Domain) -> str:
+    """What options gained over the run, over naive RAG's option of their family, in pairs of its pipelines."""
+    head = ["family", "option", "instead", "pairs", "questions", "groups", "gain", "low", "high", "error"]
+    rows = (
+        [
+            *(one.family, one.option, one.instead, one.pairs, one.gain.n, one.gain.groups),
+            *(*_estimated(one.gain), _number(one.gain.error)),
+        ]
+        for one in domain.effects
+    )
+    return _csv(head, rows)
+
+
 def tested_csv(found: Across) -> str:
     """The winners against their rivals on the test questions: a row for each data set, and one pooled."""
     head = ["against", "dataset", "questions", "groups", "difference", "low", "high", "error", *_POOLED]

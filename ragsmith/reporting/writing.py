@@ -24,6 +24,7 @@ from ragsmith.reporting.spreadsheet import (
     parts_csv,
     questions_csv,
     ranking_csv,
+    run_effects_csv,
     tested_csv,
     transfers_csv,
 )
@@ -49,11 +50,11 @@ def write_report(
 ) -> Written:
     """Report the latest finished run, else the latest, of every data set in ``store``, or of ``dataset`` alone.
 
-    Into ``folder/<data set>`` go ``report.md``, ``index.html``, ``ranking.csv``, ``activity.csv``, ``groups.csv`` and
-    ``questions.csv``, and ``parts.csv`` and ``interactions.csv`` where the winner was taken apart; with several data
-    sets, ``index.html``, ``index.md``, ``across.json``, ``test.csv``, ``effects.csv`` and ``transfer.csv`` into
-    ``folder``. Equal runs give equal files. Of all, one whose search used a
-    file of one's own that is gone or changed is left out, with a `LeftOut` warning.
+    Into ``folder/<data set>`` go ``report.md``, ``index.html``, ``ranking.csv``, ``activity.csv``, ``groups.csv``,
+    ``questions.csv`` and ``effects.csv``, and ``parts.csv`` and ``interactions.csv`` where the winner was taken apart;
+    with several data sets, ``index.html``, ``index.md``, ``across.json``, ``test.csv``, ``effects.csv`` and
+    ``transfer.csv`` into ``folder``. Equal runs give equal files. Of all, one whose search used a file of one's own
+    that is gone or changed is left out, with a `LeftOut` warning.
 
     Raises:
         UsageError: there is no run that can be reported; the message lists the data sets that have one, or says why.
@@ -94,6 +95,7 @@ def write_domains(folder: Path, domains: Sequence[Domain], found: Across | None 
                 "activity.csv": activity_csv(domain),
                 "groups.csv": groups_csv(domain),
                 "questions.csv": questions_csv(domain),
+                "effects.csv": run_effects_csv(domain),
                 **apart,
             },
         )

@@ -69,10 +69,10 @@ def table(text: str) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text)))
 
 
-def test_a_report_is_a_folder_of_six_files(store: Store, tmp_path: Path) -> None:
+def test_a_report_is_a_folder_of_seven_files(store: Store, tmp_path: Path) -> None:
     put_toy(store)
     written = write_report(store, tmp_path / "reports")
-    names = ["report.md", "index.html", "ranking.csv", "activity.csv", "groups.csv", "questions.csv"]
+    names = ["report.md", "index.html", "ranking.csv", "activity.csv", "groups.csv", "questions.csv", "effects.csv"]
     assert written.domains == ("toy",)
     assert list(written.paths) == [tmp_path / "reports" / "toy" / name for name in names]
     assert all(path.stat().st_size for path in written.paths)
@@ -296,7 +296,7 @@ def test_a_run_that_has_nothing_yet_is_reported_too(store: Store, tmp_path: Path
     page = Page((tmp_path / "reports" / "toy" / "index.html").read_text(encoding="utf-8"))
     assert "No pipeline has been evaluated on enough questions yet." in page.text
     assert not [tag for tag, _ in page.elements if tag in ("svg", "ol")]
-    assert len(written.paths) == 6
+    assert len(written.paths) == 7
 
 
 def test_several_data_sets_get_a_page_across_them(store: Store, tmp_path: Path) -> None:
