@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from string import ascii_uppercase
 
 from ragsmith.comparison.verdicts import Comparison
@@ -10,6 +10,8 @@ from ragsmith.diagnosis.ablation import Ablation
 from ragsmith.reporting import numbers
 from ragsmith.reporting.charts import Cloud, Dots, Line, Mark, Point, Row, Rows, Series, Steps
 from ragsmith.reporting.values import TITLES, Domain, Option
+from ragsmith.reporting.values import Row as Pipeline
+from ragsmith.runs.objectives import costs
 
 KINDS: Mapping[str, str] = {"winner": "one", "naive": "two", "bm25": "three"}
 """Pipelines that have a colour and a form of their own, the same in every chart."""
@@ -114,27 +116,37 @@ def types(domain: Domain) -> Dots:
     return Dots("Fitness F by question type", tuple(rows), keys)
 
 
-def front(domain: Domain) -> Cloud:
-    """Every pipeline by its calls and fitness; those that nothing beats in both are joined and named."""
+def fronts(domain: Domain) -> list[Cloud]:
+    """Quality against model calls, and against seconds and money where the search weighed them."""
+    settings = domain.about.record.settings
+    found = [_front(domain, "model calls per question", lambda row: row.usage.get("calls"))]
+    if settings.timed:
+        found.append(_front(domain, "seconds per question", lambda row: row.latency_seconds))
+    if "money" in settings.objectives:
+
+        def paid(row: Pipeline) -> float | None:
+            known = costs(settings, row.usage, row.latency_seconds)
+            return 1000 * known[-1] if known else None
+
+        found.append(_front(domain, "money for 1,000 questions", paid))
+    return found
+
+
+def _front(domain: Domain, across: str, cost: Callable[[Pipeline], float | None]) -> Cloud:
+    """Every pipeline by a cost and its fitness; those that nothing beats in what was weighed are joined and named."""
     named = names(domain)
     called = _called(domain)
     points = []
-    for row in {row.key: row for row in (*domain.ranking, *domain.baselines.values())}.values():
-        if row.scores and "calls" in row.usage:
+    for row in {row.key: row for row in (*domain.baselines.values(), *domain.ranking)}.values():
+        if row.scores and (x := cost(row)) is not None:
             role = called.get(row.key, "")
             name = " ".join(part for part in (named.get(row.key, ""), SHORT.get(role) or TITLES.get(role, "")) if part)
             kind = KINDS.get(role, "front" if row.key in named else "")
-            calls = f"{row.usage['calls']:.1f}"
-            said = f"{name or 'another'}: {row.label}, F {numbers.plain(row.level)}, {calls} calls a question"
-            points.append(Point(row.usage["calls"], row.level, said, name, kind))
-    line = tuple((row.usage["calls"], row.level) for row in sorted(domain.front, key=lambda row: row.usage["calls"]))
-    return Cloud(
-        "Quality against model calls: each point is a pipeline",
-        tuple(points),
-        _rising(line),
-        "model calls per question",
-        "F on the search questions",
-    )
+            said = f"{name or 'another'}: {row.label}, F {numbers.plain(row.level)}, {x:.3g} {across}"
+            points.append(Point(x, row.level, said, name, kind))
+    line = _rising(sorted((x, row.level) for row in domain.front if (x := cost(row)) is not None))
+    title = f"Quality against {across.partition(' per')[0]}: each point is a pipeline"
+    return Cloud(title, tuple(points), line, across, "F on the search questions")
 
 
 def names(domain: Domain) -> dict[str, str]:

@@ -133,7 +133,7 @@ def winner(domain: Domain) -> Iterator[Block]:
 def front(domain: Domain) -> Iterator[Block]:
     """What more quality costs."""
     if len(domain.front) > 1:
-        yield Plot(plots.front(domain))
+        yield from map(Plot, plots.fronts(domain))
         yield tables.front(domain)
         yield wording.front_explained(domain)
 

@@ -21,6 +21,7 @@ from ragsmith.reporting.charts import Chart, Cloud, Columns, Curve, Dots, Mark, 
 from ragsmith.reporting.markdown import domain_markdown
 from ragsmith.reporting.page import domain_page, index_page
 from ragsmith.reporting.picture import picture
+from ragsmith.reporting.plots import fronts
 from ragsmith.reporting.question_blocks import LISTED, question_list
 from ragsmith.reporting.sections import Terms, sections
 from ragsmith.reporting.terms import Glossary, terms
@@ -297,3 +298,16 @@ def test_an_audit_is_a_page_with_a_section_for_each_data_set() -> None:
     rows = page.texts("tr")
     assert "rerankingoneother25 %" in rows
     assert not [tag for tag, _, _ in page.found if tag in ("i", "b")]
+
+
+def test_quality_stands_against_every_cost_that_was_weighed(domain: Domain) -> None:
+    rows = tuple(replace(row, latency_seconds=0.1 * place) for place, row in enumerate(domain.ranking, 1))
+    settings = replace(domain.about.record.settings, objectives=("quality", "latency"), strategy="nsga2", racing=None)
+    about = replace(domain.about, record=replace(domain.about.record, settings=settings))
+    calls, seconds = fronts(replace(domain, about=about, ranking=rows, front=rows[:2]))
+    assert (calls.across, seconds.across) == ("model calls per question", "seconds per question")
+    assert sorted(point.x for point in seconds.points) == pytest.approx(
+        [0.1 * place for place in range(1, len(rows) + 1)]
+    )
+    assert {point.name for point in seconds.points if point.name} >= {"A winner"}
+    assert len(fronts(domain)) == 1
