@@ -1,0 +1,70 @@
+"""A run counts its look at the test questions, wherever its cache lies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from ragsmith.comparison.looks import Look
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.pipelines.space import Space
+from ragsmith.runs.record import RunRecord, RunSettings
+from ragsmith.runs.run import Run
+from ragsmith.store.store import Store
+
+SETTINGS = RunSettings(strategy="random", max_evaluations=3, begin_with_known=False, probes=False, racing=None)
+
+
+def searched(cache: Path, setup: Setup, space: Space, settings: RunSettings = SETTINGS) -> RunRecord:
+    with Store.open(cache) as store:
+        outcome = Run(setup, space, store, settings).go()
+        run = store.run(outcome.key)
+    assert run is not None
+    return RunRecord.read(run.value)
+
+
+def rivals(record: RunRecord) -> frozenset[tuple[str, str]]:
+    """Who is compared; what the winner was made of is not."""
+    return frozenset(pair for pair in record.test.items() if pair[0] not in ("leader", "estimate"))
+
+
+def test_each_search_that_tests_another_winner_is_a_look_whatever_its_folder(
+    tmp_path: Path, tiny_setup: Setup, space: Space
+) -> None:
+    first = searched(tmp_path / "one.sqlite", tiny_setup, space)
+    tested = len(first.split.test)
+    assert first.look == Look(1, tested, tested)
+    again = searched(tmp_path / "two.sqlite", tiny_setup, space)
+    assert (again.test, again.look) == (first.test, first.look)  # the same winner against the same others
+    numbers = {}
+    for seed in range(50, 54):
+        found = searched(tmp_path / f"{seed}.sqlite", tiny_setup, space, replace(SETTINGS, seed=seed))
+        assert found.look is not None
+        numbers[rivals(found)] = found.look.number
+    numbers[rivals(first)] = 1
+    assert sorted(numbers.values()) == list(range(1, len(numbers) + 1))
+    assert len(numbers) > 1
+
+
+def test_searches_that_did_not_count_their_looks_are_counted_by_the_next(
+    tmp_path: Path, tiny_setup: Setup, space: Space
+) -> None:
+    with Store.open(tmp_path / "cache.sqlite") as store:
+        old = Run(tiny_setup, space, store, SETTINGS)
+        outcome = old.go()
+        row = store.run(outcome.key)
+        assert row is not None
+        value = {name: kept for name, kept in row.value.items() if name != "look"}
+        store.update_run(outcome.key, row.state, value, finished=row.finished)
+    found = searched(tmp_path / "cache.sqlite", tiny_setup, space, replace(SETTINGS, seed=50))
+    assert found.look is not None
+    assert found.look.number == 3  # its own, what the search counted then, and what its record does not say
+
+
+def test_a_record_keeps_groups_and_look(tmp_path: Path, tiny_setup: Setup, space: Space) -> None:
+    found = searched(tmp_path / "cache.sqlite", tiny_setup, space)
+    assert found.split.groups is not None
+    assert found.split.search_groups is not None
+    assert sorted(q for group in found.split.groups.groups for q in group) == sorted(found.split.test)
+    assert sorted(q for group in found.split.search_groups.groups for q in group) == sorted(found.split.search)
+    assert RunRecord.read(found.plain()) == found
