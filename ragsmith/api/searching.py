@@ -28,8 +28,9 @@ from ragsmith.pipelines.space import Space
 from ragsmith.reporting import folder_of
 from ragsmith.reporting.result import Result
 from ragsmith.reporting.writing import write_run
+from ragsmith.runs.crossfit import Crossfit
 from ragsmith.runs.objectives import priced
-from ragsmith.runs.record import RunSettings
+from ragsmith.runs.record import CROSSFIT, RunSettings
 from ragsmith.runs.run import Run, Start, Step
 from ragsmith.store.store import Store, opened
 from ragsmith.techniques.own import import_files
@@ -140,7 +141,7 @@ def search(
         known.refuse_unknown(setup.served)
     files = _files(setup, winner, reports)
     with opened(cache) as store:
-        run = Run(
+        run = (Crossfit if chosen.verdict == CROSSFIT else Run)(
             setup,
             found,
             store,

@@ -32,6 +32,8 @@ class Changes(TypedDict, total=False):
     objective: str | None
     objectives: str | Sequence[str] | None
     margin: float | None
+    verdict: str | None
+    folds: int | None
     population: int | None
     generations: int | None
     crossover: str | None

@@ -295,6 +295,15 @@ class RunFlags:
         float | None,
         typer.Option("--margin", help="Fitness by which the cheapest may be behind the winner. [default: 0.02]"),
     ] = None
+    verdict: Annotated[
+        str | None,
+        typer.Option(
+            "--verdict",
+            help="held-out: the winner is tested on questions held out; crossfit: the search is, on all of them, for "
+            "as many searches more as there are folds. [default: held-out]",
+        ),
+    ] = None
+    folds: Annotated[int | None, typer.Option("--folds", help="Folds of a crossfit. [default: 5]")] = None
     population: Annotated[int | None, typer.Option("--population", help="Candidates in a generation.")] = None
     generations: Annotated[int | None, typer.Option("--generations", help="Generations after the first.")] = None
     crossover: Annotated[

@@ -75,6 +75,11 @@ def plan(
 
 
 def _say_plan(found: Plan) -> None:
+    if found.searches > 1:
+        say(
+            f"{found.searches} searches, one for each fold and one on all questions: at most the numbers below, those "
+            "of one search as many times; what they share is asked once"
+        )
     if found.genomes is None:
         say("every model is embedded: nothing is sent, and nothing costs money")
         counts = f"about {found.about_pipelines:,} pipelines and {found.about_made:,} {found.made}"

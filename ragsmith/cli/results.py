@@ -88,11 +88,14 @@ def runs(
     as_json: JsonOption = False,
 ) -> None:
     """List the searches in the cache."""
+    from ragsmith.runs.record import searches
     from ragsmith.store.store import opened
 
     with opened(cache, read_only=True) as store:
         names = {row.digest: row.name for row in store.datasets()}
-        found = [_run(row, names.get(row.dataset, row.dataset), len(store.proposals(row.key))) for row in store.runs()]
+        found = [
+            _run(row, names.get(row.dataset, row.dataset), len(store.proposals(row.key))) for row in searches(store)
+        ]
         studies = _mirrored(store) if mirror else {}
         place = store.place
     if as_json:

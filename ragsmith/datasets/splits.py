@@ -49,6 +49,7 @@ BY_SECTION = (
     f" {BLOCK:,} characters stay together, and those with gold within {GAP} characters of both sides are left out"
 )
 BY_ORIGIN = "by origin: the search sees questions that a machine drafted, and those that people wrote are the test"
+BY_FOLD = "by crossfit: each question is tested once, by a search that saw neither it nor gold near it"
 TOO_SMALL = "too small to split, nothing is claimed"
 TANGLED = "the questions share too much gold to split, nothing is claimed"
 
@@ -187,6 +188,76 @@ def folds(dataset: Dataset, examples: Sequence[Example], n: int) -> list[list[Ex
         if len(parts) == n and len(max(parts, key=len)) <= 2 * len(min(parts, key=len)):
             break
     return parts
+
+
+def crossfit(dataset: Dataset, n: int, *, gap: int = GAP, draws: int = DRAWS) -> list[Split]:
+    """Splits that together test every question once: at most ``n``, and none where the questions do not allow it.
+
+    Each search has the questions of the other folds without those that have gold within ``gap`` characters of its test,
+    or its words, which are left out of both. So that these are few where documents cannot be separated, folds are
+    stretches of documents: of the `folds`, and of ``draws`` orders of the documents cut into stretches, the one that
+    leaves out fewest is taken. What the data set says of search and test does not count here, only what it leaves
+    unused; questions that a machine drafted are searched on and not tested where people wrote enough to test.
+    """
+    examples = [example for example in dataset.examples if example.split != "unused"]
+    written = [example for example in examples if not example.drafted]
+    tested = written if len(written) >= MIN_QUESTIONS else examples
+    if len(tested) < MIN_QUESTIONS:
+        return []
+    near = {example.id: found for example, found in zip(examples, _beside(examples, gap), strict=True)}
+    groups = by_section(dataset, tested)
+    for count in range(n, 1, -1):
+        able = [folds(dataset, tested, count), *(_stretches(groups, count, draw) for draw in range(draws))]
+        made = [[_against(part, examples, near) for part in parts] for parts in able if _even(parts, count)]
+        fit = [splits for splits in made if all(len(one.search) >= MIN_QUESTIONS - MIN_TEST for one in splits)]
+        if fit:
+            return min(fit, key=lambda splits: sum(len(one.unused) for one in splits))
+    return []
+
+
+def _even(parts: Sequence[Sequence[Example]], n: int) -> bool:
+    """Whether there are ``n`` parts, none of them more than twice as large as another."""
+    return len(parts) == n and len(max(parts, key=len)) <= 2 * len(min(parts, key=len))
+
+
+def _beside(examples: Sequence[Example], gap: int) -> list[set[str]]:
+    """For each question the ids of others that have gold within ``gap`` characters of its own, or its words."""
+    same: defaultdict[str, set[str]] = defaultdict(set)
+    for example in examples:
+        same[wording(example)].add(example.id)
+    near = neighbours(examples, gap)
+    return [
+        {examples[place].id for place in found} | same[wording(one)] for one, found in zip(examples, near, strict=True)
+    ]
+
+
+def _stretches(groups: Sequence[Group], n: int, draw: int) -> list[list[Example]]:
+    """Cut documents, in an order that is drawn, into ``n`` stretches with about as many questions each."""
+    documents = sorted({span.doc for group in groups for example in group.examples for span in example.evidence})
+    random.Random(f"stretches:{draw}").shuffle(documents)
+    rank = {document: place for place, document in enumerate(documents)}
+
+    def place(group: Group) -> tuple[int, int, str]:
+        spans = ((rank[span.doc], span.start) for example in group.examples for span in example.evidence)
+        return (*min(spans, default=(len(rank), 0)), group.key)
+
+    total = sum(len(group.examples) for group in groups)
+    parts: list[list[Example]] = [[] for _ in range(n)]
+    done = 0
+    for group in sorted(groups, key=place):
+        middle = done + len(group.examples) / 2
+        parts[min(n - 1, int(middle * n / total))].extend(group.examples)
+        done += len(group.examples)
+    return [part for part in parts if part]
+
+
+def _against(part: Sequence[Example], examples: Sequence[Example], near: Mapping[str, set[str]]) -> Split:
+    """The questions of a fold as a test, and what may be searched on for it."""
+    test = {example.id for example in part}
+    close = set(chain(*(near[question] for question in test))) - test
+    searched = tuple(example for example in examples if example.id not in test | close)
+    unused = tuple(example for example in examples if example.id in close)
+    return Split(searched, tuple(sorted(part, key=lambda example: example.id)), BY_FOLD, unused)
 
 
 def stratified(examples: Iterable[Example]) -> tuple[Example, ...]:

@@ -58,7 +58,8 @@ class Setup:
 
     Candidates may say how documents are cut and which models work, where that is ``searched``: `of` has the setup that
     a candidate asks for. Answers and rankings are marked by the models of ``marked_by``, if it is there: else what is
-    searched over would choose its own judge. Questions without evidence are in no part where all are to have some,
+    searched over would choose its own judge. ``divided`` is a split to go by instead of the one that the data set is
+    given or drawn. Questions without evidence are in no part where all are to have some,
     ``of_rankings``: their rankings have no score.
     """
 
@@ -72,6 +73,7 @@ class Setup:
     searched: tuple[tuple[Gene, ...], ...] = field(default=(), kw_only=True)
     marked_by: Setup | None = field(default=None, kw_only=True)
     of_rankings: bool = field(default=False, kw_only=True)
+    divided: Split | None = field(default=None, kw_only=True)
 
     def scoring(self, fitness: Fitness) -> Setup:
         """The setup with the questions that have this fitness: all that have evidence, where it is about rankings."""
@@ -173,7 +175,7 @@ class Setup:
     @cached_property
     def split(self) -> Split:
         """The questions of the search and of the test."""
-        found = split(self.dataset, gap=self.gap)
+        found = self.divided or split(self.dataset, gap=self.gap)
         return found.with_evidence() if self.of_rankings else found
 
     @cached_property

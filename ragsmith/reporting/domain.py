@@ -17,7 +17,18 @@ from ragsmith.reporting.latency import timed_pipelines
 from ragsmith.reporting.material import Material, choose_run
 from ragsmith.reporting.questions import questions
 from ragsmith.reporting.rows import best_so_far, by_group, gain, ranking, row
-from ragsmith.reporting.values import SHOWN, TITLES, About, Answered, Domain, Finalist, Row, Score, TimedPipeline
+from ragsmith.reporting.values import (
+    SHOWN,
+    TITLES,
+    About,
+    Answered,
+    Domain,
+    Finalist,
+    FoldRow,
+    Row,
+    Score,
+    TimedPipeline,
+)
 from ragsmith.reporting.verdicts import cheapest, compare, next_step_of, rivals
 from ragsmith.runs.front import front
 from ragsmith.runs.objectives import costs
@@ -54,8 +65,8 @@ def domain_of(about: About, material: Material) -> Domain:
     tested = _tested(material)
     pipelines, split = _compared(material, tested, best_drawn)
     found_rivals, look = rivals(tested), record.look
-    drafted = not set(record.split.test).isdisjoint(about.data.drafted)
-    clusters, margin = record.split.groups, record.settings.margin
+    drafted = not set(record.tested).isdisjoint(about.data.drafted)
+    clusters, margin = record.tested_groups, record.settings.margin
     comparisons = compare(
         found_rivals,
         material.terms_of_test,
@@ -91,6 +102,7 @@ def domain_of(about: About, material: Material) -> Domain:
         leads=_leads(material, [*[row.key for row in found[:SHOWN]], *record.baselines.values()], best_drawn),
         judged=facts.judged(material),
         front=_front(found, record.settings),
+        folds=_folds(material),
         ablation=material.ablation,
         questions=questions(material),
         cheapest=nearest,
@@ -147,9 +159,21 @@ def _baselines(material: Material) -> dict[str, Row]:
 
 
 def _tested(material: Material) -> dict[str, Evaluation]:
+    if material.out_of_fold:
+        return {name: material.out_of_fold[name] for name in TITLES if name in material.out_of_fold}
     stored = material.record.test
     found = {name: material.on_test(stored[name]) for name in TITLES if name in stored}
     return {name: evaluation for name, evaluation in found.items() if evaluation}
+
+
+def _folds(material: Material) -> tuple[FoldRow, ...]:
+    """What each search of a crossfit came to."""
+    found = []
+    for fold, winner in zip(material.record.folds, material.fold_winners, strict=True):
+        parts = {name: one.on(fold.test).mean("fitness", material.fitness) for name, one in _tested(material).items()}
+        means = {name: mean for name, mean in parts.items() if mean is not None}
+        found.append(FoldRow(fold.searched, fold.unused, len(fold.test), winner, means))
+    return tuple(found)
 
 
 def _finalists(material: Material, tested: Mapping[str, Evaluation]) -> tuple[Finalist, ...]:

@@ -15,7 +15,8 @@ from ragsmith.measures.judge_check import judge_checked
 from ragsmith.reporting.values import About, Row
 from ragsmith.runs.kept import Kept
 from ragsmith.runs.latency import kept_latencies, kept_timings
-from ragsmith.runs.record import DatasetRecord, RunRecord
+from ragsmith.runs.out_of_fold import fold_winners, out_of_fold
+from ragsmith.runs.record import DatasetRecord, RunRecord, searches
 from ragsmith.store.store import DatasetRow, RunRow, Store
 from ragsmith.techniques.own import ANYWHERE, import_recorded
 from ragsmith.techniques.registry import load_techniques
@@ -47,7 +48,7 @@ def _latest(store: Store, key: str | None = None) -> dict[str, tuple[DatasetRow,
     """Each data set that has a run, by name, and the run to report."""
     described = {row.digest: row for row in store.datasets()}
     latest: dict[str, tuple[DatasetRow, RunRow]] = {}
-    for run in sorted(store.runs(), key=_recency):
+    for run in sorted(searches(store), key=_recency):
         if run.dataset in described and key in (None, run.key):
             data = described[run.dataset]
             latest[data.name] = data, run
@@ -84,7 +85,7 @@ class Material:
         kept = Kept(store, about.run, about.digest, record)
         self.proposals = kept.proposals
         self.keys = kept.keys
-        runs = (other for other in store.runs() if other.dataset == about.digest)
+        runs = (other for other in searches(store) if other.dataset == about.digest)
         self.judged = judge_checked(record.models.get("judge", ""), store.get_calls)
         self.tests = sum(bool(RunRecord.read(other.value).test) for other in runs)
         self.dropped = kept.dropped
@@ -92,6 +93,8 @@ class Material:
         self._found = {found: evaluation for found, evaluation in known.items() if whole or evaluation.attempted}
         if not whole:
             self._found |= kept.read({key for key in self.keys if not self._is_found(key)})
+        self.out_of_fold = out_of_fold(store, record)
+        self.fold_winners = fold_winners(store, record)
         self.diagnoses = store.diagnoses(self.keys)
         named = {*record.baselines.values(), *record.test.values(), *filter(None, [record.winner])}
         self.timings = kept_timings(store, named)
@@ -153,7 +156,8 @@ class Material:
     @cached_property
     def terms_of_test(self) -> Terms:
         """On which terms those that were tested are compared on the test questions."""
-        return self._terms([self.on_test(key) for key in self.record.test.values()])
+        tested = [self.on_test(key) for key in self.record.test.values()]
+        return self._terms([*self.out_of_fold.values()] or tested)
 
     def _terms(self, evaluations: Iterable[Evaluation | None]) -> Terms:
         return Terms.of([one for one in evaluations if one], self.fitness, self.record.settings.may_miss)

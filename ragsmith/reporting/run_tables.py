@@ -5,8 +5,8 @@ from __future__ import annotations
 from ragsmith.reporting import numbers
 from ragsmith.reporting.tables import Table, columns
 from ragsmith.reporting.values import Domain
-from ragsmith.reporting.wording import identifier
-from ragsmith.runs.record import Division
+from ragsmith.reporting.wording import identifier, questions_in_words
+from ragsmith.runs.record import CROSSFIT, RunRecord
 
 
 def history(domain: Domain) -> Table:
@@ -64,7 +64,7 @@ def models(domain: Domain) -> Table:
 def run(domain: Domain) -> Table:
     """How the run was asked for."""
     about, record = domain.about, domain.about.record
-    space, settings, split = record.space, record.settings, record.split
+    space, settings = record.space, record.settings
     rows = (
         (
             "Data set",
@@ -72,7 +72,7 @@ def run(domain: Domain) -> Table:
             f"of at most {record.chunk_size:,} characters"
             + (", the first size that was searched" if "chunk_size" in space.options else ""),
         ),
-        ("Questions", _division(split)),
+        ("Questions", _division(record)),
         (
             "Space",
             f"{space.name}: {space.size:,} pipelines, {space.feasible:,} feasible, {domain.proposed:,} evaluated"
@@ -84,7 +84,10 @@ def run(domain: Domain) -> Table:
     return Table("The run", columns(["", ""]), rows)
 
 
-def _division(split: Division) -> str:
+def _division(record: RunRecord) -> str:
+    split = record.split
+    if record.settings.verdict == CROSSFIT:
+        return f"{questions_in_words(record)}; {split.rule}"
     unused = f", {len(split.unused)} in neither part" if split.unused else ""
     checked = f"; {split.leaks}" if split.leaks and split.test else ""
     return f"{len(split.search)} search, {len(split.test)} test{unused}; split {split.rule}{checked}"

@@ -99,10 +99,12 @@ def test(domain: Domain) -> Iterator[Block]:
     """The winner against what it has to beat, on questions that the search never saw."""
     if not domain.comparisons:
         return
-    count = len(domain.about.record.split.test)
-    groups = domain.about.record.split.groups
+    count = len(domain.about.record.tested)
+    groups = domain.about.record.tested_groups
     counted = f"{groups}, none of which" if groups else f"{count} test questions, which"
     said = f"The winner and what it has to beat, on {counted} the search {'saw' if groups else 'never saw'}."
+    if domain.folds:
+        said = wording.crossfit_explained(domain)
     n = next((found.n for c in domain.comparisons if (found := c.difference)), count)
     if n < count:
         said += (
@@ -115,6 +117,8 @@ def test(domain: Domain) -> Iterator[Block]:
         yield Plot(chart)
     if domain.cheapest:
         yield wording.within_margin(domain.cheapest)
+    if domain.folds:
+        yield tables.folds(domain)
     divided = (table,) if (table := tables.division(domain)) else ()
     yield Folded("All numbers of the test", (tables.verdicts(domain), tables.finalists(domain), *divided))
 

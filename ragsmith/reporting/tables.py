@@ -156,6 +156,22 @@ def division(domain: Domain) -> Table | None:
     return Table(f"Questions of the search and of the test; divided {split.rule}", shown, (*rows, *left_out))
 
 
+def folds(domain: Domain) -> Table:
+    """The searches of a crossfit, each with its winner and what that came to on questions that it was not chosen on."""
+    roles = [name for name in TITLES if any(name in fold.fitness for fold in domain.folds)]
+    counts = ["Searched on", "Left out", "Tested"]
+    shown = columns(["Winner of the fold"], [*counts, *(f"F, {TITLES[name]}" for name in roles)])
+    rows = tuple(
+        (
+            fold.winner or "none",
+            *(f"{count}" for count in (fold.searched, fold.unused, fold.tested)),
+            *(numbers.plain(fold.fitness.get(name)) for name in roles),
+        )
+        for fold in domain.folds
+    )
+    return Table("Folds: what each search found, and what it scored on the questions of its fold", shown, rows)
+
+
 def finalists(domain: Domain) -> Table:
     """What the finalists score on questions that chose them, and on questions that did not."""
     rows = [

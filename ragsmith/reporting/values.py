@@ -170,6 +170,20 @@ class Finalist:
 
 
 @dataclass(frozen=True, slots=True)
+class FoldRow:
+    """A search of a crossfit: how many questions it searched on, left out and tested, and its winner.
+
+    ``fitness`` has the means on the questions of the fold, by part in the comparison: none where there is no winner.
+    """
+
+    searched: int
+    unused: int
+    tested: int
+    winner: str
+    fitness: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
 class OptionAlone:
     """An option switched on alone, on the search questions: in naive RAG, or in the pipeline ``against`` names.
 
@@ -423,7 +437,8 @@ class Domain:
     the proposals that left a race before the last question. ``lowest`` is the score that failures are ranked as, and
     ``leads`` has, where there are any, what the winner is ahead of each pipeline shown, by its key, on the questions
     that both finished. ``front`` are the rows of the ranking of which no other is as good in everything that was
-    weighed: fitness and calls, unless the search was asked otherwise. ``ablation`` says what each part of the winner is
+    weighed: fitness and calls, unless the search was asked otherwise. ``folds`` are the searches of a crossfit,
+    which is then what the comparisons are of. ``ablation`` says what each part of the winner is
     worth, as far as that was worked out, and ``effects`` what options gained over the run, in pairs of its pipelines.
     ``judged`` says how the judge did on cases of known order, if that is known.
     ``timed`` are those of the pipelines with a name that were timed by station.
@@ -453,6 +468,7 @@ class Domain:
     judged: JudgeChecked | None = None
     front: tuple[Row, ...] = ()
     cheapest: Cheapest | None = None
+    folds: tuple[FoldRow, ...] = ()
     ablation: Ablation | None = None
     next_step: NextStep | None = None
     effects: tuple[OptionEffect, ...] = ()

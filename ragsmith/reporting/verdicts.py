@@ -25,6 +25,7 @@ from ragsmith.reporting.facts import described
 from ragsmith.reporting.material import Material
 from ragsmith.reporting.values import TITLES, Cheapest
 from ragsmith.runs.front import loss_at_most
+from ragsmith.runs.record import CROSSFIT
 
 RETRIEVAL_ONLY = Fitness(RETRIEVAL_ALONE, objective=RETRIEVAL)
 
@@ -110,7 +111,7 @@ def next_step_of(
 ) -> NextStep | None:
     """What to do after the test of a run, in a sentence."""
     record, fitness = material.record, material.terms_of_test.fitness
-    if record.no_winner or (record.split.test and not comparisons):
+    if record.no_winner or (not comparisons and (record.tested or record.settings.verdict == CROSSFIT)):
         return None
     winner = tested.get("winner")
     simple = next((tested[name] for name in SIMPLE if name in tested), None)
@@ -124,7 +125,7 @@ def next_step_of(
     return next_step(
         Facts(
             comparisons,
-            record.split.groups or Clusters.alone(record.split.test),
+            record.tested_groups or Clusters.alone(record.tested),
             record.look,
             len(material.about.data.questions),
             {name: math.fsum(one.values("calls")) / len(one.records) for name, one in tested.items() if one.records},

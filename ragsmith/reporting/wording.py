@@ -16,7 +16,7 @@ from ragsmith.evaluation.statistics import Verdict
 from ragsmith.measures.registry import measures
 from ragsmith.reporting import numbers
 from ragsmith.reporting.values import TITLES, Cheapest, Domain, Row
-from ragsmith.runs.record import RunSettings
+from ragsmith.runs.record import CROSSFIT, RunRecord, RunSettings
 
 SELECTED = (
     "Scores on the search questions are optimistically biased for everything the search chose: the best of many looks "
@@ -147,15 +147,42 @@ def headline(domain: Domain) -> str:
         return f"No winner: {domain.about.record.no_winner}."
     if not domain.ranking:
         return "No pipeline has been evaluated on enough questions yet."
-    if not domain.about.record.split.test:
+    record = domain.about.record
+    if record.settings.verdict == CROSSFIT and not record.folds:
+        return "No verdict yet: not every fold has been searched for and tested."
+    if not record.tested:
         return (
             "Nothing is claimed: there are no test questions "
-            f"({domain.about.record.split.rule.removesuffix(', nothing is claimed')})."
+            f"({record.split.rule.removesuffix(', nothing is claimed')})."
         )
     if not domain.comparisons:
         return "No verdict yet: the test questions have not been used."
-    about = "In retrieval alone, as a machine drafted test questions: " * (domain.comparisons[0].of == RETRIEVAL)
+    about = "What such a search finds, by crossfit: " if record.folds else ""
+    about += "In retrieval alone, as a machine drafted test questions: " * (domain.comparisons[0].of == RETRIEVAL)
     return about + " ".join(part for part in _verdicts(domain.comparisons) if part)
+
+
+def questions_in_words(record: RunRecord) -> str:
+    """How many questions were searched on and tested."""
+    if record.settings.verdict != CROSSFIT:
+        return f"{len(record.split.search)} search and {len(record.split.test)} test questions"
+    if not record.folds:
+        return f"{len(record.split.search)} questions, to be tested by crossfit"
+    return f"{len(record.split.search)} questions, {len(record.tested)} of them tested in {len(record.folds)} folds"
+
+
+def crossfit_explained(domain: Domain) -> str:
+    """What a verdict by crossfit is about."""
+    record = domain.about.record
+    return (
+        f"The questions were dealt out to {len(record.folds)} folds. For each, one search ran on the others, without "
+        "those that have gold near the fold's, and its winner answered the fold: so each of the "
+        f"{len(record.tested)} questions was tested once, by a pipeline that was chosen without it. What is claimed is "
+        "about the procedure, what such a search finds here, and not about one pipeline: the winner below was found by "
+        "one more search, on all questions, which is the best use of them and leaves none to test it on. Searches of "
+        "different folds share questions, so that intervals are a little too narrow, by an amount that nobody can "
+        "estimate without bias (Bengio and Grandvalet 2004)."
+    )
 
 
 def _verdicts(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
@@ -222,7 +249,7 @@ def summary_lines(domain: Domain, columns: int = COLUMNS) -> list[str]:
     record = domain.about.record
     lines = [
         f"{domain.about.dataset}: {domain.proposed:,} of {record.space.feasible:,} pipelines searched "
-        f"({record.strategy}), {len(record.split.search)} search and {len(record.split.test)} test questions",
+        f"({record.strategy}), {questions_in_words(record)}",
         *(f"! {note}" for note in domain.notes),
     ]
     if domain.ranking:
@@ -251,7 +278,7 @@ def summary_lines(domain: Domain, columns: int = COLUMNS) -> list[str]:
         lines.append(
             "  (each interval is a 95 % one by itself; p, adjusted for all comparisons and earlier looks, decides)"
         )
-        if any(c.difference and c.difference.n < len(record.split.test) for c in domain.comparisons):
+        if any(c.difference and c.difference.n < len(record.tested) for c in domain.comparisons):
             lines.append("  (p also has to hold with the failures of whoever is ahead as the lowest score)")
     lines += _failed(domain)
     shown = (_CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", line) for line in lines)

@@ -37,7 +37,7 @@ from ragsmith.models.usage import Meter
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.expected import Expected, expected_of
-from ragsmith.runs.record import RunRecord, RunSettings
+from ragsmith.runs.record import CROSSFIT, HELD_OUT, RunRecord, RunSettings
 from ragsmith.runs.requirements import searchable
 from ragsmith.runs.run import Run
 from ragsmith.runs.stand_ins import (
@@ -120,7 +120,8 @@ class Plan:
     be if the strategy used up its budget and no race were lost, and ``about_made`` how many answers, or rankings
     (``made``), these make on the search questions. Left out are the pipeline that other data sets recommend, the
     references of single options, what is tried to simplify the winner, and the test questions. Where latency is
-    weighed, ``timed`` questions are asked once more, one by one, and what that takes has lines of its own.
+    weighed, ``timed`` questions are asked once more, one by one, and what that takes has lines of its own. A crossfit
+    has several ``searches``: all numbers are those of one, so many times, and there are no ``choices``.
     """
 
     genomes: int | None
@@ -135,6 +136,33 @@ class Plan:
     about_pipelines: int = 0
     made: str = "answers"
     about_made: int = 0
+    searches: int = 1
+
+    def times(self, searches: int) -> Plan:
+        """What so many searches of this size would spend at most; what they share is asked once."""
+
+        def more(row: Line) -> Line:
+            return replace(
+                row,
+                calls=row.calls * searches,
+                cached=row.cached * searches,
+                input_tokens=row.input_tokens * searches,
+                output_tokens=row.output_tokens * searches,
+                cost=None if row.cost is None else row.cost * searches,
+                seconds=row.seconds * searches,
+            )
+
+        return replace(
+            self,
+            genomes=None if self.genomes is None else self.genomes * searches,
+            lines=tuple(map(more, self.lines)),
+            choices=(),
+            ranges={name: (low * searches, high * searches) for name, (low, high) in self.ranges.items()},
+            timed=self.timed * searches,
+            about_pipelines=self.about_pipelines * searches,
+            about_made=self.about_made * searches,
+            searches=searches,
+        )
 
     @property
     def totals(self) -> Totals:
@@ -191,6 +219,9 @@ def plan(
     """
     count = len(setup.dataset.examples)
     settings = settings or RunSettings()
+    if settings.verdict == CROSSFIT:
+        asked = {"prices": prices, "latency": latency, "in_flight": in_flight, "sample": sample}
+        return plan(setup, space, store, replace(settings, verdict=HELD_OUT), **asked).times(settings.folds + 1)  # type: ignore[arg-type]
     setup = setup.searching(space.settings).scoring(settings.fitness)
     space = searchable(setup, space, ranks=settings.fitness.ranks)
     each_model = {model.id: model for variant in setup.variants for model in variant.loaded_models.all()}

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.looks import Look
@@ -29,15 +29,22 @@ from ragsmith.gateway.desk import Counts
 from ragsmith.gateway.owners import is_gone
 from ragsmith.models.vector_address import AUTO, written_in
 from ragsmith.pipelines.space import Space
-from ragsmith.store.rows import RunState
+from ragsmith.store.rows import RunRow, RunState
 from ragsmith.strategies import PRESETS, STRATEGIES, Generation, GeneticSettings
 from ragsmith.strategies.settings import check_choice, check_least
 from ragsmith.strategies.strategy import Dropped
 from ragsmith.techniques.own import ANYWHERE, Recorded, recorded
 
+if TYPE_CHECKING:
+    from ragsmith.store.store import Store
+
 VERSION = 2
 """Of the stored form of a run. The first form names no version; it is brought forward when it is read."""
 
+
+HELD_OUT, CROSSFIT = "held-out", "crossfit"
+VERDICTS = {HELD_OUT: "on questions held out of the search", CROSSFIT: "on all, each held out of one of several"}
+"""On which questions a verdict is based."""
 
 WEIGHABLE = ("quality", "calls", "latency", "money")
 """What a search may weigh; all but quality are costs."""
@@ -94,6 +101,10 @@ class RunSettings:
     """Digest of what else seconds depend on there: how models are asked, and the code that measures."""
     margin: float = 0.02
     """The fitness by which the cheapest pipeline that is compared with the winner may be behind it, and is not."""
+    verdict: str = HELD_OUT
+    """What is tested: the winner, on questions ``held-out``; or by ``crossfit`` the search itself, on all of them."""
+    folds: int = 5
+    """The searches of a crossfit, beside the one that names the winner."""
 
     def __post_init__(self) -> None:
         check_least("seed", self.seed, 0)
@@ -103,6 +114,8 @@ class RunSettings:
         if self.time_limit is not None and not self.time_limit > 0:
             raise WrongOption("time_limit", f"is {self.time_limit}: give seconds above 0")
         check_choice("rule to choose by", self.choose, {"estimate": None, "mean": None})
+        check_choice("verdict", self.verdict, VERDICTS)
+        check_least("folds", self.folds, 2)
         check_choice("control", self.control, {"none": None, "random": None})
         if not 0 <= self.may_miss < 1:
             raise WrongOption("may_miss", f"is {self.may_miss}: give a share from 0 up to, but not, 1")
@@ -271,6 +284,25 @@ class Removal:
 
 
 @dataclass(frozen=True, slots=True)
+class Fold:
+    """One search of a crossfit: the key of its run, how many questions it searched on and left out, and its test.
+
+    ``entrants`` has, by part in the comparison, the keys of what was evaluated on the ``test`` questions.
+    """
+
+    run: str
+    searched: int
+    unused: int
+    test: tuple[str, ...]
+    entrants: Mapping[str, str]
+
+    @classmethod
+    def read(cls, stored: Mapping[str, Any]) -> Fold:
+        """The fold that ``asdict`` gave."""
+        return cls(**{**stored, "test": tuple(stored["test"])})
+
+
+@dataclass(frozen=True, slots=True)
 class Account:
     """What the last command of a run did; ``computed`` and ``reused`` count answers (pipelines × questions).
 
@@ -307,6 +339,8 @@ class RunRecord:
     settings were searched over, chunks and models are those of the first option of each.
     ``recommended`` was named by what other data sets taught, before anything was evaluated. ``program`` is the digest
     of the program that ran; earlier versions did not say. ``look`` is the look at the test questions that this was.
+    ``folds`` are the searches of a crossfit, and ``within`` is,
+    of each of them, the key of the run that they are part of.
     """
 
     space: SearchedSpace
@@ -338,6 +372,8 @@ class RunRecord:
     chunk_overlap: int = 0
     program: str = ""
     look: Look | None = None
+    folds: tuple[Fold, ...] = ()
+    within: str = ""
 
     @classmethod
     def begun(cls, setup: Setup, space: Space, settings: RunSettings, split: Split) -> RunRecord:
@@ -363,6 +399,20 @@ class RunRecord:
             chunk_overlap=setup.chunk_overlap,
             program=program(),
         )
+
+    @property
+    def tested(self) -> tuple[str, ...]:
+        """The questions that the verdict is on: those of the test, or of all folds."""
+        return tuple(sorted(question for fold in self.folds for question in fold.test)) or self.split.test
+
+    @property
+    def tested_groups(self) -> Clusters | None:
+        """The same by what links them; None where nobody kept that."""
+        if not self.folds or self.split.search_groups is None:
+            return self.split.groups
+        tested, searched = set(self.tested), self.split.search_groups
+        groups = (tuple(question for question in group if question in tested) for group in searched.groups)
+        return replace(searched, groups=tuple(group for group in groups if group))
 
     @property
     def strategy(self) -> str:
@@ -458,6 +508,8 @@ class RunRecord:
             stored.get("chunk_overlap", 0),
             stored.get("program", ""),
             Look.read(stored.get("look")),
+            tuple(map(Fold.read, stored.get("folds", ()))),
+            stored.get("within", ""),
         )
 
 
@@ -490,6 +542,11 @@ def _from_version_1(stored: Mapping[str, Any]) -> dict[str, Any]:
             "spent": account.get("spent", {}),
         },
     }
+
+
+def searches(store: Store) -> list[RunRow]:
+    """The runs of a store that are searches by themselves, and not part of one."""
+    return [row for row in store.runs() if not (isinstance(row.value, dict) and row.value.get("within"))]
 
 
 @dataclass(frozen=True, slots=True)

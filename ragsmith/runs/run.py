@@ -21,8 +21,6 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from ragsmith.comparison.clusters import Clusters
-from ragsmith.comparison.counting import counted
-from ragsmith.comparison.looks import Look, digests
 from ragsmith.datasets.splits import Split
 from ragsmith.diagnosis.ablation import ablation_of, lacking
 from ragsmith.digest import digest, fingerprint
@@ -48,10 +46,11 @@ from ragsmith.runs.finals import Finals
 from ragsmith.runs.front import cheapest, points
 from ragsmith.runs.kept import Kept
 from ragsmith.runs.latency import Latencies
+from ragsmith.runs.looking import look_at
 from ragsmith.runs.objectives import LatencyOf, costs_of, on_this_machine
 from ragsmith.runs.prelude import prelude
 from ragsmith.runs.recommended import prior_of, recommended_for, what_is_known
-from ragsmith.runs.record import Account, DatasetRecord, RunRecord, RunSettings, SetAside
+from ragsmith.runs.record import CROSSFIT, HELD_OUT, Account, DatasetRecord, RunRecord, RunSettings, SetAside
 from ragsmith.runs.requirements import searchable
 from ragsmith.store.store import ProposalRow, RunRow, RunState, Store
 from ragsmith.strategies import make_strategy
@@ -137,11 +136,15 @@ def run_key(setup: Setup, space: Space, settings: RunSettings) -> str:
     """Identifies a run: the same command on the same data, models, space and code is the same run."""
     # the time limit decides when a run pauses, not where it goes
     plain = {**asdict(replace(settings, time_limit=None)), "fitness": settings.fitness.identity}
+    if settings.verdict == HELD_OUT:  # what was not there once leaves keys as they were
+        del plain["verdict"], plain["folds"]
+    divided = setup.divided
+    parts = [sorted(e.id for e in part) for part in (divided.search, divided.test)] if divided else []
     code = [*(fingerprint(*part) for part in DECIDES), version("optuna") if settings.strategy == "tpe" else ""]
     known = what_is_known() if settings.begin_with_known or settings.choose == "estimate" else ""
     models = [(variant.cut, variant.loaded_models.ids()) for variant in setup.variants]
     asked = models, [measure.identity for measure in setup.measures]
-    return digest("run", setup.dataset.digest, *asked, space.digest, plain, code, known)
+    return digest("run", setup.dataset.digest, *asked, space.digest, plain, code, known, *parts)
 
 
 class Run:
@@ -166,12 +169,14 @@ class Run:
         clock: Clock = time.perf_counter,
         latency_of: LatencyOf | None = None,
         memory: int | None = None,
+        within: str = "",
     ) -> None:
         """Prepare a search of ``space`` for the best pipeline on the data set of ``setup``; nothing is computed yet.
 
         ``retry_failed`` asks again what earlier runs found hopeless to ask. By ``clock`` what has ended is
         stored every so often, and latency is measured where it is an objective, unless ``latency_of`` says what it is.
-        ``memory`` is how many bytes all processes may have together; by default the machine says.
+        ``memory`` is how many bytes all processes may have together; by default the machine says. A run ``within``
+        another, of that key, spends what that one may, and is reported by it.
 
         Raises:
             UsageError: an option of the space needs a model that this run has not, or answers are to be scored and a
@@ -186,7 +191,8 @@ class Run:
         self._space = space
         self._store = store
         self.key = run_key(setup, space, self._settings)
-        self._budget = Budget(store, self.key, limits, prices, accept_spent)
+        self._within = within
+        self._budget = Budget(store, within or self.key, limits, prices, accept_spent)
         self._evaluator = Evaluator(
             setup,
             store,
@@ -203,7 +209,7 @@ class Run:
         self._now = now
         self._started = now()
         self._split: Split = setup.split
-        self._record = RunRecord.begun(setup, space, self._settings, self._split)
+        self._record = replace(RunRecord.begun(setup, space, self._settings, self._split), within=within)
         self._stopped = False
         self.why = "the time limit is reached: the same command goes on"
         self._incremental = True
@@ -263,24 +269,29 @@ class Run:
         self._incremental = not finished_before
         if not finished_before:  # else it stays as it is until there is another end to put in its place
             begun = replace(self._record, process=this_process())
-            self._store.put_run(self.key, self._setup.dataset.digest, begun.plain(), started=_stamp(self._started))
+            self._store.put_run(self.key, self._setup.dataset.digest, begun.plain(), started=stamp(self._started))
         state: RunState = "failed"
         work = None
         try:
             winner = self._search()
             work = self._evaluator.work()
-            if not self._stopped:
+            if not self._stopped and not self._within:
                 self._diagnose()
-            state = "interrupted" if self._stopped else "finished"
+            # what is tested in folds goes on with them, unless there is nobody to test
+            ends: RunState = (
+                "running" if self._settings.verdict == CROSSFIT and not self._within and winner else "finished"
+            )
+            state = "interrupted" if self._stopped else ends
         except (KeyboardInterrupt, BudgetExhausted):
             state = "interrupted"
             raise
         finally:
             self._account(work)
-            if not finished_before or (state == "finished" and self._ends_otherwise(before)):
-                if state == "finished":
+            ended = state in ("finished", "running")
+            if not finished_before or (ended and self._ends_otherwise(before)):
+                if ended:
                     self._store.put_proposals(self.key, self._proposals, whole=True)
-                self._store.update_run(self.key, state, self._record.plain(), finished=_stamp(self._now()))
+                self._store.update_run(self.key, state, self._record.plain(), finished=stamp(self._now()))
         evaluator = self._evaluator
         why = self.why if state == "interrupted" else ""
         counts = evaluator.computed, evaluator.reused
@@ -351,7 +362,8 @@ class Run:
                 baselines=baselines,
             )
             self._test(finals)
-            self._take_apart(winner)
+            if not self._within:
+                self._take_apart(winner)
         except BudgetExhausted as stop:
             self._stopped, self.why = True, str(stop)
         return winner
@@ -552,24 +564,15 @@ class Run:
         self._tested = self._evaluator.evaluate(list(entrants.values()), self._split.test)
         tested = {name: one.key for name, one in zip(entrants, self._tested, strict=True)}
         self._record = replace(self._record, test=tested)
-        self._record = replace(self._record, look=self._looked(entrants))
+        if not self._within:  # what it is part of looks at the questions of all its parts together
+            setup, ids = self._setup, [example.id for example in self._split.test]
+            compared = {name: configuration(one) for name, one in entrants.items()}
+            day = stamp(self._now())[:10]
+            look = look_at(self._store, setup, self._settings.fitness, self.key, compared, ids, day)
+            self._record = replace(self._record, look=look)
         self._on_step(Step("test questions", 0, len(entrants), None, None))
 
-    def _looked(self, entrants: Mapping[str, Candidate]) -> Look:
-        """Count this look at the test questions, and those of searches in this cache that did not count theirs."""
-        contents = digests(self._setup.dataset, self._setup.dataset.examples)
-        for row in self._store.runs():
-            if row.key != self.key and row.dataset == self._setup.dataset.digest and row.value.get("test"):
-                before = RunRecord.read(row.value)
-                if before.look is None:
-                    asked = [contents[question] for question in before.split.test if question in contents]
-                    counted(self._store, digest("look of a run", row.key), asked, (row.started or "")[:10])
-        compared = {name: configuration(one) for name, one in entrants.items() if name not in ("leader", "estimate")}
-        setup, fitness = self._setup, self._settings.fitness.identity
-        look = digest("look", compared, setup.cut, setup.model_ids, fitness)
-        tested = [contents[example.id] for example in self._split.test]
-        return counted(self._store, look, tested, _stamp(self._now())[:10])
 
-
-def _stamp(seconds: float) -> str:
+def stamp(seconds: float) -> str:
+    """Seconds since 1970 as ISO 8601, in UTC."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -18,7 +18,7 @@ from ragsmith.pipelines.genes import label
 from ragsmith.runs.front import picked
 from ragsmith.runs.latency import kept_latencies
 from ragsmith.runs.pipeline import dataset_location, export_yaml
-from ragsmith.runs.record import RunRecord
+from ragsmith.runs.record import RunRecord, searches
 from ragsmith.store.store import RunRow, Store
 from ragsmith.techniques.own import ANYWHERE, import_recorded
 from ragsmith.techniques.registry import load_techniques
@@ -53,7 +53,7 @@ def run_setup(store: Store, dataset: Dataset | str | Path, run_key: str | None =
     """
     load_techniques()
     data = dataset if isinstance(dataset, Dataset) else load_dataset(dataset)
-    recorded = [(row, RunRecord.read(row.value)) for row in store.runs() if row.dataset == data.digest]
+    recorded = [(row, RunRecord.read(row.value)) for row in searches(store) if row.dataset == data.digest]
     named = [(row, record) for row, record in recorded if row.key.startswith(run_key or "")]
     if recorded and not named:
         raise UsageError(f"no search {run_key!r} on {data.name!r} is in the cache: see `ragsmith runs`")

@@ -25,6 +25,7 @@ from ragsmith.datasets.splits import (
     TOO_SMALL,
     Leaks,
     Split,
+    crossfit,
     folds,
     leaks,
     split,
@@ -189,6 +190,40 @@ def test_folds_hold_every_question_once_and_no_gold_twice(gold: list[list[tuple[
     assert len(parts) <= n
     covered = [{(s.doc, at) for e in part for s in e.evidence for at in range(s.start, s.end)} for part in parts]
     assert sum(map(len, covered)) == len(set().union(*covered))
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20_000)), min_size=1, max_size=2), max_size=50),
+    st.integers(2, 6),
+)
+def test_a_crossfit_tests_every_question_once_and_nothing_leaks(gold: list[list[tuple[int, int]]], n: int) -> None:
+    data = dataset(gold)
+    found = crossfit(data, n)
+    assert len(found) in (0, *range(2, n + 1))
+    if not found:
+        return
+    assert sorted(e.id for one in found for e in one.test) == [e.id for e in data.examples]
+    sizes = [len(one.test) for one in found]
+    assert max(sizes) <= 2 * min(sizes)
+    for one in found:
+        assert shortest_way(one) > GAP
+        assert len(one.search) + len(one.test) + len(one.unused) == len(data.examples)
+        assert len(one.search) >= 14
+
+
+def test_a_crossfit_of_separate_documents_leaves_nothing_out() -> None:
+    found = crossfit(dataset([[(i // 3, 1_000 * (i % 3))] for i in range(60)]), 5)
+    assert [(len(one.search), len(one.test), len(one.unused)) for one in found] == [(48, 12, 0)] * 5
+
+
+def test_a_crossfit_tests_what_people_wrote_where_that_is_enough() -> None:
+    data = drafted(dataset([[(i, 0)] for i in range(60)]), {f"q{i:03d}" for i in range(30)})
+    found = crossfit(data, 3)
+    assert not any(example.drafted for one in found for example in one.test)
+    assert all(sum(example.drafted for example in one.search) == 30 for one in found)
+    mixed = drafted(dataset([[(i, 0)] for i in range(30)]), {f"q{i:03d}" for i in range(15)})
+    assert sum(len(one.test) for one in crossfit(mixed, 3)) == 30
 
 
 def test_folds_are_as_wide_as_balance_allows() -> None:

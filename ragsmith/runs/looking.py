@@ -1,0 +1,43 @@
+"""A run looks at test questions: which look at them it is, counted in the cache and in the user's ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ragsmith.comparison.counting import counted
+from ragsmith.comparison.looks import Look, digests
+from ragsmith.digest import digest
+from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.runs.record import RunRecord, searches
+from ragsmith.store.store import Store
+
+MADE_OF = ("leader", "estimate")
+"""Parts in the test of a run that nobody is compared with: what its winner was made of."""
+
+
+def look_at(
+    store: Store,
+    setup: Setup,
+    fitness: Fitness,
+    run: str,
+    compared: Mapping[str, Any],
+    tested: Collection[str],
+    day: str,
+) -> Look:
+    """Count a look of the run of this key, and those of searches in this cache that did not count theirs.
+
+    ``compared`` has the configurations of those that met on the questions ``tested``, by their part: the same ones on
+    the same questions are the same look. ``day`` is as ISO 8601.
+    """
+    contents = digests(setup.dataset, setup.dataset.examples)
+    for row in searches(store):
+        if row.key != run and row.dataset == setup.dataset.digest and row.value.get("test"):
+            before = RunRecord.read(row.value)
+            if before.look is None:
+                asked = [contents[question] for question in before.split.test if question in contents]
+                counted(store, digest("look of a run", row.key), asked, (row.started or "")[:10])
+    met = {name: one for name, one in compared.items() if name not in MADE_OF}
+    look = digest("look", met, setup.cut, setup.model_ids, fitness.identity)
+    return counted(store, look, [contents[question] for question in tested], day)

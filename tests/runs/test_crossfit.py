@@ -1,0 +1,196 @@
+"""A crossfit: every question is tested once by a search that did not see it; it is resumed, paid and kept as one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from facts_folder import facts_folder
+
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.errors import UsageError
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.gateway.budget import Limits, Spent
+from ragsmith.pipelines.space import Space
+from ragsmith.reporting import load_domain
+from ragsmith.reporting.wording import headline
+from ragsmith.runs.crossfit import Crossfit
+from ragsmith.runs.out_of_fold import out_of_fold
+from ragsmith.runs.plan import plan
+from ragsmith.runs.record import CROSSFIT, RunRecord, RunSettings, searches
+from ragsmith.runs.run import Outcome, Step, run_key
+from ragsmith.store.store import Store
+from ragsmith.strategies import GeneticSettings
+
+FOLDS = 3
+SETTINGS = RunSettings(
+    genetic=GeneticSettings(population=4, generations=1, elitism=1),
+    begin_with_known=False,
+    probes=False,
+    verdict=CROSSFIT,
+    folds=FOLDS,
+)
+
+
+@pytest.fixture(scope="module")
+def setup(tmp_path_factory: pytest.TempPathFactory) -> Setup:
+    return Setup(load_dataset(facts_folder(tmp_path_factory.mktemp("facts") / "facts")), chunk_size=150)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory, setup: Setup, space: Space) -> tuple[Path, Outcome]:
+    place = tmp_path_factory.mktemp("crossfit") / "cache.sqlite"
+    with Store.open(place) as store:
+        return place, Crossfit(setup, space, store, SETTINGS).go()
+
+
+def record_of(store: Store, outcome: Outcome) -> RunRecord:
+    row = store.run(outcome.key)
+    assert row is not None
+    return RunRecord.read(row.value)
+
+
+def test_every_question_is_tested_once_by_a_search_that_did_not_see_it(
+    done: tuple[Path, Outcome], setup: Setup
+) -> None:
+    place, outcome = done
+    with Store.open(place) as store:
+        record = record_of(store, outcome)
+        assert len(record.folds) == FOLDS
+        tested = Counter(question for fold in record.folds for question in fold.test)
+        assert tested == Counter(example.id for example in setup.dataset.examples)
+        for fold in record.folds:
+            row = store.run(fold.run)
+            assert row is not None
+            of_fold = RunRecord.read(row.value)
+            assert of_fold.split.test == fold.test
+            assert not set(of_fold.split.search) & set(fold.test)
+            assert of_fold.winner == fold.entrants["winner"]
+
+
+def test_what_is_compared_is_what_each_fold_answered(done: tuple[Path, Outcome], setup: Setup) -> None:
+    place, outcome = done
+    with Store.open(place) as store:
+        record = record_of(store, outcome)
+        found = out_of_fold(store, record)
+        for fold in record.folds:
+            answers = store.results(fold.entrants["winner"])
+            for question in fold.test:
+                assert found["winner"].records[question] == answers[question].value
+        assert found["winner"].key == outcome.winner.key
+        [naive] = {fold.entrants["naive"] for fold in record.folds}
+        assert found["naive"].key == naive
+        assert found["naive"].complete
+
+
+def test_the_winner_is_that_of_a_search_on_all_questions(done: tuple[Path, Outcome], setup: Setup) -> None:
+    _, outcome = done
+    assert set(outcome.winner.questions) == {example.id for example in setup.dataset.examples}
+    assert outcome.state == "finished"
+
+
+def test_the_report_is_about_the_procedure(done: tuple[Path, Outcome]) -> None:
+    place, outcome = done
+    with Store.open(place) as store:
+        domain = load_domain(store, "facts")
+    assert domain.about.run == outcome.key
+    assert headline(domain).startswith("What such a search finds, by crossfit: ")
+    assert {comparison.difference.n for comparison in domain.comparisons} == {24}
+    assert sum(fold.tested for fold in domain.folds) == 24
+    weighted = sum(fold.fitness["winner"] * fold.tested for fold in domain.folds) / 24
+    assert weighted == pytest.approx(domain.winner_on_test.scores["fitness"].mean)
+
+
+def test_it_is_one_search_in_the_cache(done: tuple[Path, Outcome]) -> None:
+    place, outcome = done
+    with Store.open(place) as store:
+        assert [row.key for row in searches(store)] == [outcome.key]
+        assert len(store.runs()) == 1 + FOLDS
+
+
+def test_the_same_again_computes_nothing_and_changes_nothing(
+    done: tuple[Path, Outcome], setup: Setup, space: Space
+) -> None:
+    place, outcome = done
+    with Store.open(place) as store:
+        before = store.run(outcome.key)
+        again = Crossfit(setup, space, store, SETTINGS).go()
+        assert (again.computed, again.ended_before, again.state) == (0, True, "finished")
+        assert again.winner == outcome.winner
+        assert store.run(outcome.key) == before
+
+
+@pytest.mark.parametrize(
+    "phase", ["search", "fold 1 of 3, search", "fold 2 of 3, test questions", "fold 3 of 3, search"]
+)
+def test_an_interruption_in_any_search_is_gone_on_from(
+    done: tuple[Path, Outcome], setup: Setup, space: Space, store: Store, phase: str
+) -> None:
+    def stop(step: Step) -> None:
+        if step.phase == phase:
+            raise KeyboardInterrupt
+
+    run = Crossfit(setup, space, store, SETTINGS, on_step=stop)
+    with pytest.raises(KeyboardInterrupt):
+        run.go()
+    row = store.run(run.key)
+    assert row is not None
+    assert row.state == "interrupted"
+    assert RunRecord.read(row.value).folds == ()
+    assert headline(load_domain(store, "facts")).startswith("No verdict yet")
+    found = Crossfit(setup, space, store, SETTINGS).go()
+    assert found.state == "finished"
+    with Store.open(done[0]) as whole:
+        assert record_of(whole, done[1]).folds == record_of(store, found).folds
+    assert found.winner.records == done[1].winner.records
+
+
+def test_a_time_limit_holds_over_all_searches(setup: Setup, space: Space, store: Store) -> None:
+    """The clock jumps when the first fold has begun; every further command finds what the one before it left."""
+    folds = []
+    limited = replace(SETTINGS, time_limit=10.0)
+    for _ in range(2 * FOLDS):
+        clock = [0.0]
+
+        def begin(step: Step, clock: list[float] = clock) -> None:
+            if step.phase == "each option left out":
+                clock[0] = 100.0
+
+        found = Crossfit(setup, space, store, limited, on_step=begin, now=lambda clock=clock: clock[0]).go()
+        folds.append(len(store.runs()) - 1)
+        if found.state == "finished":
+            break
+        assert (found.state, "time limit" in found.why) == ("interrupted", True)
+    assert found.state == "finished"
+    assert folds == sorted(folds)
+    assert folds[0] == 0
+
+
+def test_an_ordinary_search_is_another_run(setup: Setup, space: Space) -> None:
+    plain = replace(SETTINGS, verdict="held-out")
+    assert run_key(setup, space, plain) == run_key(setup, space, replace(plain, folds=9))
+    assert run_key(setup, space, plain) != run_key(setup, space, SETTINGS)
+
+
+def test_questions_that_cannot_be_dealt_out_are_refused(setup: Setup, space: Space, store: Store) -> None:
+    few = replace(setup, dataset=replace(setup.dataset, examples=setup.dataset.examples[:12]))
+    with pytest.raises(UsageError, match="verdict is crossfit, and 'facts' has too few questions"):
+        Crossfit(few, space, store, SETTINGS)
+    assert store.runs() == []
+
+
+def test_a_plan_says_as_many_times_as_much(setup: Setup, space: Space, store: Store) -> None:
+    one = plan(setup, space, store, replace(SETTINGS, verdict="held-out"))
+    all_ = plan(setup, space, store, SETTINGS)
+    assert all_.searches == 1 + FOLDS
+    assert all_.about_pipelines == (1 + FOLDS) * one.about_pipelines
+
+
+def test_all_searches_spend_from_one_budget(setup: Setup, space: Space, store: Store) -> None:
+    run = Crossfit(setup, space, store, SETTINGS, limits=Limits(calls=9))
+    store.spend(run.key, Spent(calls=7), Limits())
+    found = run.go()
+    assert found.spent.calls == 7
+    assert [row.value["within"] for row in store.runs() if row.key != run.key] == [run.key] * FOLDS
