@@ -141,6 +141,7 @@ def test_the_winner_is_exported_as_it_was(old: Path, ragsmith: Callable[..., Any
     )
     assert now.pop("format") == 2
     assert now.pop("fitness") == {"weights": before.pop("weights")}
+    assert len(now.pop("reference")["test"].splitlines()) == before["expected"]["test"]["questions"]
     for part, scores in before["expected"].items():
         assert scores.items() <= now["expected"][part].items()
     assert {**now, "format": 1, "expected": before["expected"]} == before
