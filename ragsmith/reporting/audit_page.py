@@ -58,7 +58,7 @@ def _chart(findings: Sequence[Finding]) -> Rows:
         assert one.fitness is not None
         mean, low, high = one.fitness.mean_difference, one.fitness.low, one.fitness.high
         said = f"{numbers.signed(mean)} {numbers.interval(low, high, sign=True)}"
-        rows.append(Row(f"{one.family} {one.option}", mean, low, high, said=said, kind=kind_of(mean, low, high)))
+        rows.append(Row(f"{one.family} {_named(one)}", mean, low, high, said=said, kind=kind_of(mean, low, high)))
     most = widest(rows)
     title = "Change in F of one option alone, with its 95 % interval"
     return Rows(title, tuple(rows), least=-most, most=most, ends=("worse", "better"))
@@ -73,15 +73,19 @@ def _options(audit: Audit) -> Table:
 
 
 def _cells(one: Finding) -> tuple[str, ...]:
-    named = one.option + (" (reads the gold)" if one.analysis_only else "")
     changed = "–" if one.fitness is None else numbers.signed(one.fitness.mean_difference)
     bounds = "" if one.fitness is None else f" {numbers.interval(one.fitness.low, one.fitness.high, sign=True)}"
     return (
-        *(one.family, named, one.difference, numbers.share(one.activity), numbers.signed(one.calls, 1)),
+        *(one.family, _named(one), one.difference, numbers.share(one.activity), numbers.signed(one.calls, 1)),
         *(changed + bounds, numbers.probability(one.p)),
         numbers.signed(one.retrieval.mean_difference if one.retrieval else None),
         f"{one.failed}",
     )
+
+
+def _named(one: Finding) -> str:
+    """The option; one that no pipeline may have says so."""
+    return one.option + (" (reads the gold)" if one.analysis_only else "")
 
 
 def _gain(one: Finding) -> float:
