@@ -38,13 +38,11 @@ PICTURES = {
 """What a picture shows: so many pixels across, at most so many down, and how the page is looked at."""
 
 
-def searched(folder: Path) -> str:
-    """What a default search of ``law`` prints, run in ``folder``."""
-    command = [sys.executable, "-m", "ragsmith", "search", "--dataset", "law", "--quiet"]
-    done = subprocess.run(
-        command, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True
-    )
-    return done.stdout
+def ran(folder: Path, *arguments: str) -> str:
+    """What a command prints, run in ``folder``, as by somebody who never looked at these test questions before."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "RAGSMITH_LEDGER": str(folder / "looks.sqlite")}
+    command = [sys.executable, "-m", "ragsmith", *arguments]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 def transcript(printed: str) -> str:
@@ -63,15 +61,7 @@ LEFT_OUT = ("reference", "pre_embedding", "prompt_maker", "read", "scores", "try
 def explained(folder: Path) -> str:
     """What README shows of the way of one question: the command, and what it prints, without some parts."""
     arguments = ["explain", "reports/law/winner.yaml", EXPLAINED]
-    done = subprocess.run(
-        [sys.executable, "-m", "ragsmith", *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return "\n".join([f"$ ragsmith {' '.join(arguments)}", *excerpt(done.stdout)])
+    return "\n".join([f"$ ragsmith {' '.join(arguments)}", *excerpt(ran(folder, *arguments))])
 
 
 def excerpt(printed: str) -> list[str]:
@@ -118,7 +108,7 @@ def main() -> None:
         photograph(Path(sys.argv[2]), examples)
         return
     with tempfile.TemporaryDirectory() as folder:
-        shown = transcript(searched(Path(folder)))
+        shown = transcript(ran(Path(folder), "search", "--dataset", "law", "--quiet"))
         text = into_readme(readme.read_text(encoding="utf-8"), shown)
         if "<!-- explained: " in text:
             text = into_readme(text, explained(Path(folder)), "explained")
