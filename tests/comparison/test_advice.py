@@ -95,5 +95,11 @@ def test_where_most_is_missing_because_nothing_is_found_another_embedder_is_to_b
     assert said(replace(FACTS, unfound=0.3))[0] == "keep"
 
 
+def test_a_rival_that_scores_the_same_is_said_to() -> None:
+    same = Difference(20, 0.0, 0.0, 0.0, 1.0, 0, 10, 0, 0.0)
+    found = said(replace(FACTS, comparisons=[compared("bm25", Verdict.NOT_WORSE, same)]))
+    assert found == ("keep", "Keep BM25: the winner scores the same on each question.")
+
+
 def test_nothing_compared_asks_for_nothing() -> None:
     assert next_step(replace(FACTS, comparisons=[])) is None
