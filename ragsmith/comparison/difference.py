@@ -53,11 +53,16 @@ class Difference:
         """The p that there would be if all groups were on one side."""
         return least_p(self.telling)
 
+    @property
+    def widened(self) -> tuple[float, int]:
+        """The error as groups of different sizes make it, and its degrees of freedom: `widened`."""
+        return widened(self.error, self.groups, self.effective)
+
     def at_most(self, level: float = 0.95) -> float:
         """The upper end of a one-sided interval of the mean difference (Student's t, by group)."""
         if self.groups < 2:
             return self.high
-        error, degrees = widened(self.error, self.groups, self.effective)
+        error, degrees = self.widened
         return self.mean_difference + student_quantile(level, degrees) * error
 
 
@@ -93,7 +98,7 @@ def difference(a: ArrayLike, b: ArrayLike, groups: Sequence[int], *, seed: int =
         len(sums),
         int((sums != 0).sum()),
         _error(sums, sizes),
-        _effective(sizes),
+        effective_groups(sizes),
     )
 
 
@@ -121,7 +126,7 @@ def interval(values: ArrayLike, groups: Sequence[int], *, level: float = 0.95, s
         return float(each.min()), float(each.max())
     if each.min() == each.max():
         return float(each[0]), float(each[0])
-    effective = _effective(sizes)
+    effective = effective_groups(sizes)
     degrees = max(1, round(effective) - 1)
     reach = math.sqrt(effective / max(effective - 1, 0.5)) * student_quantile((1 + level) / 2, degrees)
     tail = NormalDist().cdf(-reach)
@@ -154,8 +159,10 @@ def _summed(each: Vector, groups: Sequence[int]) -> tuple[Vector, Vector]:
     return sums, np.bincount(places).astype(np.float64)
 
 
-def _effective(sizes: Vector) -> float:
-    return float(sizes.sum() ** 2 / (sizes**2).sum())
+def effective_groups(sizes: ArrayLike) -> float:
+    """How many groups of one size tell as much as groups of these ``sizes``, or weights (Kish 1965)."""
+    each = np.asarray(sizes, dtype=np.float64)
+    return float(each.sum() ** 2 / (each**2).sum())
 
 
 def _error(sums: Vector, sizes: Vector) -> float:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ragsmith.comparison.clusters import Clusters
-from ragsmith.comparison.difference import interval
+from ragsmith.comparison.difference import effective_groups, interval, widened
 from ragsmith.comparison.power import variance
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
@@ -26,7 +27,8 @@ FEWEST_TO_VARY = 2
 class Estimate:
     """A mean over ``n`` questions in ``groups`` and its 95 % interval by itself, not adjusted for how many there are.
 
-    ``error`` is the standard error of the mean. Both are by group, as questions of a group are not independent.
+    ``error`` is the standard error of the mean. Both are by group, as questions of a group are not independent, and
+    wider where groups differ in size (`ragsmith.comparison.difference.widened`).
     """
 
     mean: float
@@ -48,16 +50,24 @@ class Estimate:
         settled = {question: 0.0 if abs(value) < 1e-12 else value for question, value in values.items()}
         numbers = clusters.numbers(list(settled))
         low, high = interval(list(settled.values()), numbers)
-        return cls(_mean(settled), low, high, len(settled), len(set(numbers)), error_of(settled, clusters))
+        error, _ = error_of(settled, clusters)
+        return cls(_mean(settled), low, high, len(settled), len(set(numbers)), error)
 
     @classmethod
-    def by_student(cls, mean: float, moved: Mapping[str, float], clusters: Clusters) -> Estimate:
-        """A mean, and how far each question moves it, all of them together by nothing; its interval is Student's."""
-        error, groups = error_of(moved, clusters), len(set(clusters.numbers(list(moved))))
+    def by_student(
+        cls, mean: float, moved: Mapping[str, float], clusters: Clusters, weights: Mapping[str, float] | None = None
+    ) -> Estimate:
+        """A mean, and how far each question moves it, all of them together by nothing; its interval is Student's.
+
+        The degrees of freedom are those of the effective number of groups, by what the questions weigh: 1 each, unless
+        ``weights`` says otherwise. Scores lie between 0 and 1, so the interval ends at -1 and 1.
+        """
+        error, degrees = error_of(moved, clusters, weights)
+        groups = len(set(clusters.numbers(list(moved))))
         if groups < FEWEST_TO_VARY:  # nothing is known, but that scores lie between 0 and 1
             return cls(mean, -1.0, 1.0, len(moved), groups, 0.0)
-        reach = student_quantile(0.975, groups - 1) * error
-        return cls(mean, mean - reach, mean + reach, len(moved), groups, error)
+        reach = student_quantile(0.975, degrees) * error
+        return cls(mean, max(-1.0, mean - reach), min(1.0, mean + reach), len(moved), groups, error)
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Estimate:
@@ -65,11 +75,21 @@ class Estimate:
         return cls(**stored)
 
 
-def error_of(values: Mapping[str, float], clusters: Clusters) -> float:
-    """The standard error by group of a mean of values by question; 0 of one group, of which nothing is known."""
-    if len(set(clusters.numbers(list(values)))) < FEWEST_TO_VARY:
-        return 0.0
-    return math.sqrt(variance(values, clusters.groups) / len(values))
+def error_of(
+    values: Mapping[str, float], clusters: Clusters, weights: Mapping[str, float] | None = None
+) -> tuple[float, int]:
+    """The standard error by group of a mean of values by question, and its degrees of freedom.
+
+    Both are those of the effective number of groups: with one large group among small ones a mean is little surer than
+    that group is. 0 of one group, of which nothing is known.
+    """
+    sizes: defaultdict[int, float] = defaultdict(float)
+    for question, group in zip(values, clusters.numbers(list(values)), strict=True):
+        sizes[group] += 1.0 if weights is None else weights[question]
+    if len(sizes) < FEWEST_TO_VARY:
+        return 0.0, 1
+    error = math.sqrt(variance(values, clusters.groups) / len(values))
+    return widened(error, len(sizes), effective_groups(list(sizes.values())))
 
 
 def contrast(weighted: Weighted, name: str, fitness: Fitness, clusters: Clusters) -> Estimate | None:

@@ -59,7 +59,8 @@ def option_effects(evaluations: Sequence[Evaluation], fitness: Fitness, clusters
 def _gain(pairs: Sequence[tuple[Evaluation, Evaluation]], fitness: Fitness, clusters: Clusters) -> Estimate | None:
     """The mean difference over all questions of all pairs: a ratio of two sums over questions.
 
-    Its error is that of the ratio, linearised: a question in which more pairs were compared weighs more.
+    Its error is that of the ratio, linearised: a question in which more pairs were compared weighs more, and so does
+    its group in the effective number of groups.
     """
     sums: defaultdict[str, list[float]] = defaultdict(list)
     for one, other in pairs:
@@ -73,4 +74,4 @@ def _gain(pairs: Sequence[tuple[Evaluation, Evaluation]], fitness: Fitness, clus
     mean = math.fsum(map(math.fsum, sums.values())) / counted
     n = len(sums)
     moved = {q: n / counted * (math.fsum(values) - len(values) * mean) for q, values in sums.items()}
-    return Estimate.by_student(mean, moved, clusters)
+    return Estimate.by_student(mean, moved, clusters, {q: float(len(values)) for q, values in sums.items()})

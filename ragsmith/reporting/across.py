@@ -74,7 +74,8 @@ def _tested(name: str, domains: Sequence[Domain]) -> Tested:
         found = next((one for one in domain.comparisons if one.name == name or one.name in same), None)
         if found is not None and found.difference is not None and found.of == "fitness":
             its = found.difference
-            each[dataset] = Estimate(its.mean_difference, its.low, its.high, its.n, its.groups, its.error)
+            error, _ = its.widened
+            each[dataset] = Estimate(its.mean_difference, its.low, its.high, its.n, its.groups, error)
         elif name == "recommended" and record.recommended and record.recommended == record.winner and record.test:
             each[dataset] = Estimate(0.0, 0.0, 0.0, len(record.split.test), 0, 0.0)
         else:

@@ -95,6 +95,52 @@ def test_groups_of_questions_make_it_less_sure_and_one_group_says_nothing() -> N
     assert (one.gain.low, one.gain.high, one.gain.error) == (-1, 1, 0)
 
 
+@pytest.mark.parametrize(
+    ("sizes", "rare"), [([3] * 10, 0.085), ([12, 6, 3, 2, 2, 1, 1, 1, 1, 1], 0.1), ([21, *[1] * 9], 0.085)]
+)
+def test_where_nothing_differs_an_interval_is_rarely_clear_of_0_however_unequal_groups_are(
+    sizes: list[int], rare: float
+) -> None:
+    ends = np.cumsum(sizes)
+    clusters = Clusters(tuple(QUESTIONS[end - size : end] for end, size in zip(ends, sizes, strict=True)))
+    draw = np.random.default_rng(5)
+    shown, worlds = 0, 400  # two standard errors of 5 %: 2.2 %
+    for _ in range(worlds):
+        lifts = np.repeat(draw.normal(0, 0.05, len(sizes)), sizes) + draw.normal(0, 0.02, len(QUESTIONS))
+        effects = {"hyde": lifts}
+        listed = [scored(pipeline(), effects), scored(pipeline(query_expansion="hyde"), effects)]
+        shown += option_effects(listed, Fitness(), clusters)[0].gain.shown
+    assert shown / worlds < rare
+
+
+def test_a_group_in_which_more_pairs_were_compared_counts_as_a_larger_one() -> None:
+    clusters = Clusters(tuple(QUESTIONS[start : start + 10] for start in range(0, 30, 10)))
+    draw = np.random.default_rng(1)
+    effects = {"hyde": draw.normal(0, 0.05, 30), "bm25": np.zeros(30)}
+    listed = [
+        scored(pipeline(), effects),
+        scored(pipeline(query_expansion="hyde"), effects),
+        scored(pipeline(retrieval="bm25"), effects, answered=10),
+        scored(pipeline(retrieval="bm25", query_expansion="hyde"), effects, answered=10),
+    ]
+    hyde = next(one.gain for one in option_effects(listed, Fitness(), clusters) if one.option == "hyde")
+    sums = np.add.reduceat(effects["hyde"], [0, 10, 20]) * [2, 1, 1]
+    counted = np.array([20, 10, 10])
+    mean = sums.sum() / 40
+    effective = 40**2 / (counted**2).sum()
+    error = np.sqrt(((sums - counted * mean) ** 2).sum() * effective / (effective - 1)) / 40
+    assert hyde.error == pytest.approx(error)
+    assert hyde.high == pytest.approx(mean + 4.30265273 * error)  # Student's, of round(8 / 3) - 1 degrees of freedom
+
+
+def test_an_interval_ends_where_scores_do() -> None:
+    draw = np.random.default_rng(2)
+    effects = {"hyde": draw.normal(0, 0.3, 30)}
+    listed = [scored(pipeline(), effects), scored(pipeline(query_expansion="hyde"), effects)]
+    [found] = option_effects(listed, Fitness(), Clusters((QUESTIONS[:29], QUESTIONS[29:])))
+    assert -1 <= found.gain.low < 0 < found.gain.high <= 1
+
+
 def test_pipelines_that_differ_in_two_options_say_nothing_of_either() -> None:
     listed = [scored(pipeline(), {}), scored(pipeline(query_expansion="hyde", retrieval="bm25"), {})]
     assert option_effects(listed, Fitness(), ALONE) == []

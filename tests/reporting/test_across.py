@@ -52,6 +52,24 @@ def test_the_test_is_pooled_over_data_sets(written: Written) -> None:
     assert bm25.pooled == pooled([difference.mean_difference] * 4, [difference.error] * 4)
 
 
+def test_a_data_set_of_unequal_groups_weighs_by_the_error_that_these_make(store: Store) -> None:
+    put_toy(store, "toy")
+    domain = load_domain(store, "toy")
+    one = domain.comparisons[1]
+    assert one.difference is not None
+    seen = replace(one.difference, groups=10, effective=10.0, mean_difference=0.1, error=0.01)
+    pairs = (seen, replace(seen, mean_difference=0.3, effective=2.0))
+    alike = [replace(domain, comparisons=(replace(one, difference=difference),)) for difference in pairs]
+    named = [replace(each, about=replace(each.about, dataset=name)) for each, name in zip(alike, NAMES, strict=False)]
+    [found] = across(named).tested
+    wide = (2 / (2 - 1) / (10 / 9)) ** 0.5 * 0.01
+    assert found.each["lakes"].error == pytest.approx(wide)
+    expected = pooled([0.1, 0.3], [0.01, wide])
+    assert found.pooled is not None
+    assert expected is not None
+    assert found.pooled.low == pytest.approx(expected.low)
+
+
 def test_a_winner_that_is_what_was_recommended_is_ahead_of_it_by_nothing(store: Store) -> None:
     put_toy(store, "toy")
     domain = load_domain(store, "toy")
