@@ -4,29 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from ragsmith.comparison.ledger import Page, Seen, most, with_ledger
+from ragsmith.comparison.ledger import Page, Seen, after, most, with_ledger
 from ragsmith.comparison.looks import Look
+from ragsmith.digest import digest
 from ragsmith.store.store import LookRow, Store
 
 
 def counted(store: Store, look: str, questions: Collection[str], day: str) -> Look:
     """Note the look of this key at ``questions``, by the digests of their contents, and say which one it is.
 
-    A look that was noted before, here or in the ledger, keeps its number: where the two differ, the higher one. A new
-    one comes after all looks at the question that was looked at most. ``day`` is kept beside it, as ISO 8601.
+    The same key on other questions is another look. One that was noted before, here or in the ledger, keeps its number:
+    where the two differ, the higher one. One that was noted here alone, as there was no ledger then, comes after all
+    looks that only the ledger knows as well. A new one comes after all looks at the question that was looked at most.
+    ``day`` is kept beside it, as ISO 8601.
     """
     distinct = sorted(set(questions))
+    key = digest("look at questions", look, distinct)
 
     def decide(page: Page | None) -> Seen:
         with store.looking() as shelf:
-            before = [seen for seen in (page and page.seen(look), _seen(shelf.row(look))) if seen]
-            if before:
+            here, there = _seen(shelf.row(key)), page.seen(key) if page else None
+            if here and page and not there:
+                seen = after(here, shelf.looks(distinct), page.looks(distinct), distinct)
+            elif before := [one for one in (here, there) if one]:
                 seen = max(before, key=lambda one: one.number)
             else:
-                seen = most(shelf.looks(distinct), page.looks(distinct) if page else {}, distinct, look)
-            shelf.put(LookRow(look, seen.number, seen.fresh, day, distinct))
+                seen = most(shelf.looks(distinct), page.looks(distinct) if page else {}, distinct, key)
+            shelf.put(LookRow(key, seen.number, seen.fresh, day, distinct))
             if page:
-                page.note(look, distinct, seen, day)
+                page.note(key, distinct, seen, day)
         return seen
 
     seen, remembered = with_ledger(decide)

@@ -20,13 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ragsmith.errors import Notice
+from ragsmith.store.store import TIMEOUT
 
 VARIABLE = "RAGSMITH_LEDGER"
 OFF = ("off", "0", "none", "")
 FILE = "looks.sqlite"
 FORMAT = 1
-WAIT_SECONDS = 5.0
-"""How long to wait for another process that is writing."""
+WAIT_SECONDS = 2 * TIMEOUT
+"""How long to wait for another process that is writing: longer than it waits for its cache meanwhile."""
 
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS look (look TEXT PRIMARY KEY, number INTEGER NOT NULL, fresh INTEGER NOT NULL,"
@@ -34,6 +35,10 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS question (question TEXT, look TEXT, PRIMARY KEY (question, look)) WITHOUT ROWID",
 )
 _BATCH = 500
+
+
+class Unusable(Exception):
+    """The ledger cannot be read or written; it says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +57,8 @@ class Page:
 
     def seen(self, look: str) -> Seen | None:
         """The look under this key, if it was noted."""
-        row = self._connection.execute("SELECT number, fresh FROM look WHERE look = ?", (look,)).fetchone()
+        with _usable():
+            row = self._connection.execute("SELECT number, fresh FROM look WHERE look = ?", (look,)).fetchone()
         return None if row is None else Seen(int(row[0]), int(row[1]))
 
     def looks(self, questions: Collection[str]) -> dict[str, set[str]]:
@@ -63,17 +69,20 @@ class Page:
             part = each[start : start + _BATCH]
             marks = ",".join("?" * len(part))
             asked = f"SELECT question, look FROM question WHERE question IN ({marks})"
-            for question, look in self._connection.execute(asked, part):
+            with _usable():
+                rows = self._connection.execute(asked, part).fetchall()
+            for question, look in rows:
                 found.setdefault(question, set()).add(look)
         return found
 
     def note(self, look: str, questions: Collection[str], seen: Seen, day: str) -> None:
         """Add a look, and bring its number up to date where another place had it higher."""
-        self._connection.execute(
-            "INSERT OR REPLACE INTO look VALUES (?, ?, ?, ?)", (look, seen.number, seen.fresh, day)
-        )
         rows = [(question, look) for question in sorted(questions)]
-        self._connection.executemany("INSERT OR IGNORE INTO question VALUES (?, ?)", rows)
+        with _usable():
+            self._connection.execute(
+                "INSERT OR REPLACE INTO look VALUES (?, ?, ?, ?)", (look, seen.number, seen.fresh, day)
+            )
+            self._connection.executemany("INSERT OR IGNORE INTO question VALUES (?, ?)", rows)
 
 
 def place() -> Path | None:
@@ -95,41 +104,54 @@ def _data_folder() -> Path:
 
 
 @contextmanager
+def _usable() -> Iterator[None]:
+    """What fails in here is the ledger, and nothing that is done beside it."""
+    try:
+        yield
+    except (sqlite3.Error, OSError, RuntimeError) as error:  # RuntimeError: there is no home
+        raise Unusable(str(error)) from error
+
+
+@contextmanager
 def _opened(path: Path) -> Iterator[Page]:
     """The ledger in a transaction of its own, which no other process can come between."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with closing(sqlite3.connect(path, timeout=WAIT_SECONDS, isolation_level=None)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
-        if version > FORMAT:
-            raise sqlite3.DatabaseError(f"a newer ragsmith wrote it (format {version}; this one knows {FORMAT})")
-        for table in _TABLES:
-            connection.execute(table)
-        connection.execute(f"PRAGMA user_version = {FORMAT}")
+    with _usable():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        connection = sqlite3.connect(path, timeout=WAIT_SECONDS, isolation_level=None)
+    with closing(connection):
+        with _usable():
+            connection.execute("BEGIN IMMEDIATE")
+            version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+            if version > FORMAT:
+                raise sqlite3.DatabaseError(f"a newer ragsmith wrote it (format {version}; this one knows {FORMAT})")
+            for table in _TABLES:
+                connection.execute(table)
+            connection.execute(f"PRAGMA user_version = {FORMAT}")
         yield Page(connection)
-        connection.execute("COMMIT")
+        with _usable():
+            connection.execute("COMMIT")
 
 
 def with_ledger(decide: Callable[[Page | None], Seen]) -> tuple[Seen, bool]:
     """What ``decide`` says with the ledger at hand, which stays locked meanwhile; and whether there was one.
 
     ``decide`` is called again, without a ledger, where it could not be read or written: so it has to come to the same
-    if it is called twice.
+    if it is called twice. What else fails in it is raised.
     """
     try:
-        path = place()
-        if path is None:
-            return decide(None), False
-        with _opened(path) as page:
-            return decide(page), True
-    except (sqlite3.Error, OSError, RuntimeError) as error:  # RuntimeError: there is no home
+        with _usable():
+            path = place()
+        if path is not None:
+            with _opened(path) as page:
+                return decide(page), True
+    except Unusable as error:
         warnings.warn(
             f"earlier looks at these test questions from other caches are not counted, as the ledger "
             f"{place_name()} cannot be used: {error}; name another file with {VARIABLE}, or none with {VARIABLE}=off",
             Notice,
             stacklevel=3,
         )
-        return decide(None), False
+    return decide(None), False
 
 
 def place_name() -> str:
@@ -146,3 +168,9 @@ def most(looks: dict[str, set[str]], others: dict[str, set[str]], questions: Col
     for question in questions:
         counted[question] = len((looks.get(question, set()) | others.get(question, set())) - {own})
     return Seen(1 + max(counted.values(), default=0), sum(not count for count in counted.values()))
+
+
+def after(here: Seen, looks: dict[str, set[str]], others: dict[str, set[str]], questions: Collection[str]) -> Seen:
+    """A look that was numbered ``here`` by ``looks`` alone, once those that only ``others`` know of count, too."""
+    further = [len(others.get(question, set()) - looks.get(question, set())) for question in questions]
+    return Seen(here.number + max(further, default=0), min(here.fresh, sum(not count for count in further)))

@@ -114,13 +114,19 @@ def _looked(material: Material) -> str:
             f"The test questions have been used by {material.tests:,} runs in this cache. Whoever reports the best of "
             "several verdicts reports luck: decide which search counts before it runs."
         )
+    alone = (
+        ""
+        if look.remembered
+        else "The ledger of looks was off, or could not be used: looks from other caches are not counted."
+    )
     if not look.earlier:
-        return ""
+        return alone
     fresh = f", but for {look.fresh:,} of them" if look.fresh else ""
     often = "once" if look.earlier == 1 else f"{look.earlier:,} times"
     return (
         f"The test questions have been looked at {often} before{fresh}, so p counts {2.0**look.earlier:,.0f}-fold: "
         "each further look is tested at half the level of the one before, or luck would win in the end."
+        + (alone and f" {alone}")
     )
 
 

@@ -19,7 +19,7 @@ from ragsmith.comparison.looks import ALPHA, Look, adjusted, digests
 from ragsmith.comparison.verdicts import could_show
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import Notice
-from ragsmith.store.store import Store
+from ragsmith.store.store import TIMEOUT, Store
 
 DAY = "2026-11-23"
 
@@ -178,3 +178,41 @@ def test_p_doubles_with_each_look_until_nothing_can_be_shown() -> None:
     assert could_show(8, family=4)  # 4 * 2**-7 = 0.031
     assert not could_show(8, family=4, look=2)
     assert not could_show(7, family=4)
+
+
+def test_the_same_pipelines_on_other_questions_are_another_look(tmp_path: Path) -> None:
+    cache = tmp_path / "cache.sqlite"
+    assert look(cache, "a", ["x", "y"]) == Look(1, 2, 2)
+    assert look(cache, "a", ["x", "z"]) == Look(2, 2, 1)
+    assert look(cache, "b", ["y"]).number == 2  # what the first look was at is not forgotten
+    assert look(tmp_path / "other.sqlite", "c", ["x"]).number == 3
+
+
+def test_a_look_without_the_ledger_is_numbered_anew_once_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: Path
+) -> None:
+    look(tmp_path / "one.sqlite", "a", ["x", "y"])
+    monkeypatch.setenv("RAGSMITH_LEDGER", "off")
+    assert look(tmp_path / "other.sqlite", "b", ["x"]) == Look(1, 1, 1, remembered=False)
+    assert look(tmp_path / "other.sqlite", "c", ["x"]) == Look(2, 1, 0, remembered=False)
+    monkeypatch.setenv("RAGSMITH_LEDGER", str(ledger))
+    assert look(tmp_path / "other.sqlite", "b", ["x"]) == Look(2, 1, 0)
+    assert look(tmp_path / "other.sqlite", "b", ["x"]) == Look(2, 1, 0)
+    assert look(tmp_path / "other.sqlite", "c", ["x"]) == Look(3, 1, 0)
+
+
+def test_another_that_waits_for_its_cache_is_waited_for() -> None:
+    assert ledgers.WAIT_SECONDS > TIMEOUT
+
+
+@pytest.mark.parametrize("error", [OSError("the disk is full"), RuntimeError("a store"), sqlite3.Error("another file")])
+def test_what_fails_beside_the_ledger_is_not_laid_to_it(ledger: Path, error: Exception) -> None:
+    def decide(page: ledgers.Page | None) -> ledgers.Seen:
+        asked.append(page)
+        raise error
+
+    asked: list[ledgers.Page | None] = []
+    with pytest.raises(type(error)) as raised:
+        ledgers.with_ledger(decide)
+    assert raised.value is error
+    assert len(asked) == 1
