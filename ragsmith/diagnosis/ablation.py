@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 FINDING = "ablation"
 """Under what the store keeps it, by the key of the evaluation."""
 
+MOST_COMPLETED = 2
+"""Pipelines whose answers a search makes, at most, to complete what races broke off."""
+
 SecondsOf = Callable[[Evaluation], float | None]
 """The seconds that a pipeline takes for a question; None where they are not known."""
 
@@ -147,10 +150,22 @@ def wanted(
 
 
 def lacking(winner: Candidate, space: Space, known: Iterable[Evaluation]) -> list[Candidate]:
-    """The pipelines with one part taken out that are not among those ``known``."""
-    there = {identity(one.candidate) for one in known}
-    able = (change.candidate for change in outs(winner, space) if change.allowed)
-    return [candidate for candidate in able if identity(candidate) not in there]
+    """The pipelines with one part taken out that are not among those ``known``, or left a race before its end.
+
+    Of the latter there are as many as lack the answers of `MOST_COMPLETED` pipelines together, the nearest to their
+    end first.
+    """
+    there = {identity(one.candidate): one for one in known}
+    able = [change.candidate for change in outs(winner, space) if change.allowed]
+    missing = [candidate for candidate in able if identity(candidate) not in there]
+    begun = [one for candidate in able if (one := there.get(identity(candidate))) and not one.attempted]
+    answers = 0
+    for one in sorted(begun, key=_unanswered):
+        answers += _unanswered(one)
+        if answers > MOST_COMPLETED * len(one.questions):
+            break
+        missing.append(one.candidate)
+    return missing
 
 
 def ablation_of(
@@ -212,12 +227,19 @@ def _part(
     if other is None:
         return replace(found, why_not="not evaluated: `ragsmith ablate` does it")
     found = replace(found, key=other.key)
+    if not other.attempted:
+        answered = len(terms.counted) - terms.missed(other)
+        return replace(found, why_not=f"answered {answered} of {len(terms.counted)}, left the race")
     if not terms.admit(other) or not common([winner, other]):
         return replace(found, why_not=f"failed on {terms.missed(other)} of {len(terms.counted)} questions")
     took, takes = (seconds_of(winner), seconds_of(other)) if seconds_of else (None, None)
     saved = None if took is None or takes is None else took - takes
     worth = contrasts([(winner, 1.0), (other, -1.0)], terms.fitness, clusters)
     return replace(found, worth=worth, calls=mean_difference(winner, other, "calls"), seconds=saved)
+
+
+def _unanswered(one: Evaluation) -> int:
+    return len(one.questions) - len(one.records) - len(one.failures)
 
 
 def _timed(one: Part, seconds: float | None) -> Part:

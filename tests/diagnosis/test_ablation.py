@@ -195,6 +195,23 @@ def test_a_pipeline_that_failed_too_often_is_not_compared() -> None:
     assert found.outs[1].why_not == ""
 
 
+def test_what_left_a_race_is_said_to_have_left_it_and_completed_where_that_is_cheap() -> None:
+    first, *others = map(evaluator({}), [WINNER, *wanted(WINNER, SPACE)])
+
+    def left(one: Evaluation, answered: int) -> Evaluation:
+        records = {question: one.records[question] for question in QUESTIONS[:answered]}
+        return Evaluation(one.key, one.candidate, QUESTIONS, records, {})
+
+    raced = [left(one, answered) for one, answered in zip(others[:3], (5, 30, 4), strict=True)]
+    met = [first, *raced]
+    found = ablation_of(first, met, SPACE, Terms.of(met, Fitness()), dataset="made up", clusters=ALONE)
+    said = [f"answered {answered} of 40, left the race" for answered in (5, 30, 4)]
+    assert [one.why_not for one in found.outs] == said
+    assert all(not one.worth for one in found.outs)
+    # 10 and 35 answers are as many as two pipelines have; the third would be beyond them
+    assert lacking(WINNER, SPACE, met) == [raced[1].candidate, raced[0].candidate]
+
+
 def test_naive_rag_has_no_parts() -> None:
     found = taken_apart(pipeline(), evaluator({}), with_swaps=False)
     assert (found.outs, found.interactions) == ((), ())
