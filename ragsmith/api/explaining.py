@@ -35,11 +35,14 @@ def explain(
     >>> [station.family for station in way.stations][:3]
     ['pre_embedding', 'query_expansion', 'reranking']
 
-    ``question`` is the id of one of the data set, or its text; any other text is followed without gold, and without a
-    cause. The other arguments are those of `ragsmith.ask`.
+    ``question`` is the id of one of the data set, or its text, whatever its case and last punctuation. Any other
+    text is
+    followed without gold and without a cause, and the ``note`` says so. The other arguments are those of
+    `ragsmith.ask`.
 
     Raises:
-        UsageError: the file, its documents or a model cannot be used, or the question is blank.
+        UsageError: the file, its documents or a model cannot be used, or the question is blank or a
+            single word that is no id of the data set.
         StageFailed: a stage of the pipeline failed on this question.
     """
     if not question.strip():

@@ -58,6 +58,8 @@ def explain(
         _say_interventions(found, as_json=as_json)
         return
     way = ragsmith.explain(pipeline, question, dataset=dataset, **models.given(), cache=cache)
+    if way.note:
+        note(way.note)
     if as_json:
         say_json(asdict(way))
         return

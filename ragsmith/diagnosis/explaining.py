@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from ragsmith.diagnosis.causes import MEANINGS, REMEDIES, Cause
 from ragsmith.diagnosis.diagnosed import Follow, diagnosed
 from ragsmith.diagnosis.failing import RANKED, Fate, Followed, well_from
 from ragsmith.diagnosis.reading import GoldPassage, ReadPassage
+from ragsmith.errors import UsageError
 from ragsmith.evaluation.fitness import Fitness, composite
 from ragsmith.evaluation.scoring import scored
 from ragsmith.evaluation.testbed import Setup
@@ -17,7 +19,11 @@ from ragsmith.models.calls import completes
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, facing
 from ragsmith.pipelines.trace import Trace
+from ragsmith.text.suggest import did_you_mean
 from ragsmith.types import Example, Gold, Hit, Passages, Question, Span
+
+_ID = re.compile(r"[!-~]*[\w-]", re.ASCII)
+"""A word that an id may be; questions of scripts without spaces are none, nor is what ends in a question mark."""
 
 BEGINNING = 80
 """Characters of a chunk that are shown in a ranking."""
@@ -65,7 +71,8 @@ class Station:
 class Explained:
     """The way of one question: its stations in order, what was read, the answer, and the first thing that went wrong.
 
-    A question that is not of the data set has no ``id``, ``reference``, ``gold`` and ``scores``; its ``cause`` is "".
+    A question that is not of the data set has no ``id``, ``reference``, ``gold`` and ``scores``; its ``cause`` is "",
+    and ``note`` says so.
     ``scores`` are F, R and G as ``fitness``, ``retrieval`` and ``generation``, and the judge's mark as ``judge``.
     ``prompt`` is all that the generator was shown, ``passages`` the same in short with the gold marked, and ``further``
     counts those that are left out there.
@@ -86,6 +93,7 @@ class Explained:
     cause: str
     meaning: str
     remedy: str
+    note: str = ""
 
 
 def explained(engine: Engine, setup: Setup, candidate: Candidate, example: Example, fitness: Fitness) -> Explained:
@@ -120,6 +128,7 @@ def explained(engine: Engine, setup: Setup, candidate: Candidate, example: Examp
         cause=cause.value if is_known else "",
         meaning=MEANINGS[cause] if is_known else "",
         remedy=REMEDIES.get(cause, "") if is_known else "",
+        note="" if is_known else f"not a question of {setup.dataset.name}: followed without gold",
     )
 
 
@@ -222,14 +231,27 @@ def _found(place: int, hit: Hit, golds: Sequence[Span], before: int | None) -> F
 
 
 def asked(setup: Setup, question: str) -> Example:
-    """The question of the data set that ``question`` is the id or the text of; else one without id and gold."""
+    """The question of the data set that ``question`` is the id or the text of; else one without id and gold.
+
+    Texts are the same whatever their case, spaces and last punctuation.
+
+    Raises:
+        UsageError: it is a single word as ids are, and the data set has no such question.
+    """
     if question in setup.examples:
         return setup.examples[question]
-    same = " ".join(question.casefold().split())
+    same = _plain(question)
     for example in setup.dataset.examples:
-        if " ".join(example.question.casefold().split()) == same:
+        if _plain(example.question) == same:
             return example
+    if setup.examples and _ID.fullmatch(question.strip()):
+        known = did_you_mean(question.strip(), setup.examples)
+        raise UsageError(f"{setup.dataset.name!r} has no question {question.strip()!r}: {known}")
     return Example("", question, "", "", ())
+
+
+def _plain(question: str) -> str:
+    return " ".join(question.casefold().split()).rstrip(" .?!")
 
 
 def is_wrong(cause: str) -> bool:

@@ -63,7 +63,11 @@ def test_the_same_as_json_is_consistent(winner: Path, ragsmith: Command) -> None
 
 def test_a_question_is_known_by_its_text_too(winner: Path, ragsmith: Command) -> None:
     by_id = json.loads(ragsmith("explain", winner, "school-3", "--json").out)
-    assert json.loads(ragsmith("explain", winner, f"  {by_id['question'].upper()} ", "--json").out) == by_id
+    for typed in (f"  {by_id['question'].upper()} ", by_id["question"].rstrip("?")):
+        found = ragsmith("explain", winner, typed, "--json")
+        assert json.loads(found.out) == by_id
+        assert "followed without gold" not in found.err
+    assert by_id["note"] == ""
 
 
 def test_any_other_question_is_followed_without_gold(winner: Path, ragsmith: Command) -> None:
@@ -72,6 +76,16 @@ def test_any_other_question_is_followed_without_gold(winner: Path, ragsmith: Com
     assert "cause" not in ended.out
     assert "gold" not in ended.out
     assert "  | [1] " in ended.out
+    said = "not a question of island: followed without gold"
+    assert said in ended.err
+    assert json.loads(ragsmith("explain", winner, "Who rings the noon bell?", "--json").out)["note"] == said
+
+
+@pytest.mark.parametrize("typed", ["ferry-999", "FERRY-1"])
+def test_what_looks_like_an_id_and_is_none_is_refused(winner: Path, ragsmith: Command, typed: str) -> None:
+    ended = ragsmith("explain", winner, typed)
+    assert ended.code == 2
+    assert f"'island' has no question '{typed}': did you mean 'ferry-" in ended.err
 
 
 def test_a_blank_question_is_refused(winner: Path, ragsmith: Command) -> None:
