@@ -19,6 +19,7 @@ from ragsmith.reporting.side_by_side import compare as side_by_side
 from ragsmith.runs.pipeline import Pipeline
 from ragsmith.runs.pipeline_file import ExportedFile
 from ragsmith.runs.recommended import recommended_for
+from ragsmith.runs.run import stamp
 from ragsmith.store.store import Store, opened
 from ragsmith.strategies.settings import check_choice
 from ragsmith.techniques.own import import_files
@@ -44,6 +45,7 @@ def compare(
     imports: Sequence[str | Path] = (),
     workers: int | None = None,
     cache: Store | str | Path = CACHE,
+    now: Callable[[], float] = time.time,
 ) -> SideBySide:
     """Compare two pipelines question by question, on the ``test`` questions of a data set, its ``search``, or ``all``.
 
@@ -53,7 +55,8 @@ def compare(
     >>> found.lost(1)[0].second.answer
 
     Each is a file, a loaded pipeline, or ``naive``, ``bm25`` or ``recommended``: those run on what the other runs on.
-    The data set is that of the first file unless given. Differences are first minus second.
+    The data set is that of the first file unless given. Differences are first minus second. On test questions, or all,
+    it is a look at them, which is counted: p is adjusted for those before, and ``now`` gives its day.
 
     Raises:
         UsageError: a file, its documents or a model cannot be used, or there are no such questions.
@@ -67,7 +70,7 @@ def compare(
     names = _called(first, "first"), _called(second, "second")
     own = workers or max(one.setup.models.workers() for one in (ours, theirs))
     with opened(cache) as store:
-        return side_by_side((names[0], ours), (names[1], theirs), store, part=split, workers=own)
+        return side_by_side((names[0], ours), (names[1], theirs), store, part=split, workers=own, day=stamp(now())[:10])
 
 
 def gate(

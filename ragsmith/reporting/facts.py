@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Literal
 
+from ragsmith.comparison.looks import Look
 from ragsmith.datasets.splits import MIN_TEST
 from ragsmith.evaluation.evaluation import Evaluation, Record
 from ragsmith.evaluation.ranking import Terms
@@ -114,6 +115,13 @@ def _looked(material: Material) -> str:
             f"The test questions have been used by {material.tests:,} runs in this cache. Whoever reports the best of "
             "several verdicts reports luck: decide which search counts before it runs."
         )
+    return looked(look)
+
+
+def looked(look: Look | None) -> str:
+    """How often questions were looked at before, what that costs, and whether the ledger knows; else nothing."""
+    if look is None:
+        return ""
     alone = (
         ""
         if look.remembered

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.difference import Difference, difference
+from ragsmith.comparison.looks import Look
 from ragsmith.comparison.verdicts import Comparison, compare_two
 from ragsmith.errors import NotComparable, UsageError
 from ragsmith.evaluation.evaluation import Evaluation
@@ -21,7 +22,9 @@ from ragsmith.evaluation.ranking import common
 from ragsmith.evaluation.statistics import Verdict, holm
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.genes import label
+from ragsmith.reporting.facts import looked
 from ragsmith.runs import reference
+from ragsmith.runs.looking import look_at_two
 from ragsmith.runs.pipeline import Pipeline
 from ragsmith.store.store import Store
 from ragsmith.types import Example
@@ -85,7 +88,8 @@ class SideBySide:
     """Two pipelines on the questions of a ``part`` of a data set that both finished.
 
     ``questions`` are sorted by what the first gains on them, most first. ``measures`` begin with those of the headline.
-    ``comparison`` is of the fitness, or of retrieval alone where a machine drafted some of the questions.
+    ``comparison`` is of the fitness, or of retrieval alone where a machine drafted some of the questions. ``look`` is
+    which look at them this is; None on search questions, and where there is no verdict.
     """
 
     dataset: str
@@ -98,6 +102,7 @@ class SideBySide:
     types: tuple[Measured, ...]
     questions: tuple[Told, ...]
     notes: tuple[str, ...] = ()
+    look: Look | None = None
 
     @property
     def verdict(self) -> Verdict | None:
@@ -119,9 +124,17 @@ class SideBySide:
 
 
 def compare(
-    first: tuple[str, Pipeline], second: tuple[str, Pipeline], store: Store, *, part: str = "test", workers: int = 1
+    first: tuple[str, Pipeline],
+    second: tuple[str, Pipeline],
+    store: Store,
+    *,
+    part: str = "test",
+    workers: int = 1,
+    day: str,
 ) -> SideBySide:
     """Compare two pipelines, each with its name, on a ``part`` of the questions of their data set.
+
+    A verdict on test questions, or on all, is a look at them, of this ``day``; p counts those before.
 
     Raises:
         NotComparable: their data sets, or what makes their scores, are not the same.
@@ -141,6 +154,10 @@ def compare(
     asked = [ours.setup.examples[question] for question in both]
     clusters = Clusters.of(ours.setup.dataset, asked)
     compared = compare_two(found[0], found[1], clusters, fitness, name=other)
+    look = None
+    if part != "search" and compared.verdict is not None:
+        look = look_at_two(store, (ours, theirs), fitness, [example.id for example in examples], day)
+        compared = compare_two(found[0], found[1], clusters, fitness, name=other, look=look.number)
     measures = _measures(found, both, fitness, clusters)
     if compared.adjusted_p is not None:
         measures[0] = replace(measures[0], p=compared.adjusted_p)
@@ -154,7 +171,8 @@ def compare(
         tuple(measures),
         _types(found, asked, fitness, clusters),
         _told(found, asked, clusters.numbers(both), fitness),
-        _notes(ours, theirs, one, other, part),
+        (*_notes(ours, theirs, one, other, part), *filter(None, [looked(look)])),
+        look,
     )
 
 

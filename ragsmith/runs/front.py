@@ -106,7 +106,9 @@ def cheapest(found: Sequence[Point], winner: Evaluation, terms: Terms, margin: f
 def loss_at_most(winner: Evaluation, other: Evaluation, terms: Terms) -> float | None:
     """The most that ``other`` is behind: the upper end of a one-sided interval, paired by question.
 
-    None where too few questions were finished by both.
+    It chooses on search questions, and claims nothing: it takes questions as independent, by no correction for how many
+    pipelines there are, and is too short where groups of them rise and fall together. The verdict on test questions
+    counts groups. None where too few questions were finished by both.
     """
     both = common([other, winner])
     if len(both) < 2 or len(both) < len(terms.counted) * (1 - terms.may_miss):

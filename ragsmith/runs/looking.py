@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from ragsmith.comparison.counting import counted
 from ragsmith.comparison.looks import Look, digests
 from ragsmith.digest import digest
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.pipelines.genes import configuration
 from ragsmith.runs.record import RunRecord, searches
 from ragsmith.store.store import Store
+
+if TYPE_CHECKING:
+    from ragsmith.runs.pipeline import Pipeline
 
 MADE_OF = ("leader", "estimate")
 """Parts in the test of a run that nobody is compared with: what its winner was made of."""
@@ -32,12 +36,27 @@ def look_at(
     the same questions are the same look. ``day`` is as ISO 8601.
     """
     contents = digests(setup.dataset, setup.dataset.examples)
+    _count_earlier(store, setup, contents, run)
+    met = {name: one for name, one in compared.items() if name not in MADE_OF}
+    look = digest("look", met, setup.cut, setup.model_ids, fitness.identity)
+    return counted(store, look, [contents[question] for question in tested], day)
+
+
+def look_at_two(store: Store, two: Sequence[Pipeline], fitness: Fitness, tested: Collection[str], day: str) -> Look:
+    """Count a look at the questions ``tested`` by two pipelines that are compared, whichever of them is the first."""
+    setup = two[0].setup
+    contents = digests(setup.dataset, setup.dataset.examples)
+    _count_earlier(store, setup, contents)
+    met = sorted(digest(configuration(one.candidate), one.setup.cut, one.setup.model_ids) for one in two)
+    look = digest("look of two", met, fitness.identity)
+    return counted(store, look, [contents[question] for question in tested], day)
+
+
+def _count_earlier(store: Store, setup: Setup, contents: Mapping[str, str], run: str = "") -> None:
+    """Count the looks of searches in this cache, but for this ``run``, that an earlier version did not count."""
     for row in searches(store):
         if row.key != run and row.dataset == setup.dataset.digest and row.value.get("test"):
             before = RunRecord.read(row.value)
             if before.look is None:
                 asked = [contents[question] for question in before.split.test if question in contents]
                 counted(store, digest("look of a run", row.key), asked, (row.started or "")[:10])
-    met = {name: one for name, one in compared.items() if name not in MADE_OF}
-    look = digest("look", met, setup.cut, setup.model_ids, fitness.identity)
-    return counted(store, look, [contents[question] for question in tested], day)

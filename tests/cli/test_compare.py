@@ -114,6 +114,24 @@ def test_a_difference_is_said_with_the_questions_that_make_it(home: Path, ragsmi
     assert float(rows[0]["second_retrieval"]) == 0
 
 
+def test_a_comparison_on_test_questions_is_a_look_at_them(home: Path, ragsmith: Command) -> None:
+    write(home / "a.yaml"), write(home / "b.yaml", retrieval="vector")
+
+    def compared(*named: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(ragsmith("compare", *named, "--workers", 1, "--json").out)
+        return found
+
+    first = compared("a.yaml", "b.yaml")
+    assert (first["look"]["number"], first["look"]["questions"], first["notes"]) == (1, TEST_QUESTIONS, [])
+    assert compared("b.yaml", "a.yaml", "--cache", "another.sqlite")["look"]["number"] == 1
+    assert compared("a.yaml", "b.yaml", "--split", "search")["look"] is None
+    more = compared("a.yaml", "b.yaml", "--split", "all", "--cache", "another.sqlite")
+    assert more["look"]["number"] == 2
+    raw = more["comparison"]["difference"]["p"]
+    assert more["comparison"]["adjusted_p"] == min(1.0, 2 * raw)
+    assert any("looked at once before" in note for note in more["notes"])
+
+
 def test_what_cannot_be_compared_is_exit_code_3_with_the_reason(home: Path, ragsmith: Command) -> None:
     facts_folder(home / "others", "others")
     (home / "others" / "documents" / "oak.md").write_text(
