@@ -113,7 +113,7 @@ def _open(facts: Facts, compared: Sequence[Comparison]) -> NextStep:
     saves = f", and asks {saved:.1f} more model calls a question" if saved > 0.05 else ""
     assert rival.excluded is not None
     same = "scores the same on each question" if rival.difference.nonzero == 0 else ""
-    loses = f"the winner {same or f'is at most {rival.excluded[1]:.3f} better'}{saves}"
+    loses = f"the winner {same or f'is at most {rival.excluded[1]:.3f} better (95 %, by itself)'}{saves}"
     if limit and rival.name in ("bm25", "naive"):
         return NextStep("embedder", f"Keep {rival.against} ({loses}), and {limit}.")
     kind, verb = ("keep", "Keep") if rival.name in ("bm25", "naive") else ("simplify", "Simplify: take")

@@ -9,8 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import NormalDist, fmean
 
-from ragsmith.comparison.difference import widened
-from ragsmith.evaluation.statistics import student_quantile, student_share
+from ragsmith.comparison.difference import least_p, widened
+from ragsmith.evaluation.statistics import EXACT_UP_TO, student_quantile, student_share
 
 LEVEL, POWER = 0.05, 0.8
 """Two-sided level and power: the convention of Cohen (1988), and what the verdict of a search tests at."""
@@ -50,10 +50,10 @@ def detectable(of_one: float, questions: int) -> float:
 def attainable(level: float, groups: int) -> float:
     """The highest level up to ``level`` that sign flips of so many ``groups`` can test at; 0 where there is none.
 
-    Their p is a multiple of 2 ** (1 - groups).
+    Their p is a multiple of 2 ** (1 - groups); where patterns are drawn it is never below `least_p`.
     """
-    if groups > 50:
-        return level
+    if groups > EXACT_UP_TO:
+        return level if level >= least_p(groups) else 0.0
     patterns = 2.0 ** (groups - 1)
     return math.floor(level * patterns + 1e-9) / patterns
 

@@ -38,7 +38,8 @@ class Comparison:
     ``detectable`` is the smallest true difference that would have been shown four times in five, by the spread that was
     seen; None where none could have been. ``more_questions``, in ``more_groups`` like those there are, would show the
     difference that was seen, if it is true; None where there is none, or it would take `SETTLED` times as many.
-    ``margin`` is what *not worse* allows for.
+    ``margin`` is what *not worse* allows for, ``look`` is the number of this look at the questions, and ``family``
+    how many comparisons were tested together.
     """
 
     name: str
@@ -52,6 +53,16 @@ class Comparison:
     more_questions: int | None = None
     more_groups: int | None = None
     margin: float = MARGIN
+    look: int = 1
+    family: int = 1
+
+    @property
+    def spent(self) -> bool:
+        """Whether nothing could be shown because the questions were looked at before, and something could have been."""
+        found = self.difference
+        if found is None or self.verdict is not Verdict.TOO_FEW or found.groups < FEWEST_GROUPS:
+            return False
+        return self.look > 1 and could_show(found.telling, self.family)
 
     @property
     def excluded(self) -> tuple[float, float] | None:
@@ -86,7 +97,8 @@ def compare(
     family = len(others)
     compared = []
     for (name, one), p in zip(found.items(), corrected, strict=True):
-        made = Comparison(name, name, label(others[name].candidate), None, None, None, of, margin=margin)
+        made = Comparison(name, name, label(others[name].candidate), None, None, None, of)
+        made = replace(made, margin=margin, look=look, family=family)
         pair = pairs[name]
         if one is not None and pair is not None:
             final = adjusted(p, look)

@@ -249,7 +249,8 @@ def _compared(comparison: Comparison) -> tuple[str, ...]:
     difference = f"{numbers.signed(found.mean_difference)} {numbers.interval(found.low, found.high, sign=True)}"
     adjusted = numbers.probability(comparison.adjusted_p)
     counted = (f"{found.n}", f"{found.nonzero}", f"{found.groups}", numbers.plain(comparison.detectable))
-    return (comparison.against, WORDS[comparison.verdict], difference, numbers.probability(found.p), adjusted, *counted)
+    verdict = "questions looked at too often" if comparison.spent else WORDS[comparison.verdict]
+    return (comparison.against, verdict, difference, numbers.probability(found.p), adjusted, *counted)
 
 
 def _option(option: Option, texts: Sequence[str]) -> tuple[str, ...]:

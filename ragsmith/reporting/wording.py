@@ -9,6 +9,7 @@ from textwrap import wrap
 from typing import Any
 
 from ragsmith.comparison.clusters import FEWEST_GROUPS
+from ragsmith.comparison.difference import Difference
 from ragsmith.comparison.verdicts import Comparison
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, REFUSAL, RETRIEVAL
 from ragsmith.evaluation.latency import TIMED
@@ -57,6 +58,9 @@ WORDS: Mapping[Verdict, str] = {
     Verdict.TOO_FEW: "too few questions to tell",
 }
 
+MATTERS = ("naive", "bm25", "recommended", "random", "single", "cheapest")
+"""Rivals by what a verdict over them tells; a headline begins with the first."""
+
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -78,17 +82,29 @@ def sentence(comparison: Comparison, *, asked: str = "test questions") -> str:
         f"{_equals('adjusted p', numbers.probability(comparison.adjusted_p))}"
     )
     if comparison.verdict is Verdict.TOO_FEW:
-        few = (
-            f"{counted}, and with fewer than {FEWEST_GROUPS} nothing is called better"
-            if found.groups < FEWEST_GROUPS
-            else f"of {counted}, {found.nonzero} differ, in {found.telling}"
-        )
-        return f"Too few questions to tell it from {against}: {few} ({seen})."
+        return _too_few(comparison, found, asked, seen)
     if comparison.verdict is Verdict.NO_DIFFERENCE:
         return f"No difference from {against} shown: {size}. {_open(comparison)}"
     if comparison.verdict is Verdict.NOT_WORSE:
         return f"Not worse than {against} by {numbers.plain(comparison.margin)}: {size}. {_open(comparison)}"
     return f"{WORDS[comparison.verdict].capitalize()} than {against}: {size}."
+
+
+def _too_few(comparison: Comparison, found: Difference, asked: str, seen: str) -> str:
+    """Why nothing could be shown: too often looked at, too few groups, or too few that differ."""
+    if comparison.spent:
+        times = "once" if comparison.look == 2 else f"{comparison.look - 1:,} times"
+        return (
+            f"Looked at too often to tell it from {comparison.against}: the {asked} were looked at {times} before, and "
+            f"nothing could be shown on them any more ({seen})."
+        )
+    counted = f"{found.n} {asked} in {found.groups} groups"
+    few = (
+        f"{counted}, and with fewer than {FEWEST_GROUPS} nothing is called better"
+        if found.groups < FEWEST_GROUPS
+        else f"of {counted}, {found.nonzero} differ, in {found.telling}"
+    )
+    return f"Too few questions to tell it from {comparison.against}: {few} ({seen})."
 
 
 def _open(comparison: Comparison) -> str:
@@ -186,11 +202,9 @@ def crossfit_explained(domain: Domain) -> str:
 
 
 def _verdicts(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
-    def those(verdict: Verdict | None, last: str) -> str:
-        return _listed([c.against for c in comparisons if c.verdict is verdict], last)
-
+    """A sentence for each verdict; what matters most comes first, and the cheapest, which is one to save by, last."""
     margin = numbers.plain(comparisons[0].margin)
-    said = {
+    texts = {
         Verdict.BETTER: ("and", "Better than {}."),
         Verdict.WORSE: ("and", "Worse than {}."),
         Verdict.NOT_WORSE: ("or", f"Not worse than {{}} by {margin}."),
@@ -198,7 +212,11 @@ def _verdicts(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
         Verdict.TOO_FEW: ("or", "Too few questions to tell it from {}."),
         None: ("and", "Not compared with {}."),
     }
-    return tuple(text.format(names) for what, (last, text) in said.items() if (names := those(what, last)))
+    spent = ("or", "Test questions looked at too often to tell it from {}.")
+    said: dict[tuple[str, str], list[str]] = {}
+    for one in sorted(comparisons, key=lambda one: MATTERS.index(one.name) if one.name in MATTERS else len(MATTERS)):
+        said.setdefault(spent if one.spent else texts[one.verdict], []).append(one.against)
+    return tuple(text.format(_listed(names, last)) for (last, text), names in said.items())
 
 
 def winner_in_words(changed: int, stations: int) -> str:

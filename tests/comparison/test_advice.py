@@ -84,7 +84,8 @@ def test_a_single_option_that_is_not_shown_to_be_worse_is_taken_with_the_calls_t
     kind, sentence = said(replace(FACTS, comparisons=both, calls={"winner": 5.0, "single": 2.0}))
     assert (kind, sentence) == (
         "simplify",
-        "Simplify: take the best single option: the winner is at most 0.080 better, and asks 3.0 more model calls a "
+        "Simplify: take the best single option: the winner is at most 0.080 better (95 %, by itself), "
+        "and asks 3.0 more model calls a "
         "question.",
     )
 

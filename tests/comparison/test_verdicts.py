@@ -17,6 +17,7 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.pipelines.genes import make_gene
+from ragsmith.reporting.wording import sentence
 
 NAMES = ("recall", "map", "ndcg", "mrr", "judge", "similarity")
 
@@ -123,3 +124,19 @@ def test_groups_of_different_sizes_tell_less_than_as_many_of_one_size() -> None:
     assert uneven.effective == pytest.approx(40**2 / (31**2 + 9))
     wide, degrees = widened(uneven.error, 10, uneven.effective)
     assert (degrees, wide > 1.2 * uneven.error) == (1, True)
+
+
+def test_where_no_p_can_be_small_enough_nothing_is_detectable_and_no_questions_are_asked_for() -> None:
+    able, spent = (against([0.1, 0.01, -0.02] * 10, [1] * 30, look=look) for look in (7, 11))
+    assert able.detectable is not None
+    assert (spent.verdict, spent.detectable, spent.more_questions) == (Verdict.TOO_FEW, None, None)
+    assert attainable(0.05 / 2**10, 30) == 0.0
+
+
+def test_spent_questions_are_told_from_too_few() -> None:
+    assert "looked at 5 times before" in sentence(against([0.1] * 10, [1] * 10, look=6))
+    assert against([0.1] * 10, [1] * 10, look=6).spent
+    few = against([0.3, -0.3, 0.3] + [0.0] * 7, [1] * 10, look=2)
+    assert (few.verdict, few.spent) == (Verdict.TOO_FEW, False)
+    assert sentence(few).startswith("Too few questions")
+    assert not against([0.1] * 7, [1] * 7, look=9).spent

@@ -13,7 +13,7 @@ from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.pipelines.genes import make_gene
 from ragsmith.reporting.verdicts import cheapest, compare
-from ragsmith.reporting.wording import sentence, within_margin
+from ragsmith.reporting.wording import _verdicts, sentence, within_margin
 
 QUESTIONS = tuple(f"t{place:02}" for place in range(20))
 FAILURE = {"stage": "generation.answer", "kind": "refused content", "error": "RefusedContent: no"}
@@ -102,3 +102,12 @@ def test_the_cheapest_that_is_ahead_is_not_said_to_be_behind() -> None:
     assert found is not None
     assert found.most == pytest.approx(-(0.02 - 1.7291 * 0.01 / 19**0.5), abs=1e-6)
     assert "(+0.020 fitness, at least 0.016 ahead with 95 % confidence, on 20 test questions)" in within_margin(found)
+
+
+def test_a_headline_begins_with_what_matters_and_ends_with_the_cheapest() -> None:
+    losing, winning = [0.5] * 20, [0.6 + 0.001 * place for place in range(20)]
+    winner = finalist("winner", winning)
+    alike = finalist("naive", [score + 0.3 * (-1) ** place for place, score in enumerate(winning)])
+    found = compared(winner=winner, cheapest=finalist("cheapest", losing), naive=alike, bm25=finalist("bm25", losing))
+    said = _verdicts(list(found.values()))
+    assert said == ("No difference from naive RAG shown.", "Better than BM25 and the cheapest within the margin.")
