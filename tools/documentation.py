@@ -133,8 +133,8 @@ def commands() -> Iterator[str]:
     yield (
         "What `--help` prints. Exit codes: 0 done; 1 the run failed, or has no winner; 2 the request was "
         "wrong, one sentence says how, and nothing was computed; 3 what was to be compared is not of the same "
-        "questions, or not scored alike (`compare`, `gate`); 130 interrupted, and the same command goes on. Of `gate`, "
-        "1 means that the pipeline is worse, and nothing else does."
+        "questions, or not scored alike (`compare`, `gate`); 4 a gate could not be run; 130 interrupted, "
+        "and the same command goes on. Of `gate`, 1 means that the pipeline is worse, and nothing else does."
     )
     for path in _paths(typer.main.get_command(app), ()):
         arguments = [*path, "--help"]

@@ -96,7 +96,9 @@ def ablate(
     if part not in PARTS:
         raise WrongOption("part", f"is {part!r}: give {', '.join(PARTS[:-1])} or {PARTS[-1]}")
     asked = {"search": setup.split.search, "test": setup.split.test, "all": data.examples}[part]
-    if not setup.split.test:  # too small to split
+    if part == "test":
+        loaded.refuse_test("the pipeline", instead="leave --part out, or take it apart")
+    if not setup.split.test and not loaded.saw_all:  # too small to split
         part, asked = "all", data.examples
     questions = ordered(asked)
     home = loaded.space if loaded.space in names("search_spaces") else "default"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ragsmith.api.given import CACHE, GivenModels, by_role, refuse_no_workers, setup_of
-from ragsmith.errors import NotComparable, UsageError
+from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluation.baselines import BASELINES, baseline
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.reporting.gate import MIN_EFFECT, Gated
@@ -96,29 +96,31 @@ def gate(
 
     What it was is the scores of single test questions that its file keeps; or, where there is one to run ``against``,
     that pipeline on the questions of ``split``. ``min_effect`` is a difference of fitness. ``junit`` names a file for
-    the result as JUnit XML, which says, too, why nothing could be compared.
+    the result as JUnit XML, which has an error and why, where nothing could be compared.
 
     Raises:
         UsageError: a file, its documents or a model cannot be used, or the file keeps no scores.
         NotComparable: the documents, the questions, or what makes scores are others than they were.
     """
-    import_files(imports)
-    refuse_no_workers(workers)
-    check_choice("split", split, dict.fromkeys(PARTS))
     began = now()
-    given = _Given(dataset, models, base_url, vector_store)
-    named = (pipeline,) if against is None else (pipeline, against)
-    found = given.pair(*named) if len(named) > 1 else [given.one(pipeline)]
-    rivals = [(_called(one, "the pipeline"), loaded) for one, loaded in zip(named, found, strict=True)]
-    own = workers or max(one.setup.models.workers() for one in found)
-    name = found[0].setup.dataset.name
     try:
+        import_files(imports)
+        refuse_no_workers(workers)
+        check_choice("split", split, dict.fromkeys(PARTS))
+        given = _Given(dataset, models, base_url, vector_store)
+        named = (pipeline,) if against is None else (pipeline, against)
+        found = given.pair(*named) if len(named) > 1 else [given.one(pipeline)]
+        rivals = [(_called(one, "the pipeline"), loaded) for one, loaded in zip(named, found, strict=True)]
+        own = workers or max(one.setup.models.workers() for one in found)
         with opened(cache) as store:
             base = rivals[1] if len(rivals) > 1 else None
             result = gated(rivals[0], base, store, min_effect=min_effect, part=split, workers=own)
-    except NotComparable as error:
+    except RagsmithError as error:
         if junit is not None:
-            write_file(junit_error(name, str(error), seconds=now() - began, now=began), Path(junit))
+            write_file(
+                junit_error(_called(pipeline, "the pipeline"), str(error), seconds=now() - began, now=began),
+                Path(junit),
+            )
         raise
     if junit is not None:
         write_file(junit_of(result, seconds=now() - began, now=began), Path(junit))

@@ -16,8 +16,11 @@ from ragsmith.cli.interrupts import INTERRUPTED, Interrupts
 from ragsmith.errors import DamagedRows, LeftOut, NotComparable, Notice, RagsmithError, UsageError, WrongOption
 from ragsmith.evaluation.signals import ignore_signals
 
-DONE, FAILED, WRONG, NO_COMPARISON = 0, 1, 2, 3
-"""Exit codes, beside `INTERRUPTED`: done; the run failed; the request was wrong; scores cannot be compared."""
+DONE, FAILED, WRONG, NO_COMPARISON, NOT_RUN = 0, 1, 2, 3, 4
+"""Exit codes, beside `INTERRUPTED`: done; the run failed; the request was wrong; scores cannot be compared.
+
+A gate that failed to run ends with the last: 1 says that a pipeline is worse.
+"""
 
 
 def main() -> None:
@@ -69,7 +72,7 @@ def run(arguments: list[str]) -> int:
     except SystemExit as stop:
         code = stop.code
     except (RagsmithError, OSError) as error:
-        return _complain(error, as_json=as_json)
+        return _complain(error, as_json=as_json, failed=_failed(arguments))
     except wrong_usage as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             error.show()
@@ -84,7 +87,12 @@ OF_ROLES = {"--language-model": "--llm", "--cross-encoder": "--reranker"}
 """Flags that are not called after what they set, by what they would be called."""
 
 
-def _complain(error: RagsmithError | OSError, *, as_json: bool) -> int:
+def _failed(arguments: list[str]) -> int:
+    """The exit code of a command that failed to run."""
+    return NOT_RUN if arguments[:1] == ["gate"] else FAILED
+
+
+def _complain(error: RagsmithError | OSError, *, as_json: bool, failed: int = FAILED) -> int:
     from ragsmith.text.redaction import redacted
 
     match error:
@@ -92,7 +100,7 @@ def _complain(error: RagsmithError | OSError, *, as_json: bool) -> int:
             return _gone()
         case OSError():
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-            code = FAILED if full or error.errno == errno.EIO else WRONG
+            code = failed if full or error.errno == errno.EIO else WRONG
             said = f"{error.filename}: " if error.filename else ""
             said += error.strerror or str(error)
             said += ": free some space, and run the same command again" if full else ""
@@ -101,7 +109,7 @@ def _complain(error: RagsmithError | OSError, *, as_json: bool) -> int:
         case NotComparable():
             said, code = str(error), NO_COMPARISON
         case _:
-            said, code = str(error), WRONG if isinstance(error, UsageError) else FAILED
+            said, code = str(error), WRONG if isinstance(error, UsageError) else failed
     said = redacted(said)
     for line in said.splitlines():
         print(f"error: {line}", file=sys.stderr)
@@ -130,6 +138,8 @@ def _say_unexpected(kind: type[BaseException], error: BaseException, trace: Trac
     from ragsmith.text.redaction import redacted
 
     print(redacted("".join(traceback.format_exception(kind, error, trace))), end="", file=sys.stderr)
+    if (code := _failed(sys.argv[1:])) != FAILED:
+        sys.exit(code)
 
 
 def _gone() -> int:

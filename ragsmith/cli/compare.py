@@ -50,9 +50,12 @@ def compare(
 ) -> None:
     """Compare two pipelines question by question: what each scores, who answers what, and what that shows."""
     import ragsmith
+    from ragsmith.errors import WrongOption
     from ragsmith.reporting.spreadsheet import side_by_side_csv
     from ragsmith.text.writing import write_file
 
+    if top < 0:
+        raise WrongOption("top", f"is {top}: give a number of questions from 0 on")
     found = ragsmith.compare(
         first, second, dataset=dataset, split=split, **models.given(), workers=workers, cache=cache
     )
@@ -89,7 +92,7 @@ def gate(
     workers: WorkersOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Is a pipeline as good as it was? Exit code 1 if it is shown to be worse by more than that; 3 if none can say."""
+    """Is a pipeline as good as it was? Exit code 1 if it is shown to be worse by more than that; 3 or 4 if unknown."""
     import ragsmith
 
     found = ragsmith.gate(

@@ -42,6 +42,9 @@ MOST_UNUSED = 0.2
 """The share of questions that may be left out of both sides."""
 DRAWS = 64
 
+CROSSFIT = "crossfit"
+"""The verdict that is about all questions; the file of its winner has it, too."""
+
 GIVEN = "given"
 BY_DOCUMENT = "by document: questions that share a gold document stay together"
 BY_SECTION = (
@@ -213,6 +216,12 @@ def crossfit(dataset: Dataset, n: int, *, gap: int = GAP, draws: int = DRAWS) ->
         if fit:
             return min(fit, key=lambda splits: sum(len(one.unused) for one in splits))
     return []
+
+
+def undivided(dataset: Dataset) -> Split:
+    """All questions to search on and none to test, but for those that the data set leaves unused."""
+    searched, unused = (tuple(e for e in dataset.examples if (e.split == "unused") is is_) for is_ in (False, True))
+    return Split(searched, (), BY_FOLD, unused)
 
 
 def _even(parts: Sequence[Sequence[Example]], n: int) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
-from ragsmith.comparison.difference import Difference, difference
+from ragsmith.comparison.difference import Difference, difference, widened
 from ragsmith.comparison.looks import ALPHA
 from ragsmith.comparison.power import POWER, smallest
 from ragsmith.comparison.verdicts import decide
@@ -20,7 +20,7 @@ from ragsmith.errors import NotComparable, UsageError, WrongOption
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.statistics import Verdict, student_quantile
 from ragsmith.reporting import numbers
-from ragsmith.reporting.side_by_side import evaluated, questions_of, refuse_other_marks
+from ragsmith.reporting.side_by_side import evaluated, questions_of, refuse_other_marks, refuse_seen
 from ragsmith.runs.pipeline import Pipeline
 from ragsmith.runs.reference import rounded
 from ragsmith.store.store import Store
@@ -100,6 +100,7 @@ def gate(
     else:
         other, base = against
         refuse_other_marks(name, current, other, base)
+        refuse_seen((pipeline, against), part)
         examples = questions_of(setup, fitness, part)
         found, then = evaluated([current, base], examples, store, workers)
         before = {question: scores[0] or 0.0 for question, scores in rounded(then, fitness).items()}
@@ -140,9 +141,15 @@ def _kept(name: str, pipeline: Pipeline) -> tuple[dict[str, float], list[Example
     """The scores that a file keeps, and the questions that they are of."""
     kept = pipeline.reference
     if kept is None:
+        pipeline.refuse_test(name, instead="name the pipeline that it was, --against BASE.yaml --split all, or gate it")
         raise UsageError(
             f"{name} keeps no scores of single questions, as it was written by an earlier version, or of a search "
             "without test questions: name what to compare with, --against BASE.yaml, or export it again"
+        )
+    if not kept.scores:
+        raise UsageError(
+            f"{name} keeps the scores of no question, its reference is empty: name what to compare with, --against "
+            "BASE.yaml, or export it again"
         )
     if why := kept.why_not(pipeline.setup, pipeline.fitness):
         raise NotComparable(
@@ -179,7 +186,8 @@ def _smallest(found: Difference, min_effect: float) -> float | None:
     shown = smallest(found.error, found.groups, ALPHA, effective=found.effective) if enough else None
     if shown is None:
         return None
-    return max(shown, min_effect + student_quantile(POWER, found.groups - 1) * found.error)
+    error, degrees = widened(found.error, found.groups, found.effective)
+    return max(shown, min_effect + student_quantile(POWER, degrees) * error)
 
 
 def _reason(
@@ -198,7 +206,7 @@ def _reason(
     if verdict is Verdict.WORSE:
         why = f"worse, {size}, but not by more than {limit}"
     elif verdict is Verdict.BETTER:
-        why = f"better, {size}"
+        why = f"higher, {size}"
     elif -found.mean_difference > min_effect:
         why = f"behind, but that may be chance: {size}"
     else:

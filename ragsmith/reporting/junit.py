@@ -31,9 +31,9 @@ def junit(found: Gated, *, seconds: float, now: float) -> str:
     return _suite(found.dataset, cases, lines, seconds, now)
 
 
-def junit_error(dataset: str, why: str, *, seconds: float, now: float) -> str:
+def junit_error(name: str, why: str, *, seconds: float, now: float) -> str:
     """The same where nothing could be compared."""
-    return _suite(dataset, [(VERDICT, why, "error")], [why], seconds, now)
+    return _suite(name, [(VERDICT, why, "error")], [why], seconds, now)
 
 
 def _said(moved: Moved) -> str:

@@ -32,6 +32,8 @@ def measured(pipeline: Pipeline, others: Mapping[str, Pipeline], store: Store, *
     Raises:
         UsageError: the questions are not split, a pipeline is on other ones, or a question failed.
     """
+    for name, one in {"the pipeline": pipeline, **others}.items():
+        one.refuse_test(name)
     split = pipeline.setup.split
     if not split.search or not split.test:
         raise UsageError(

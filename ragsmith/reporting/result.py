@@ -6,13 +6,14 @@ Everything is taken from the report of the run, which is worked out when somethi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.comparison.verdicts import Comparison
+from ragsmith.datasets.splits import undivided
 from ragsmith.errors import MissingExtra, UsageError
 from ragsmith.evaluation.fitness import COMPOSITES
 from ragsmith.evaluation.testbed import Setup
@@ -27,6 +28,7 @@ from ragsmith.reporting.values import TITLES, About, Answered, Domain, Finalist,
 from ragsmith.reporting.wording import headline, sentence, summary_lines
 from ragsmith.reporting.writing import write_domains
 from ragsmith.runs.pipeline import Pipeline, expected_scores
+from ragsmith.runs.record import CROSSFIT
 from ragsmith.runs.reference import Reference
 from ragsmith.runs.run import Outcome
 from ragsmith.runs.winner import write_winner
@@ -131,7 +133,10 @@ class Result:
         winner, fitness = self._outcome.winner, material.fitness
         if winner is None:
             raise UsageError(f"this search has no winner: {self.no_winner}")
-        setup, test = self.setup.of(winner.candidate), material.on_test(winner.key)
+        home, test = self.setup, material.on_test(winner.key)
+        if saw_all := about.record.settings.verdict == CROSSFIT:
+            home = replace(home, divided=undivided(home.dataset))
+        setup = home.of(winner.candidate)
         ids = None if winner.candidate[GENES:] else about.record.models
         return Pipeline(
             winner.candidate[:GENES],
@@ -140,6 +145,7 @@ class Result:
             expected=expected_scores(material.on_search(winner.key), test, fitness),
             model_ids=ids,
             reference=Reference.of(setup, test, fitness, ids) if test else None,
+            saw_all=saw_all,
         )
 
     def records(self, pipeline: str | Row = "winner") -> tuple[Answered, ...]:

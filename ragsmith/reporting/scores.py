@@ -75,15 +75,17 @@ def evaluate(
     """Score ``pipeline`` on the questions of its data set, through the store.
 
     ``at_home`` is whether it was found on this data set: the search questions then chose it, the test questions did
-    not, and the two are told apart. With ``latency``, every question is also timed, and paid models are asked again;
-    that is kept for reports.
+    not, and the two are told apart. The winner of a crossfit was chosen on all: they are search questions. With
+    ``latency``, every question is also timed, and paid models are asked again; that is kept for reports.
     """
     data = pipeline.setup.dataset
     if not data.examples:
         raise UsageError(f"{data.name!r} has no questions to score by: name a data set that has with --dataset")
     parts = {"all": data.examples}
     divided = pipeline.setup.split
-    if at_home and divided.test:
+    if pipeline.saw_all:
+        parts = {"search": divided.search}
+    elif at_home and divided.test:
         parts = {"search": divided.search, "test": divided.test}
     found = {part: pipeline.evaluate(store, examples, workers=workers) for part, examples in parts.items()}
     scored = {part: _scored(evaluation, pipeline.fitness) for part, evaluation in found.items()}

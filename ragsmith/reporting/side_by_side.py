@@ -142,6 +142,7 @@ def compare(
     """
     (one, ours), (other, theirs) = first, second
     refuse_other_marks(one, ours, other, theirs)
+    refuse_seen((first, second), part)
     examples = questions_of(ours.setup, ours.fitness, part)
     drafted = any(example.drafted for example in examples) and not ours.fitness.ranks
     fitness = Fitness(RETRIEVAL_ALONE, objective=RETRIEVAL) if drafted else ours.fitness
@@ -190,6 +191,13 @@ def questions_of(setup: Setup, fitness: Fitness, part: str) -> list[Example]:
         why = f" ({setup.split.rule})" if part == "test" and data.examples else ""
         raise UsageError(f"{data.name!r} has no {'' if part == 'all' else part + ' '}questions{why}{others}")
     return found
+
+
+def refuse_seen(named: Sequence[tuple[str, Pipeline]], part: str) -> None:
+    """Raise UsageError where the questions are to be a test, and one of the pipelines was chosen on all there are."""
+    if part == "test":
+        for name, pipeline in named:
+            pipeline.refuse_test(name, instead="take --split all, which flatters it, or test it")
 
 
 def refuse_other_marks(one: str, ours: Pipeline, other: str, theirs: Pipeline) -> None:
@@ -307,6 +315,5 @@ def _notes(ours: Pipeline, theirs: Pipeline, one: str, other: str, part: str) ->
     chosen = [name for name, pipeline in ((one, ours), (other, theirs)) if pipeline.expected]
     if part == "test" or not chosen:
         return ()
-    return (
-        f"{' and '.join(chosen)} was chosen on the search questions, which flatter it: --split test has the others",
-    )
+    others = "" if ours.saw_all or theirs.saw_all else ": --split test has the others"
+    return (f"{' and '.join(chosen)} was chosen on the search questions, which flatter it{others}",)

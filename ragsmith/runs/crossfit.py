@@ -22,7 +22,7 @@ from operator import add
 from typing import Any
 
 from ragsmith.comparison.looks import Look
-from ragsmith.datasets.splits import BY_FOLD, Split
+from ragsmith.datasets.splits import Split, undivided
 from ragsmith.datasets.splits import crossfit as splits_of
 from ragsmith.errors import BudgetExhausted, WrongOption
 from ragsmith.evaluation.testbed import Setup
@@ -77,7 +77,7 @@ class Crossfit:
         self._now = now
         self._started = now()
         self._options = options
-        self._run = self._search(self._whole(), on_step=on_step)
+        self._run = self._search(replace(setup, divided=undivided(setup.dataset)), on_step=on_step)
         self.key = self._run.key
 
     @property
@@ -117,13 +117,6 @@ class Crossfit:
             self._leave(state, outcome, parts)
         why = (parts[-1].outcome.why if parts else "") or self._run.why if state == "interrupted" else ""
         return self._sum(replace(outcome, state=state, why=why), parts)
-
-    def _whole(self) -> Setup:
-        """All questions to search on, and none to test."""
-        asked = {example.id for split in self._splits for example in (*split.search, *split.test)}
-        examples = self._setup.dataset.examples
-        searched, rest = (tuple(e for e in examples if (e.id in asked) is wanted) for wanted in (True, False))
-        return replace(self._setup, divided=Split(searched, (), BY_FOLD, rest))
 
     def _search(self, setup: Setup, *, on_step: Callable[[Step], None] | None, within: str = "", **more: Any) -> Run:
         """A search on a setup with a split of its own, in the time that is left."""

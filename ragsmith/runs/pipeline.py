@@ -21,6 +21,7 @@ import yaml
 
 from ragsmith.datasets.bundled import names
 from ragsmith.datasets.groups import GAP
+from ragsmith.datasets.splits import undivided
 from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
@@ -108,8 +109,12 @@ class Pipeline:
         model_ids: Mapping[str, str] | None = None,
         space: str = "",
         reference: Reference | None = None,
+        saw_all: bool = False,
     ) -> None:
-        """``space`` is the name of the one it was found in, ``reference`` the scores kept of its test questions."""
+        """``space`` is the name of the one it was found in, ``reference`` the scores kept of its test questions.
+
+        ``saw_all`` says that it was chosen on all questions of its data set, so that none of them tests it.
+        """
         self.candidate = candidate
         self.setup = setup
         self.fitness = fitness or Fitness()
@@ -117,6 +122,7 @@ class Pipeline:
         self.model_ids = dict(model_ids or {})
         self.space = space
         self.reference = reference
+        self.saw_all = saw_all
         self._engine: Engine | None = None
 
     @classmethod
@@ -152,14 +158,17 @@ class Pipeline:
         expected = exported.expected() if exported.is_on(data) else {}
         claims = any("faithfulness" in scores for scores in expected.values()) if expected else None
         fitness = exported.fitness()
+        setup = exported.setup(data, names, claims, given).scoring(fitness)
+        saw_all = exported.saw_all(data)
         return cls(
             exported.candidate(),
-            exported.setup(data, names, claims, given).scoring(fitness),
+            replace(setup, divided=undivided(data)) if saw_all else setup,
             fitness=fitness,
             expected=expected,
             model_ids=exported.model_ids(),
             space=exported.space(),
             reference=exported.reference(),
+            saw_all=saw_all,
         )
 
     @contextmanager
@@ -179,6 +188,15 @@ class Pipeline:
             yield same
         finally:
             engine.gateway.write_rest()
+
+    def refuse_test(self, name: str, *, instead: str = "test it") -> None:
+        """Raise `UsageError` where no question tests the pipeline, which is called ``name``; ``instead`` is advice."""
+        if self.saw_all:
+            raise UsageError(
+                f"no question of {self.setup.dataset.name!r} tests {name}: it is the winner of a crossfit, which was "
+                f"chosen on all {len(self.setup.split.search)}, and the report has the verdict of the folds; {instead} "
+                "on another data set (--dataset)"
+            )
 
     @property
     def engine(self) -> Engine:

@@ -14,6 +14,7 @@ from typing import Any
 from ragsmith.datasets.bundled import bundled
 from ragsmith.datasets.dataset import load_dataset, load_documents
 from ragsmith.datasets.groups import GAP
+from ragsmith.datasets.splits import CROSSFIT
 from ragsmith.errors import SpaceError, UsageError
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup
@@ -201,6 +202,11 @@ class ExportedFile:
     def space(self) -> str:
         """The name of the space that the pipeline was found in; nothing of one that was not searched for."""
         return str(self._tree.mapping(("run",), optional=True).get("space", ""))
+
+    def saw_all(self, data: Dataset) -> bool:
+        """Whether a crossfit found it, which searches on all questions; also where some were edited since."""
+        found = self._tree.mapping(("run",), optional=True).get("verdict") == CROSSFIT
+        return bool(found) and (self.is_on(data) or self._tree.mapping(("dataset",)).get("name") == data.name)
 
     def is_on(self, data: Dataset) -> bool:
         """Whether the pipeline was found on these documents and questions."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.looks import Look
+from ragsmith.datasets import splits
 from ragsmith.datasets.groups import GAP
 from ragsmith.datasets.splits import Leaks, Split, leaks, stratified
 from ragsmith.digest import program
@@ -42,7 +43,7 @@ VERSION = 2
 """Of the stored form of a run. The first form names no version; it is brought forward when it is read."""
 
 
-HELD_OUT, CROSSFIT = "held-out", "crossfit"
+HELD_OUT, CROSSFIT = "held-out", splits.CROSSFIT
 VERDICTS = {HELD_OUT: "on questions held out of the search", CROSSFIT: "on all, each held out of one of several"}
 """On which questions a verdict is based."""
 

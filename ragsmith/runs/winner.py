@@ -18,7 +18,7 @@ from ragsmith.pipelines.genes import label
 from ragsmith.runs.front import picked
 from ragsmith.runs.latency import kept_latencies
 from ragsmith.runs.pipeline import dataset_location, export_yaml
-from ragsmith.runs.record import RunRecord, searches
+from ragsmith.runs.record import CROSSFIT, RunRecord, searches
 from ragsmith.store.store import RunRow, Store
 from ragsmith.techniques.own import ANYWHERE, import_recorded
 from ragsmith.techniques.registry import load_techniques
@@ -119,6 +119,7 @@ def _yaml(
         "seed": settings.seed,
         "evaluations": len(store.proposals(run_key)),
         **({} if pick == "best" else {"pick": pick}),
+        **({"verdict": CROSSFIT} if settings.verdict == CROSSFIT else {}),
     }
     if (seconds := kept_latencies(store, record, [winner]).get(winner.key)) is not None:
         asked = len(timed_on(split.order, winner.records))

@@ -284,3 +284,75 @@ def test_the_gate_says_where_it_could_not_see_anything(home: Path, ragsmith: Com
     shown = ragsmith("gate", "now.yaml", "--against", "base.yaml", "--workers", 1)
     assert shown.code == 0
     assert "no loss could be shown, so that this gate is always open" in shown.out
+
+
+def test_a_gate_that_cannot_be_run_is_exit_code_4_and_an_error(home: Path, ragsmith: Command) -> None:
+    """1 says worse: a server that is down says nothing of a pipeline."""
+    write(home / "a.yaml"), write(home / "b.yaml", retrieval="vector")
+    asked = ("gate", "a.yaml", "--against", "b.yaml", "--workers", 1, "--junit", "gate.xml")
+    down = ragsmith(*asked, "--llm", "openai:nobody", "--base-url", "http://127.0.0.1:9/v1", "--json")
+    assert down.code == 4
+    assert json.loads(down.out)["error"]["exit_code"] == 4
+    [case] = next(iter(junitparser.JUnitXml.fromfile("gate.xml")))
+    assert isinstance(case.result[0], junitparser.Error)
+    (home / "gate.xml").unlink()
+    assert ragsmith("gate", "nobody.yaml", "--junit", "gate.xml").code == 2
+    [case] = next(iter(junitparser.JUnitXml.fromfile("gate.xml")))
+    assert "nobody.yaml" in case.result[0].message
+
+
+def test_no_question_is_a_test_of_the_winner_of_a_crossfit(home: Path, ragsmith: Command) -> None:
+    winner = search(ragsmith, "--verdict", "crossfit", "--folds", 3)
+    assert yaml.safe_load(winner.read_text())["run"]["verdict"] == "crossfit"
+    write(home / "a.yaml")
+    for asked in (
+        ("compare", winner, "naive"),
+        ("compare", "naive", winner),
+        ("compare", "a.yaml", winner, "--dataset", "facts"),
+        ("gate", winner),
+        ("gate", winner, "--against", "a.yaml"),
+        ("gate", "a.yaml", "--against", winner),
+        ("ablate", winner, "--part", "test"),
+        ("evaluate", winner, "--protocol", "hetdocqa"),
+        ("evaluate", "a.yaml", "--protocol", "hetdocqa", "--against", winner),
+    ):
+        shown = ragsmith(*asked, "--workers", 1)
+        assert shown.code == 2, asked
+        assert "no question of 'facts' tests " in shown.err
+        assert "chosen on all 24" in shown.err
+    assert set(json.loads(ragsmith("evaluate", winner, "--workers", 1, "--json").out)) >= {"search"}
+    assert "test" not in json.loads(ragsmith("evaluate", winner, "--workers", 1, "--json").out)
+    shown = ragsmith("compare", winner, "a.yaml", "--split", "all", "--workers", 1)
+    assert shown.code == 0
+    assert "which flatter it\n" in shown.out
+
+
+def test_the_winner_of_a_crossfit_is_verified_on_all_questions(home: Path, ragsmith: Command) -> None:
+    winner = search(ragsmith, "--verdict", "crossfit", "--folds", 3)
+    shown = ragsmith("verify", winner)
+    assert (shown.code, shown.out.rpartition(" on ")[2]) == (0, "24 search questions\n")
+    told = json.loads(ragsmith("ablate", winner, "--plan", "--workers", 1, "--json").out)["plan"]
+    assert (told["part"], told["questions"]) == ("search", 24)
+
+
+def test_a_file_whose_scores_are_of_no_question_says_so(home: Path, ragsmith: Command) -> None:
+    winner = search(ragsmith)
+    told = yaml.safe_load(winner.read_text())
+    told["reference"]["test"] = ""
+    winner.write_text(yaml.safe_dump(told))
+    shown = ragsmith("gate", winner, "--workers", 1)
+    assert shown.code == 2
+    assert "keeps the scores of no question" in shown.err
+
+
+def test_a_gate_claims_nothing_of_what_is_higher(home: Path, ragsmith: Command, forgetful: None) -> None:
+    write(home / "base.yaml", below=7), write(home / "now.yaml", below=0)
+    shown = ragsmith("gate", "now.yaml", "--against", "base.yaml", "--workers", 1)
+    assert "passes: higher, +" in shown.out
+    assert "better" not in shown.out
+
+
+def test_a_negative_number_of_questions_is_refused(home: Path, ragsmith: Command) -> None:
+    write(home / "a.yaml")
+    shown = ragsmith("compare", "a.yaml", "naive", "--top", -3, "--workers", 1)
+    assert (shown.code, "--top is -3: give a number of questions from 0 on" in shown.err) == (2, True)
