@@ -82,8 +82,9 @@ def transfer(
     if len(datasets) < 2:
         raise UsageError("a winner is taken from one data set to another: name two data sets or more")
     found = []
-    with opened(cache) as store:
+    with opened(cache, read_only=True) as store:  # a cache that is not there is not made
         homes = [_Home.of(store, dataset) for dataset in datasets]
+    with opened(cache) as store:
         pairs = [(source, target) for target in homes for source in homes if source.run != target.run]
         if on_plan is not None and not on_plan(len(pairs), _answers(store, pairs, part)):
             return []

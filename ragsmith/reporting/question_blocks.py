@@ -16,6 +16,8 @@ WHY: Mapping[str, str] = {
     "wrong": "Where the winner is worst",
 }
 
+EXPLAIN = "`ragsmith explain winner.yaml {id}` prints the whole way of one question; each stands here with its id."
+
 LISTED = 100
 """Questions of the list that are shown at once."""
 

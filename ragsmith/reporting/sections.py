@@ -178,6 +178,8 @@ def questions(domain: Domain) -> Iterator[Block]:
         yield question_blocks.repairs(domain)
     if found.interventions:
         yield question_blocks.interventions(domain)
+    if found.asked:
+        yield question_blocks.EXPLAIN.format(id=(found.shown or found.asked)[0].question)
     yield from question_blocks.examples(domain)
     if listed := question_blocks.question_list(domain):
         yield question_blocks.EXPLAINED

@@ -126,8 +126,8 @@ def front_explained(domain: Domain) -> str:
     unless = "it finds nothing" + " or has no latency" * domain.about.record.settings.timed
     return (
         f"Every pipeline that met all search questions counts, whoever proposed it, unless {unless}. "
-        "`ragsmith export --pick` writes one: knee, where more calls begin to gain little; cheapest, which is shown "
-        f"to be less than {margin} behind the winner; calls<=2; or a place in the ranking."
+        "`ragsmith export --pick` writes one: knee, where more calls begin to gain little; cheapest, which "
+        f"search questions show to be less than {margin} behind the winner; calls<=2; or a place in the ranking."
         + _timed(domain.about.record.settings)
     )
 

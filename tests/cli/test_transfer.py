@@ -86,3 +86,10 @@ def test_what_cannot_be_transferred_is_said(searched: Path, tmp_path: Path) -> N
         library.transfer([searched / "island", "law"], cache=cache)
     with pytest.raises(UsageError, match="part is 'all': give search or test"):
         library.transfer([searched / "island", searched / "isle"], part="all", cache=cache)
+
+
+def test_a_cache_that_is_not_there_is_not_made(searched: Path, ragsmith: Command, tmp_path: Path) -> None:
+    ended = ragsmith("transfer", searched / "island", searched / "isle", "--cache", tmp_path / "typo.sqlite")
+    assert ended.code == 2
+    assert "there is no cache" in ended.err
+    assert not list(tmp_path.glob("typo*"))

@@ -167,7 +167,8 @@ def test_a_page_shows_a_hundred_questions_and_keeps_the_others_for_its_filter(do
     many = with_questions(domain, *(asked(number, number / 1000, 0.0) for number in range(LISTED + 30)))
     html = domain_page(many)
     shown, kept = html.split("<template>")
-    assert shown.count('<th scope="row" title="q') == LISTED
+    assert shown.count('<code class="id">q') == LISTED
+    assert "ragsmith explain winner.yaml q0" in shown
     assert kept.split("</template>")[0].count("<tr>") == 30
     assert "30 more are in" in shown
     assert domain_markdown(many).count("| What is ") == LISTED
@@ -178,7 +179,7 @@ def test_examples_have_both_answers_what_was_read_and_the_gold_marked(domain: Do
     known = with_questions(domain, asked(1, 0.9, 0.2), shown=(EXAMPLE,))
     page = Elements(domain_page(known))
     assert page.texts("summary")[-1].startswith(("+0.70", "Every"))
-    assert "+0.70 What is 1? factual, search" in page.texts("summary")
+    assert "+0.70 What is 1? q1 factual, search" in page.texts("summary")
     assert page.texts("blockquote") == ["The winner's words.", "Plain words."]
     assert page.texts("mark") == ["the gold text"] * 2
     whole = " ".join(page.texts("details", class_="example"))

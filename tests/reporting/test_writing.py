@@ -276,7 +276,7 @@ def test_the_terminal_says_where_the_winner_comes_from(domain: Domain) -> None:
 def test_the_front_is_explained_with_the_margin(domain: Domain) -> None:
     record = replace(domain.about.record, settings=replace(domain.about.record.settings, margin=0.05))
     said = front_explained(replace(domain, about=replace(domain.about, record=record)))
-    assert "cheapest, which is shown to be less than 0.050 behind the winner;" in said
+    assert "cheapest, which search questions show to be less than 0.050 behind the winner;" in said
 
 
 def test_a_killed_run_gives_a_partial_report(store: Store, tmp_path: Path) -> None:

@@ -62,7 +62,7 @@ class Rows:
             parts += [
                 text(zero - 1.5, 14, f"← {self.ends[0]}", "soft", "end"),
                 text(zero + 1.5, 14, f"{self.ends[1]} →", "soft", "start"),
-                stroke(zero, 4, zero, bottom, "zero"),
+                stroke(zero, 4, zero, 18, "zero"),
             ]
         for place, line in enumerate(self.lines):
             y = 14 + 20 * (place + (1 if self.band else 0))
@@ -86,6 +86,8 @@ class Rows:
         if self._two_lines:
             named += text(EDGE, y + 27, value, "soft", "start")
             y += 16
+        if self.ends:  # beside the marks alone: through letters it would strike them out
+            named += stroke(x(0), y + 17, x(0), y + 32, "zero")
         said = f"{row.name}: {value}"
         if row.low is None or row.high is None:
             if self.least < 0:
