@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def export(
     dataset: Dataset | str | Path,
     *,
     cache: Store | str | Path = CACHE,
-    output: str | Path = "winner.yaml",
+    output: str | Path | None = None,
     run: str | None = None,
     pick: str | int = "best",
     imports: Sequence[str | Path] = (),
@@ -42,7 +43,9 @@ def export(
     ``cheapest``, shown not to be behind the winner by 0.02 of fitness; ``single``, the best with one option more than
     naive RAG; a place in the ranking; ``"calls<=2"``, the best with so few calls a question; or
     ``"latency<=0.5"``, the best within so many seconds, where the search weighed latency.
-    What is returned says which pipeline it is; where ``output`` was a file with something else in it, a `Notice` does.
+    Without an ``output`` the winner goes to ``winner.yaml``, and another to a file that is named after ``pick``, such
+    as ``cheapest.yaml``, ``place-3.yaml`` or ``calls-2.yaml``. What is returned says which pipeline it is; where
+    ``output`` was a file with something else in it, a `Notice` does.
 
     Raises:
         UsageError: there is no such cache, search or pipeline.
@@ -50,4 +53,11 @@ def export(
     import_files(imports)
     with opened(cache, read_only=True) as store:
         key, setup = run_setup(store, dataset, run)
-        return write_pipeline(store, key, setup, Path(output), str(pick))
+        return write_pipeline(store, key, setup, Path(output or _named_after(str(pick))), str(pick))
+
+
+def _named_after(pick: str) -> str:
+    if pick == "best":
+        return "winner.yaml"
+    name = re.sub(r"[^\w.]+", "-", pick).strip("-.")
+    return f"place-{name}.yaml" if name.isdigit() else f"{name or 'picked'}.yaml"

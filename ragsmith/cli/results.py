@@ -54,7 +54,10 @@ def report(
 def export(
     dataset: Annotated[str, typer.Option("--dataset", help="The data set, as it was given to the search.")],
     cache: CacheOption = str(CACHE),
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("winner.yaml"),
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File to write. [default: winner.yaml, or named after --pick]"),
+    ] = None,
     run: Annotated[str | None, typer.Option(help="A run's key (see `ragsmith runs`). [default: the latest]")] = None,
     pick: Annotated[
         str,

@@ -178,6 +178,14 @@ def test_an_export_says_which_pipeline_it_wrote_and_what_it_replaced(
     assert said["fitness"] == scores["search"]["fitness"]
 
 
+def test_what_is_picked_is_no_winner_yaml(home: Path, winner: Path, ragsmith: Command, tiny_folder: Path) -> None:
+    for pick, name in (("3", "place-3.yaml"), ("cheapest", "cheapest.yaml"), ("calls<=1.5", "calls-1.5.yaml")):
+        said = json.loads(ragsmith("export", "--dataset", tiny_folder, "--pick", pick, "--json").out)
+        assert (said["winner"], said["pick"]) == (name, pick)
+        Path(name).unlink()
+    assert not Path("winner.yaml").exists()
+
+
 def test_an_export_elsewhere_finds_its_documents(
     home: Path, winner: Path, ragsmith: Command, tiny_folder: Path, tmp_path: Path
 ) -> None:
