@@ -80,6 +80,11 @@ def loaded_pipeline(
 ) -> Pipeline:
     """The pipeline of a file; or the one that is loaded already, which keeps its data set and models."""
     if not isinstance(pipeline, Pipeline):
+        if not Path(pipeline).exists():
+            raise UsageError(
+                f"{pipeline}: is missing: name the file of a pipeline, which a search writes (winner.yaml); names such "
+                "as naive, bm25 and recommended are known to `ragsmith compare` alone"
+            )
         named = by_role(models)
         return Pipeline.load(pipeline, dataset=dataset, models=named, base_url=base_url, vector_store=vector_store)
     if (dataset, models, base_url, vector_store) != (None, None, None, None):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ragsmith.datasets.relevance import overlap
-from ragsmith.diagnosis.causes import MEANINGS, REMEDIES, Cause
+from ragsmith.diagnosis.causes import MEANINGS, REMEDIES
 from ragsmith.diagnosis.diagnosed import Follow, diagnosed
 from ragsmith.diagnosis.failing import RANKED, Fate, Followed, well_from
 from ragsmith.diagnosis.reading import GoldPassage, ReadPassage
@@ -252,8 +252,3 @@ def asked(setup: Setup, question: str) -> Example:
 
 def _plain(question: str) -> str:
     return " ".join(question.casefold().split()).rstrip(" .?!")
-
-
-def is_wrong(cause: str) -> bool:
-    """Whether the value of a cause says that something went wrong."""
-    return bool(cause) and not Cause(cause).good

@@ -111,3 +111,11 @@ def test_either_a_question_or_interventions(winner: Path, ragsmith: Command, arg
     ended = ragsmith("explain", winner, *arguments)
     assert ended.code == 2
     assert "give a question, by its id or its text, or --interventions" in ended.err
+
+
+@pytest.mark.parametrize("arguments", [("explain", "naive", "law-046"), ("verify", "nofile.yaml")])
+def test_without_a_file_it_says_what_is_expected(arguments: tuple[str, ...], ragsmith: Command) -> None:
+    ended = ragsmith(*arguments)
+    assert ended.code == 2
+    assert "name the file of a pipeline" in ended.err
+    assert "naive, bm25 and recommended" in ended.err

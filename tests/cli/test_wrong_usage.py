@@ -45,7 +45,7 @@ def test_it_is_one_sentence_that_says_what_is_wrong_where_and_what_to_do(
 
 def test_the_nearest_command_is_named(ragsmith: Command) -> None:
     assert ragsmith("serch", *DATASET).err == "error: ragsmith has no command 'serch': did you mean search?\n"
-    assert ragsmith("zzz").err.startswith("error: ragsmith has no command 'zzz': it has ask, audit, ")
+    assert ragsmith("zzz").err.startswith("error: ragsmith has no command 'zzz': it has ablate, ask, audit, ")
 
 
 def test_programs_are_told_the_same(ragsmith: Command) -> None:
