@@ -76,7 +76,7 @@ def domain_of(about: About, material: Material) -> Domain:
         look=look.number if look else 1,
         margin=margin,
     )
-    nearest = cheapest(tested, material.terms_of_test, margin, clusters)
+    nearest = cheapest(tested, material.terms_of_test, comparisons)
     types, modalities = about.data.questions, about.data.modalities
     return Domain(
         about=about,

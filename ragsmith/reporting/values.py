@@ -15,6 +15,7 @@ from ragsmith.comparison.verdicts import Comparison
 from ragsmith.diagnosis.ablation import Ablation
 from ragsmith.diagnosis.option_effects import OptionEffect
 from ragsmith.diagnosis.reading import GoldPassage, ReadPassage
+from ragsmith.evaluation.statistics import Verdict
 from ragsmith.measures.judge_check import JudgeChecked
 from ragsmith.runs.record import DatasetRecord, RunRecord, SetAside
 
@@ -142,7 +143,7 @@ class Cheapest:
     """The cheapest pipeline that search questions show to be less than the margin behind, on ``n`` test questions.
 
     It asks for ``calls`` a question where the winner asks for ``winner_calls``. ``loss`` is what it is behind, and
-    ``most`` the upper end of a one-sided 95 % interval of that, paired by question.
+    ``verdict`` what the comparison of the winner with it shows, which is one of the family of the test.
     """
 
     label: str
@@ -150,13 +151,7 @@ class Cheapest:
     winner_calls: float
     n: int
     loss: float
-    most: float
-    margin: float
-
-    @property
-    def not_worse(self) -> bool:
-        """Whether it is shown to be less than the margin behind."""
-        return self.most < self.margin
+    verdict: Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from dataclasses import replace
 
 from ragsmith.comparison.advice import SIMPLE, Facts, NextStep, next_step
 from ragsmith.comparison.clusters import Clusters
-from ragsmith.comparison.difference import difference
 from ragsmith.comparison.verdicts import MARGIN, Comparison
 from ragsmith.comparison.verdicts import compare as compare_pipelines
 from ragsmith.evaluation.evaluation import Evaluation
@@ -24,7 +23,6 @@ from ragsmith.pipelines.genes import label
 from ragsmith.reporting.facts import described
 from ragsmith.reporting.material import Material
 from ragsmith.reporting.values import TITLES, Cheapest
-from ragsmith.runs.front import loss_at_most
 from ragsmith.runs.record import CROSSFIT
 
 RETRIEVAL_ONLY = Fitness(RETRIEVAL_ALONE, objective=RETRIEVAL)
@@ -88,22 +86,23 @@ def rivals(tested: Mapping[str, Evaluation]) -> dict[str, Evaluation]:
     return found
 
 
-def cheapest(
-    tested: Mapping[str, Evaluation], terms: Terms, margin: float, clusters: Clusters | None = None
-) -> Cheapest | None:
-    """How far the cheapest pipeline within ``margin`` is behind the winner; None where it cannot be told, or is it."""
+def cheapest(tested: Mapping[str, Evaluation], terms: Terms, comparisons: Sequence[Comparison]) -> Cheapest | None:
+    """The cheapest pipeline within the margin beside the winner, with the verdict of their comparison.
+
+    It may be compared under another name, such as naive RAG's. None where it is the winner, or is not compared.
+    """
     winner, other = tested.get("winner"), tested.get("cheapest")
-    if winner is None or other is None or loss_at_most(winner, other, terms) is None:
+    if winner is None or other is None:
         return None
-    both = common([winner, other])
-    (best, winner_calls), (worth, calls) = (
-        [math.fsum(one.on(both).values(name, terms.fitness)) / len(both) for name in ("fitness", "calls")]
-        for one in (winner, other)
-    )
-    ours, theirs = winner.by_question(terms.fitness), other.by_question(terms.fitness)
-    groups = (clusters or Clusters()).numbers(both)
-    behind = difference([ours[question] for question in both], [theirs[question] for question in both], groups)
-    return Cheapest(label(other.candidate), calls, winner_calls, len(both), best - worth, behind.at_most(), margin)
+    for one in comparisons:
+        if one.name in tested and tested[one.name].key == other.key and one.difference and one.verdict:
+            both = common([winner, other])
+            winner_calls, calls = (
+                math.fsum(side.on(both).values("calls", terms.fitness)) / len(both) for side in (winner, other)
+            )
+            found = one.difference
+            return Cheapest(label(other.candidate), calls, winner_calls, found.n, found.mean_difference, one.verdict)
+    return None
 
 
 def next_step_of(

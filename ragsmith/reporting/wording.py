@@ -143,17 +143,21 @@ def _timed(settings: RunSettings) -> str:
     )
 
 
+BESIDE: Mapping[Verdict, str] = {
+    Verdict.BETTER: "the winner is shown to be better",
+    Verdict.WORSE: "it is shown to be better than the winner",
+    Verdict.NOT_WORSE: "the winner is not shown to be better",
+    Verdict.NO_DIFFERENCE: "no difference between the two is shown",
+    Verdict.TOO_FEW: "nothing is shown of the two",
+}
+"""What a verdict of the winner over a cheaper pipeline says of the cheaper."""
+
+
 def within_margin(found: Cheapest) -> str:
-    """What the cheapest that is shown to be less than the margin behind saves and loses on the test questions."""
-    margin = numbers.plain(found.margin)
-    shown = f"not worse by {margin}" if found.not_worse else f"not shown to be within {margin} of it"
-    bound = (
-        f"most {numbers.plain(found.most)} behind" if found.most >= 0 else f"least {numbers.plain(-found.most)} ahead"
-    )
+    """What the cheapest within the margin saves on the test questions, and what its comparison shows."""
     return (
         f"The cheapest within the margin asks {found.calls:.1f} calls a question, the winner {found.winner_calls:.1f}: "
-        f"it is {shown} ({numbers.signed(-found.loss)} fitness, at {bound} with 95 % confidence, on {found.n} test "
-        "questions)."
+        f"{BESIDE[found.verdict]} (it is {numbers.signed(-found.loss)} from the winner on {found.n} test questions)."
     )
 
 
