@@ -22,14 +22,18 @@ WORTH_ASKING = 3.0
 
 MOSTLY = 0.5
 
+ALIKE = 0.05
+"""Model calls a question that are not told apart: they are shown with one digit."""
+
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What is known when the test is over.
 
-    ``calls`` are the model calls a question, by rival, ``winner`` among them. ``by_type`` has the differences from the
-    first of `SIMPLE` that was compared, by type of question. ``unfound`` is the share of what the winner lacks to the
-    best score there is that it lacks on questions for which nothing relevant was found.
+    ``calls`` are the model calls a question, by rival, ``winner`` among them, and ``parts`` the techniques that are on
+    in each. ``by_type`` has the differences from the first of `SIMPLE` that was compared, by type of question.
+    ``unfound`` is the share of what the winner lacks to the best score there is that it lacks on questions for which
+    nothing relevant was found.
     """
 
     comparisons: Sequence[Comparison]
@@ -40,6 +44,7 @@ class Facts:
     by_type: Mapping[str, Sequence[float]] = field(default_factory=dict)
     unfound: float | None = None
     embedded: bool = False
+    parts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +115,24 @@ def _open(facts: Facts, compared: Sequence[Comparison]) -> NextStep:
         )
     limit = _limit(facts)
     saved = facts.calls.get("winner", 0.0) - facts.calls.get(rival.name, 0.0)
-    saves = f", and asks {saved:.1f} more model calls a question" if saved > 0.05 else ""
+    more_or_fewer = "more" if saved > 0 else "fewer"
+    saves = f", and asks {abs(saved):.1f} {more_or_fewer} model calls a question" if abs(saved) > ALIKE else ""
     assert rival.excluded is not None
     same = "scores the same on each question" if rival.difference.nonzero == 0 else ""
     loses = f"the winner {same or f'is at most {rival.excluded[1]:.3f} better (95 %, by itself)'}{saves}"
     if limit and rival.name in ("bm25", "naive"):
         return NextStep("embedder", f"Keep {rival.against} ({loses}), and {limit}.")
-    kind, verb = ("keep", "Keep") if rival.name in ("bm25", "naive") else ("simplify", "Simplify: take")
+    if rival.name in ("bm25", "naive"):
+        kind, verb = "keep", "Keep"
+    else:
+        kind, verb = ("simplify", "Simplify: take") if _simpler(rival.name, saved, facts) else ("take", "Take")
     return NextStep(kind, f"{verb} {rival.against}: {loses}.")
+
+
+def _simpler(name: str, saved: float, facts: Facts) -> bool:
+    """Whether a rival asks less, or has fewer parts and asks no more."""
+    fewer = facts.parts.get(name, 0) < facts.parts.get("winner", 0)
+    return saved > ALIKE or (fewer and saved >= -ALIKE)
 
 
 def _limit(facts: Facts) -> str:

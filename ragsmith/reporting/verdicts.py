@@ -131,6 +131,7 @@ def next_step_of(
             by_type,
             _unfound(winner, fitness) if winner else None,
             embedded=described("embedder", embedder).startswith("embedded"),
+            parts={name: sum(gene.technique.name != "none" for gene in one.candidate) for name, one in tested.items()},
         )
     )
 

@@ -15,7 +15,12 @@ from ragsmith.evaluation.statistics import Verdict
 
 QUESTIONS = Clusters(tuple((f"a{i}", f"b{i}") for i in range(10)), "section", 3)
 SEEN = Difference(20, 0.03, -0.02, 0.08, 0.2, 18, 10, 10, 0.025)
-TITLES = {"bm25": "BM25", "naive": "naive RAG", "single": "the best single option"}
+TITLES = {
+    "bm25": "BM25",
+    "naive": "naive RAG",
+    "single": "the best single option",
+    "recommended": "the recommended pipeline",
+}
 
 
 def compared(name: str, verdict: Verdict, difference: Difference = SEEN, more: int | None = None) -> Comparison:
@@ -88,6 +93,32 @@ def test_a_single_option_that_is_not_shown_to_be_worse_is_taken_with_the_calls_t
         "and asks 3.0 more model calls a "
         "question.",
     )
+
+
+@pytest.mark.parametrize(
+    ("calls", "parts", "kind"),
+    [
+        ((5.0, 2.0), (4, 6), "simplify"),  # asks less
+        ((2.0, 2.0), (4, 3), "simplify"),  # has fewer parts
+        ((2.0, 2.0), (4, 4), "take"),
+        ((2.0, 2.0), (4, 5), "take"),
+        ((2.0, 3.5), (4, 3), "take"),  # fewer parts that ask more
+    ],
+)
+def test_only_what_asks_less_or_has_fewer_parts_is_called_simpler(
+    calls: tuple[float, float], parts: tuple[int, int], kind: str
+) -> None:
+    names = ("winner", "recommended")
+    facts = replace(
+        FACTS,
+        comparisons=[compared("recommended", Verdict.NO_DIFFERENCE)],
+        calls=dict(zip(names, calls, strict=True)),
+        parts=dict(zip(names, parts, strict=True)),
+    )
+    found, sentence = said(facts)
+    assert (found, "implify" in sentence) == (kind, kind == "simplify")
+    assert "ake the recommended pipeline: the winner is at most 0.080 better" in sentence
+    assert ("1.5 fewer model calls" in sentence) == (calls[1] > calls[0])
 
 
 def test_where_most_is_missing_because_nothing_is_found_another_embedder_is_to_be_tried() -> None:
