@@ -78,7 +78,7 @@ def by_protocol(
 
     >>> found = ragsmith.by_protocol("hetdocqa", "winner.yaml")
     >>> [effect.system for effect in found.effects if effect.claim == "helps"]
-    ['without retrieval hybrid(fusion=rrf)']
+    ['without retrieval hybrid']
 
     ``pipeline`` is compared with the files ``against``, or with itself without each of its parts. Or ``numbers`` are
     measures by question of any systems, a file or as read; ``full`` is which of them the others are compared with, the

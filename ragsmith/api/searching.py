@@ -73,7 +73,7 @@ def search(
     >>> found.state, len(found.ranking)
     ('finished', 7)
     >>> print(found.verdict.words)
-    Not worse than BM25 or the recommended pipeline by 0.020. No difference from naive RAG shown.
+    No difference from naive RAG shown. Not worse than BM25 or the recommended pipeline by 0.020.
     >>> found.winner.ask("When does the limitation period start?").sources[0].title
     'Obligations Code of Ostrevane (Excerpt)'
 

@@ -387,7 +387,7 @@ def test_a_question_on_which_all_fail_is_set_aside_by_name_and_the_others_decide
     assert ended.code == 0, ended.err
     named = next(question for question, asked_as in asked(tiny_setup).items() if asked_as == text)
     assert "set aside, as every pipeline failed on them: 1 of the questions" in ended.out
-    assert re.search(rf"  {named} \(search\), .*HTTP 400 \(too odd\)", ended.out)
+    assert re.search(rf" {named} \(search\), .*HTTP 400 \(too odd\)", " ".join(ended.out.split()))
     [winner] = tmp_path.rglob("winner.yaml")
     exported = yaml.safe_load(winner.read_text())
     assert list(exported["run"]["set_aside"]) == exported["expected"]["search"]["failed"] == [named]
