@@ -6,6 +6,7 @@ complete by itself and can be read from a read-only disk, and one in WAL mode wi
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import sqlite3
@@ -87,6 +88,8 @@ def server_engine(url: URL, *, timeout: float) -> Engine:
     except ImportError as error:
         raise MissingExtra("psycopg", "postgres") from error
 
+    _keep_interruptions_quiet(engine)
+
     @event.listens_for(engine, "do_connect")
     def connect(dialect: Any, _record: object, arguments: Any, named: Any) -> Any:
         refused = dialect.loaded_dbapi.OperationalError
@@ -100,6 +103,17 @@ def server_engine(url: URL, *, timeout: float) -> Engine:
         connection.commit()
 
     return engine
+
+
+def _keep_interruptions_quiet(engine: Engine) -> None:
+    """Have the pool not log a Ctrl-C that meets it while it takes a connection back: it raises it all the same."""
+    pool = type(engine.pool)
+    logging.getLogger(f"{pool.__module__}.{pool.__qualname__}").addFilter(_is_no_interruption)
+
+
+def _is_no_interruption(record: logging.LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    return error is None or isinstance(error, Exception)
 
 
 def _when_there_is_room(name: str, patience: float, refused: type[Exception], connect: Callable[[], T]) -> T:
@@ -155,6 +169,8 @@ def file_engine(path: Path, *, timeout: float, options: str) -> Engine:
         pool_size=0,  # no bound: as many connections as threads that are at it
         hide_parameters=True,
     )
+
+    _keep_interruptions_quiet(engine)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

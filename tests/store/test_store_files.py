@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
@@ -17,6 +17,7 @@ import sqlalchemy
 from stored import put_call
 
 from ragsmith.errors import MissingExtra, Notice, StoreError
+from ragsmith.store.engine import file_engine
 from ragsmith.store.schema import APPLICATION_ID, MIGRATIONS, forget_cut_replies
 from ragsmith.store.store import ResultRow, Store
 
@@ -357,3 +358,19 @@ def test_the_main_file_is_enough_after_closing(path: Path, tmp_path: Path) -> No
     shutil.copy(path, tmp_path / "copy.sqlite")
     with open_store(tmp_path / "copy.sqlite") as store:
         assert len(store.results("shared")) == rows
+
+
+@pytest.mark.parametrize(("raised", "logged"), [(KeyboardInterrupt, 0), (ValueError, 1)])
+def test_an_interruption_while_a_connection_is_taken_back_is_raised_and_not_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, raised: type[BaseException], logged: int
+) -> None:
+    engine = file_engine(tmp_path / "new.sqlite", timeout=1, options="mode=rwc")
+
+    @sqlalchemy.event.listens_for(engine, "reset")
+    def interrupted(*_: object) -> None:
+        raise raised
+
+    connection = engine.connect()
+    with nullcontext() if issubclass(raised, Exception) else pytest.raises(raised):
+        connection.close()
+    assert len(caplog.records) == logged
