@@ -191,7 +191,7 @@ def _say_gated(found: Gated) -> None:
     rows = [
         [name, str(n), numbers.plain(before), numbers.plain(now), numbers.signed(now - before)]
         for name, n, before, now in (
-            ("fitness", found.difference.n, found.before, found.now),
+            (found.of, found.difference.n, found.before, found.now),
             *((f"type {moved.name}", moved.n, moved.before, moved.now) for moved in found.types),
         )
     ]

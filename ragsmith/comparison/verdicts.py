@@ -124,10 +124,14 @@ def compare_two(
     margin: float = MARGIN,
     may_miss: float = MAY_MISS,
     name: str = "other",
+    of: str = "fitness",
 ) -> Comparison:
-    """Compare two evaluations on the same questions, without a run: ``name`` is what the second is called."""
+    """Compare two evaluations on the same questions, without a run: ``name`` is what the second is called.
+
+    ``of`` says what ``fitness`` is about, as `Comparison` has it.
+    """
     terms = Terms.of([first, second], fitness or Fitness(), may_miss)
-    [found] = compare(first, {name: second}, terms, clusters, look=look, margin=margin)
+    [found] = compare(first, {name: second}, terms, clusters, look=look, margin=margin, of=of)
     return found
 
 

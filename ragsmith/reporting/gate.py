@@ -3,6 +3,8 @@
 It shuts only if the pipeline is worse, if that is shown, and if it is by more than a least effect: a test alone would
 shut it on differences that nobody minds, once there are questions enough, and a mean alone on luck. What it could have
 shown is said with it, as a gate that can see nothing is always open.
+
+Where a machine drafted any of the questions, it is about retrieval alone, as the verdict of a search is.
 """
 
 from __future__ import annotations
@@ -18,9 +20,17 @@ from ragsmith.comparison.power import POWER, smallest
 from ragsmith.comparison.verdicts import decide
 from ragsmith.errors import NotComparable, UsageError, WrongOption
 from ragsmith.evaluation.evaluation import Evaluation
+from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.statistics import Verdict, student_quantile
 from ragsmith.reporting import numbers
-from ragsmith.reporting.side_by_side import evaluated, questions_of, refuse_other_marks, refuse_seen
+from ragsmith.reporting.side_by_side import (
+    JudgedBy,
+    evaluated,
+    judged_by,
+    questions_of,
+    refuse_other_marks,
+    refuse_seen,
+)
 from ragsmith.runs.pipeline import Pipeline
 from ragsmith.runs.reference import rounded
 from ragsmith.store.store import Store
@@ -53,7 +63,8 @@ class Gated:
     """Whether a pipeline passes, and why; ``difference`` is what it is now minus what it was ``against``.
 
     ``smallest`` is the loss that would shut the gate four times in five; None where none could. ``lost`` are the
-    questions that lost most, ``failures`` those that fail now, which count as the lowest score there is.
+    questions that lost most, ``failures`` those that fail now, which count as the lowest score there is. All scores
+    are ``of`` the ``fitness``, or of ``retrieval`` alone where a machine drafted any of the questions.
     """
 
     passed: bool
@@ -71,6 +82,7 @@ class Gated:
     types: tuple[Moved, ...]
     lost: tuple[Moved, ...]
     failures: Mapping[str, str]
+    of: str = "fitness"
 
 
 def gate(
@@ -95,21 +107,21 @@ def gate(
     if against is None:
         if part != "test":
             raise WrongOption("split", f"is {part}, and the file keeps scores of test questions: name a base --against")
-        before, examples = _kept(name, current)
-        [found] = evaluated([current], examples, store, workers)
+        before, terms = _kept(name, current)
+        [found] = evaluated([current], terms.examples, store, workers)
     else:
         other, base = against
         refuse_other_marks(name, current, other, base)
         refuse_seen((pipeline, against), part)
-        examples = questions_of(setup, fitness, part)
-        found, then = evaluated([current, base], examples, store, workers)
-        before = {question: scores[0] or 0.0 for question, scores in rounded(then, fitness).items()}
-    now = _now(found, before, current)
+        terms = judged_by(questions_of(setup, fitness, part), fitness)
+        found, then = evaluated([current, base], terms.examples, store, workers)
+        before = {question: scores[0] or 0.0 for question, scores in rounded(then, terms.fitness).items()}
+    now = _now(found, before, terms.fitness)
     if not before or not found.records:
         why = next((f"{f['stage']}: {f['error']}" for f in found.failures.values()), "the base finished none")
         raise NotComparable(f"there is no question with a score before and now: {why}")
     data = setup.dataset
-    asked = [example for example in examples if example.id in before]
+    asked = [example for example in terms.examples if example.id in before]
     clusters = Clusters.of(data, asked)
     questions = [example.id for example in asked]
     ours, theirs = ([its[question] for question in questions] for its in (now, before))
@@ -120,7 +132,7 @@ def gate(
     least = _smallest(between, min_effect)
     return Gated(
         passed=not shut,
-        reason=_reason(between, verdict, clusters, min_effect, least, shut=shut),
+        reason=_reason(between, verdict, clusters, min_effect, least, terms, shut=shut),
         pipeline=name,
         against=against[0] if against else "the scores kept in it",
         dataset=data.name,
@@ -134,11 +146,12 @@ def gate(
         types=_by_type(asked, before, now),
         lost=tuple(sorted((one for one in moved if one.change < 0), key=lambda one: (one.change, one.name))[:LISTED]),
         failures={question: f"{why['stage']}: {why['error']}" for question, why in found.failures.items()},
+        of=terms.of,
     )
 
 
-def _kept(name: str, pipeline: Pipeline) -> tuple[dict[str, float], list[Example]]:
-    """The scores that a file keeps, and the questions that they are of."""
+def _kept(name: str, pipeline: Pipeline) -> tuple[dict[str, float], JudgedBy]:
+    """The scores that a file keeps, and the questions that they are of, with what is judged of them."""
     kept = pipeline.reference
     if kept is None:
         pipeline.refuse_test(name, instead="name the pipeline that it was, --against BASE.yaml --split all, or gate it")
@@ -156,13 +169,15 @@ def _kept(name: str, pipeline: Pipeline) -> tuple[dict[str, float], list[Example
             f"the scores kept in {name} cannot be compared with those of now: {why}; --against BASE.yaml runs the one "
             "that it was before on what there is now"
         )
-    scores = {question: scores[0] or 0.0 for question, scores in kept.scores.items()}
-    return scores, [pipeline.setup.examples[question] for question in scores]
+    terms = judged_by([pipeline.setup.examples[question] for question in kept.scores], pipeline.fitness)
+    place = list(HEADLINE).index(terms.of)
+    scores = {example.id: kept.scores[example.id][place] or 0.0 for example in terms.examples}
+    return scores, terms
 
 
-def _now(found: Evaluation, before: Mapping[str, float], pipeline: Pipeline) -> dict[str, float]:
-    """The fitness now of the questions that had one; one that fails now has the lowest there is."""
-    scores = {question: values[0] or 0.0 for question, values in rounded(found, pipeline.fitness).items()}
+def _now(found: Evaluation, before: Mapping[str, float], fitness: Fitness) -> dict[str, float]:
+    """The ``fitness`` now of the questions that had one; one that fails now has the lowest there is."""
+    scores = {question: values[0] or 0.0 for question, values in rounded(found, fitness).items()}
     lowest = min([0.0, *before.values(), *scores.values()])
     return {question: scores.get(question, lowest) for question in before}
 
@@ -191,13 +206,36 @@ def _smallest(found: Difference, min_effect: float) -> float | None:
 
 
 def _reason(
-    found: Difference, verdict: Verdict, clusters: Clusters, min_effect: float, least: float | None, *, shut: bool
+    found: Difference,
+    verdict: Verdict,
+    clusters: Clusters,
+    min_effect: float,
+    least: float | None,
+    terms: JudgedBy,
+    *,
+    shut: bool,
 ) -> str:
     """Why the gate is open, or shut, in a sentence or two."""
+    why = _why(found, verdict, clusters, min_effect, least, terms.of, shut=shut)
+    if not terms.drafted:
+        return why
+    return f"{why}; in retrieval alone, as a machine drafted {terms.drafted:,} of the questions"
+
+
+def _why(
+    found: Difference,
+    verdict: Verdict,
+    clusters: Clusters,
+    min_effect: float,
+    least: float | None,
+    of: str,
+    *,
+    shut: bool,
+) -> str:
     if not found.nonzero:
         return f"passes: the same score on each of {clusters}"
     size = (
-        f"{numbers.signed(found.mean_difference)} fitness {numbers.interval(found.low, found.high, sign=True)} on "
+        f"{numbers.signed(found.mean_difference)} {of} {numbers.interval(found.low, found.high, sign=True)} on "
         f"{clusters}, p = {numbers.probability(found.p)}"
     )
     limit = numbers.plain(min_effect)

@@ -24,9 +24,9 @@ def junit(found: Gated, *, seconds: float, now: float) -> str:
     cases = [(VERDICT, "" if found.passed else found.reason, "failure")]
     for moved in found.types:
         lost = not found.passed and -moved.change > found.min_effect
-        cases.append((f"questions of type {moved.name}", _said(moved) if lost else "", "failure"))
-    lines = [found.reason, *(f"{moved.name}: {_said(moved)}" for moved in found.types)]
-    lines += [f"lost {moved.name}: {_said(moved)}" for moved in found.lost]
+        cases.append((f"questions of type {moved.name}", _said(moved, found.of) if lost else "", "failure"))
+    lines = [found.reason, *(f"{moved.name}: {_said(moved, found.of)}" for moved in found.types)]
+    lines += [f"lost {moved.name}: {_said(moved, found.of)}" for moved in found.lost]
     lines += [f"failed {question}: {why}" for question, why in found.failures.items()]
     return _suite(found.dataset, cases, lines, seconds, now)
 
@@ -36,9 +36,9 @@ def junit_error(name: str, why: str, *, seconds: float, now: float) -> str:
     return _suite(name, [(VERDICT, why, "error")], [why], seconds, now)
 
 
-def _said(moved: Moved) -> str:
+def _said(moved: Moved, of: str) -> str:
     return (
-        f"fitness {numbers.plain(moved.before)} before, {numbers.plain(moved.now)} now "
+        f"{of} {numbers.plain(moved.before)} before, {numbers.plain(moved.now)} now "
         f"({numbers.signed(moved.change)}, {moved.n} question{'' if moved.n == 1 else 's'})"
     )
 

@@ -143,22 +143,19 @@ def compare(
     (one, ours), (other, theirs) = first, second
     refuse_other_marks(one, ours, other, theirs)
     refuse_seen((first, second), part)
-    examples = questions_of(ours.setup, ours.fitness, part)
-    drafted = any(example.drafted for example in examples) and not ours.fitness.ranks
-    fitness = Fitness(RETRIEVAL_ALONE, objective=RETRIEVAL) if drafted else ours.fitness
-    if drafted:
-        examples = [example for example in examples if example.evidence]
+    terms = judged_by(questions_of(ours.setup, ours.fitness, part), ours.fitness)
+    examples, fitness, of = terms.examples, terms.fitness, terms.of
     found = evaluated([ours, theirs], examples, store, workers)
     both = common(found)
     if not both:
         raise NotComparable(f"no question was finished by {one} and by {other}: {_first_failure(found)}")
     asked = [ours.setup.examples[question] for question in both]
     clusters = Clusters.of(ours.setup.dataset, asked)
-    compared = compare_two(found[0], found[1], clusters, fitness, name=other)
+    compared = compare_two(found[0], found[1], clusters, fitness, name=other, of=of)
     look = None
     if part != "search" and compared.verdict is not None:
         look = look_at_two(store, (ours, theirs), fitness, [example.id for example in examples], day)
-        compared = compare_two(found[0], found[1], clusters, fitness, name=other, look=look.number)
+        compared = compare_two(found[0], found[1], clusters, fitness, name=other, look=look.number, of=of)
     measures = _measures(found, both, fitness, clusters)
     if compared.adjusted_p is not None:
         measures[0] = replace(measures[0], p=compared.adjusted_p)
@@ -175,6 +172,31 @@ def compare(
         (*_notes(ours, theirs, one, other, part), *filter(None, [looked(look)])),
         look,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedBy:
+    """By which ``fitness`` pipelines are told apart on ``examples``; ``of`` is ``retrieval`` where a machine drafted.
+
+    ``drafted`` of the questions were drafted, be it that people looked at them later.
+    """
+
+    examples: list[Example]
+    fitness: Fitness
+    of: str = "fitness"
+    drafted: int = 0
+
+
+def judged_by(examples: Sequence[Example], fitness: Fitness) -> JudgedBy:
+    """The terms of a verdict on these ``examples``, which are those of the report of a search.
+
+    Where a machine drafted any of them, it is about retrieval alone, on those that have evidence.
+    """
+    drafted = sum(example.drafted for example in examples)
+    if not drafted or fitness.ranks:
+        return JudgedBy(list(examples), fitness)
+    with_evidence = [example for example in examples if example.evidence]
+    return JudgedBy(with_evidence, Fitness(RETRIEVAL_ALONE, objective=RETRIEVAL), RETRIEVAL, drafted)
 
 
 def questions_of(setup: Setup, fitness: Fitness, part: str) -> list[Example]:

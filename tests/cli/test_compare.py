@@ -14,9 +14,9 @@ import pytest
 import yaml
 from facts_folder import facts_folder
 
-from ragsmith.techniques.families import passage_filter
+from ragsmith.techniques.families import passage_filter, post_generation
 from ragsmith.techniques.registry import Technique
-from ragsmith.types import Hits, Question
+from ragsmith.types import Answer, Hits, Prompt, Question
 
 Command = Callable[..., Any]
 TEST_QUESTIONS = 18
@@ -218,6 +218,59 @@ def test_what_fails_now_counts_as_the_lowest_score(
     shown = ragsmith("gate", "now.yaml", "--against", "base.yaml", "--workers", 1)
     assert shown.code == 1
     assert "failed now, passage_filter.breaks" in shown.out
+
+
+def drafted(home: Path) -> None:
+    """Say of every question that a machine drafted it, the split staying as it is."""
+    rows = [json.loads(line) for line in (home / "facts" / "questions.jsonl").read_text().splitlines()]
+    rows = [{**row, "origin": {"by": "drafted", "method": "definitions"}} for row in rows]
+    (home / "facts" / "questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_drafted_questions_are_judged_by_what_is_found_alone(
+    home: Path, ragsmith: Command, registered: Callable[..., Technique], forgetful: None
+) -> None:
+    """As the verdict of a search is: an answer that is lost does not shut the gate, a passage that is lost does."""
+
+    def mumbles(question: Question, prompt: Prompt, answer: Answer) -> Answer:
+        return Answer("Who knows.")
+
+    registered(post_generation, mumbles)
+    winner = search(ragsmith)
+    kept = winner.read_text()
+    asked = ("--workers", 1, "--json")
+
+    def changed(family: str, **technique: Any) -> Path:
+        told = yaml.safe_load(kept)
+        told["pipeline"][family] = technique
+        now = winner.with_name("now.yaml")
+        now.write_text(yaml.safe_dump(told))
+        return now
+
+    mumbling = changed("post_generation", technique="mumbles")
+    shut = ragsmith("gate", mumbling, *asked)
+    assert (shut.code, json.loads(shut.out)["of"]) == (1, "fitness")
+
+    drafted(home)
+    winner = search(ragsmith)
+    kept = winner.read_text()
+    mumbling = changed("post_generation", technique="mumbles")
+    for against in ((), ("--against", winner)):
+        told = json.loads(ragsmith("gate", mumbling, *against, *asked).out)
+        assert (told["passed"], told["of"], told["before"]) == (True, "retrieval", told["now"])
+        assert told["reason"].endswith(f"in retrieval alone, as a machine drafted {TEST_QUESTIONS} of the questions")
+    plain = ragsmith("gate", mumbling, "--workers", 1, "--junit", "gate.xml").out
+    assert [line.split()[0] for line in plain.splitlines() if line.startswith(("fitness", "retrieval"))] == [
+        "retrieval"
+    ]
+    assert "mill: retrieval " in (home / "gate.xml").read_text()
+    both = ragsmith("compare", winner, mumbling, "--workers", 1)
+    assert "In retrieval alone, as a machine drafted questions:" in both.out
+
+    poor = changed("passage_filter", technique="forgets", parameters={"below": 7})
+    shut = ragsmith("gate", poor, *asked)
+    assert shut.code == 1
+    assert " retrieval [" in json.loads(shut.out)["reason"]
 
 
 def test_more_questions_and_another_split_leave_the_kept_scores_comparable(home: Path, ragsmith: Command) -> None:
