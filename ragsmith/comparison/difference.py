@@ -6,12 +6,13 @@ Questions of a group are not independent, so whole groups are drawn anew and who
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from statistics import NormalDist
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ragsmith.evaluation.statistics import (
     EXACT_UP_TO,
@@ -25,6 +26,8 @@ from ragsmith.evaluation.statistics import (
 RESAMPLES = 10_000
 
 _CELLS = 4_000_000  # of a matrix of resamples, 32 MB; where there are more groups, it is made block by block
+_SHARED_CELLS = 128_000_000  # of one that comparisons share, a byte each: 12,800 groups
+_ROWS = 16  # of it that are worked on at once, as the processor's cache holds them
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +144,36 @@ def _resampled(sums: Vector, sizes: Vector, seed: int) -> Vector:
         counts = resample_counts(count, RESAMPLES, seed)
         means: Vector = np.einsum("ij,j->i", counts, sums) / np.einsum("ij,j->i", counts, sizes)
         return means
+    if count * RESAMPLES > _SHARED_CELLS:
+        return np.concatenate([sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1) for drawn in _drawn(count, seed)])
+    shared, found, block = _shared_counts(count, seed), np.empty(RESAMPLES), np.empty((_ROWS, count))
+    for begin in range(0, RESAMPLES, _ROWS):
+        of_block = block[: RESAMPLES - begin]
+        np.copyto(of_block, shared[begin : begin + _ROWS])
+        found[begin : begin + _ROWS] = np.einsum("ij,j->i", of_block, sums) / np.einsum("ij,j->i", of_block, sizes)
+    return found
+
+
+def _drawn(count: int, seed: int) -> Iterator[NDArray[np.int64]]:
+    """The groups that each resample draws, some resamples at a time."""
     rng = np.random.default_rng(seed)
-    found, rows = [], max(1, _CELLS // count)
+    rows = max(1, _CELLS // count)
     for begin in range(0, RESAMPLES, rows):
-        drawn = rng.integers(0, count, (min(rows, RESAMPLES - begin), count))
-        found.append(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
-    return np.concatenate(found)
+        yield rng.integers(0, count, (min(rows, RESAMPLES - begin), count))
+
+
+@lru_cache(maxsize=1)
+def _shared_counts(count: int, seed: int) -> NDArray[np.uint8]:
+    """How often each resample draws each group, drawn once for all comparisons of as many groups.
+
+    A byte is enough: that one of a thousand groups is drawn 256 times does not happen.
+    """
+    counts = np.empty((RESAMPLES, count), dtype=np.uint8)
+    rows = (row for block in _drawn(count, seed) for row in block)
+    for place, row in enumerate(rows):
+        counts[place] = np.bincount(row, minlength=count)
+    counts.flags.writeable = False
+    return counts
 
 
 def _summed(each: Vector, groups: Sequence[int]) -> tuple[Vector, Vector]:

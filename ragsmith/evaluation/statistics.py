@@ -24,6 +24,7 @@ FEWEST_DIFFERENCES = 6
 """With fewer the smallest two-sided p, 2**(1 - 5) = 0.06, cannot reach 0.05 whatever the values."""
 
 _CACHED_CELLS = 4_000_000  # of one matrix of resamples: 32 MB, 400 questions × 10,000
+_QUICK_CELLS = 160_000  # of signs as numbers that are worked on at once, as the processor's cache holds them
 
 
 class Verdict(StrEnum):
@@ -217,9 +218,15 @@ def _sign_flip_p(differences: Vector, resamples: int, seed: int) -> float:
         return float((np.abs(sums) >= observed).mean())
     rng = np.random.default_rng(seed)
     hits, n = 0, len(differences)
+    at_once = max(1, _QUICK_CELLS // n)
+    signs = np.empty((at_once, n))
     for rows in _blocks(resamples, n):
-        signs = rng.integers(0, 2, (rows, n), dtype=np.int8) * 2.0 - 1.0
-        hits += int((np.abs(np.einsum("ij,j->i", signs, differences)) >= observed).sum())
+        drawn = rng.integers(0, 2, (rows, n), dtype=np.int8)
+        for begin in range(0, rows, at_once):
+            part = signs[: rows - begin]
+            np.multiply(drawn[begin : begin + at_once], 2.0, out=part)
+            np.subtract(part, 1.0, out=part)
+            hits += int((np.abs(np.einsum("ij,j->i", part, differences)) >= observed).sum())
     return (hits + 1) / (resamples + 1)
 
 

@@ -18,7 +18,7 @@ from ragsmith.errors import NotComparable, UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, RETRIEVAL, RETRIEVAL_ALONE, Fitness
-from ragsmith.evaluation.ranking import common
+from ragsmith.evaluation.ranking import Terms, common
 from ragsmith.evaluation.statistics import Verdict, holm
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.genes import label
@@ -151,11 +151,11 @@ def compare(
         raise NotComparable(f"no question was finished by {one} and by {other}: {_first_failure(found)}")
     asked = [ours.setup.examples[question] for question in both]
     clusters = Clusters.of(ours.setup.dataset, asked)
-    compared = compare_two(found[0], found[1], clusters, fitness, name=other, of=of)
     look = None
-    if part != "search" and compared.verdict is not None:
+    if part != "search" and all(map(Terms.of(found, fitness).admit, found)):  # else there is no verdict
         look = look_at_two(store, (ours, theirs), fitness, [example.id for example in examples], day)
-        compared = compare_two(found[0], found[1], clusters, fitness, name=other, look=look.number, of=of)
+    number = look.number if look else 1
+    compared = compare_two(found[0], found[1], clusters, fitness, name=other, look=number, of=of)
     measures = _measures(found, both, fitness, clusters)
     if compared.adjusted_p is not None:
         measures[0] = replace(measures[0], p=compared.adjusted_p)

@@ -6,13 +6,14 @@ import itertools
 import math
 import random
 from collections.abc import Sequence
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ragsmith.comparison.difference import difference, interval, least_p, shifted_p
+from ragsmith.comparison.difference import _shared_counts, difference, interval, least_p, shifted_p
 from ragsmith.evaluation.statistics import flips, holm, student_quantile, student_share
 
 CASES = 500
@@ -147,6 +148,32 @@ def test_more_groups_than_are_enumerated_are_drawn_and_say_the_same() -> None:
     t = np.mean(sums) / (np.std(sums, ddof=1) / math.sqrt(200))
     assert found.p == pytest.approx(2 * (1 - student_share(abs(t), 199)), abs=0.01)
     assert found.error == pytest.approx(np.std(sums, ddof=1) / math.sqrt(200))
+
+
+def test_comparisons_of_as_many_groups_share_what_is_drawn_and_say_what_each_would_alone() -> None:
+    """Against groups and signs that are drawn in the same blocks, and added up one resample at a time."""
+    count, seed = 601, 3
+    numbers = np.random.default_rng(5)
+    sizes = numbers.integers(1, 4, count)
+    groups = np.repeat(np.arange(count), sizes).tolist()
+    before = _shared_counts.cache_info().misses
+    for scale in (1.0, 4.0):
+        each = np.round(numbers.normal(0.1, 1.0, len(groups)) * scale) / 4
+        found = difference(each, np.zeros(len(each)), groups, seed=seed)
+        sums = np.bincount(groups, each)
+        stream = np.random.default_rng(seed)
+        drawn = np.concatenate([stream.integers(0, count, (min(6655, 10_000 - b), count)) for b in (0, 6655)])
+        effective = sizes.sum() ** 2 / (sizes**2).sum()
+        reach = math.sqrt(effective / (effective - 1)) * student_quantile(0.975, round(effective) - 1)
+        tail = NormalDist().cdf(-reach)
+        means = sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1)
+        assert (found.low, found.high) == pytest.approx(tuple(np.quantile(means, [tail, 1 - tail])), abs=1e-14)
+        told = sums[sums != 0]
+        stream, rows = np.random.default_rng(seed), 4_000_000 // len(told)
+        blocks = [stream.integers(0, 2, (n, len(told)), dtype=np.int8) for n in (rows, 10_000 - rows)]
+        as_far = np.abs((np.concatenate(blocks) * 2.0 - 1.0) @ told) >= abs(told.sum()) - 1e-9
+        assert found.p == (as_far.sum() + 1) / 10_001
+    assert _shared_counts.cache_info().misses == before + 1
 
 
 def test_of_one_group_nothing_is_known_but_the_range() -> None:
