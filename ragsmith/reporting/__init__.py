@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from ragsmith.reporting.domain import load_domain
 from ragsmith.reporting.spreadsheet import domain_json
+from ragsmith.reporting.summary import summary_lines
 from ragsmith.reporting.values import Domain, folder_of
-from ragsmith.reporting.wording import summary_lines
 from ragsmith.reporting.writing import Written, write_report
 
 __all__ = ["Domain", "Written", "domain_json", "folder_of", "load_domain", "summary_lines", "write_report"]

@@ -9,7 +9,7 @@ from ragsmith.reporting import across_tables, numbers
 from ragsmith.reporting.across import Across
 from ragsmith.reporting.sections import Block, Folded, Section
 from ragsmith.reporting.tables import Column, Table, columns
-from ragsmith.reporting.values import SHOWN, Domain, Row
+from ragsmith.reporting.values import SHOWN, TITLES, Domain, Row
 from ragsmith.reporting.wording import SELECTED, WORDS
 from ragsmith.techniques.families import FAMILIES
 
@@ -126,7 +126,10 @@ def verdicts_table(domains: Sequence[Domain]) -> Table:
         cells = []
         for name in (*OTHERS, "recommended", "single", "cheapest", "random"):
             comparison = found.get(name)
-            if comparison is None or comparison.verdict is None or comparison.difference is None:
+            if other := domain.same.get(name):
+                none_cheaper = "none is cheaper" if name == "cheapest" else "is the winner"
+                cells.append(none_cheaper if other == "winner" else f"is {TITLES[other]}")
+            elif comparison is None or comparison.verdict is None or comparison.difference is None:
                 cells.append("no claim")
             else:
                 difference = numbers.signed(comparison.difference.mean_difference)

@@ -29,7 +29,7 @@ from ragsmith.reporting.values import (
     Score,
     TimedPipeline,
 )
-from ragsmith.reporting.verdicts import cheapest, compare, next_step_of, rivals
+from ragsmith.reporting.verdicts import cheapest, compare, next_step_of, rivals, same_as
 from ragsmith.runs.front import front
 from ragsmith.runs.objectives import costs
 from ragsmith.runs.record import DatasetRecord, RunRecord, RunSettings
@@ -90,6 +90,7 @@ def domain_of(about: About, material: Material) -> Domain:
         random_curve=best_so_far(_scores(material, record.random)),
         finalists=_finalists(material, tested),
         comparisons=comparisons,
+        same=same_as(record, tested),
         options=options(material),
         types=by_group(pipelines, types, fitness),
         modalities=by_group(pipelines, modalities, fitness) if modalities else (),

@@ -77,6 +77,7 @@ def _summary(domain: Domain) -> list[str]:
     if domain.winner:
         lines.append(f"Winner: **{_text(domain.winner.label)}**")
     lines += [_bullet(_text(wording.sentence(comparison))) for comparison in domain.comparisons]
+    lines += map(_text, wording.same_in_words(domain))
     return [*lines, *([_text(f"Next: {domain.next_step.sentence}")] if domain.next_step else [])]
 
 

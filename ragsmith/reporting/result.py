@@ -24,8 +24,9 @@ from ragsmith.reporting.domain import answered, domain_of
 from ragsmith.reporting.material import Material, choose_run
 from ragsmith.reporting.page import chart_page, chart_svg
 from ragsmith.reporting.plots import convergence
+from ragsmith.reporting.summary import summary_lines
 from ragsmith.reporting.values import TITLES, About, Answered, Domain, Finalist, Row
-from ragsmith.reporting.wording import headline, sentence, summary_lines
+from ragsmith.reporting.wording import headline, sentence
 from ragsmith.reporting.writing import write_domains
 from ragsmith.runs.pipeline import Pipeline, expected_scores
 from ragsmith.runs.record import CROSSFIT

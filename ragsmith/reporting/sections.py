@@ -115,8 +115,6 @@ def test(domain: Domain) -> Iterator[Block]:
     yield said
     if chart := plots.verdicts(domain.comparisons):
         yield Plot(chart)
-    if domain.cheapest:
-        yield wording.within_margin(domain.cheapest)
     if domain.folds:
         yield tables.folds(domain)
     divided = (table,) if (table := tables.division(domain)) else ()

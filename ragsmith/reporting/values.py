@@ -436,7 +436,8 @@ class Domain:
     which is then what the comparisons are of. ``ablation`` says what each part of the winner is
     worth, as far as that was worked out, and ``effects`` what options gained over the run, in pairs of its pipelines.
     ``judged`` says how the judge did on cases of known order, if that is known.
-    ``timed`` are those of the pipelines with a name that were timed by station.
+    ``timed`` are those of the pipelines with a name that were timed by station. ``same`` has the parts in the test
+    whose pipeline has another part already, and which. ``cheapest`` is the winner there if no other is cheaper.
     """
 
     about: About
@@ -469,6 +470,7 @@ class Domain:
     effects: tuple[OptionEffect, ...] = ()
     questions: Questions = Questions()
     timed: tuple[TimedPipeline, ...] = ()
+    same: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def winner(self) -> Row | None:

@@ -23,7 +23,8 @@ from ragsmith.pipelines.genes import label
 from ragsmith.reporting.facts import described
 from ragsmith.reporting.material import Material
 from ragsmith.reporting.values import TITLES, Cheapest
-from ragsmith.runs.record import CROSSFIT
+from ragsmith.runs.looking import MADE_OF
+from ragsmith.runs.record import CROSSFIT, RunRecord
 
 RETRIEVAL_ONLY = Fitness(RETRIEVAL_ALONE, objective=RETRIEVAL)
 
@@ -74,16 +75,49 @@ def _on_evidence(tested: Mapping[str, Evaluation], terms: Terms) -> tuple[dict[s
 
 
 def rivals(tested: Mapping[str, Evaluation]) -> dict[str, Evaluation]:
-    """The winner and what it has to beat, each pipeline once: what it was made of is none of that.
+    """The winner and what it has to beat, each pipeline once: neither itself, nor what it was made of, is any of that.
 
     What was drawn stands for random search, whichever pipeline it is.
     """
-    found = {name: evaluation for name, evaluation in tested.items() if name not in ("leader", "estimate")}
-    for name in ("cheapest", "single", "recommended"):
-        others = {evaluation.key for other, evaluation in found.items() if other != name}
-        if name in found and found[name].key in others:
-            del found[name]
-    return found
+    found = {name: evaluation for name, evaluation in tested.items() if name not in MADE_OF}
+    return {name: one for name, one in found.items() if _met_as(name, found) is None}
+
+
+MET = ("winner", "naive", "bm25", "recommended", "single", "cheapest")
+"""Parts in the test, by which of them a pipeline that has several goes: the first."""
+
+
+def _met_as(name: str, tested: Mapping[str, Evaluation]) -> str | None:
+    """The part that the pipeline of the part ``name`` has already; None where it has no other."""
+    if name not in MET:
+        return None
+    before = MET[: MET.index(name)]
+    return next((other for other in before if other in tested and _one(tested[other], tested[name])), None)
+
+
+def _one(first: Evaluation, second: Evaluation) -> bool:
+    """Whether two are one pipeline; in a crossfit the winner's key is not that of who answered in each fold."""
+    return first.key == second.key and first.records == second.records
+
+
+def same_as(record: RunRecord, tested: Mapping[str, Evaluation]) -> dict[str, str]:
+    """Which pipelines are no rivals of their own, by part in the test: each with the part that it has already.
+
+    A pipeline that is the winner is not compared with it. Where ``cheapest`` is the winner, none is cheaper within the
+    margin; runs of earlier versions do not say.
+    """
+    if "winner" not in tested:
+        return {}
+    found = {name: other for name in tested if (other := _met_as(name, tested)) is not None}
+    if record.folds:
+        able = [fold.entrants for fold in record.folds if fold.entrants]
+        won = (name for name in MET[1:] if all(name in each and each[name] == each["winner"] for each in able))
+        return found | dict.fromkeys(won, "winner")
+    if record.recommended is not None and record.recommended == tested["winner"].key:
+        found["recommended"] = "winner"
+    if record.leader is not None and "cheapest" not in tested:
+        found["cheapest"] = "winner"
+    return {name: found[name] for name in MET if name in found}
 
 
 def cheapest(tested: Mapping[str, Evaluation], terms: Terms, comparisons: Sequence[Comparison]) -> Cheapest | None:

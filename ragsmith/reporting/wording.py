@@ -1,11 +1,9 @@
-"""What a report says in sentences, and the lines for the terminal."""
+"""What a report says in sentences."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
-from textwrap import wrap
 from typing import Any
 
 from ragsmith.comparison.clusters import FEWEST_GROUPS
@@ -31,6 +29,9 @@ OBSERVATIONAL = (
 
 NAIVE = "naive RAG"
 
+KNOWN = ("naive", "bm25")
+"""Parts in the test that go by a name, without an article."""
+
 SWITCHED_ON = (
     "Every option switched on alone in naive RAG, or, where it needs another technique, in the pipeline that is named, "
     "on the search questions. Activity is the share of questions on which its stage gives another output than without "
@@ -38,14 +39,7 @@ SWITCHED_ON = (
     "intervals that are not adjusted for the number of options: among many, some look good by chance."
 )
 
-COLUMNS = 80
-"""Characters of a line on the terminal."""
-
-LISTED = 5
-"""Pipelines that are listed on the terminal."""
-
-NAMED = 10
-"""Questions that were set aside which are named on the terminal; the report has them all."""
+NOTHING_TO_BEAT = ": the winner is all that it would have to beat"
 
 LONGEST_FITTED = 400
 """Characters of fitted numbers that are shown."""
@@ -60,12 +54,6 @@ WORDS: Mapping[Verdict, str] = {
 
 MATTERS = ("naive", "bm25", "recommended", "random", "single", "cheapest")
 """Rivals by what a verdict over them tells; a headline begins with the first."""
-
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-
-_INTERVAL = re.compile(r"\[\S+, \S+\]|[=<] \d\S*|\(n \d+\)")
-"""What is not torn apart at the end of a line."""
 
 
 def sentence(comparison: Comparison, *, asked: str = "test questions") -> str:
@@ -120,6 +108,11 @@ def _open(comparison: Comparison) -> str:
     return f"{said}."
 
 
+def looked_before(look: int) -> str:
+    """The looks at the questions before this one, of the number ``look``."""
+    return f"{'one earlier look' if look == 2 else f'{look - 1:,} earlier looks'} at these questions"
+
+
 def front_explained(domain: Domain) -> str:
     """What the front is made of, and how another of its pipelines is written."""
     margin = numbers.plain(domain.about.record.settings.margin)
@@ -155,10 +148,42 @@ BESIDE: Mapping[Verdict, str] = {
 
 def within_margin(found: Cheapest) -> str:
     """What the cheapest within the margin saves on the test questions, and what its comparison shows."""
+    digits = next((n for n in (1, 2) if f"{found.calls:.{n}f}" != f"{found.winner_calls:.{n}f}"), 3)
+    behind = f"{numbers.plain(abs(found.loss))} {'behind' if found.loss > 0 else 'ahead of'} the winner"
+    apart = "the same score" if numbers.signed(found.loss) == numbers.signed(0.0) else behind
     return (
-        f"The cheapest within the margin asks {found.calls:.1f} calls a question, the winner {found.winner_calls:.1f}: "
-        f"{BESIDE[found.verdict]} (it is {numbers.signed(-found.loss)} from the winner on {found.n} test questions)."
+        f"The cheapest within the margin, {found.label or NAIVE}, asks {found.calls:.{digits}f} calls a question, the "
+        f"winner {found.winner_calls:.{digits}f}: {BESIDE[found.verdict]} ({apart} on {found.n} test questions)."
     )
+
+
+def same_in_words(domain: Domain) -> list[str]:
+    """A sentence for each pipeline that is no rival of its own, and one for what is cheaper than the winner."""
+    found = {name: other for name, other in domain.same.items() if name != "cheapest"}
+    itself = [_part_in_words(name) for name, other in found.items() if other == "winner"]
+    said = []
+    if itself:
+        where = "In every fold the winner" if domain.folds else "The winner"
+        said.append(f"{where} is {listed(itself, 'and')}: it is not compared with itself.")
+    said += [f"The {TITLES[name]} is {_part_in_words(other)}." for name, other in found.items() if other != "winner"]
+    return [*said, *filter(None, [cheapest_in_words(domain)])]
+
+
+def cheapest_in_words(domain: Domain) -> str:
+    """Which pipeline within the margin is cheaper than the winner, or that there is none; "" where nobody looked."""
+    if domain.cheapest:
+        return within_margin(domain.cheapest)
+    if domain.same.get("cheapest") != "winner":
+        return ""
+    margin = numbers.plain(domain.about.record.settings.margin)
+    return (
+        "No cheaper pipeline is within the margin: none that asks fewer model calls than the winner is shown on the "
+        f"search questions to be less than {margin} behind it."
+    )
+
+
+def _part_in_words(name: str) -> str:
+    return TITLES[name] if name in KNOWN else f"the {TITLES[name]}"
 
 
 def headline(domain: Domain) -> str:
@@ -176,7 +201,8 @@ def headline(domain: Domain) -> str:
             f"({record.split.rule.removesuffix(', nothing is claimed')})."
         )
     if not domain.comparisons:
-        return "No verdict yet: the test questions have not been used."
+        met = "winner" in domain.same.values()
+        return f"No verdict{NOTHING_TO_BEAT if met else ' yet: the test questions have not been used'}."
     about = "What such a search finds, by crossfit: " if record.folds else ""
     about += "In retrieval alone, as a machine drafted test questions: " * (domain.comparisons[0].of == RETRIEVAL)
     return about + " ".join(part for part in _verdicts(domain.comparisons) if part)
@@ -220,7 +246,7 @@ def _verdicts(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
     said: dict[tuple[str, str], list[str]] = {}
     for one in sorted(comparisons, key=lambda one: MATTERS.index(one.name) if one.name in MATTERS else len(MATTERS)):
         said.setdefault(spent if one.spent else texts[one.verdict], []).append(one.against)
-    return tuple(text.format(_listed(names, last)) for (last, text), names in said.items())
+    return tuple(text.format(listed(names, last)) for (last, text), names in said.items())
 
 
 def winner_in_words(changed: int, stations: int) -> str:
@@ -248,71 +274,19 @@ def _without_parts(domain: Domain) -> str:
     if not rows:
         return ""
     first = rows[0]
-    unlabelled = first.coverage.scored - _questions_of(first, RETRIEVAL)
+    unlabelled = first.coverage.scored - questions_of(first, RETRIEVAL)
     found = ""
     if unlabelled and not domain.about.record.settings.fitness.ranks:
         found += f" {unlabelled} questions have no evidence: they have no R, and count by G alone."
-    if (refused := _questions_of(first, REFUSAL)) > 0:
+    if (refused := questions_of(first, REFUSAL)) > 0:
         found += f" {refused} of them the documents do not answer: their G is 1 if they are declined, else 0."
     return found
 
 
-def _questions_of(row: Row, name: str) -> int:
+def questions_of(row: Row, name: str) -> int:
     """Of how many questions a mean is."""
     score = row.scores.get(name)
     return 0 if score is None else score.n or row.coverage.scored
-
-
-def summary_lines(domain: Domain, columns: int = COLUMNS) -> list[str]:
-    """The report in a few lines of text: ranking, baselines, verdict. Control characters are shown, not sent.
-
-    No line is longer than ``columns``, unless a single word is.
-    """
-    record = domain.about.record
-    lines = [
-        f"{domain.about.dataset}: {domain.proposed:,} of {record.space.feasible:,} pipelines searched "
-        f"({record.strategy}), {questions_in_words(record)}",
-        *(f"! {note}" for note in domain.notes),
-    ]
-    if domain.ranking:
-        parts = ", ".join(part for part in COMPOSITES if part in domain.ranking[0].scores)
-        asked = "calls and seconds per question" if record.settings.timed else "calls per question"
-        lines += ["", f"search questions: fitness with 95 % interval, {parts}, {asked}"]
-        lines += [_ranked(place, row) for place, row in enumerate(domain.ranking[:LISTED], 1)]
-    lines += [_ranked(None, row, TITLES[name]) for name, row in domain.baselines.items()]
-    if domain.random:
-        lines.append(_ranked(None, domain.random, against_random(domain)))
-    listed = [*domain.ranking[:LISTED], *domain.baselines.values(), *([domain.random] if domain.random else [])]
-    if any(row.ranked_by is not None for row in listed):
-        lowest = numbers.plain(domain.lowest)
-        lines.append(f"  (n: questions that it finished; it is ranked as if each of its failures had scored {lowest})")
-    if record.settings.weighs:
-        lines += ["", f"front of {', '.join(record.settings.objectives)}, the best first"]
-        if record.settings.timed:
-            lines[-1] += f" (latency: the median of {TIMED} questions, on {record.settings.machine})"
-        lines += [_ranked(None, row) for row in domain.front]
-    lines += _simplified(domain)
-    lines += ["", f"verdict: {headline(domain)}"]
-    lines += [f"  {sentence(comparison)}" for comparison in domain.comparisons]
-    lines += [f"  {within_margin(domain.cheapest)}"] if domain.cheapest else []
-    lines += [f"next: {domain.next_step.sentence}"] if domain.next_step else []
-    if domain.comparisons:
-        lines.append(
-            "  (each interval is a 95 % one by itself; p, adjusted for all comparisons and earlier looks, decides)"
-        )
-        if any(c.difference and c.difference.n < len(record.tested) for c in domain.comparisons):
-            lines.append("  (p also has to hold with the failures of whoever is ahead as the lowest score)")
-    lines += _failed(domain)
-    shown = (_CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", line) for line in lines)
-    return [part for line in shown for part in _wrapped(line, columns)]
-
-
-def _wrapped(line: str, columns: int) -> list[str]:
-    """A line in as many as it takes; what follows stands further in."""
-    indent = " " * (len(line) - len(line.lstrip()) + 4)
-    whole = _INTERVAL.sub(lambda found: found[0].replace(" ", "\u00a0"), line)
-    lines = wrap(whole, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-    return [part.replace("\u00a0", " ") for part in lines] or [""]
 
 
 def chosen(domain: Domain) -> str:
@@ -336,45 +310,6 @@ def simplified(domain: Domain) -> str:
         "winner. Losses are always those against the pipeline with the "
         f"{chosen(domain)}."
     )
-
-
-def _simplified(domain: Domain) -> list[str]:
-    """What was left out of the winner, or what it is where it has not the highest mean."""
-    record = domain.about.record
-    gone = [removal for removal in record.removals if removal.left_out]
-    if not domain.winner:
-        return []
-    if not gone:
-        return (
-            []
-            if record.leader in (None, record.winner)
-            else ["", f"the winner has the {chosen(domain)}, and not the {TITLES['leader']}"]
-        )
-    last = gone[-1]
-    saved = sum(removal.calls for removal in gone)
-    without = _listed([f"{removal.family} {removal.option}" for removal in gone if not removal.instead], "and")
-    back = _listed([f"{removal.instead} for {removal.option}" for removal in gone if removal.instead], "and")
-    changes = " and ".join(f"{how} {named}" for how, named in (("without", without), ("with", back)) if named)
-    led = f", and has the {TITLES['leader']}" if record.winner == record.leader else ""
-    side = "ahead of" if last.loss < 0 else "behind"
-    return [
-        "",
-        f"the winner is the {chosen(domain)} {changes}{led}: {numbers.plain(abs(last.loss))} ± "
-        f"{numbers.plain(last.error)} {side} it, {saved:.1f} calls a question saved",
-    ]
-
-
-def _failed(domain: Domain) -> list[str]:
-    """What failed, in a few lines."""
-    if not domain.failed:
-        return []
-    lines = ["", f"{domain.failed:,} answers failed: see Failures in the report; --retry-failed asks again"]
-    if domain.aside:
-        lines.append(f"set aside, as every pipeline failed on them: {len(domain.aside)} of the questions")
-        lines += [f"  {one.question} ({one.split}), {one.why}" for one in domain.aside[:NAMED]]
-        if len(domain.aside) > NAMED:
-            lines.append(f"  and {len(domain.aside) - NAMED} more")
-    return lines
 
 
 def failures_explained(domain: Domain) -> str:
@@ -404,25 +339,7 @@ def against_random(domain: Domain) -> str:
     return f"best of {len(domain.random_curve):,} random"
 
 
-def _ranked(place: int | None, row: Row, title: str = "") -> str:
-    name = f"{title}: {row.label}" if title else row.label
-    number = f"{place:>2}" if place else "  "
-    if not row.scores:
-        return f" {number}  not scored: {row.coverage.failed} of {row.coverage.questions} questions failed  {name}"
-    parts = [_part(row, part) for part in COMPOSITES if part in row.scores]
-    fitness = numbers.mean(row.scores["fitness"])
-    timed = "" if row.latency_seconds is None else f"  {numbers.plain(row.latency_seconds)} s"
-    return f" {number}  {fitness}  {'  '.join(parts)}  {row.usage['calls']:5.1f}{timed}  {name}"
-
-
-def _part(row: Row, part: str) -> str:
-    """R or G, and of how many questions it is where not all that were scored have it."""
-    counted = _questions_of(row, part)
-    said = "" if counted == row.coverage.scored else f" (n {counted})"
-    return f"{HEADLINE[part]} {numbers.plain(row.scores[part].mean)}{said}"
-
-
-def _listed(names: Sequence[str], last: str) -> str:
+def listed(names: Sequence[str], last: str) -> str:
     """``a, b and c``."""
     return f" {last} ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 

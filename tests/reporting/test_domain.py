@@ -101,6 +101,49 @@ def test_a_pipeline_with_several_titles_is_compared_once(store: Store) -> None:
     assert {one.name for one in domain.comparisons} == {"naive", "bm25", "random", "single"}
 
 
+def test_a_pipeline_that_is_the_winner_is_not_compared_with_it_and_that_is_said(store: Store) -> None:
+    put_toy(store)
+    about = choose_run(store, "toy")
+    winner = "toy: bm25"
+    test = {"winner": winner, "naive": "toy: naive", "bm25": winner, "cheapest": "toy: naive"}
+    record = replace(about.record, winner=winner, recommended=winner, test=test)
+    domain = read_domain(store, replace(about, record=record))
+    assert {one.name for one in domain.comparisons} == {"naive"}
+    assert domain.same == {"bm25": "winner", "recommended": "winner", "cheapest": "naive"}
+    said = "The winner is BM25 and the recommended pipeline: it is not compared with itself."
+    printed = summary_lines(domain, columns=1000)
+    assert f"  {said}" in printed
+    assert said in domain_markdown(domain)
+    assert said in domain_page(domain)
+    assert not any(line.startswith("    BM25") for line in printed)
+
+
+@pytest.mark.parametrize(("cheapest", "same"), [(None, {"cheapest": "winner"}), ("toy: reranked", {})])
+def test_it_is_said_that_nothing_is_cheaper_within_the_margin(
+    store: Store, cheapest: str | None, same: dict[str, str]
+) -> None:
+    put_toy(store)
+    about = choose_run(store, "toy")
+    test = {**about.record.test, **({"cheapest": cheapest} if cheapest else {})}
+    record = replace(about.record, leader=about.record.winner, test=test)
+    domain = read_domain(store, replace(about, record=record))
+    assert domain.same == same
+    said = "No cheaper pipeline is within the margin"
+    for shown in ("\n".join(summary_lines(domain, columns=1000)), domain_markdown(domain), domain_page(domain)):
+        assert (said in shown) is (cheapest is None)
+    earlier = replace(about, record=replace(record, leader=None))  # a version that did not look for one
+    assert read_domain(store, earlier).same == {}
+
+
+def test_a_winner_that_is_all_that_it_has_to_beat_gets_no_verdict(store: Store) -> None:
+    put_toy(store)
+    about = choose_run(store, "toy")
+    record = replace(about.record, winner="toy: naive", test={"winner": "toy: naive", "naive": "toy: naive"})
+    domain = read_domain(store, replace(about, record=record))
+    assert domain.comparisons == ()
+    assert headline(domain) == "No verdict: the winner is all that it would have to beat."
+
+
 def test_finalists_show_search_and_test_scores_side_by_side(domain: Domain) -> None:
     bm25 = next(f for f in domain.finalists if f.name == "bm25")
     assert bm25.search is not None
@@ -417,8 +460,8 @@ def test_a_winner_that_failed_where_others_were_scored_has_to_win_with_its_failu
     lose(store, ["t5", "t6"], "hybrid")
     domain = load_domain(store, "toy")
     found = {c.name: c.difference for c in domain.comparisons}
-    explained = "  (p also has to hold with the failures of whoever is ahead as the lowest score)"
-    assert [explained in summary_lines(one, columns=1000) for one in (clean, domain)] == [False, True]
+    explained = "p also has to hold with the failures of whoever is ahead as the lowest score"
+    assert [explained in "\n".join(summary_lines(one, columns=1000)) for one in (clean, domain)] == [False, True]
     assert found["naive"].mean_difference == pytest.approx(before["naive"].mean_difference)  # type: ignore[union-attr]
     assert found["naive"].n == 6  # type: ignore[union-attr]
     assert found["naive"].p > 2**-5  # type: ignore[union-attr]  # that of 6 differences of one sign

@@ -24,9 +24,9 @@ from ragsmith.reporting.picture import picture
 from ragsmith.reporting.plots import fronts
 from ragsmith.reporting.question_blocks import LISTED, question_list
 from ragsmith.reporting.sections import Terms, sections
+from ragsmith.reporting.summary import COLUMNS
 from ragsmith.reporting.terms import Glossary, terms
 from ragsmith.reporting.values import Asked, CauseCounts, Questions, Repair, Replied, Shown, Treated
-from ragsmith.reporting.wording import COLUMNS
 from ragsmith.runs.audit import Audit, Finding
 from ragsmith.runs.pairs import Pair
 

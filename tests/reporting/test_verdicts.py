@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -78,10 +79,10 @@ def test_drafted_questions_compare_what_is_found_and_never_what_is_answered() ->
 @pytest.mark.parametrize(
     ("losses", "words"),
     [
-        ([0.01, 0.03] * 10, "the winner is shown to be better (it is −0.020"),
-        ([-0.01, -0.03] * 10, "it is shown to be better than the winner (it is +0.020"),
-        ([0.001, -0.001] * 10, "the winner is not shown to be better (it is"),
-        ([0.1, -0.1] * 10, "no difference between the two is shown (it is"),
+        ([0.01, 0.03] * 10, "the winner is shown to be better (0.020 behind the winner"),
+        ([-0.01, -0.03] * 10, "it is shown to be better than the winner (0.020 ahead of the winner"),
+        ([0.001, -0.001] * 10, "the winner is not shown to be better (the same score on 20"),
+        ([0.1, -0.1] * 10, "no difference between the two is shown (the same score on 20"),
     ],
 )
 def test_what_is_said_of_the_cheapest_is_the_verdict_of_its_comparison(losses: list[float], words: str) -> None:
@@ -94,6 +95,8 @@ def test_what_is_said_of_the_cheapest_is_the_verdict_of_its_comparison(losses: l
     assert (found.calls, found.winner_calls, found.n) == (1.0, 4.0, 20)
     assert found.verdict is comparisons[0].verdict
     assert f"asks 1.0 calls a question, the winner 4.0: {words}" in within_margin(found)
+    nearly = replace(found, calls=3.98, winner_calls=4.02)
+    assert "asks 3.98 calls a question, the winner 4.02" in within_margin(nearly)  # not 4.0 and 4.0
     assert cheapest({"winner": winner}, terms, comparisons) is None
     assert cheapest(tested, terms, ()) is None
 

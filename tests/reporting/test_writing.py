@@ -361,12 +361,39 @@ def test_json_is_the_whole_domain(domain: Domain) -> None:
     assert plain["about"]["dataset"] == "toy"
 
 
+DECIDED = ("winner: ", "verdict: ", "  fitness of the winner less", "next: ", "search questions: ")
+"""How lines of a summary begin, in the order in which somebody needs them."""
+
+
+@pytest.mark.parametrize(
+    ("look", "said"),
+    [
+        (1, "p, adjusted for all 3 comparisons, decides"),
+        (2, "p, adjusted for all 3 comparisons and one earlier look at these questions, decides"),
+        (4, "p, adjusted for all 3 comparisons and 3 earlier looks at these questions, decides"),
+    ],
+)
+def test_earlier_looks_are_spoken_of_where_there_were_some(domain: Domain, look: int, said: str) -> None:
+    looked = replace(domain, comparisons=tuple(replace(one, look=look) for one in domain.comparisons))
+    lines = summary_lines(looked, columns=1000)
+    assert any(line.startswith(f"  ({said}") for line in lines)
+    assert ("earlier" in " ".join(lines)) is (look > 1)
+
+
 def test_the_summary_has_ranking_baselines_and_verdict(domain: Domain) -> None:
     lines = summary_lines(domain, columns=1000)
     assert lines[0] == "toy: 5 of 6 pipelines searched (genetic), 10 search and 8 test questions"
     assert "  1  0.700 [0.700, 0.700]  R 0.800  G 0.600    2.0  retrieval hybrid" in "\n".join(lines)
     assert "naive RAG: vector" in "\n".join(lines)
-    assert "  The same score as the best of 2 random pipelines on each of the 8 test questions." in lines
+    rivals = [line.split("  ") for line in lines if line.startswith("    ") and line.strip()[:1].isalpha()]
+    assert [[part.strip() for part in rival if part] for rival in rivals] == [
+        ["mean", "95 % interval", "p"],
+        ["naive RAG", "+0.200", "[+0.200, +0.200]", "0.023", "better"],
+        ["BM25", "+0.071", "[0.000, +0.142]", "0.500", "not worse by 0.020"],
+        ["best of 2 random", "0.000", "[0.000, 0.000]", "1.000", "always the same"],
+    ]
+    decided = [next(place for place, line in enumerate(lines) if line.startswith(said)) for said in DECIDED]
+    assert decided == sorted(decided)
     assert lines[-1].startswith("1 answers failed")
     said = "Better than naive RAG. Not worse than BM25 or the best of 2 random pipelines by 0.020."
     assert f"verdict: {said}" in lines

@@ -33,7 +33,8 @@ from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.space import Space
 from ragsmith.reporting.domain import load_domain
 from ragsmith.reporting.spreadsheet import ranking_csv
-from ragsmith.reporting.wording import front_explained, summary_lines
+from ragsmith.reporting.summary import summary_lines
+from ragsmith.reporting.wording import front_explained
 from ragsmith.runs.expected import expected_of
 from ragsmith.runs.latency import Latencies
 from ragsmith.runs.objectives import on_this_machine

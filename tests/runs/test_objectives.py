@@ -21,7 +21,7 @@ from ragsmith.gateway.budget import Price, Prices
 from ragsmith.models.roles import Models
 from ragsmith.pipelines.space import Space
 from ragsmith.reporting.domain import load_domain
-from ragsmith.reporting.wording import summary_lines
+from ragsmith.reporting.summary import summary_lines
 from ragsmith.runs.finals import Finals
 from ragsmith.runs.front import picked
 from ragsmith.runs.objectives import costs, priced

@@ -1,0 +1,224 @@
+"""The report in a few lines for a terminal: first what is decided by, then how it was come by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from textwrap import wrap
+
+from ragsmith.comparison.verdicts import Comparison
+from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE
+from ragsmith.evaluation.latency import TIMED
+from ragsmith.evaluation.statistics import Verdict
+from ragsmith.reporting import numbers
+from ragsmith.reporting.values import TITLES, Domain, Row
+from ragsmith.reporting.wording import (
+    MATTERS,
+    WORDS,
+    against_random,
+    cheapest_in_words,
+    chosen,
+    headline,
+    listed,
+    looked_before,
+    questions_in_words,
+    questions_of,
+    same_in_words,
+)
+
+COLUMNS = 80
+"""Characters of a line."""
+
+LISTED = 5
+"""Pipelines that are listed."""
+
+NAMED = 10
+"""Questions that were set aside which are named; the report has them all."""
+
+MADE_UP = ("recommended", "single")
+"""Rivals whose title does not say which pipeline they are; what is said of the cheapest does."""
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+_INTERVAL = re.compile(r"\[\S+, \S+\]|[=<] \d\S*|\(n \d+\)")
+"""What is not torn apart at the end of a line."""
+
+
+def summary_lines(domain: Domain, columns: int = COLUMNS) -> list[str]:
+    """Winner, verdict, cost and next step, then ranking and baselines. Control characters are shown, not sent.
+
+    No line is longer than ``columns``, unless a single word is.
+    """
+    record = domain.about.record
+    lines = [
+        f"{domain.about.dataset}: {domain.proposed:,} of {record.space.feasible:,} pipelines searched "
+        f"({record.strategy}), {questions_in_words(record)}",
+        "",
+        *_decision(domain),
+    ]
+    lines += ["", *(f"! {note}" for note in domain.notes)] if domain.notes else []
+    if domain.ranking:
+        parts = ", ".join(part for part in COMPOSITES if part in domain.ranking[0].scores)
+        asked = "calls and seconds per question" if record.settings.timed else "calls per question"
+        lines += ["", f"search questions: fitness with 95 % interval, {parts}, {asked}"]
+        lines += [_ranked(place, row) for place, row in enumerate(domain.ranking[:LISTED], 1)]
+    lines += [_ranked(None, row, TITLES[name]) for name, row in domain.baselines.items()]
+    if domain.random:
+        lines.append(_ranked(None, domain.random, against_random(domain)))
+    shown = [*domain.ranking[:LISTED], *domain.baselines.values(), *([domain.random] if domain.random else [])]
+    if any(row.ranked_by is not None for row in shown):
+        lowest = numbers.plain(domain.lowest)
+        lines.append(f"  (n: questions that it finished; it is ranked as if each of its failures had scored {lowest})")
+    if record.settings.weighs:
+        lines += ["", f"front of {', '.join(record.settings.objectives)}, the best first"]
+        if record.settings.timed:
+            lines[-1] += f" (latency: the median of {TIMED} questions, on {record.settings.machine})"
+        lines += [_ranked(None, row) for row in domain.front]
+    lines += [*_simplified(domain), *_failed(domain)]
+    printable = (_CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", line) for line in lines)
+    return [part for line in printable for part in _wrapped(line, columns)]
+
+
+def _decision(domain: Domain) -> Iterator[str]:
+    """Which pipeline, whether it is better than what and by how much, what it costs, and what to do next."""
+    if winner := domain.winner:
+        yield f"winner: {winner.label or 'naive RAG'}"
+        seconds = "" if winner.latency_seconds is None else f", {numbers.plain(winner.latency_seconds)} s"
+        yield f"  {winner.usage['calls']:.1f} model calls a question{seconds}{_beside_naive(domain)}"
+    yield f"verdict: {headline(domain)}"
+    yield from _rivals(domain)
+    cheaper = cheapest_in_words(domain)
+    yield from (f"  {said}" for said in same_in_words(domain) if said != cheaper)
+    if cheaper:
+        yield f"cheaper: {cheaper}"
+    if domain.next_step:
+        yield f"next: {domain.next_step.sentence}"
+
+
+def _beside_naive(domain: Domain) -> str:
+    naive = domain.baselines.get("naive")
+    return f" (naive RAG: {naive.usage['calls']:.1f})" if naive and "calls" in naive.usage else ""
+
+
+def _rivals(domain: Domain) -> Iterator[str]:
+    """A line for each rival: the difference, its interval, p and the word for it."""
+    found = [one.difference for one in domain.comparisons if one.difference]
+    if not found:
+        return  # the headline says so
+    asked = f"{found[0].n} {'questions' if domain.folds else 'test questions'} in {found[0].groups} groups"
+    yield f"  {domain.comparisons[0].of} of the winner less that of each, on {asked}:"
+    rows = [
+        (
+            _against(one, domain),
+            numbers.signed(its.mean_difference) if its else "",
+            numbers.interval(its.low, its.high, sign=True) if its else "",
+            numbers.probability(one.adjusted_p) if its else "",
+            _word(one),
+        )
+        for one in sorted(domain.comparisons, key=lambda one: MATTERS.index(one.name) if one.name in MATTERS else 99)
+        for its in (one.difference,)
+    ]
+    head = ("", "mean", "95 % interval", "p", "")
+    widths = [max(len(row[place]) for row in (head, *rows)) for place in range(len(head))]
+    for name, *figures, word in (head, *rows):
+        cells = (cell.rjust(width) for cell, width in zip(figures, widths[1:-1], strict=True))
+        yield "  ".join(["  ", name.ljust(widths[0]), *cells, word]).rstrip()
+    yield f"  ({_fine_print(domain)})"
+    if made := [f"{TITLES[one.name]}: {one.label}" for one in domain.comparisons if one.name in MADE_UP]:
+        yield f"  ({'; '.join(made)})"
+
+
+def _against(one: Comparison, domain: Domain) -> str:
+    return against_random(domain) if one.name == "random" else TITLES.get(one.name, one.against)
+
+
+def _word(one: Comparison) -> str:
+    if one.difference is None or one.verdict is None:
+        return "not compared"
+    if one.difference.nonzero == 0:
+        return "always the same"
+    if one.spent:
+        return "looked at too often"
+    if one.verdict is Verdict.NOT_WORSE:
+        return f"not worse by {numbers.plain(one.margin)}"
+    return WORDS[one.verdict]
+
+
+def _fine_print(domain: Domain) -> str:
+    """What p and the intervals count."""
+    count, look = len(domain.comparisons), domain.comparisons[0].look
+    family = [f"all {count} comparisons"] if count > 1 else []
+    counted = listed([*family, *([looked_before(look)] if look > 1 else [])], "and")
+    decides = f"p, adjusted for {counted}, decides" if counted else "p decides"
+    said = f"{decides}; each interval is a 95 % one by itself"
+    tested = len(domain.about.record.tested)
+    if any(one.difference and one.difference.n < tested for one in domain.comparisons):
+        said += "; p also has to hold with the failures of whoever is ahead as the lowest score"
+    if any(one.difference is None for one in domain.comparisons):
+        said += "; not compared: one of the two failed on more questions than it may"
+    return said
+
+
+def _wrapped(line: str, columns: int) -> list[str]:
+    """A line in as many as it takes; what follows stands further in."""
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    whole = _INTERVAL.sub(lambda found: found[0].replace(" ", "\u00a0"), line)
+    lines = wrap(whole, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return [part.replace("\u00a0", " ") for part in lines] or [""]
+
+
+def _simplified(domain: Domain) -> list[str]:
+    """What was left out of the winner, or what it is where it has not the highest mean."""
+    record = domain.about.record
+    gone = [removal for removal in record.removals if removal.left_out]
+    if not domain.winner:
+        return []
+    if not gone:
+        return (
+            []
+            if record.leader in (None, record.winner)
+            else ["", f"the winner has the {chosen(domain)}, and not the {TITLES['leader']}"]
+        )
+    last = gone[-1]
+    saved = sum(removal.calls for removal in gone)
+    without = listed([f"{removal.family} {removal.option}" for removal in gone if not removal.instead], "and")
+    back = listed([f"{removal.instead} for {removal.option}" for removal in gone if removal.instead], "and")
+    changes = " and ".join(f"{how} {named}" for how, named in (("without", without), ("with", back)) if named)
+    led = f", and has the {TITLES['leader']}" if record.winner == record.leader else ""
+    side = "ahead of" if last.loss < 0 else "behind"
+    return [
+        "",
+        f"the winner is the {chosen(domain)} {changes}{led}: {numbers.plain(abs(last.loss))} ± "
+        f"{numbers.plain(last.error)} {side} it, {saved:.1f} calls a question saved",
+    ]
+
+
+def _failed(domain: Domain) -> list[str]:
+    """What failed, in a few lines."""
+    if not domain.failed:
+        return []
+    lines = ["", f"{domain.failed:,} answers failed: see Failures in the report; --retry-failed asks again"]
+    if domain.aside:
+        lines.append(f"set aside, as every pipeline failed on them: {len(domain.aside)} of the questions")
+        lines += [f"  {one.question} ({one.split}), {one.why}" for one in domain.aside[:NAMED]]
+        if len(domain.aside) > NAMED:
+            lines.append(f"  and {len(domain.aside) - NAMED} more")
+    return lines
+
+
+def _ranked(place: int | None, row: Row, title: str = "") -> str:
+    name = f"{title}: {row.label}" if title else row.label
+    number = f"{place:>2}" if place else "  "
+    if not row.scores:
+        return f" {number}  not scored: {row.coverage.failed} of {row.coverage.questions} questions failed  {name}"
+    parts = [_part(row, part) for part in COMPOSITES if part in row.scores]
+    fitness = numbers.mean(row.scores["fitness"])
+    timed = "" if row.latency_seconds is None else f"  {numbers.plain(row.latency_seconds)} s"
+    return f" {number}  {fitness}  {'  '.join(parts)}  {row.usage['calls']:5.1f}{timed}  {name}"
+
+
+def _part(row: Row, part: str) -> str:
+    """R or G, and of how many questions it is where not all that were scored have it."""
+    counted = questions_of(row, part)
+    said = "" if counted == row.coverage.scored else f" (n {counted})"
+    return f"{HEADLINE[part]} {numbers.plain(row.scores[part].mean)}{said}"
