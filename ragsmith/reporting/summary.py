@@ -147,7 +147,7 @@ def _word(one: Comparison) -> str:
 def _fine_print(domain: Domain) -> str:
     """What p and the intervals count."""
     count, look = len(domain.comparisons), domain.comparisons[0].look
-    family = [f"all {count} comparisons"] if count > 1 else []
+    family = [f"{'both' if count == 2 else f'all {count}'} comparisons"] if count > 1 else []
     counted = listed([*family, *([looked_before(look)] if look > 1 else [])], "and")
     decides = f"p, adjusted for {counted}, decides" if counted else "p decides"
     said = f"{decides}; each interval is a 95 % one by itself"
