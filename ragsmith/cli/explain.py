@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -21,9 +22,17 @@ if TYPE_CHECKING:
 WIDTH = 80
 LABEL = 17
 """Characters of the column that names stages."""
+SHORTEST = 12
+"""Characters of a hit's text for which there has to be room behind its name."""
 BEST = 3
 """Hits of a ranking that are shown; those with gold are shown wherever they stand."""
 GOLD_BEGINS, GOLD_ENDS = "«", "»"
+MARKS = (
+    f"gold 1: 100 % is how much of it is there, *gold 1* a hit that has some, and {GOLD_BEGINS} and {GOLD_ENDS} stand "
+    "around it in what was read"
+)
+_PERCENT = re.compile(r"(gold \d+:|\d) (?=\d+ %|%)")
+"""Where a share would be torn from its gold passage or its sign at the end of a line."""
 
 
 @app.command()
@@ -46,7 +55,11 @@ def explain(
     models: ModelFlags,
     as_json: JsonOption = False,
 ) -> None:
-    """Follow a question through a pipeline: what each stage made of it, where gold was lost, and the answer."""
+    """Follow a question through a pipeline: what each stage made of it, where gold was lost, and the answer.
+
+    `gold 1: 100 %` is how much of a gold passage is there, `*gold 1*` marks a hit that has some of it, and « and »
+    stand around it in what was read.
+    """
     import ragsmith
     from ragsmith.errors import UsageError
 
@@ -90,11 +103,25 @@ def _say_interventions(found: dict[str, tuple[Ceiling, ...]], *, as_json: bool) 
         table(rows, ["pipeline", "questions", "", "n", "changed", "R", "G", "F"], frozenset({3, 4, 5, 6, 7}))
 
 
+def _lines(text: str, width: int) -> list[str]:
+    """A text in lines of so many characters at most, no word torn, unless one alone is longer."""
+    whole = _PERCENT.sub(lambda found: found[0].replace(" ", "\u00a0"), " ".join(text.split()))
+    lines = textwrap.wrap(whole, width, break_on_hyphens=False, break_long_words=False)
+    return [line.replace("\u00a0", " ") for line in lines] or [""]
+
+
 def _say(label: str, text: str) -> None:
     """A label and its text, which is broken to lines that stand behind it."""
-    lines = textwrap.wrap(" ".join(text.split()), WIDTH - LABEL, break_on_hyphens=False) or [""]
-    for number, line in enumerate(lines):
+    for number, line in enumerate(_lines(text, WIDTH - LABEL)):
         say(f"{'' if number else label:<{LABEL}}{line}".rstrip())
+
+
+def _cut(text: str, width: int) -> str:
+    """As many whole words of a text as fit, and a mark where there were more."""
+    if len(text) <= width:
+        return text
+    whole = text[:width].rpartition(" ")[0].rstrip()
+    return f"{whole or text[: width - 1]}…"
 
 
 def _say_question(way: Explained) -> None:
@@ -104,6 +131,8 @@ def _say_question(way: Explained) -> None:
     for number, gold in enumerate(way.gold, 1):
         lost = f" ({gold.lost})" if gold.lost else ""
         _say(f"gold {number}", f"{gold.doc} [{gold.start}:{gold.end}]{lost} {gold.text}")
+    if way.gold:
+        _say("marks", MARKS)
 
 
 def _say_station(station: Station, asked: str) -> None:
@@ -124,7 +153,7 @@ def _say_station(station: Station, asked: str) -> None:
     if station.dropped:
         gone = ", ".join(_ranges([hit.place for hit in station.dropped]))
         lost = [hit for hit in station.dropped if hit.gold]
-        say(f"  dropped: {len(station.dropped)}, at {gone}"[:WIDTH])
+        say(_cut(f"  dropped: {len(station.dropped)}, at {gone}", WIDTH))
         for hit in lost:
             say(_hit(hit))
 
@@ -133,8 +162,9 @@ def _hit(hit: Found) -> str:
     """A line: place, place before, score, chunk, the gold that it has, and its beginning."""
     moved = f" (was {hit.before})" if hit.before not in (None, hit.place) else ""
     gold = f" *gold {', '.join(map(str, hit.gold))}*" if hit.gold else ""
-    line = f"{hit.place:>4}{moved}  {hit.score:.3f} {hit.scale}  {hit.chunk}{gold}  "
-    return f"{line}{hit.text}"[: WIDTH - 1].rstrip() + "…"
+    line = f"{hit.place:>4}{moved}  {hit.score:.3f} {hit.scale}  {hit.chunk}{gold}"
+    left = WIDTH - len(line) - 2
+    return f"{line}  {_cut(' '.join(hit.text.split()), left)}" if left >= SHORTEST else line
 
 
 def _ranges(places: list[int]) -> list[str]:
@@ -155,8 +185,7 @@ def _say_read(way: Explained, *, whole: bool) -> None:
         for line in way.prompt.splitlines():
             say(f"  | {line}")
         return
-    marked = f", gold between {GOLD_BEGINS} and {GOLD_ENDS}" if any(p.has_gold for p in way.passages) else ""
-    say(f"read{marked}")
+    say("read")
     for passage in way.passages:
         _say_passage(passage)
     if way.further:
@@ -168,7 +197,7 @@ def _say_passage(passage: ReadPassage) -> None:
     more = f" and {passage.sources - 1} more places" if passage.sources > 1 else ""
     say(f"  [{passage.place}] {passage.doc} [{passage.start}:{passage.end}]{more}{cited}")
     text = "".join(f"{GOLD_BEGINS}{p.text}{GOLD_ENDS}" if p.gold else p.text for p in passage.pieces)
-    for line in textwrap.wrap(" ".join(text.split()), WIDTH - 6, break_on_hyphens=False):
+    for line in _lines(text, WIDTH - 6):
         say(f"      {line}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,11 @@ WITHOUT_GOLD = 2
 
 LONGEST_GOLD = 600
 """Characters of a gold passage that are shown."""
+
+LONG_WORD = 30
+"""Characters within which a cut is moved to the end of a word; where there is none, as in Chinese, it stays."""
+
+_GAP, _LAST_GAP = re.compile(r"\s+"), re.compile(r"\s+(?=\S*$)")
 
 LEFT_OUT = "…"
 """What stands for text that is left out."""
@@ -100,7 +106,7 @@ def reading_of(corpus: Corpus, trace: Trace, example: Example) -> Reading:
 def gold_of(corpus: Corpus, span: Span, lost: str) -> GoldPassage:
     """A gold passage, as it is shown."""
     text = corpus.text(span)
-    text = text if len(text) <= LONGEST_GOLD else f"{text[:LONGEST_GOLD].rstrip()}{LEFT_OUT}"
+    text = text if len(text) <= LONGEST_GOLD else f"{text[: _word_end(text, LONGEST_GOLD, 0)].rstrip()}{LEFT_OUT}"
     return GoldPassage(span.doc, corpus.documents[span.doc].title, span.start, span.end, text, lost)
 
 
@@ -150,10 +156,12 @@ def merged(stretches: Iterable[Stretch]) -> list[Stretch]:
 
 def shortened(text: str, gold: Sequence[Stretch], seen: Sequence[Stretch]) -> tuple[Piece, ...]:
     """``text`` in pieces, the gold marked: what lies within `AROUND` of what is to be ``seen``, or its beginning."""
-    windows = merged((max(0, start - AROUND), min(len(text), end + AROUND)) for start, end in seen)
+    windows = merged(
+        (_word_start(text, start - AROUND, start), _word_end(text, end + AROUND, end)) for start, end in seen
+    )
     pieces: list[Piece] = []
     reached = 0
-    for start, end in windows or [(0, min(len(text), BEGINNING))]:
+    for start, end in windows or [(0, _word_end(text, BEGINNING, 0))]:
         if start > reached:
             pieces.append(Piece(LEFT_OUT))
         reached = start
@@ -165,6 +173,23 @@ def shortened(text: str, gold: Sequence[Stretch], seen: Sequence[Stretch]) -> tu
     if reached < len(text):
         pieces.append(Piece(LEFT_OUT))
     return tuple(piece for piece in pieces if piece.text)
+
+
+def _word_start(text: str, at: int, most: int) -> int:
+    """Where a text that is cut at ``at`` begins with a whole word, at ``most`` at the latest."""
+    if at <= 0:
+        return 0
+    gap = _GAP.search(text[at - 1 : min(most, at + LONG_WORD)])
+    return at - 1 + gap.end() if gap else at
+
+
+def _word_end(text: str, at: int, least: int) -> int:
+    """Where a text that is cut at ``at`` ends with a whole word, at ``least`` at the earliest."""
+    if at >= len(text):
+        return len(text)
+    least = max(least, at - LONG_WORD)
+    gap = _LAST_GAP.search(text[least : at + 1])
+    return least + gap.start() if gap else at
 
 
 def _taken(text: str, answer: str) -> list[Stretch]:

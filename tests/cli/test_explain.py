@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,9 +41,28 @@ def test_the_way_of_a_question_fits_80_columns_and_names_every_stage(winner: Pat
     assert max(map(len, ended.out.splitlines())) <= 80
     for family in ("pre_embedding", "query_expansion", "reranking", "passage_filter", "passage_augment"):
         assert f"\n{family} " in ended.out
-    assert "gold 1" in ended.out
-    assert "«" in ended.out
+    marks = " ".join(ended.out.split("\nmarks ")[1].split("\n\n")[0].split())
+    assert marks == (
+        "gold 1: 100 % is how much of it is there, *gold 1* a hit that has some, and « and » stand around it in what "
+        "was read"
+    )
+    stages, read = ended.out.split("\nread\n")
+    assert re.search(r"gold 1: \d+ %", stages)
+    assert re.search(r"#\d+ \*gold 1\*", stages)
+    assert read.count("«") == read.count("»") > 0
+    assert not re.search(r"^\s*%|: *$", stages.split("pre_embedding")[1], re.MULTILINE)  # no share is torn
     assert any(f"cause            {cause.value}: " in ended.out for cause in Cause)
+
+
+@pytest.mark.parametrize("question", ["ferry-1", "market-1", "school-3"])
+def test_what_is_printed_has_whole_words_alone(winner: Path, ragsmith: Command, question: str) -> None:
+    told = json.loads(ragsmith("explain", winner, question, "--json").out)
+    printed = ragsmith("explain", winner, question).out
+    known = set(json.dumps(told, ensure_ascii=False).split()) | set(told["prompt"].split())
+    known = {part.strip('".,;:?!()[]«»') for word in known for part in (word, *word.split("\\n"))}
+    ends = re.findall(r"(\S+)…", printed)
+    assert ends
+    assert {end.strip('".,;:?!()[]«»') for end in ends} <= known
 
 
 def test_the_same_as_json_is_consistent(winner: Path, ragsmith: Command) -> None:

@@ -67,3 +67,15 @@ def test_a_text_is_shortened_around_its_gold_and_keeps_all_of_it(stretches: list
 def test_a_text_without_gold_is_shortened_to_its_beginning() -> None:
     assert shortened("a" * 500, (), ()) == (Piece("a" * 160), Piece(LEFT_OUT))
     assert shortened("short", (), ()) == (Piece("short"),)
+
+
+@given(st.lists(st.integers(1, 25), min_size=1, max_size=60), st.data())
+def test_no_word_is_cut_in_two(lengths: list[int], data: st.DataObject) -> None:
+    words = [f"{'x' * length}{place}" for place, length in enumerate(lengths)]
+    text = " ".join(words)
+    ends = [len(" ".join(words[:count])) for count in range(1, len(words) + 1)]
+    last = data.draw(st.integers(0, len(words) - 1))
+    gold = data.draw(st.sampled_from([[], [(ends[last] - len(words[last]), ends[last])]]))
+    shown = "".join(piece.text for piece in shortened(text, gold, gold)).replace(LEFT_OUT, " ")
+    assert shown.split() == [word for word in words if word in shown.split()]
+    assert not gold or words[last] in shown.split()
