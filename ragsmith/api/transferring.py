@@ -17,7 +17,7 @@ from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import Candidate, read_configuration
 from ragsmith.reporting.material import Material, choose_run
-from ragsmith.runs.record import RunRecord
+from ragsmith.runs.record import CROSSFIT, RunRecord
 from ragsmith.runs.winner import run_setup
 from ragsmith.store.store import Store, opened
 from ragsmith.types import Dataset
@@ -74,7 +74,8 @@ def transfer(
     made at most; where it says False nothing is done.
 
     Raises:
-        UsageError: there are fewer than two data sets, or one has no search with a winner in the cache.
+        UsageError: there are fewer than two data sets, or all are the same one, or one has no search with a winner in
+            the cache, or no test questions where these are asked for.
     """
     refuse_no_workers(workers)
     if part not in PARTS:
@@ -83,7 +84,15 @@ def transfer(
         raise UsageError("a winner is taken from one data set to another: name two data sets or more")
     found = []
     with opened(cache, read_only=True) as store:  # a cache that is not there is not made
-        homes = [_Home.of(store, dataset) for dataset in datasets]
+        found_at = (_Home.of(store, dataset) for dataset in datasets)
+        homes = list({home.run: home for home in found_at}.values())
+    if len(homes) < 2:
+        raise UsageError(
+            f"{' and '.join(dict.fromkeys(map(str, datasets)))}: that is one data set, {homes[0].name!r}, "
+            f"{len(datasets)} times, and a winner is taken from one data set to another: name two that differ"
+        )
+    if part == "test":
+        _refuse_untested(homes)
     with opened(cache) as store:
         pairs = [(source, target) for target in homes for source in homes if source.run != target.run]
         if on_plan is not None and not on_plan(len(pairs), _answers(store, pairs, part)):
@@ -94,6 +103,22 @@ def transfer(
                 keep(store, one, source.run, target.run, target.setup.dataset.digest)
                 found.append(one)
     return found
+
+
+def _refuse_untested(homes: Sequence[_Home]) -> None:
+    """Raise UsageError where a data set has no test questions, as all are used up, or there were too few."""
+    why = [
+        f"{home.name!r} has no test questions "
+        + (
+            "(its search was a crossfit, and all were used to choose the winner that is at home)"
+            if home.record.settings.verdict == CROSSFIT
+            else f"({home.record.split.rule})"
+        )
+        for home in homes
+        if not home.record.split.test
+    ]
+    if why:
+        raise UsageError(f"{'; '.join(why)}: leave --part out, which asks search questions")
 
 
 def _answers(store: Store, pairs: Sequence[tuple[_Home, _Home]], part: str) -> int:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from facts_folder import facts_folder
 
 import ragsmith as library
 from ragsmith.errors import UsageError
@@ -86,6 +87,33 @@ def test_what_cannot_be_transferred_is_said(searched: Path, tmp_path: Path) -> N
         library.transfer([searched / "island", "law"], cache=cache)
     with pytest.raises(UsageError, match="part is 'all': give search or test"):
         library.transfer([searched / "island", searched / "isle"], part="all", cache=cache)
+
+
+def test_a_winner_is_not_taken_to_where_it_is_at_home(searched: Path, ragsmith: Command) -> None:
+    cache = searched / "cache.sqlite"
+    shutil.copytree(searched / "island", searched / "copy", dirs_exist_ok=True)
+    for named in ((searched / "island", searched / "island"), (searched / "island", searched / "copy")):
+        shown = ragsmith("transfer", *named, "--cache", cache, "--workers", 1)
+        assert (shown.code, shown.out) == (2, "")
+        assert "that is one data set, 'island', 2 times" in shown.err
+    twice = (searched / "island", searched / "isle", searched / "island")
+    assert json.loads(ragsmith("transfer", *twice, "--cache", cache, "--workers", 1, "--json").out)["pairs"] == 2
+
+
+def test_questions_that_all_chose_the_winner_test_nobody(
+    tmp_path: Path, ragsmith: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    few = ("--space", "quick", "--max-evaluations", 2, "--no-probes", "--begin-with-nothing", "--workers", 1, "--quiet")
+    facts_folder(tmp_path / "facts"), facts_folder(tmp_path / "others", "others")
+    rows = (tmp_path / "others" / "questions.jsonl").read_text()
+    (tmp_path / "others" / "questions.jsonl").write_text(rows.replace("When was", "In which year was"))
+    assert ragsmith("search", "--dataset", "facts", *few, "--verdict", "crossfit", "--folds", 3).code == 0
+    assert ragsmith("search", "--dataset", "others", *few).code == 0
+    shown = ragsmith("transfer", "facts", "others", "--part", "test", "--workers", 1)
+    assert (shown.code, shown.out) == (2, "")
+    assert "'facts' has no test questions (its search was a crossfit, and all were used to choose" in shown.err
+    assert ragsmith("transfer", "facts", "others", "--workers", 1).code == 0
 
 
 def test_a_cache_that_is_not_there_is_not_made(searched: Path, ragsmith: Command, tmp_path: Path) -> None:
