@@ -184,6 +184,10 @@ def _say_found(found: Scores) -> None:
         for question, failure in scored.failures.items():
             say(f"{question} failed in {failure['stage']}: {failure['error']}")
         say()
+    if found.flattered:
+        say("there are no test questions: it is the winner of a crossfit, which was chosen on all of these, so that")
+        say("they flatter it; the report has the verdict of the folds")
+        say()
     if found.latency:
         say(f"latency in milliseconds, each question alone, on {found.machine}")
         timed = [

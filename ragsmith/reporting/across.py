@@ -10,6 +10,7 @@ from ragsmith.diagnosis.option_effects import OptionEffect
 from ragsmith.diagnosis.pooling import Pooled, pooled
 from ragsmith.diagnosis.transfer import Transferred
 from ragsmith.reporting.values import Domain
+from ragsmith.runs.record import RunRecord
 
 RIVALS: Mapping[str, str] = {"naive": "naive RAG", "bm25": "BM25", "recommended": "the recommended pipeline"}
 """What the winners are pooled against."""
@@ -70,17 +71,26 @@ def _tested(name: str, domains: Sequence[Domain]) -> Tested:
     each, left_out = {}, []
     for domain in domains:
         dataset, record = domain.about.dataset, domain.about.record
-        same = {role for role, key in record.test.items() if name == "recommended" and key == record.recommended}
+        same = _recommended(record) if name == "recommended" else set()
         found = next((one for one in domain.comparisons if one.name == name or one.name in same), None)
         if found is not None and found.difference is not None and found.of == "fitness":
             its = found.difference
             error, _ = its.widened
             each[dataset] = Estimate(its.mean_difference, its.low, its.high, its.n, its.groups, error)
-        elif name == "recommended" and record.recommended and record.recommended == record.winner and record.test:
-            each[dataset] = Estimate(0.0, 0.0, 0.0, len(record.split.test), 0, 0.0)
+        elif "winner" in same and all(one.of == "fitness" for one in domain.comparisons):
+            each[dataset] = Estimate(0.0, 0.0, 0.0, len(record.tested), 0, 0.0)
         else:
             left_out.append(dataset)
     return Tested(name, RIVALS[name], each, _pooled(each), tuple(left_out))
+
+
+def _recommended(record: RunRecord) -> set[str]:
+    """The roles that the recommended pipeline had in the test: in that of every fold, where there are folds."""
+    if not record.recommended:
+        return set()
+    tests = [(fold.entrants, fold.entrants.get("recommended")) for fold in record.folds if fold.entrants]
+    tests = tests or [(record.test, record.recommended)]
+    return set.intersection(*({role for role, key in test.items() if key == its} for test, its in tests))
 
 
 def _effects(domains: Sequence[Domain]) -> tuple[PooledEffect, ...]:
@@ -111,7 +121,7 @@ def _own(domain: Domain) -> list[Transferred]:
         found.append(
             Transferred(name, name, "search", winner.label, winner.key, asked, fitness, calls, fitness, None, *placed)
         )
-    tested = domain.winner_on_test
+    tested = None if domain.folds else domain.winner_on_test  # folds test a search, and not this winner
     if tested is not None and "fitness" in tested.scores:
         fitness, calls = tested.scores["fitness"].mean, tested.usage["calls"]
         asked = tested.coverage.questions

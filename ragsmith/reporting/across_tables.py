@@ -122,7 +122,7 @@ def _baseline(domains: Sequence[Domain], name: str, part: str) -> Iterator[str]:
         row = domain.baselines.get(name)
         own = domain.winner
         if part == "test":
-            tests = {finalist.name: finalist.test for finalist in domain.finalists}
+            tests = {finalist.name: finalist.test for finalist in domain.finalists if not domain.folds}
             row, own = tests.get(name), tests.get("winner")
         if row is None or own is None or "fitness" not in row.scores or "fitness" not in own.scores:
             yield numbers.MISSING

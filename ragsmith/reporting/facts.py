@@ -16,7 +16,7 @@ from ragsmith.models.embedded.extractive import ExtractiveModel
 from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
 from ragsmith.reporting.material import Material
 from ragsmith.reporting.values import Aside, Failure, ModelUsed
-from ragsmith.runs.record import SetAside
+from ragsmith.runs.record import CROSSFIT, SetAside
 
 EMBEDDED: Mapping[tuple[str, str], str] = {
     ("embedder", "wordllama"): "embedded: the mean of static token vectors (WordLlama, 256 dimensions), no transformer",
@@ -89,12 +89,17 @@ def aside(material: Material) -> tuple[Aside, ...]:
 
 def _drafted(material: Material) -> str:
     """What questions that a machine wrote allow to claim, where there are any."""
-    split, drafted = material.record.split, set(material.about.data.drafted)
-    searched, tested = len(drafted.intersection(split.search)), len(drafted.intersection(split.test))
+    record, drafted = material.record, set(material.about.data.drafted)
+    split = record.split
+    crossfit = record.settings.verdict == CROSSFIT  # which tests what it searches on, out of fold
+    to_test = split.search if crossfit else split.test
+    searched, tested = len(drafted.intersection(split.search)), len(drafted.intersection(to_test))
     if not searched and not tested:
         return ""
     counted = (
-        f"A machine drafted {searched} of the {len(split.search)} search questions and {tested} of the "
+        f"A machine drafted {tested} of the {len(to_test)} questions, which are tested in folds."
+        if crossfit
+        else f"A machine drafted {searched} of the {len(split.search)} search questions and {tested} of the "
         f"{len(split.test)} test questions."
     )
     if not tested:

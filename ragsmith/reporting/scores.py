@@ -48,7 +48,8 @@ class Scores:
     """What a pipeline scores on a data set: ``parts`` are the ``search`` and ``test`` questions apart, or ``all``.
 
     ``latency`` is of all questions by station, and in all of each type, and by the kind of document that holds the
-    evidence; ``machine`` says where it was measured. ``money`` is there where prices were given.
+    evidence; ``machine`` says where it was measured. ``money`` is there where prices were given. ``flattered`` says
+    that the pipeline was chosen on all of these questions, as the winner of a crossfit is.
     """
 
     dataset: str
@@ -56,6 +57,7 @@ class Scores:
     latency: tuple[Latency, ...] = ()
     machine: str = ""
     money: Money | None = None
+    flattered: bool = False
 
     @property
     def complete(self) -> bool:
@@ -91,12 +93,14 @@ def evaluate(
     scored = {part: _scored(evaluation, pipeline.fitness) for part, evaluation in found.items()}
     money = None if prices is None else _money(pipeline, found.values(), prices)
     if not latency:
-        return Scores(data.name, scored, money=money)
+        return Scores(data.name, scored, money=money, flattered=pipeline.saw_all)
     machine = this_machine()
     timings = pipeline.timings(data.examples)
     for key in {evaluation.key for evaluation in found.values()}:
         keep_timings(store, key, data.digest, machine, timings)
-    return Scores(data.name, scored, latencies(timings, partial(_groups, pipeline.setup)), machine, money)
+    return Scores(
+        data.name, scored, latencies(timings, partial(_groups, pipeline.setup)), machine, money, pipeline.saw_all
+    )
 
 
 def _money(pipeline: Pipeline, found: Iterable[Evaluation], prices: Prices) -> Money:

@@ -14,7 +14,11 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Limits, Spent
 from ragsmith.pipelines.space import Space
-from ragsmith.reporting import load_domain
+from ragsmith.reporting import load_domain, numbers
+from ragsmith.reporting.across import across
+from ragsmith.reporting.across_tables import transfers
+from ragsmith.reporting.domain import read_domain
+from ragsmith.reporting.values import Domain
 from ragsmith.reporting.wording import headline
 from ragsmith.runs.crossfit import Crossfit
 from ragsmith.runs.out_of_fold import out_of_fold
@@ -101,6 +105,49 @@ def test_the_report_is_about_the_procedure(done: tuple[Path, Outcome]) -> None:
     assert sum(fold.tested for fold in domain.folds) == 24
     weighted = sum(fold.fitness["winner"] * fold.tested for fold in domain.folds) / 24
     assert weighted == pytest.approx(domain.winner_on_test.scores["fitness"].mean)
+
+
+def test_what_is_drafted_is_what_is_tested(done: tuple[Path, Outcome]) -> None:
+    place, _ = done
+    with Store.open(place) as store:
+        about = load_domain(store, "facts").about
+        data = replace(about.data, drafted=about.record.tested[:5])
+        found = read_domain(store, replace(about, data=data))
+        [note] = [note for note in found.notes if "drafted" in note]
+    assert note.startswith("A machine drafted 5 of the 24 questions, which are tested in folds. Such questions show")
+    assert {comparison.of for comparison in found.comparisons} == {"retrieval"}
+
+
+def test_across_data_sets_it_counts_by_what_was_tested_out_of_fold(done: tuple[Path, Outcome]) -> None:
+    place, _ = done
+    with Store.open(place) as store:
+        domain = load_domain(store, "facts")
+    record = domain.about.record
+
+    def recommending(role: str) -> Domain:
+        """The same, had the pipeline of a role been recommended in every fold."""
+        folds = [replace(fold, entrants={**fold.entrants, "recommended": fold.entrants[role]}) for fold in record.folds]
+        changed = replace(record, folds=tuple(folds), recommended=record.winner)
+        others = tuple(one for one in domain.comparisons if one.name != "recommended")
+        return replace(domain, about=replace(domain.about, record=changed), comparisons=others)
+
+    found = {one.name: one for one in across([domain, domain]).tested}
+    assert (found["naive"].each["facts"].n, found["naive"].left_out) == (24, ())
+    for role, expected in (("winner", 0.0), ("naive", found["naive"].each["facts"].mean)):
+        [its] = [one for one in across([recommending(role)]).tested if one.name == "recommended"]
+        assert (its.each["facts"].mean, its.each["facts"].n) == (expected, 24)
+    drafted = recommending("winner")
+    of_retrieval = tuple(replace(one, of="retrieval") for one in drafted.comparisons)
+    assert across([replace(drafted, comparisons=of_retrieval)]).tested == ()
+
+
+def test_no_winner_is_at_home_on_questions_that_tested_the_search(done: tuple[Path, Outcome]) -> None:
+    place, _ = done
+    with Store.open(place) as store:
+        domain = load_domain(store, "facts")
+    together = across([domain])
+    assert {one.part for one in together.transfers} == {"search"}
+    assert {cell for row in transfers(together, [domain], "test").rows for cell in row[1:]} == {numbers.MISSING}
 
 
 def test_it_is_one_search_in_the_cache(done: tuple[Path, Outcome]) -> None:
