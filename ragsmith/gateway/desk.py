@@ -6,6 +6,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
+from copy import copy
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, TypeVar
@@ -25,6 +27,9 @@ V = TypeVar("V")
 WAITING_REQUESTS = 512
 """Requests of techniques that wait at the same time, enough for a batch; the provider says how many it is sent."""
 KINDS = ("language_model", "embedder", "cross_encoder")
+
+_SENDING: ContextVar[Desk | None] = ContextVar("_SENDING", default=None)
+"""The desk of the request that is being sent: several share a provider, and one may be stopped while others go on."""
 
 
 @dataclass(slots=True)
@@ -56,6 +61,15 @@ class Desk:
         self._counts = {kind: Counts() for kind in KINDS}
         self._lock = threading.Lock()
 
+    def for_one(self) -> Desk:
+        """A desk with the same store and budget, for one request: it alone is stopped when it is."""
+        pool = self._pool  # made before, so that both have the same
+        one = copy(self)
+        one.failures, one.stopped, one._lock = Failures(lasting=False), False, threading.Lock()
+        one._counts = {kind: Counts() for kind in KINDS}
+        one._pool = pool
+        return one
+
     def count(self, kind: str, *, asked: int = 0, stored: int = 0, made: int = 0, cut: int = 0) -> None:
         """Add to the counts."""
         with self._lock:
@@ -82,19 +96,27 @@ class Desk:
         if self.store is not None and not self.stopped:
             self.store.recover()
         self.refuse_if_stopped()
-        if self._budget is None:
-            yield []
-            return
-        announced = getattr(model, "provider", None) is not None
-        with self._budget.request(model.id, text, max_tokens, announced=announced) as used:
-            yield used
+        before = _SENDING.set(self)
+        try:
+            if self._budget is None:
+                yield []
+                return
+            announced = getattr(model, "provider", None) is not None
+            with self._budget.request(model.id, text, max_tokens, announced=announced) as used:
+                yield used
+        finally:
+            _SENDING.reset(before)
 
     def before_attempt(self) -> None:
-        """Called before each attempt to send a request, also of one that has waited for its turn. Raises as `paid`."""
+        """Called before each attempt to send a request, also of one that has waited for its turn. Raises as `paid`.
+
+        The desk that is asked is that of the request, which need not be the one that the provider knows.
+        """
+        desk = _SENDING.get() or self
         with attempting():
-            self.refuse_if_stopped()
-            if self._budget is not None:
-                self._budget.before_attempt()
+            desk.refuse_if_stopped()
+            if desk._budget is not None:
+                desk._budget.before_attempt()
 
     def refuse_if_stopped(self) -> None:
         """Raise ModelUnavailable when the run is being stopped, StoreError when paid replies cannot be written."""

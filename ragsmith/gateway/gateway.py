@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
+from copy import copy
 from typing import Any
 
 from ragsmith.errors import StoreError
@@ -54,6 +55,20 @@ class Gateway:
         self._batched = None if store is None else Batched(store)
         self._learners: dict[int, Learner] = {}
         self._lock = threading.Lock()
+
+    def for_one(self) -> Gateway:
+        """A gateway for one request of a server: it has the same store and providers, and remembers nothing of others.
+
+        So what a process remembers does not grow with what it is asked, and a request can be given up by itself.
+        """
+        one = copy(self)
+        one.room, one._desk = None, self._desk.for_one()
+        one._replies, one._embeddings, one._scores = Replies(one._desk), Embeddings(one._desk), Scores(one._desk)
+        return one
+
+    def forsake(self) -> None:
+        """Send nothing more for whoever asks this gateway; a reply that is on its way is waited for, and kept."""
+        self._desk.stopped = True
 
     def counts(self) -> dict[str, Counts]:
         """Calls asked for, distinct among them, answered from the store, and made, by kind of model."""
