@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ragsmith.api.reviewing import review
     from ragsmith.api.scoring import by_protocol, evaluate
     from ragsmith.api.searching import plan, search
+    from ragsmith.api.serving import asgi_app, serve
     from ragsmith.api.taking_in import init_dataset
     from ragsmith.api.transferring import transfer
     from ragsmith.datasets.dataset import load_dataset
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from ragsmith.reporting.result import Result
     from ragsmith.runs.pipeline import Pipeline
     from ragsmith.runs.record import RunSettings
+    from ragsmith.serving.limits import ServingLimits
     from ragsmith.strategies import GeneticSettings
 
 __version__ = "0.1.0"
@@ -50,10 +52,12 @@ __all__ = [
     "Prices",
     "Result",
     "RunSettings",
+    "ServingLimits",
     "Weights",
     "__version__",
     "ablate",
     "anchor",
+    "asgi_app",
     "ask",
     "audit",
     "audits",
@@ -77,6 +81,7 @@ __all__ = [
     "report",
     "review",
     "search",
+    "serve",
     "transfer",
     "verify",
 ]
@@ -91,6 +96,7 @@ _HOME = {
     "Pipeline": "ragsmith.runs.pipeline",
     "Result": "ragsmith.reporting.result",
     "RunSettings": "ragsmith.runs.record",
+    "ServingLimits": "ragsmith.serving.limits",
     "Weights": "ragsmith.evaluation.fitness",
     "load_dataset": "ragsmith.datasets.dataset",
     "load_space": "ragsmith.pipelines.space_file",
@@ -118,6 +124,8 @@ _HOME = {
     "report": "ragsmith.api.reporting",
     "review": "ragsmith.api.reviewing",
     "search": "ragsmith.api.searching",
+    "asgi_app": "ragsmith.api.serving",
+    "serve": "ragsmith.api.serving",
     "transfer": "ragsmith.api.transferring",
 }
 

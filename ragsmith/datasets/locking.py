@@ -6,11 +6,11 @@ this lock from reading it to the end of writing it, or a decision that was confi
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 LOCK = ".questions.lock"
 
@@ -18,30 +18,36 @@ LOCK = ".questions.lock"
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Wait until no other process or thread holds ``folder``, and hold it; a process that is killed lets go of it."""
-    with (folder / LOCK).open("ab") as file:
-        _lock(file)
-        try:
-            yield
-        finally:
-            _unlock(file)
+    with (folder / LOCK).open("ab") as file, held(file.fileno()):
+        yield
+
+
+@contextmanager
+def held(handle: int) -> Iterator[None]:
+    """Wait until nobody holds the open file ``handle``, and hold it."""
+    _lock(handle)
+    try:
+        yield
+    finally:
+        _unlock(handle)
 
 
 if sys.platform != "win32":
     import fcntl
 
-    def _lock(file: IO[bytes]) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    def _lock(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX)
 
-    def _unlock(file: IO[bytes]) -> None:
-        fcntl.flock(file, fcntl.LOCK_UN)
+    def _unlock(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_UN)
 
 else:  # pragma: no cover
     import msvcrt
 
-    def _lock(file: IO[bytes]) -> None:
-        file.seek(0)
-        msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+    def _lock(handle: int) -> None:
+        os.lseek(handle, 0, os.SEEK_SET)
+        msvcrt.locking(handle, msvcrt.LK_LOCK, 1)
 
-    def _unlock(file: IO[bytes]) -> None:
-        file.seek(0)
-        msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
+    def _unlock(handle: int) -> None:
+        os.lseek(handle, 0, os.SEEK_SET)
+        msvcrt.locking(handle, msvcrt.LK_UNLCK, 1)

@@ -1,0 +1,152 @@
+"""`serve` and `asgi_app`: an exported pipeline at work for others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ragsmith.api.asking import loaded_pipeline
+from ragsmith.api.given import CACHE, GivenModels
+from ragsmith.errors import MissingExtra, UsageError
+from ragsmith.runs.pipeline import Pipeline
+from ragsmith.serving.limits import ServingLimits
+from ragsmith.techniques.own import import_files
+from ragsmith.types import Dataset
+
+if TYPE_CHECKING:
+    from ragsmith.serving.answering import Answerer
+    from ragsmith.serving.app import ServingApp
+    from ragsmith.store.store import Store
+
+HOST, PORT = "127.0.0.1", 8000
+TOKEN = "RAGSMITH_TOKEN"
+NEEDED = ("starlette", "uvicorn", "prometheus_client", "mcp")
+
+
+def serve(
+    pipeline: Pipeline | str | Path,
+    *,
+    dataset: Dataset | str | Path | None = None,
+    models: GivenModels = None,
+    base_url: str | None = None,
+    vector_store: str | None = None,
+    imports: Sequence[str | Path] = (),
+    cache: Store | str | Path = CACHE,
+    host: str = HOST,
+    port: int = PORT,
+    token_file: str | Path | None = None,
+    limits: ServingLimits | None = None,
+    feedback: str | Path | None = None,
+    mcp: bool = False,
+    on_start: Callable[[str], None] | None = None,
+) -> None:
+    """Answer questions over HTTP with an exported pipeline, until a signal comes; what was accepted is answered.
+
+    >>> ragsmith.serve("winner.yaml", port=0, on_start=print)
+    http://127.0.0.1:43017/
+
+    ``host`` other than this machine needs a token, from ``token_file`` or the variable ``RAGSMITH_TOKEN``. ``feedback``
+    is a file that what people say of answers is added to, as drafted questions. ``mcp`` serves the tools of the Model
+    Context Protocol on standard input and output instead. ``on_start`` is called with the address once it answers. The
+    other arguments are those of `ragsmith.ask`. Call it in the main thread, where signals arrive.
+
+    Raises:
+        UsageError: the file, its documents or a model cannot be used, or the address cannot, or a token is missing.
+        MissingExtra: the extra ``serve`` is not installed.
+    """
+    refuse_missing()
+    from ragsmith.serving import server  # noqa: PLC0415  what the extra brings, and takes time to import
+
+    chosen = limits or ServingLimits()
+    if mcp:
+        from ragsmith import __version__  # noqa: PLC0415
+        from ragsmith.serving.tools import tool_server  # noqa: PLC0415
+
+        import_files(imports)
+        answerer = _answerer(loaded_pipeline(pipeline, dataset, models, base_url, vector_store), cache)
+        try:
+            tool_server(answerer, chosen, __version__).run("stdio")
+        finally:
+            answerer.close()
+        return
+    token = server.read_token(token_file, os.environ.get(TOKEN))
+    server.refuse_open(host, token)
+    with server.listen(host, port) as listening:
+        app = asgi_app(
+            pipeline,
+            dataset=dataset,
+            models=models,
+            base_url=base_url,
+            vector_store=vector_store,
+            imports=imports,
+            cache=cache,
+            token=token,
+            limits=chosen,
+            feedback=feedback,
+        )
+        server.run(app, listening, on_start)
+
+
+def asgi_app(
+    pipeline: Pipeline | str | Path,
+    *,
+    dataset: Dataset | str | Path | None = None,
+    models: GivenModels = None,
+    base_url: str | None = None,
+    vector_store: str | None = None,
+    imports: Sequence[str | Path] = (),
+    cache: Store | str | Path = CACHE,
+    token: str | None = None,
+    hosts: Sequence[str] | None = None,
+    limits: ServingLimits | None = None,
+    feedback: str | Path | None = None,
+) -> ServingApp:
+    """What `serve` serves, as an ASGI application, to be mounted in another or run by a server of your choice.
+
+    >>> app = Starlette(routes=[Mount("/documents", ragsmith.asgi_app("winner.yaml", hosts=["intranet.example"]))])
+
+    Without a ``token`` it answers requests for ``hosts`` alone, names of this machine if there are none given. The
+    pipeline is loaded now; call ``close()`` in the end. The other arguments are those of `serve`.
+
+    Raises:
+        UsageError: as `serve`.
+        MissingExtra: as `serve`.
+    """
+    refuse_missing()
+    from ragsmith.serving.app import ServingApp  # noqa: PLC0415  as above
+    from ragsmith.serving.guard import THIS_MACHINE  # noqa: PLC0415
+
+    if feedback is not None and not Path(feedback).absolute().parent.is_dir():
+        raise UsageError(f"{feedback}: its folder is missing: make it, or name another file for feedback")
+    import_files(imports)
+    answerer = _answerer(loaded_pipeline(pipeline, dataset, models, base_url, vector_store), cache)
+    names = THIS_MACHINE if hosts is None else hosts
+    return ServingApp(answerer, limits=limits, token=token, hosts=names, feedback=feedback)
+
+
+def refuse_missing() -> None:
+    """Raise `MissingExtra` where a package of the extra is not installed."""
+    from importlib.util import find_spec  # noqa: PLC0415
+
+    for package in NEEDED:
+        if find_spec(package) is None:
+            raise MissingExtra(package, "serve")
+
+
+def _answerer(pipeline: Pipeline, cache: Store | str | Path) -> Answerer:
+    """``pipeline``, prepared; the cache is open as long as it answers, where a model is paid for."""
+    from ragsmith.serving.answering import Answerer  # noqa: PLC0415  it knows what a question's way is explained with
+
+    with ExitStack() as stack:
+        store = None
+        if pipeline.setup.loaded_models.waits:
+            from ragsmith.store.store import opened  # noqa: PLC0415  what is not paid for needs no database
+
+            store = stack.enter_context(opened(cache))
+        answerer = Answerer(pipeline, store)
+        answerer.prepare()
+        answerer.keep_open(stack.pop_all())
+    return answerer

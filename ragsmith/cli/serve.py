@@ -1,0 +1,76 @@
+"""``ragsmith serve``: an exported pipeline over HTTP, or as tools of an agent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ragsmith.cli.app import app
+from ragsmith.cli.ask import OtherDataset, PipelineArgument
+from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, merged
+from ragsmith.cli.output import note, say_json
+
+
+@app.command()
+@merged
+def serve(
+    *,
+    pipeline: PipelineArgument,
+    dataset: OtherDataset = None,
+    host: Annotated[str, typer.Option("--host", help="Where to listen; others than this machine need a token.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option("--port", help="Port; 0 for a free one.")] = 8000,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file", help="A file with the token that requests must bear. [default: the variable RAGSMITH_TOKEN]"
+        ),
+    ] = None,
+    feedback: Annotated[
+        Path | None,
+        typer.Option("--feedback", help="A file to keep what people say of answers, as drafted questions (.jsonl)."),
+    ] = None,
+    mcp: Annotated[
+        bool, typer.Option("--mcp", help="Serve tools of the Model Context Protocol on standard input and output.")
+    ] = False,
+    concurrency: Annotated[
+        int | None,
+        typer.Option(
+            "--concurrency", help="Questions answered at a time. [default: processors, 16 with served models]"
+        ),
+    ] = None,
+    queue: Annotated[int, typer.Option("--queue", help="Questions that wait beyond that; others get 503.")] = 64,
+    seconds: Annotated[float, typer.Option("--seconds", help="Longest time that a request may take.")] = 120.0,
+    cache: CacheOption = str(CACHE),
+    models: ModelFlags,
+    as_json: JsonOption = False,
+) -> None:
+    """Answer questions over HTTP: OpenAI's chat completions, a page, passages with places, metrics; or as MCP tools.
+
+    It listens on this machine alone unless told otherwise, and stops on Ctrl-C or SIGTERM when what it has accepted is
+    answered. The log goes to standard error, one JSON object a line.
+    """
+    import ragsmith
+
+    def started(url: str) -> None:
+        if as_json:
+            say_json({"url": url})
+        else:
+            note(f"ask at  {url}     chat clients: base URL {url}v1, model ragsmith")
+
+    ragsmith.serve(
+        pipeline,
+        dataset=dataset,
+        **models.given(),
+        cache=cache,
+        host=host,
+        port=port,
+        token_file=token_file,
+        limits=ragsmith.ServingLimits(concurrency=concurrency, queue=queue, seconds=seconds),
+        feedback=feedback,
+        mcp=mcp,
+        on_start=started,
+    )

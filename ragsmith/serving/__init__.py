@@ -1,0 +1,20 @@
+"""Serving is a pipeline at work for others: over HTTP, on a page, and as tools of an agent.
+
+    limits        ->  how much is taken at a time, and how long it may take
+    answering     ->  one pipeline, loaded once, and what one request gets from it
+    workers       ->  the few threads that answer, those who wait for them, and those who are gone
+    conversation  ->  the last question of several turns, such that it can be understood alone
+    quoting       ->  which words of a passage an answer says
+    refusals      ->  why a request is not answered, in the form of OpenAI's errors
+    guard         ->  what every request passes first: names, tokens, request ids, the log
+    reading       ->  the body of a request, within its limits
+    chat          ->  OpenAI's chat completions
+    app           ->  the routes, as an ASGI application
+    feedback      ->  what people say of answers, kept as drafted questions
+    metrics, logs ->  what goes on, for programs
+    server        ->  a server of its own, with `uvicorn`
+    tools         ->  the same as tools of the Model Context Protocol
+
+The framework is Starlette: the `mcp` package needs it anyway, and errors are to be OpenAI's, so that what FastAPI adds,
+checks of bodies with replies of its own form, would only have to be undone.
+"""

@@ -1,0 +1,234 @@
+"""One pipeline that many ask: loaded once, and what one request gets from it.
+
+Nothing of a question is remembered in this process when it is answered: each has an engine and a gateway of its own,
+which share the index, the models and the cache of paid replies. So memory stays as it is however many come.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ragsmith.diagnosis.explaining import Explained, explained
+from ragsmith.gateway.memo import Entry, Weighed
+from ragsmith.models.usage import Meter, Usage
+from ragsmith.pipelines.engine import Engine, failing_as
+from ragsmith.pipelines.trace import Trace
+from ragsmith.runs.pipeline import Pipeline
+from ragsmith.serving.conversation import Turn, self_contained
+from ragsmith.serving.quoting import Quote, quoted
+from ragsmith.serving.workers import Stop
+from ragsmith.text.declining import declines
+from ragsmith.types import Example, Hit, Question, Span
+
+if TYPE_CHECKING:
+    from ragsmith.store.store import Store
+
+ANSWERS_A_CLEARING = 256
+"""After so many, what an index remembers of rankings is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A part of a document: characters ``start`` to ``end`` of it, and what stands there.
+
+    ``number`` is that of the passage that it was shown in, from 1, and ``cited`` says whether the answer refers to it;
+    of what was only retrieved, it is its place. ``score`` is that of the best hit in it, on the scale ``scale``; None
+    where there was none, as around what was found. ``quotes`` are the words that the answer says, as characters of the
+    document.
+    """
+
+    number: int
+    doc: str
+    title: str
+    start: int
+    end: int
+    text: str
+    score: float | None
+    scale: str
+    cited: bool = False
+    quotes: tuple[Quote, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer: ``question`` is what was answered, after a conversation written out.
+
+    ``stages`` is the way of the question through the pipeline, where that was asked for.
+    """
+
+    question: str
+    answer: str
+    declined: bool
+    passages: tuple[Shown, ...]
+    usage: Usage
+    stages: Explained | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """What a pipeline finds for a question, best first."""
+
+    question: str
+    passages: tuple[Shown, ...]
+
+
+class Answerer:
+    """Answers with ``pipeline``; paid replies are kept in ``store`` if there is one. Safe to use from many threads."""
+
+    def __init__(self, pipeline: Pipeline, store: Store | None = None) -> None:
+        self.pipeline = pipeline
+        self.setup = pipeline.setup
+        self.waits = pipeline.setup.loaded_models.waits
+        self._opened = ExitStack()
+        self._rankings = _Rankings()
+        self._base = pipeline.setup.engine(store, room=self._rankings)
+        self._base.share_collection(pipeline.engine)
+        self._answers = 0
+        self._lock = threading.Lock()
+
+    def prepare(self) -> None:
+        """Build what is needed once for the collection, and have embedded models read what they read once.
+
+        Raises:
+            StageFailed: it cannot be built.
+        """
+        self._base.prepare(self.pipeline.candidate)
+        if not self.waits:  # it costs nothing but the time that the first question would take
+            self.ask(next(iter(self.setup.corpus.documents.values())).title or "?", Stop())
+
+    def keep_open(self, opened: ExitStack) -> None:
+        """Close ``opened`` in the end, which holds the store."""
+        self._opened.push(opened)
+
+    def close(self) -> None:
+        """Send nothing more, and close what was opened.
+
+        Raises:
+            StoreError: paid replies could not be kept.
+        """
+        self._base.gateway.stop()
+        try:
+            self._base.gateway.write_rest()
+        finally:
+            self._opened.close()
+
+    def ask(self, question: str, stop: Stop, *, turns: Sequence[Turn] = (), stages: bool = False) -> Answered:
+        """Answer ``question``, asked after ``turns``.
+
+        Raises:
+            StageFailed: a stage failed, or was told to stop.
+        """
+        engine = self._engine(stop)
+        meter = Meter()
+        if turns:
+            model = engine.gateway.language_model(engine.models.asked, meter)
+            with failing_as("conversation", "self_contained"):
+                question = self_contained(model, turns, question)
+        trace = engine.answer(self.pipeline.candidate, Question(question))
+        usage = sum(trace.usage.values(), meter.total())
+        answer = trace.answer.text
+        way = self._explained(engine, question) if stages else None
+        return Answered(question, answer, declines(answer), self._read(trace), usage, way)
+
+    def retrieve(self, question: str, stop: Stop) -> Retrieved:
+        """What is found for ``question``, after the filter: nothing is generated. Raises as `ask`."""
+        trace = self._engine(stop).rank(self.pipeline.candidate, Question(question))
+        documents, found = self.setup.corpus.documents, []
+        for place, hit in enumerate(trace.hits, 1):
+            chunk, score = hit.chunk, round(hit.score, 6)
+            title = documents[chunk.doc].title
+            text = self.setup.corpus.text(Span(chunk.doc, chunk.start, chunk.end))
+            found.append(Shown(place, chunk.doc, title, chunk.start, chunk.end, text, score, hit.scale.value))
+        return Retrieved(question, tuple(found))
+
+    def explain(self, question: str, stop: Stop) -> Explained:
+        """The way of ``question`` through the pipeline, without gold and marks, which would ask a judge.
+
+        Raises as `ask`.
+        """
+        return self._explained(self._engine(stop), question)
+
+    def span_text(self, doc: str, start: int, end: int) -> str | None:
+        """What stands in a document; None where there is no such place."""
+        document = self.setup.corpus.documents.get(doc)
+        if document is None or not 0 <= start < end <= len(document.text):
+            return None
+        return document.text[start:end]
+
+    def _explained(self, engine: Engine, question: str) -> Explained:
+        example = Example("", question, "", "", ())
+        return explained(engine, self.setup, self.pipeline.candidate, example, self.pipeline.fitness)
+
+    def _engine(self, stop: Stop) -> Engine:
+        """An engine for one request, which asks no model any more when it is to stop."""
+        with self._lock:
+            self._answers += 1
+            clear = self._answers % ANSWERS_A_CLEARING == 0
+        if clear:
+            self._rankings.give_up()
+        gateway = self._base.gateway.for_one()
+        stop.tells(gateway.forsake)
+        engine = self.setup.engine(gateway=gateway)
+        engine.share_collection(self._base)
+        return engine
+
+    def _read(self, trace: Trace) -> tuple[Shown, ...]:
+        """What the generator was shown, each part of a document once: where it was cited, if it was."""
+        corpus, answer = self.setup.corpus, trace.answer
+        shown: dict[Span, Shown] = {}
+        for position, passage in enumerate(trace.prompt.passages):
+            for span in passage.sources:
+                cited = position in answer.cited
+                if span in shown and (shown[span].cited or not cited):
+                    continue
+                text, best = corpus.text(span), _best(trace.hits, span)
+                shown[span] = Shown(
+                    position + 1,
+                    span.doc,
+                    corpus.documents[span.doc].title,
+                    span.start,
+                    span.end,
+                    text,
+                    round(best.score, 6) if best else None,
+                    best.scale.value if best else "",
+                    cited,
+                    tuple(Quote(span.start + q.start, span.start + q.end) for q in quoted(answer.text, text)),
+                )
+        return tuple(shown.values())
+
+
+def _best(hits: Sequence[Hit], span: Span) -> Hit | None:
+    """The best of the hits that have a part of ``span``; they are in order."""
+    return next(
+        (h for h in hits if h.chunk.doc == span.doc and h.chunk.start < span.end and span.start < h.chunk.end), None
+    )
+
+
+class _Rankings:
+    """The room of an engine that remembers nothing itself: it is only told to give up what indexes remember."""
+
+    level = 0.0
+
+    def __init__(self) -> None:
+        self.others: list[Any] = []
+
+    def admit(self, entries: dict[Any, Entry[Any]], key: Any, entry: Entry[Any], weighed: Weighed | None) -> None:
+        """Nothing is weighed: the collection stays, and requests have rooms of their own."""
+
+    def give_up(self) -> None:
+        """Have rankings given up, which are bounded by number only."""
+        for forget in self.others:
+            forget()
+
+
+def plain(value: Any) -> Any:
+    """``value`` for JSON: objects become mappings, and tuples lists."""
+    if hasattr(value, "__dataclass_fields__"):
+        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, tuple | list) else value

@@ -1,0 +1,337 @@
+"""The routes, as an ASGI application: one pipeline behind OpenAI's chat completions, `/ask`, `/retrieve` and a page."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from ragsmith.errors import RagsmithError, StageFailed
+from ragsmith.serving.answering import Answered, Answerer, plain
+from ragsmith.serving.chat import MODEL, ChatRequest, Events, completion, event, model, models, read_chat
+from ragsmith.serving.feedback import DOWN, UP, Feedback, FileFull, Said
+from ragsmith.serving.guard import THIS_MACHINE, Guard
+from ragsmith.serving.limits import ServingLimits
+from ragsmith.serving.logs import event as log
+from ragsmith.serving.metrics import Metrics
+from ragsmith.serving.page import page
+from ragsmith.serving.reading import Body, plain_text, question_of, read_body, refuse_unknown, switch
+from ragsmith.serving.refusals import Refused, broken, busy, failed, wrong
+from ragsmith.serving.workers import Full, Stop, Work, Workers
+from ragsmith.text.redaction import redacted
+from ragsmith.types import Span
+
+T = TypeVar("T")
+
+HEARTBEAT_SECONDS = 10.0
+"""A stream that has nothing to say yet says so this often, so that nothing between takes it for dead."""
+LONGEST_MESSAGE = 300
+"""Characters of an error in the log."""
+MOST_SOURCES = 100
+"""Of feedback."""
+GONE = 499
+"""How the log and the metrics call a request whose client went away."""
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class ServingApp:
+    """An ASGI application that answers with one pipeline; it can be mounted in another.
+
+    The pipeline is loaded when the application is made, and `close` gives back what it holds.
+    """
+
+    def __init__(
+        self,
+        answerer: Answerer,
+        *,
+        limits: ServingLimits | None = None,
+        token: str | None = None,
+        hosts: Sequence[str] = THIS_MACHINE,
+        feedback: str | Path | None = None,
+    ) -> None:
+        """``token``, ``hosts``: see `ragsmith.serving.guard`. Without a ``feedback`` file there is no feedback."""
+        self.limits = limits or ServingLimits()
+        self.answerer = answerer
+        self.workers = Workers(self.limits.threads(waits=answerer.waits), self.limits.queue)
+        self.metrics = Metrics(self.workers)
+        self.feedback = None if feedback is None else Feedback(Path(feedback), self.limits.feedback)
+        self.stopping = False
+        self._created = int(time.time())
+        routes: Mapping[str, tuple[str, Handler]] = {
+            "/": ("GET", self._page),
+            "/health": ("GET", self._health),
+            "/ready": ("GET", self._ready),
+            "/metrics": ("GET", self._metrics),
+            "/v1/models": ("GET", self._models),
+            f"/v1/models/{MODEL}": ("GET", self._model),
+            "/v1/chat/completions": ("POST", self._chat),
+            "/ask": ("POST", self._ask),
+            "/retrieve": ("POST", self._retrieve),
+            "/explain": ("POST", self._explain),
+            "/feedback": ("POST", self._take_feedback),
+        }
+        inner = Starlette(
+            routes=[Route(path, handler, methods=[method]) for path, (method, handler) in routes.items()],
+            exception_handlers={HTTPException: _no_route, Refused: _refusal},
+        )
+        inner.router.redirect_slashes = False  # it would repeat the name that the request asks for
+        self._guarded = Guard(inner, self.metrics, routes, token, hosts)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        await self._guarded(scope, receive, send)
+
+    def close(self) -> None:
+        """Take no more questions, and close the cache.
+
+        Raises:
+            StoreError: paid replies could not be kept.
+        """
+        self.stopping = True
+        self.workers.close()
+        self.answerer.close()
+
+    # --- what only looks ---------------------------------------------------------------------------------------------
+
+    async def _page(self, request: Request) -> Response:
+        text, policy = page()
+        return HTMLResponse(text, headers={"Content-Security-Policy": policy})
+
+    async def _health(self, request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    async def _ready(self, request: Request) -> Response:
+        room = self.workers.threads + self.workers.queue
+        if self.stopping or self.workers.busy + self.workers.waiting >= room:
+            raise busy()
+        return JSONResponse({"status": "ready"})
+
+    async def _metrics(self, request: Request) -> Response:
+        return Response(self.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def _models(self, request: Request) -> Response:
+        return JSONResponse(models(self._created))
+
+    async def _model(self, request: Request) -> Response:
+        return JSONResponse(model(self._created))
+
+    # --- what answers ------------------------------------------------------------------------------------------------
+
+    async def _ask(self, request: Request) -> Response:
+        began = time.monotonic()
+        body = await read_body(request, self.limits)
+        refuse_unknown(body, ("question", "stages"))
+        question, stages = question_of(body.get("question"), self.limits), switch(body, "stages")
+        ask = partial(self.answerer.ask, question, stages=stages)
+        answered = await self._done(request, self._enter(("ask", question, stages), self._counted(ask)), began)
+        usage = plain(answered.usage)
+        id_ = request.state.request_id
+        return JSONResponse({"id": id_, **plain(answered), "usage": usage, "feedback": self.feedback is not None})
+
+    async def _retrieve(self, request: Request) -> Response:
+        began = time.monotonic()
+        question = await self._question(request)
+        work = self._enter(("retrieve", question), partial(self.answerer.retrieve, question))
+        return JSONResponse({"id": request.state.request_id, **plain(await self._done(request, work, began))})
+
+    async def _explain(self, request: Request) -> Response:
+        began = time.monotonic()
+        question = await self._question(request)
+        work = self._enter(("explain", question), partial(self.answerer.explain, question))
+        return JSONResponse({"request": request.state.request_id, **plain(await self._done(request, work, began))})
+
+    async def _question(self, request: Request) -> str:
+        body = await read_body(request, self.limits)
+        refuse_unknown(body, ("question",))
+        return question_of(body.get("question"), self.limits)
+
+    async def _chat(self, request: Request) -> Response:
+        began, created = time.monotonic(), int(time.time())
+        asked = read_chat(await read_body(request, self.limits), self.limits)
+        ask = partial(self.answerer.ask, asked.question, turns=asked.turns)
+        work = self._enter(("ask", asked.question, asked.turns), self._counted(ask))
+        id_ = request.state.request_id
+        if asked.stream:
+            stream = self._stream(work, asked, Events(id_, created), id_, began)
+            return StreamingResponse(stream, media_type="text/event-stream; charset=utf-8")
+        answered = await self._done(request, work, began)
+        return JSONResponse(completion(answered, id_, created, sources=asked.sources))
+
+    async def _stream(
+        self, work: Work[Answered], asked: ChatRequest, events: Events, id_: str, began: float
+    ) -> AsyncIterator[str]:
+        """The events of a reply: what goes wrong after the first is an event, too, as clients of OpenAI read it."""
+        try:
+            yield events.begin()
+            arrived = _arrival(work)
+            while not arrived.is_set():
+                left = began + self.limits.seconds - time.monotonic()
+                if left <= 0:
+                    raise self._late()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(arrived.wait(), min(left, HEARTBEAT_SECONDS))
+                if not arrived.is_set():
+                    yield Events.WAITING
+            answered = _result(work, id_)
+            for said in events.answer(answered, asked):
+                yield said
+        except Refused as refused:
+            yield event(refused.body)
+        finally:
+            self.workers.leave(work)
+        yield Events.DONE
+
+    def _enter(self, key: Hashable, do: Callable[[Stop], T]) -> Work[T]:
+        try:
+            return self.workers.enter(key, do)
+        except Full:
+            raise busy() from None
+
+    def _counted(self, ask: Callable[[Stop], Answered]) -> Callable[[Stop], Answered]:
+        def counting(stop: Stop) -> Answered:
+            answered = ask(stop)
+            self.metrics.answer(answered.usage, declined=answered.declined)
+            return answered
+
+        return counting
+
+    async def _done(self, request: Request, work: Work[T], began: float) -> T:
+        """The result of ``work``, unless the client goes away before, or the time is up.
+
+        Raises:
+            Refused: there is none.
+        """
+        arrived = _arrival(work)
+        waiting = asyncio.ensure_future(arrived.wait())
+        gone = asyncio.ensure_future(_gone(request))
+        try:
+            left = began + self.limits.seconds - time.monotonic()
+            await asyncio.wait((waiting, gone), timeout=max(left, 0), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
+            gone.cancel()
+            self.workers.leave(work)
+        if arrived.is_set():
+            return _result(work, request.state.request_id)
+        raise Refused(GONE, "the client went away", "gone", closes=True) if gone.done() else self._late()
+
+    def _late(self) -> Refused:
+        return Refused(504, f"there was no answer within {self.limits.seconds:g} seconds", "timeout")
+
+    # --- what is kept ------------------------------------------------------------------------------------------------
+
+    async def _take_feedback(self, request: Request) -> Response:
+        said = self._said(await read_body(request, self.limits))
+        if self.feedback is None:
+            raise Refused(404, "this server keeps no feedback: start it with a file for it", "no_feedback")
+        ids = self.answerer.setup.model_ids
+        try:
+            id_ = await asyncio.to_thread(self.feedback.keep, said, ids["language_model"].partition(":")[0])
+        except OSError as error:
+            full = isinstance(error, FileFull) or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+            log("feedback_lost", logging.ERROR, id=request.state.request_id, error=type(error).__name__, full=full)
+            why = "as there is no room left" if full else "as its file cannot be written"
+            raise Refused(507, f"the feedback could not be kept, {why}: nothing of it was", "not_kept") from None
+        self.metrics.feedback(said.thumb)
+        return JSONResponse({"id": id_, "kept": True}, 201)
+
+    def _said(self, body: Body) -> Said:
+        refuse_unknown(body, ("question", "answer", "thumb", "corrected", "declined", "sources"))
+        question, declined = question_of(body.get("question"), self.limits), switch(body, "declined")
+        thumb = body.get("thumb")
+        if thumb not in (UP, DOWN):
+            raise wrong("'thumb' must be 'up' or 'down'", "thumb")
+        answer, corrected = (_text(body, name) for name in ("answer", "corrected"))
+        if not answer:
+            raise wrong("'answer' is missing: send the answer that the feedback is about", "answer")
+        return Said(question, answer, str(thumb), corrected, declined, self._sources(body.get("sources")))
+
+    def _sources(self, value: object) -> list[tuple[Span, str]]:
+        """The places that the answer rests on: parts of documents that there are."""
+        if value is None:
+            return []
+        if not isinstance(value, list) or len(value) > MOST_SOURCES:
+            raise wrong(f"'sources' must be a list of at most {MOST_SOURCES}", "sources")
+        found: dict[Span, str] = {}
+        for number, place in enumerate(value):
+            where = f"sources[{number}]"
+            doc, start, end = (place.get(key) if isinstance(place, dict) else None for key in ("doc", "start", "end"))
+            if not isinstance(doc, str) or type(start) is not int or type(end) is not int:
+                raise wrong(f"{where!r} must be an object with 'doc', 'start' and 'end'", where)
+            text = self.answerer.span_text(doc, start, end)
+            if text is None or not text.strip():
+                raise wrong(f"{where!r} is no place in the documents", where)
+            found[Span(doc, start, end)] = text
+        return list(found.items())
+
+
+def _text(body: Body, name: str) -> str:
+    value = body.get(name)
+    if value is not None and not isinstance(value, str):
+        raise wrong(f"{name!r} must be a text", name)
+    return plain_text((value or "").strip(), name)
+
+
+def _arrival(work: Work[Any]) -> asyncio.Event:
+    """Set when ``work`` is done; the thread that did it is not this loop's."""
+    arrived, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def tell(_: object) -> None:
+        with suppress(RuntimeError):  # the loop has ended: nobody waits
+            loop.call_soon_threadsafe(arrived.set)
+
+    work.future.add_done_callback(tell)
+    return arrived
+
+
+def _result(work: Work[T], id_: str) -> T:
+    """What ``work`` came to.
+
+    Raises:
+        Refused: it failed; why is in the log.
+    """
+    found = work.future.result()
+    if not isinstance(found, Exception):
+        return found
+    expected = isinstance(found, RagsmithError)
+    stage = found.stage if isinstance(found, StageFailed) else ""
+    cause = found.cause if isinstance(found, StageFailed) else found
+    said = redacted(str(cause))[:LONGEST_MESSAGE]
+    trace = None if expected else found
+    log("answer_failed", logging.ERROR, trace=trace, id=id_, stage=stage, error=type(cause).__name__, message=said)
+    raise failed(found) if expected else broken()
+
+
+async def _gone(request: Request) -> None:
+    """Return when the client has gone away."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    if status == 405:
+        allowed = error.headers.get("Allow", "") if isinstance(error, HTTPException) and error.headers else ""
+        refused = Refused(405, "this address takes another method", "wrong_method")
+        return JSONResponse(refused.body, 405, {**refused.headers, "Allow": allowed})
+    refused = Refused(404, "there is nothing at this address", "not_found") if status == 404 else broken()
+    return JSONResponse(refused.body, refused.status, refused.headers)
+
+
+async def _refusal(request: Request, error: Exception) -> Response:
+    refused = error if isinstance(error, Refused) else broken()
+    return JSONResponse(refused.body, refused.status, refused.headers)

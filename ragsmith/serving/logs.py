@@ -1,0 +1,48 @@
+"""The log of a server: one JSON object a line, with the id of the request.
+
+No question, answer, key or address of a client is in it; of a failure, what the model's server said, without secrets.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TextIO
+
+from ragsmith.text.redaction import REDACTING
+
+LOGGER = logging.getLogger("ragsmith.serving")
+OTHERS = ("uvicorn",)
+"""Loggers of others that speak in the same form."""
+
+
+def event(name: str, level: int = logging.INFO, *, trace: BaseException | None = None, **fields: object) -> None:
+    """Log ``name`` with what belongs to it; ``trace`` is an error nobody expected."""
+    LOGGER.log(level, name, extra={"fields": fields}, exc_info=trace)
+
+
+class JsonLines(logging.Formatter):
+    """A record as one line of JSON."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See `logging.Formatter.format`."""
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        fields = getattr(record, "fields", {})
+        said: dict[str, object] = {"time": at, "level": record.levelname.lower(), "event": record.getMessage()}
+        said |= fields if isinstance(fields, Mapping) else {}
+        if record.exc_text:
+            said["traceback"] = record.exc_text
+        return json.dumps(said, ensure_ascii=True, default=str)
+
+
+def speak_json(stream: TextIO | None = None) -> None:
+    """Have this program's log, and that of the server library, written to ``stream``, standard error if not given."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonLines())
+    handler.addFilter(REDACTING)
+    for logger, level in ((LOGGER, logging.INFO), *((logging.getLogger(name), logging.WARNING) for name in OTHERS)):
+        logger.handlers, logger.propagate = [handler], False
+        logger.setLevel(level)

@@ -1,0 +1,91 @@
+"""Why a request is not answered, in the form of OpenAI's errors: one sentence, without paths, keys and prompts."""
+
+from __future__ import annotations
+
+from ragsmith.errors import ModelUnavailable, StageFailed
+
+KINDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    405: "invalid_request_error",
+    408: "timeout_error",
+    413: "invalid_request_error",
+    415: "invalid_request_error",
+}
+"""Status to what OpenAI calls the type of the error; those from 500 up are ``server_error``."""
+
+AGAIN_SECONDS = 2
+"""When to come again, where nobody knows better."""
+
+
+class Refused(Exception):
+    """A request is answered by an error with this ``status``; ``message`` is what the client is told.
+
+    ``code`` names the reason for programs, ``parameter`` the part of the request that is wrong. ``retry_after`` is in
+    seconds, 0 where coming again is of no use, and ``closes`` says that the connection is of no use any more.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        code: str | None = None,
+        *,
+        parameter: str | None = None,
+        retry_after: int = 0,
+        closes: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.code = code
+        self.parameter = parameter
+        self.retry_after = retry_after
+        self.closes = closes
+
+    @property
+    def body(self) -> dict[str, object]:
+        """The error as OpenAI sends it."""
+        kind = KINDS.get(self.status, "server_error")
+        return {"error": {"message": self.message, "type": kind, "param": self.parameter, "code": self.code}}
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What belongs into the head of the reply."""
+        found = {"Retry-After": str(self.retry_after)} if self.retry_after else {}
+        if self.closes:
+            found["Connection"] = "close"
+        if self.status == 401:
+            found["WWW-Authenticate"] = "Bearer"
+        return found
+
+
+def wrong(message: str, parameter: str | None = None) -> Refused:
+    """A request that says something wrong."""
+    return Refused(400, message, "invalid_request", parameter=parameter)
+
+
+def busy() -> Refused:
+    """A request for which there is no room."""
+    return Refused(503, "the server answers as many questions as it can: come again", "busy", retry_after=AGAIN_SECONDS)
+
+
+def failed(error: Exception) -> Refused:
+    """A request that the pipeline failed on. What the error says is for the log: it may have a prompt, or a path."""
+    cause = error.cause if isinstance(error, StageFailed) else error
+    stage = f"the stage {error.family} failed" if isinstance(error, StageFailed) else "the pipeline failed"
+    if isinstance(cause, ModelUnavailable):
+        said = f"{stage}, as a model that it asks is not available now: come again later"
+        return Refused(503, said, "model_unavailable", retry_after=AGAIN_SECONDS * 5)
+    if isinstance(error, StageFailed):
+        said = f"{stage} on this question: ask otherwise, or look for the request id in the log of the server"
+        return Refused(502, said, "pipeline_failed")
+    return broken()
+
+
+def broken() -> Refused:
+    """A request on which the server itself failed."""
+    said = "the server failed on this request: look for the request id in its log"
+    return Refused(500, said, "internal_error")

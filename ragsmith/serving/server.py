@@ -1,0 +1,207 @@
+"""A server of its own: it listens, answers, and stops when it is told to, after what it has accepted.
+
+The server library is asked for what its defaults leave open: heads of requests that never end, any number of
+connections, and a stop that ends with an exit code of 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from ragsmith.errors import UsageError
+from ragsmith.evaluation.signals import SIGNALS
+from ragsmith.serving.app import ServingApp
+from ragsmith.serving.limits import ServingLimits
+from ragsmith.serving.logs import event, speak_json
+from ragsmith.text.files import TextError, read_text
+from ragsmith.text.redaction import remember_secret
+
+LARGEST_HEAD = 1 << 15
+"""Bytes of a request before its body."""
+KEEP_ALIVE_SECONDS = 15
+GRACE_SECONDS = 5
+"""How much longer than a request may take a stop waits for those that were accepted."""
+SHORTEST_TOKEN = 16
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches ``host``."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def read_token(file: str | Path | None, given: str | None) -> str | None:
+    """The token of a file, or else the one given, if there is any; it is hidden in everything that is said from now on.
+
+    Raises:
+        UsageError: it is too short to be one, or the file cannot be read.
+    """
+    token, where = given, "RAGSMITH_TOKEN"
+    if file is not None:
+        where = "the token file"
+        try:
+            token = read_text(Path(file), limit=4096, links=True)
+        except TextError as error:
+            raise UsageError(error.at(file)) from None
+    if token is None:
+        return None
+    token = token.strip()
+    if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+        raise UsageError(
+            f"{where} must hold one token of at least {SHORTEST_TOKEN} letters and digits; make one with  "
+            "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+        )
+    remember_secret(token)
+    return token
+
+
+def refuse_open(host: str, token: str | None) -> None:
+    """Raise `UsageError` where others than this machine could ask without a token."""
+    if token is None and not is_loopback(host):
+        raise UsageError(
+            f"others reach {host}: give a token with --token-file or in RAGSMITH_TOKEN, or serve on 127.0.0.1"
+        )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket on ``host`` and ``port``, 0 for a free one; nobody can connect before it is served.
+
+    Raises:
+        UsageError: it cannot be used.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+    except (OSError, OverflowError) as error:
+        found.close()
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{host} port {port} cannot be used ({why}): give another --host or --port") from None
+    return found
+
+
+def address(listening: socket.socket) -> str:
+    """The address of the page."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
+
+
+def run(app: ServingApp, listening: socket.socket, on_start: Callable[[str], None] | None) -> None:
+    """Serve until a signal comes; what was accepted is answered before this returns.
+
+    ``on_start``, if there is one, is called with the address once it answers.
+    """
+    speak_json()
+    config = uvicorn.Config(
+        app,
+        http=_bounded(app.limits),
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=int(app.limits.seconds) + GRACE_SECONDS,
+        h11_max_incomplete_event_size=LARGEST_HEAD,
+    )
+    server = _Server(config, app, address(listening), on_start)
+    try:
+        asyncio.run(server.serve(sockets=[listening]))
+    finally:
+        listening.close()
+        app.close()
+    event("stopped")
+
+
+class _Server(uvicorn.Server):
+    """Says when it answers, and takes a signal for what it is: a request to stop."""
+
+    def __init__(
+        self, config: uvicorn.Config, app: ServingApp, url: str, on_start: Callable[[str], None] | None
+    ) -> None:
+        super().__init__(config)
+        self._app, self._url, self._on_start = app, url, on_start
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """See `uvicorn.Server.startup`."""
+        await super().startup(sockets=sockets)
+        if self.started:
+            event("started", url=self._url, threads=self._app.workers.threads, queue=self._app.workers.queue)
+            if self._on_start is not None:
+                self._on_start(self._url)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """See `uvicorn.Server.shutdown`."""
+        event("stopping", answering=self._app.workers.busy, waiting=self._app.workers.waiting)
+        await super().shutdown(sockets=sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals end the serving; they are not raised again afterwards."""
+        before = {number: signal.signal(number, self._hear) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _hear(self, number: int, frame: Any) -> None:
+        self._app.stopping = self.should_exit = True
+
+
+def _bounded(limits: ServingLimits) -> type[asyncio.Protocol]:
+    """The protocol of connections, with a limit on their number and on how long the head of a request may take."""
+
+    class Bounded(H11Protocol):
+        _patience: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            if len(self.connections) > limits.connections:
+                transport.abort()
+                return
+            self._await_head()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._calm()
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            if self.conn.their_state is h11.IDLE:
+                self._await_head()
+            else:
+                self._calm()
+
+        def _await_head(self) -> None:
+            if self._patience is None:
+                self._patience = self.loop.call_later(limits.body_seconds, self._too_slow)
+
+        def _calm(self) -> None:
+            if self._patience is not None:
+                self._patience.cancel()
+                self._patience = None
+
+        def _too_slow(self) -> None:
+            if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+                self.transport.close()
+
+    return Bounded

@@ -1,0 +1,79 @@
+"""The pipeline as tools of the Model Context Protocol, for agents: ask, retrieve and explain, over standard input."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Any, TypeVar
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+
+from ragsmith.serving.answering import Answerer, plain
+from ragsmith.serving.chat import MODEL, citations
+from ragsmith.serving.limits import ServingLimits
+from ragsmith.serving.reading import question_of
+from ragsmith.serving.refusals import Refused, busy, failed
+from ragsmith.serving.workers import Full, Stop, Workers
+
+T = TypeVar("T")
+
+
+def tool_server(answerer: Answerer, limits: ServingLimits, version: str) -> MCPServer:
+    """A server of the three tools."""
+    workers = Workers(limits.threads(waits=answerer.waits), limits.queue)
+    name = answerer.setup.dataset.name
+    server = MCPServer(
+        MODEL,
+        version=version,
+        instructions=f"Answers questions from the documents of {name!r}, and says which parts of them it rests on.",
+        log_level="WARNING",
+    )
+
+    async def done(question: str, key: str, do: Callable[[str, Stop], T]) -> T:
+        try:
+            text = question_of(question, limits)
+            return await _done(workers, (key, text), partial(do, text), limits.seconds)
+        except Refused as refused:
+            raise ToolError(refused.message) from None
+
+    @server.tool(structured_output=True)
+    async def ask(question: str) -> dict[str, Any]:
+        """Answer a question from the documents, with the parts of them that the answer rests on."""
+        answered = await done(question, "ask", answerer.ask)
+        return {"answer": answered.answer, "declined": answered.declined, "citations": plain(citations(answered))}
+
+    @server.tool(structured_output=True)
+    async def retrieve(question: str) -> dict[str, Any]:
+        """Find the passages that fit a question best, with their places and scores; nothing is answered."""
+        found = await done(question, "retrieve", answerer.retrieve)
+        return {"passages": plain(found.passages)}
+
+    @server.tool(structured_output=True)
+    async def explain(question: str) -> dict[str, Any]:
+        """Follow a question through every stage of the pipeline: what each made of it, and what was read in the end."""
+        way = await done(question, "explain", answerer.explain)
+        return {"answer": way.answer, "stages": plain(way.stations), "passages": plain(way.passages)}
+
+    return server
+
+
+async def _done(workers: Workers, key: Hashable, do: Callable[[Stop], T], seconds: float) -> T:
+    try:
+        work = workers.enter(key, do)
+    except Full:
+        raise busy() from None
+    arrived, loop = asyncio.Event(), asyncio.get_running_loop()
+    work.future.add_done_callback(lambda _: loop.call_soon_threadsafe(arrived.set))
+    try:
+        async with asyncio.timeout(seconds):
+            await arrived.wait()
+    except TimeoutError:
+        raise Refused(504, f"there was no answer within {seconds:g} seconds", "timeout") from None
+    finally:
+        workers.leave(work)
+    found = work.future.result()
+    if isinstance(found, Exception):
+        raise failed(found)
+    return found

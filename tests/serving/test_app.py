@@ -1,0 +1,532 @@
+"""The application: what it answers, to whom, and what it says where it does not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asking import Down, Got, Held, send, sent, until
+from prometheus_client.parser import text_string_to_metric_families
+
+import ragsmith
+from ragsmith.pipelines.genes import Candidate
+from ragsmith.serving.app import ServingApp
+
+Serving = Callable[..., ServingApp]
+Written = Callable[[Candidate], Path]
+QUESTION = "When does the ferry to Marrow leave?"
+
+
+def chat(*texts: str, **more: Any) -> dict[str, Any]:
+    """A request for a chat completion: what the user and the assistant said in turn."""
+    roles = ("user", "assistant")
+    return {"messages": [{"role": roles[i % 2], "content": text} for i, text in enumerate(texts)], **more}
+
+
+def events(got: Got) -> list[Any]:
+    """What a stream of events said, without the end."""
+    blocks = got.text.split("\n\n")
+    assert blocks[-2:] == ["data: [DONE]", ""]
+    return [json.loads(block.removeprefix("data: ")) for block in blocks[:-2] if not block.startswith(":")]
+
+
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_answer_is_that_of_ask_with_the_places_that_it_rests_on(serving: Serving, winner: Path) -> None:
+    expected = ragsmith.ask(winner, QUESTION)
+    got = sent(serving(), "POST", "/ask", {"question": QUESTION})
+    assert (got.status, got.json["answer"], got.json["declined"]) == (200, expected.answer, expected.declined)
+    places = [(p["doc"], p["start"], p["end"], p["text"], p["cited"]) for p in got.json["passages"]]
+    assert places == [(s.doc, s.start, s.end, s.text, s.cited) for s in expected.sources]
+    documents = ragsmith.Pipeline.load(winner).setup.corpus.documents
+    quotes = [(p, quote) for p in got.json["passages"] for quote in p["quotes"]]
+    assert quotes
+    for passage, quote in quotes:
+        words = documents[passage["doc"]].text[quote["start"] : quote["end"]]
+        assert words in passage["text"]
+        assert words.split()[0] in expected.answer
+    assert all(p["score"] is None or p["scale"] for p in got.json["passages"])
+
+
+def test_the_stages_of_an_answer_come_where_they_are_asked_for(serving: Serving, winner: Path) -> None:
+    app = serving()
+    assert sent(app, "POST", "/ask", {"question": QUESTION}).json["stages"] is None
+    stages = sent(app, "POST", "/ask", {"question": QUESTION, "stages": True}).json["stages"]["stations"]
+    way = ragsmith.explain(winner, "What leaves from the north quay, and when?")
+    assert [stage["family"] for stage in stages] == [station.family for station in way.stations]
+    explained = sent(app, "POST", "/explain", {"question": QUESTION}).json
+    assert [stage["family"] for stage in explained["stations"]] == [stage["family"] for stage in stages]
+    assert explained["scores"] == {}  # no judge is asked
+
+
+def test_retrieve_gives_what_passes_the_filter(serving: Serving, winner: Path) -> None:
+    loaded = ragsmith.Pipeline.load(winner)
+    hits = loaded.run(QUESTION).hits
+    found = sent(serving(), "POST", "/retrieve", {"question": QUESTION}).json["passages"]
+    assert [(p["doc"], p["start"], p["end"]) for p in found] == [
+        (h.chunk.doc, h.chunk.start, h.chunk.end) for h in hits
+    ]
+    assert [p["score"] for p in found] == pytest.approx([h.score for h in hits], abs=1e-6)
+    assert [p["number"] for p in found] == list(range(1, len(hits) + 1))
+
+
+def test_a_chat_completion_has_the_answer_its_sources_and_citations(serving: Serving, winner: Path) -> None:
+    app, expected = serving(), ragsmith.ask(winner, QUESTION)
+    got = sent(app, "POST", "/v1/chat/completions", chat(QUESTION, model="ragsmith", temperature=0.2)).json
+    content = got["choices"][0]["message"]["content"]
+    cited = [source for source in expected.sources if source.cited]
+    assert cited
+    assert content.startswith(f"{expected.answer}\n\nSources:\n[1] {cited[0].title} ({cited[0].doc}, characters ")
+    assert [(c["number"], c["doc"], c["text"]) for c in got["citations"]] == [
+        (number, source.doc, source.text) for number, source in enumerate(cited, 1)
+    ]
+    assert got["choices"][0]["finish_reason"] == "stop"
+    bare = sent(app, "POST", "/v1/chat/completions", chat(QUESTION, sources=False)).json
+    assert bare["choices"][0]["message"]["content"] == expected.answer
+    assert bare["citations"] == got["citations"]
+
+
+def test_a_stream_says_what_the_whole_reply_says(serving: Serving) -> None:
+    app = serving()
+    whole = sent(app, "POST", "/v1/chat/completions", chat(QUESTION)).json
+    got = sent(app, "POST", "/v1/chat/completions", chat(QUESTION, stream=True, stream_options={"include_usage": True}))
+    assert got.headers["content-type"].startswith("text/event-stream")
+    *chunks, last, usage = events(got)
+    assert (
+        "".join(c["choices"][0]["delta"].get("content", "") for c in chunks)
+        == whole["choices"][0]["message"]["content"]
+    )
+    assert len(chunks) > 2
+    assert (last["choices"][0]["finish_reason"], last["citations"]) == ("stop", whole["citations"])
+    assert (usage["choices"], usage["usage"]) == ([], whole["usage"])
+
+
+def test_the_last_of_several_questions_is_written_out(serving: Serving) -> None:
+    app = serving()
+    first = "How high is the lighthouse of Marrow?"
+    answered = sent(app, "POST", "/v1/chat/completions", chat(first)).json["choices"][0]["message"]["content"]
+    got = sent(app, "POST", "/v1/chat/completions", chat(first, answered, "And how often does it flash?")).json
+    assert got["question"] == f"{first} And how often does it flash?"
+    alone = sent(app, "POST", "/v1/chat/completions", chat(first, answered, "Who founded the school library?")).json
+    assert alone["question"] == "Who founded the school library?"
+
+
+def test_a_chat_model_writes_the_last_question_out_and_sees_no_list_of_sources(serving: Serving) -> None:
+    class Writer(Held):
+        def reply(self, prompt: str) -> str:
+            return "How high is the lighthouse?" if "Conversation (" in prompt else super().reply(prompt)
+
+    model = Writer(free=True)
+    app = serving(models={"language_model": model})
+    said = "It is old.\n\nSources:\n[1] The lighthouse (lighthouse, characters 0 to 5)"
+    got = sent(app, "POST", "/v1/chat/completions", chat("Tell me of the lighthouse", said, "How high is it?"))
+    assert got.json["question"] == "How high is the lighthouse?"
+    assert "assistant: It is old." in model.prompts[0]
+    assert "Sources:" not in model.prompts[0]
+    assert got.json["usage"]["prompt_tokens"] == 12 * len(model.prompts)
+
+
+def test_models_are_listed_and_others_are_not_known(serving: Serving) -> None:
+    app = serving()
+    assert [m["id"] for m in sent(app, "GET", "/v1/models").json["data"]] == ["ragsmith"]
+    assert sent(app, "GET", "/v1/models/ragsmith").json["id"] == "ragsmith"
+    got = sent(app, "POST", "/v1/chat/completions", chat(QUESTION, model="gpt-9"))
+    assert (got.status, got.json["error"]["code"]) == (404, "model_not_found")
+
+
+def test_nothing_of_a_question_is_remembered(serving: Serving, tiny_setup: Any) -> None:
+    app = serving()
+    base = app.answerer._base
+    for example in tiny_setup.dataset.examples:
+        assert sent(app, "POST", "/ask", {"question": example.question}).status == 200
+    memos = (base.stages, base.searches, base.gateway._replies.remembered, base.gateway._scores.remembered)
+    assert [len(memo) for memo in memos] == [0] * 4
+    assert not app.workers._joined
+
+
+def test_it_can_be_mounted_under_a_path(serving: Serving) -> None:
+    app = serving(hosts=["intranet.example"])
+    host = {"host": "intranet.example"}
+    assert sent(app, "POST", "/retrieve", {"question": QUESTION}, root="/documents", headers=host).status == 200
+    assert sent(app, "GET", "/", root="/documents", headers=host).status == 200
+    assert sent(app, "GET", "/", root="/documents").status == 403
+
+
+# --- who is answered -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1:8000", "[::1]:9"])
+def test_names_of_this_machine_are_answered(serving: Serving, host: str) -> None:
+    assert sent(serving(), "GET", "/v1/models", headers={"host": host}).status == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "", "localhost@evil.example", "[", "0.0.0.0"]
+)
+def test_other_names_are_not(serving: Serving, host: str) -> None:
+    app = serving()
+    got = sent(app, "POST", "/ask", {"question": QUESTION}, headers={"host": host})
+    assert (got.status, got.json["error"]["code"]) == (403, "unknown_host")
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:1", "http://[", ""])
+def test_pages_of_others_are_not_answered(serving: Serving, origin: str) -> None:
+    headers = {"host": "localhost:8000", "origin": origin}
+    got = sent(serving(), "POST", "/ask", {"question": QUESTION}, headers=headers)
+    assert (got.status, got.json["error"]["code"]) == (403, "cross_origin")
+    assert "access-control-allow-origin" not in got.headers
+
+
+def test_the_page_itself_is_answered(serving: Serving) -> None:
+    headers = {"host": "localhost:8000", "origin": "http://localhost:8000"}
+    assert sent(serving(), "POST", "/ask", {"question": QUESTION}, headers=headers).status == 200
+
+
+TOKEN = "correct-horse-battery-staple"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        None,
+        "",
+        "Bearer",
+        f"Bearer {TOKEN}x",
+        f"Bearer {TOKEN[:-1]}",
+        f"Basic {TOKEN}",
+        f"Bearer x{TOKEN}",
+        "Bearer \xe9",
+        TOKEN,
+    ],
+)
+def test_a_wrong_token_is_refused_everywhere_but_where_nothing_is_told(serving: Serving, given: str | None) -> None:
+    app = serving(token=TOKEN)
+    headers = [(b"host", b"any.example")]
+    headers += [] if given is None else [(b"authorization", given.encode("latin-1"))]
+    for method, path in (("POST", "/ask"), ("GET", "/metrics"), ("GET", "/v1/models"), ("GET", "/nothing")):
+        got = sent(app, method, path, {"question": QUESTION}, headers=headers)
+        assert (got.status, got.json["error"]["code"]) == (401, "invalid_token")
+        assert got.headers["www-authenticate"] == "Bearer"
+        assert TOKEN not in got.text
+    assert [sent(app, "GET", path, headers=headers).status for path in ("/", "/health", "/ready")] == [200] * 3
+
+
+def test_the_right_token_is_answered_under_any_name(serving: Serving) -> None:
+    headers = {"host": "any.example", "authorization": f"bearer {TOKEN}"}
+    assert sent(serving(token=TOKEN), "POST", "/ask", {"question": QUESTION}, headers=headers).status == 200
+
+
+@pytest.mark.parametrize("id_", ["abc-1.2_3", "a" * 64])
+def test_a_request_id_is_kept_and_logged(serving: Serving, id_: str, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", logger="ragsmith.serving"):
+        got = sent(serving(), "POST", "/ask", {"question": QUESTION}, headers={"x-request-id": id_})
+    assert (got.headers["x-request-id"], got.json["id"]) == (id_, id_)
+    assert caplog.records[-1].fields["id"] == id_
+
+
+@pytest.mark.parametrize("id_", [b"a\r\nSet-Cookie: x=1", b"a" * 65, b"\xff", b"a b", b"", b"<script>"])
+def test_an_id_that_could_be_something_else_is_replaced(serving: Serving, id_: bytes) -> None:
+    got = sent(serving(), "GET", "/health", headers=[(b"x-request-id", id_), (b"host", b"localhost")])
+    assert re.fullmatch(r"[0-9a-f]{16}", got.headers["x-request-id"])
+    assert "set-cookie" not in got.headers
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../etc/passwd",
+        "/..%2f..%2fetc/passwd",
+        "//ask",
+        "/ask/",
+        "/static/../ask",
+        "/v1/models/../../x",
+        "/\x00",
+        "/%00",
+        "/é",
+    ],
+)
+def test_path_tricks_lead_nowhere(serving: Serving, path: str) -> None:
+    got = sent(serving(), "GET", path)
+    assert (got.status, got.json["error"]["code"]) == (404, "not_found")
+    assert "location" not in got.headers
+
+
+def test_another_method_is_refused(serving: Serving) -> None:
+    got = sent(serving(), "DELETE", "/ask")
+    assert (got.status, got.json["error"]["code"], got.headers["allow"]) == (405, "wrong_method", "POST")
+
+
+# --- how much is taken -----------------------------------------------------------------------------------------------
+
+
+def test_bodies_and_questions_have_their_limits(serving: Serving) -> None:
+    app = serving(limits={"body": 2000, "question": 100, "body_seconds": 0.2})
+    assert sent(app, "POST", "/ask", {"question": "x" * 101}).json["error"]["param"] == "question"
+    assert sent(app, "POST", "/ask", {"question": "x" * 2000}).status == 413
+    lying = {"content-length": "10"}
+    assert sent(app, "POST", "/ask", {"question": "x" * 2000}, headers=lying).status == 413
+    for wrong in ("9" * 5000, "-1", "1e3", "99999999999", "٣"):
+        headers = [(b"host", b"localhost"), (b"content-type", b"application/json"), (b"content-length", wrong.encode())]
+        got = sent(app, "POST", "/ask", {"question": QUESTION}, headers=headers)
+        assert (got.status, got.headers["connection"]) == (413, "close")
+    assert sent(app, "POST", "/ask", {"question": QUESTION}, headers={"content-type": "text/plain"}).status == 415
+
+
+def test_more_than_may_wait_are_told_to_come_again(serving: Serving) -> None:
+    model = Held()
+    app = serving(models={"language_model": model}, limits={"concurrency": 1, "queue": 1})
+
+    async def go() -> None:
+        first, second = (asyncio.create_task(send(app, "POST", "/ask", {"question": q})) for q in ("One?", "Two?"))
+        await until(lambda: app.workers.busy == 1 and app.workers.waiting == 1)
+        for path, body in (("/ask", {"question": "Three?"}), ("/v1/chat/completions", chat("Three?", stream=True))):
+            third = await send(app, "POST", path, body)
+            assert (third.status, third.json["error"]["code"]) == (503, "busy")
+            assert int(third.headers["retry-after"]) > 0
+        assert (await send(app, "GET", "/ready")).status == 503
+        assert (await send(app, "GET", "/health")).status == 200
+        model.free.set()
+        assert [(await one).status for one in (first, second)] == [200, 200]
+        assert (await send(app, "GET", "/ready")).status == 200
+
+    asyncio.run(go())
+
+
+def test_a_model_that_hangs_costs_its_request_alone(serving: Serving) -> None:
+    model = Held()
+    app = serving(models={"language_model": model}, limits={"concurrency": 2, "queue": 4, "seconds": 0.3})
+
+    async def go() -> None:
+        hung = await send(app, "POST", "/ask", {"question": "Who hangs?"})
+        assert (hung.status, hung.json["error"]["code"]) == (504, "timeout")
+        streamed = await send(app, "POST", "/v1/chat/completions", chat("Who hangs on?", stream=True))
+        assert events(streamed)[-1]["error"]["code"] == "timeout"
+        model.free.set()
+        await until(lambda: app.workers.busy == 0)
+        assert (await send(app, "POST", "/ask", {"question": "Who is free?"})).status == 200
+
+    asyncio.run(go())
+
+
+# --- what is paid ----------------------------------------------------------------------------------------------------
+
+
+def calls_twice(pipeline: Callable[..., Candidate], written: Written) -> Path:
+    """A pipeline that asks the model for a passage to search with, and then for an answer."""
+    return written(pipeline(query_expansion="hyde", retrieval="bm25"))
+
+
+def test_a_client_that_goes_away_pays_for_no_further_call(
+    serving: Serving, pipeline: Callable[..., Candidate], written: Written
+) -> None:
+    model = Held()
+    app = serving(calls_twice(pipeline, written), models={"language_model": model})
+
+    async def go() -> None:
+        async def leaves() -> None:
+            await until(lambda: len(model.prompts) == 1)
+
+        for body in (chat("Who steers the ferry?"), chat("When does the ferry sail?", stream=True)):
+            model.prompts.clear()
+            model.free.clear()
+            given_up = app.workers.given_up
+            await send(app, "POST", "/v1/chat/completions", body, leaves=leaves)
+            assert app.workers.given_up == given_up + 1
+            model.free.set()
+            await until(lambda: app.workers.busy == 0)
+            assert len(model.prompts) == 1
+        model.prompts.clear()
+        assert (await send(app, "POST", "/ask", {"question": QUESTION})).status == 200
+        assert len(model.prompts) == 2
+
+    asyncio.run(go())
+
+
+def test_the_same_question_at_the_same_time_is_asked_once_and_one_may_leave(
+    serving: Serving, pipeline: Callable[..., Candidate], written: Written
+) -> None:
+    model = Held()
+    app = serving(calls_twice(pipeline, written), models={"language_model": model})
+
+    async def go() -> None:
+        async def leaves() -> None:
+            await until(lambda: len(model.prompts) == 1)
+
+        gone = asyncio.create_task(send(app, "POST", "/ask", {"question": QUESTION}, leaves=leaves))
+        stay = [asyncio.create_task(send(app, "POST", "/ask", {"question": QUESTION})) for _ in range(3)]
+        await gone
+        model.free.set()
+        assert {(await one).status for one in stay} == {200}
+        assert len({one.result().json["answer"] for one in stay}) == 1
+
+    asyncio.run(go())
+    assert len(model.prompts) == 2
+
+
+def test_paid_replies_are_kept_as_ask_keeps_them(
+    serving: Serving, pipeline: Callable[..., Candidate], written: Written, tmp_path: Path
+) -> None:
+    path, cache = calls_twice(pipeline, written), tmp_path / "kept.sqlite"
+    before = ragsmith.ask(path, QUESTION, models={"language_model": Held(free=True)}, cache=cache)
+    model = Held(free=True)
+    got = sent(serving(path, models={"language_model": model}, cache=cache), "POST", "/ask", {"question": QUESTION})
+    assert (got.json["answer"], model.prompts) == (before.answer, [])
+
+
+def test_what_a_failing_model_says_is_not_told(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
+    app = serving(models={"language_model": Down()})
+    with caplog.at_level("INFO", logger="ragsmith.serving"):
+        got = sent(app, "POST", "/ask", {"question": QUESTION})
+        streamed = sent(app, "POST", "/v1/chat/completions", chat(QUESTION, stream=True))
+    assert (got.status, got.json["error"]["code"]) == (503, "model_unavailable")
+    assert events(streamed)[-1]["error"]["code"] == "model_unavailable"
+    for told in (got.text, streamed.text):
+        assert not {"secret-path", "sk-abc", "Answer the question", "Traceback"} & set(re.findall(r"[\w -]+", told))
+        assert "sk-abcdefghijklmnop1234" not in told
+    failure = next(r for r in caplog.records if r.getMessage() == "answer_failed")
+    assert (failure.fields["stage"], failure.fields["error"]) == ("generation.generate", "ModelUnavailable")
+    assert "sk-abcdefghijklmnop1234" not in str(failure.fields)
+
+
+# --- what is measured ------------------------------------------------------------------------------------------------
+
+
+def test_the_metrics_are_prometheus_and_count_requests(serving: Serving) -> None:
+    app = serving()
+    for path in ("/ask", "/ask", "/never/heard/of/1", "/never/heard/of/2"):
+        sent(app, "POST", path, {"question": QUESTION})
+    got = sent(app, "GET", "/metrics")
+    assert got.headers["content-type"].startswith("text/plain; version=0.0.4")
+    families = {family.name: family for family in text_string_to_metric_families(got.text)}
+    counts = {
+        (s.labels["route"], s.labels["status"]): s.value
+        for s in families["ragsmith_requests"].samples
+        if s.name.endswith("_total")
+    }
+    assert counts == {("/ask", "200"): 2, ("other", "404"): 2}
+    assert families["ragsmith_answering"].samples[0].value == 0
+
+
+def test_the_page_fetches_nothing_from_elsewhere(serving: Serving) -> None:
+    got = sent(serving(), "GET", "/")
+    assert not re.findall(r"(?:src|href)=\"(?!#|data:)|url\(|@import|https?://", got.text)
+    policy = got.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy
+
+
+# --- what nobody should send -----------------------------------------------------------------------------------------
+
+SPICE = [
+    "",
+    " ",
+    "\x00",
+    "\ud800",
+    "é" * 50,
+    "x" * 5000,
+    "[1]",
+    "{question}",
+    "\r\nX: y",
+    "../..",
+    "%00",
+    "'; --",
+    "{{7*7}}",
+    "🦭",
+]
+
+
+def garbled(draw: random.Random, depth: int = 0) -> object:
+    """A value that a client might send by mistake, or on purpose."""
+    kinds = ["text", "number", "bool", "null"] + (["list", "object"] * 2 if depth < 4 else [])
+    match draw.choice(kinds):
+        case "text":
+            return draw.choice(SPICE)
+        case "number":
+            return draw.choice([0, -1, 1e308, 2**70, 0.1, 10**300])
+        case "bool":
+            return draw.random() < 0.5
+        case "list":
+            return [garbled(draw, depth + 1) for _ in range(draw.randrange(4))]
+        case "object":
+            keys = [
+                "question",
+                "messages",
+                "role",
+                "content",
+                "type",
+                "text",
+                "stream",
+                "model",
+                "n",
+                draw.choice(SPICE),
+            ]
+            return {draw.choice(keys): garbled(draw, depth + 1) for _ in range(draw.randrange(4))}
+    return None
+
+
+def malformed(draw: random.Random) -> tuple[str, str, bytes, dict[str, Any]]:
+    """Method, path, body and what else a request that is wrong in some way consists of."""
+    path = draw.choice(
+        ["/ask", "/retrieve", "/explain", "/feedback", "/v1/chat/completions", "/v1/models", "/x", "/metrics"]
+    )
+    good: dict[str, Any] = {"question": QUESTION}
+    if path == "/v1/chat/completions":
+        good = chat(QUESTION)
+    if path == "/feedback":
+        good = {"question": QUESTION, "answer": "x", "thumb": "up"}
+    match draw.randrange(6):
+        case 0:
+            body = json.dumps(garbled(draw)).encode("utf-8", "surrogatepass")
+        case 1:
+            body = json.dumps(
+                {**good, draw.choice([*good, "stream", "tools", "n", "sources", "zz"]): garbled(draw)}
+            ).encode()
+        case 2:
+            whole = json.dumps(good).encode()
+            body = whole[: draw.randrange(len(whole))]
+        case 3:
+            body = draw.randbytes(draw.randrange(200))
+        case 4:
+            body = b"[" * draw.choice([10, 2000, 100_000])
+        case _:
+            body = json.dumps({key: garbled(draw) for key in good}).encode()
+    headers = [
+        (b"host", b"localhost"),
+        (b"content-type", draw.choice([b"application/json"] * 6 + [b"", b"\xff", b"text/xml"])),
+    ]
+    if draw.random() < 0.15:
+        headers.append((draw.choice([b"authorization", b"x-request-id", b"accept", b"cookie"]), draw.randbytes(20)))
+    method = draw.choice(["POST"] * 8 + ["GET", "PUT", "OPTIONS", "HEAD", "BREW"])
+    return method, path, body, {"headers": headers, "query": draw.randbytes(draw.randrange(10))}
+
+
+def test_two_thousand_malformed_requests_get_a_status_and_no_traceback(
+    serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    app, draw = serving(), random.Random(14)
+    seen: dict[int, int] = {}
+
+    async def go() -> None:
+        for _ in range(2000):
+            method, path, body, more = malformed(draw)
+            got = await send(app, method, path, body, **more)
+            seen[got.status] = seen.get(got.status, 0) + 1
+            assert got.status < 500
+            if got.status >= 400 and method != "HEAD":
+                error = got.json["error"]
+                assert set(error) == {"message", "type", "param", "code"}
+                assert "\n" not in error["message"]
+                assert not re.search(r"Traceback|\.py\b|/home/|site-packages|Error\b", error["message"])
+
+    with caplog.at_level("WARNING", logger="ragsmith.serving"):
+        asyncio.run(go())
+    assert not caplog.records
+    assert {400, 404, 405, 415} <= seen.keys()
+    assert seen[400] > 400

@@ -1,0 +1,134 @@
+"""Feedback: rows that a review and a search read, whole or not there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from asking import sent
+
+import ragsmith
+from ragsmith.serving.app import ServingApp
+from ragsmith.serving.feedback import Feedback, Said
+from ragsmith.types import Span
+
+Serving = Callable[..., ServingApp]
+QUESTION = "When does the ferry to Marrow leave?"
+
+
+def rows(path: Path) -> list[dict[str, object]]:
+    text = path.read_text()
+    assert text.endswith("\n")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_feedback_on_an_answer_becomes_drafts_that_a_review_and_a_data_set_read(
+    serving: Serving, tiny_folder: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "feedback.jsonl"
+    app = serving(feedback=path)
+    answered = sent(app, "POST", "/ask", {"question": QUESTION}).json
+    assert answered["feedback"] is True
+    sources = [{key: p[key] for key in ("doc", "start", "end")} for p in answered["passages"] if p["cited"]]
+    about = {"question": QUESTION, "answer": answered["answer"], "sources": sources}
+    for said in ({"thumb": "up"}, {"thumb": "down", "corrected": "At seven."}, {"thumb": "down"}):
+        assert sent(app, "POST", "/feedback", {**about, **said}).status == 201
+    assert sent(app, "POST", "/feedback", {**about, "answer": "No.", "declined": True, "thumb": "up"}).status == 201
+    kept = rows(path)
+    assert [row["origin"]["method"] for row in kept] == [
+        *("feedback_thumbs_up", "feedback_corrected", "feedback_thumbs_down", "feedback_thumbs_up")
+    ]
+    assert [row.get("answer") for row in kept] == [answered["answer"], "At seven.", answered["answer"], None]
+    folder = shutil.copytree(tiny_folder, tmp_path / "grown")
+    with (folder / "questions.jsonl").open("a") as file:
+        file.write(path.read_text())
+    assert {draft.id for draft in ragsmith.review(folder).pending} == {row["id"] for row in kept}
+    grown = ragsmith.load_dataset(folder)
+    drafted = [example for example in grown.examples if example.drafted]
+    assert sorted(e.answerable for e in drafted) == [False, True, True, True]
+    assert all(e.evidence for e in drafted if e.answerable)
+
+
+@pytest.mark.parametrize(
+    ("body", "parameter"),
+    [
+        ({"answer": "x", "thumb": "up"}, "question"),
+        ({"question": "x", "thumb": "up"}, "answer"),
+        ({"question": "x", "answer": "x"}, "thumb"),
+        ({"question": "x", "answer": "x", "thumb": "sideways"}, "thumb"),
+        ({"question": "x", "answer": "x", "thumb": "up", "sources": "ferry"}, "sources"),
+        ({"question": "x", "answer": "x", "thumb": "up", "sources": [{"doc": "ferry", "start": 0}]}, "sources[0]"),
+        (
+            {"question": "x", "answer": "x", "thumb": "up", "sources": [{"doc": "../x", "start": 0, "end": 5}]},
+            "sources[0]",
+        ),
+        (
+            {"question": "x", "answer": "x", "thumb": "up", "sources": [{"doc": "ferry", "start": 0, "end": 10**9}]},
+            "sources[0]",
+        ),
+        ({"question": "x", "answer": "x", "thumb": "up", "corrected": "a\u0000b"}, "corrected"),
+    ],
+)
+def test_feedback_that_says_something_wrong_is_refused(
+    serving: Serving, tmp_path: Path, body: dict[str, object], parameter: str
+) -> None:
+    path = tmp_path / "feedback.jsonl"
+    got = sent(serving(feedback=path), "POST", "/feedback", body)
+    assert (got.status, got.json["error"]["param"]) == (400, parameter)
+    assert not path.exists()
+
+
+def test_without_a_file_there_is_no_feedback(serving: Serving) -> None:
+    app = serving()
+    assert sent(app, "POST", "/ask", {"question": QUESTION}).json["feedback"] is False
+    assert sent(app, "POST", "/feedback", {"question": "x", "answer": "y", "thumb": "up"}).status == 404
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_is_said_and_the_server_goes_on(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
+    app = serving(feedback="/dev/full")
+    with caplog.at_level("INFO", logger="ragsmith.serving"):
+        got = sent(app, "POST", "/feedback", {"question": "x", "answer": "y", "thumb": "up"})
+    assert (got.status, got.json["error"]["code"]) == (507, "not_kept")
+    assert "no room" in got.json["error"]["message"]
+    assert "/dev/full" not in got.text
+    assert sent(app, "POST", "/ask", {"question": QUESTION}).status == 200
+
+
+def test_what_a_crash_cut_off_is_taken_off_and_the_file_has_its_limit(tmp_path: Path) -> None:
+    path = tmp_path / "feedback.jsonl"
+    feedback = Feedback(path, 2000)
+    feedback.keep(Said("One?", "One.", "up"), "m")
+    whole = path.read_bytes()
+    with path.open("ab") as file:
+        file.write(b'{"id": "feedback-1", "question": "' + b"x" * 900)
+    feedback.keep(Said("Two?", "Two.", "up", evidence=[(Span("d", 0, 3), "abc")]), "m")
+    assert path.read_bytes().startswith(whole + b'{"id"')
+    assert [row["question"] for row in rows(path)] == ["One?", "Two?"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    before = path.read_bytes()
+    with pytest.raises(OSError, match="full"):
+        feedback.keep(Said("Three?", "x" * 3000, "up"), "m")
+    assert path.read_bytes() == before
+
+
+def test_many_write_whole_lines_at_the_same_time(tmp_path: Path) -> None:
+    path = tmp_path / "feedback.jsonl"
+    ids: list[str] = []
+
+    def write(number: int) -> None:
+        own = Feedback(path, 1 << 20)  # as another process would
+        ids.extend(own.keep(Said(f"{number} {i}?", "x" * 500, "down"), "m") for i in range(5))
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(str(row["id"]) for row in rows(path)) == sorted(ids)
+    assert len(set(ids)) == 40

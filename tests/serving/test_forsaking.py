@@ -1,0 +1,67 @@
+"""Requests that share a provider: one is given up, and the others go on."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from asking import PATIENCE
+from fault_kinds import endpoint
+from served import Ruled, served
+
+from ragsmith.errors import StageFailed
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.pipelines.genes import Candidate
+from ragsmith.runs.pipeline import Pipeline
+from ragsmith.serving.answering import Answerer
+from ragsmith.serving.workers import Stop
+from ragsmith.store.store import Store
+
+
+def test_a_request_that_is_given_up_is_not_retried_and_stops_no_other(
+    tiny_setup: Setup, pipeline: object, store: Store, tmp_path: Path
+) -> None:
+    candidate: Candidate = pipeline(query_expansion="hyde", retrieval="bm25")  # type: ignore[operator]
+    with Ruled(latency=0.2) as server:
+        setup = served(tiny_setup, server.url)
+        answerer = Answerer(Pipeline(candidate, setup), store)
+        stops = {"Who steers the ferry?": Stop(), "Who wrote a diary of storms?": Stop()}
+        found: dict[str, object] = {}
+
+        def ask(question: str, stop: Stop) -> None:
+            try:
+                found[question] = answerer.ask(question, stop).answer
+            except StageFailed as error:
+                found[question] = error
+
+        threads = [threading.Thread(target=ask, args=pair) for pair in stops.items()]
+        for thread in threads:
+            thread.start()
+        until = time.monotonic() + PATIENCE
+        while len(server.log) < 2 and time.monotonic() < until:
+            time.sleep(0.005)
+        stops["Who steers the ferry?"].ask()
+        for thread in threads:
+            thread.join(PATIENCE)
+        asked = [request for request in server.log if endpoint(request.path, request.body or {}) == "chat"]
+        assert isinstance(found["Who steers the ferry?"], StageFailed)
+        assert isinstance(found["Who wrote a diary of storms?"], str)
+        assert len(asked) == 3  # a passage for each, and one answer
+        again = answerer.ask("Who steers the ferry?", Stop())  # the passage was paid for, and is kept
+        assert again.answer
+        assert len(server.log) == 4
+        answerer.close()
+
+
+def test_a_stop_before_the_first_call_asks_nothing(tiny_setup: Setup, pipeline: object, store: Store) -> None:
+    candidate: Candidate = pipeline(retrieval="bm25")  # type: ignore[operator]
+    with Ruled() as server:
+        answerer = Answerer(Pipeline(candidate, served(tiny_setup, server.url)), store)
+        stop = Stop()
+        stop.ask()
+        with pytest.raises(StageFailed):
+            answerer.ask("Who steers the ferry?", stop)
+        assert not server.log
+        answerer.close()

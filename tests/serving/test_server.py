@@ -1,0 +1,318 @@
+"""The server in a process of its own: real clients, slow and endless ones, and how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from asking import PATIENCE
+from served import Ruled
+
+import ragsmith
+from ragsmith.errors import UsageError
+from ragsmith.pipelines.genes import Candidate
+
+QUESTION = "When does the ferry to Marrow leave?"
+TOKEN = "correct-horse-battery-staple"
+Spawn = Callable[..., "subprocess.Popen[str]"]
+
+
+class Started:
+    """A server that has said where it is."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        said = ""
+        assert process.stdout is not None
+        for line in process.stdout:
+            said += line
+            if line == "}\n":
+                break
+        assert said, process.stderr and process.stderr.read()
+        self.url: str = json.loads(said)["url"]
+        self.port = int(self.url.rstrip("/").rpartition(":")[2])
+
+    def connected(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
+
+    def stop(self) -> tuple[int, str]:
+        """Ask it to end; its exit code, and its log."""
+        self.process.send_signal(signal.SIGTERM)
+        _, log = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, log
+
+
+Start = Callable[..., Started]
+
+
+@pytest.fixture
+def start(spawn: Spawn, winner: Path) -> Start:
+    def begin(*more: object, pipeline: Path = winner, **environment: str) -> Started:
+        return Started(spawn("serve", pipeline, "--port", 0, "--json", *more, **environment))
+
+    return begin
+
+
+def requests(log: str) -> list[Any]:
+    """The lines of a log: every one is JSON."""
+    return [json.loads(line) for line in log.splitlines()]
+
+
+def test_the_openai_client_asks_streams_and_lists(start: Start, winner: Path, tmp_path: Path) -> None:
+    secret = tmp_path / "token"
+    secret.write_text(f"{TOKEN}\n")
+    server, expected = start("--token-file", secret), ragsmith.ask(winner, QUESTION)
+    with openai.OpenAI(base_url=f"{server.url}v1", api_key=TOKEN, max_retries=0) as client:
+        assert [model.id for model in client.models.list()] == ["ragsmith"]
+        messages: Any = [{"role": "user", "content": QUESTION}]
+        whole = client.chat.completions.create(model="ragsmith", messages=messages)
+        content = whole.choices[0].message.content
+        assert content is not None
+        assert content.startswith(expected.answer)
+        citations: Any = whole.model_extra and whole.model_extra["citations"]
+        assert [c["doc"] for c in citations] == [s.doc for s in expected.sources if s.cited]
+        pieces, ends = "", []
+        for chunk in client.chat.completions.create(model="ragsmith", messages=messages, stream=True):
+            pieces += chunk.choices[0].delta.content or ""
+            ends.append(chunk.choices[0].finish_reason)
+        assert (pieces, ends[-1]) == (content, "stop")
+        with pytest.raises(openai.NotFoundError) as missing:
+            client.chat.completions.create(model="other", messages=messages)
+        assert missing.value.code == "model_not_found"
+        with pytest.raises(openai.BadRequestError):
+            client.chat.completions.create(model="ragsmith", messages=[])
+    with (
+        openai.OpenAI(base_url=f"{server.url}v1", api_key=f"{TOKEN}x", max_retries=0) as client,
+        pytest.raises(openai.AuthenticationError),
+    ):
+        client.models.list()
+    code, log = server.stop()
+    assert code == 0
+    assert TOKEN not in log
+    assert QUESTION not in log
+    assert [requests(log)[i]["event"] for i in (0, -1)] == ["started", "stopped"]
+
+
+def test_langchain_asks(start: Start, winner: Path) -> None:
+    langchain = pytest.importorskip("langchain_openai", reason="langchain-openai is not installed")
+    server = start()
+    model = langchain.ChatOpenAI(base_url=f"{server.url}v1", api_key="none", model="ragsmith", max_retries=0)
+    expected = ragsmith.ask(winner, QUESTION).answer
+    assert model.invoke(QUESTION).content.startswith(expected)
+    assert "".join(str(piece.content) for piece in model.stream(QUESTION)).startswith(expected)
+    assert server.stop()[0] == 0
+
+
+@pytest.mark.processes
+def test_an_agent_lists_and_calls_the_tools(winner: Path, tmp_path: Path) -> None:
+    from mcp import StdioServerParameters  # noqa: PLC0415
+    from mcp.client import Client  # noqa: PLC0415
+    from mcp.client.stdio import stdio_client  # noqa: PLC0415
+
+    expected = ragsmith.ask(winner, QUESTION)
+    root = str(Path(__file__).resolve().parents[2])
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "ragsmith", "serve", str(winner), "--mcp", "--cache", str(tmp_path / "cache.sqlite")],
+        env={**os.environ, "PYTHONPATH": root},
+    )
+
+    async def go() -> None:
+        with (tmp_path / "log").open("w") as log:
+            async with Client(stdio_client(command, errlog=log)) as client:
+                tools = (await client.list_tools()).tools
+                assert [tool.name for tool in tools] == ["ask", "retrieve", "explain"]
+                assert all(tool.description for tool in tools)
+                asked = (await client.call_tool("ask", {"question": QUESTION})).structured_content
+                assert asked["answer"] == expected.answer
+                assert [c["doc"] for c in asked["citations"]] == [s.doc for s in expected.sources if s.cited]
+                found = (await client.call_tool("retrieve", {"question": QUESTION})).structured_content
+                assert found["passages"][0]["doc"] == "ferry"
+                way = (await client.call_tool("explain", {"question": QUESTION})).structured_content
+                assert [s["family"] for s in way["stages"]][0::8] == ["pre_embedding", "post_generation"]
+                wrong = await client.call_tool("ask", {"question": "  "})
+                assert wrong.is_error
+                assert "blank" in wrong.content[0].text
+
+    asyncio.run(asyncio.wait_for(go(), 60))
+
+
+@pytest.mark.processes
+def test_heads_and_bodies_that_never_end_are_given_up(winner: Path, tmp_path: Path) -> None:
+    program = tmp_path / "served.py"
+    program.write_text(
+        "import sys, ragsmith\n"
+        "ragsmith.serve(sys.argv[1], port=0, limits=ragsmith.ServingLimits(body_seconds=0.5, connections=20),\n"
+        "    on_start=lambda url: print('{\"url\": \"' + url + '\"\\n}', flush=True))\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, program, winner],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        server = Started(process)
+        head = b"POST /ask HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        with (
+            closing(server.connected()) as silent,
+            closing(server.connected()) as half,
+            closing(server.connected()) as slow,
+        ):
+            half.sendall(head)
+            slow.sendall(head + b"Content-Length: 100\r\n\r\n{")
+            assert silent.recv(100) == b""
+            assert half.recv(100) == b""
+            assert slow.recv(1000).startswith(b"HTTP/1.1 408 ")
+        with closing(server.connected()) as kept:
+            kept.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            got = kept.recv(1000)
+            while not got.endswith(b"}"):
+                got += kept.recv(1000)
+            assert got.startswith(b"HTTP/1.1 200 ")
+            kept.sendall(b"GET /heal")  # the head of the next one
+            assert kept.recv(100) == b""
+        crowd = [server.connected() for _ in range(60)]
+        time.sleep(0.1)
+        open_ = sum(_is_open(one) for one in crowd)
+        for one in crowd:
+            one.close()
+        assert open_ <= 20
+        assert httpx.get(f"{server.url}health").status_code == 200
+        assert server.stop()[0] == 0
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def _is_open(connection: socket.socket) -> bool:
+    connection.setblocking(False)
+    try:
+        return connection.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+def test_a_hundred_megabytes_are_refused_and_take_no_memory(start: Start) -> None:
+    server = start()
+    before = _resident(server.process.pid)
+    chunk = b"x" * (1 << 20)
+
+    def endless() -> Iterator[bytes]:
+        for _ in range(100):
+            yield chunk
+
+    headers = {"content-type": "application/json"}
+    for content in (b"x" * (100 << 20), endless()):
+        with suppress(
+            httpx.WriteError, httpx.ReadError, httpx.RemoteProtocolError
+        ):  # it may be hung up on while it sends
+            assert httpx.post(f"{server.url}ask", content=content, headers=headers, timeout=PATIENCE).status_code == 413
+    assert _resident(server.process.pid) - before < 32 << 20
+    with closing(server.connected()) as bad:
+        bad.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 100_000)
+        with suppress(ConnectionResetError):
+            assert bad.recv(100).startswith(b"HTTP/1.1 400 ")
+    assert httpx.post(f"{server.url}ask", json={"question": QUESTION}).status_code == 200
+    code, log = server.stop()
+    assert code == 0
+    assert "Traceback" not in log
+    assert [r["status"] for r in requests(log) if r["event"] == "request"] == [413, 413, 200]
+
+
+def _resident(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_a_stop_under_load_answers_all_that_was_accepted(
+    start: Start, pipeline: Callable[..., Candidate], written: Callable[[Candidate], Path]
+) -> None:
+    path = written(pipeline(retrieval="bm25"))
+    with Ruled(latency=0.4) as model:
+        server = start(
+            *("--llm", "openai:tiny", "--base-url", model.url, "--concurrency", 4),
+            pipeline=path,
+            OPENAI_API_KEY="none-here",
+        )
+        statuses: list[int] = []
+
+        def ask(number: int) -> None:
+            with suppress(httpx.ConnectError):
+                body = {"question": f"{QUESTION} Number {number}"}
+                statuses.append(httpx.post(f"{server.url}ask", json=body, timeout=PATIENCE).status_code)
+
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(12)]
+        for thread in threads:
+            thread.start()
+        until = time.monotonic() + PATIENCE
+        while len(model.log) < 4 and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(0.1)  # the others wait for their turn
+        server.process.send_signal(signal.SIGTERM)
+        for thread in threads:
+            thread.join(PATIENCE)
+        _, log = server.process.communicate(timeout=PATIENCE)
+    assert server.process.returncode == 0
+    assert statuses == [200] * 12
+    assert "Traceback" not in log
+    with pytest.raises(OSError, match="refused"):
+        server.connected()
+
+
+def test_ctrl_c_ends_it_as_well(start: Start) -> None:
+    server = start()
+    server.process.send_signal(signal.SIGINT)
+    server.process.communicate(timeout=PATIENCE)
+    assert server.process.returncode == 0
+
+
+# --- what is refused before it is served -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", ""])
+def test_others_are_not_served_without_a_token(winner: Path, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RAGSMITH_TOKEN", raising=False)
+    with pytest.raises(UsageError, match="token"):
+        ragsmith.serve(winner, host=host, port=0)
+
+
+@pytest.mark.parametrize("token", ["", "short", "two words are no token", "žluťoučký-kůň-úpěl"])
+def test_a_token_must_be_one(winner: Path, token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAGSMITH_TOKEN", token)
+    with pytest.raises(UsageError, match="RAGSMITH_TOKEN must hold one token"):
+        ragsmith.serve(winner, port=0)
+
+
+def test_a_port_in_use_is_said_in_a_sentence(ragsmith: Callable[..., Any], winner: Path) -> None:
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        got = ragsmith("serve", winner, "--port", taken.getsockname()[1])
+    assert (got.code, got.out) == (2, "")
+    assert "cannot be used" in got.err
+    assert len(got.err.splitlines()) == 1
+    assert ragsmith("serve", winner, "--port", 99999).code == 2
+    assert (
+        ragsmith("serve", winner, "--seconds", 0).err
+        == "error: --seconds is 0.0: give a number above 0, up to 86,400\n"
+    )
+    assert ragsmith("serve", winner, "--feedback", "no/such/folder/f.jsonl", "--port", 0).code == 2

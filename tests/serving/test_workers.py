@@ -1,0 +1,109 @@
+"""The threads that answer: bounded, shared by equal work, and free of what nobody wants any more."""
+
+from __future__ import annotations
+
+import random
+import threading
+from concurrent.futures import wait
+
+import pytest
+from asking import PATIENCE
+
+from ragsmith.serving.workers import Full, Stop, Work, Workers
+
+
+class Gate:
+    """Work that waits until it is let through; ``most`` is how much of it ever went on at once."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.begun = threading.Semaphore(0)
+        self._lock = threading.Lock()
+        self._now = self.most = self.done = 0
+
+    def __call__(self, stop: Stop) -> int:
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+        self.begun.release()
+        assert self.open.wait(PATIENCE)
+        with self._lock:
+            self._now -= 1
+            self.done += 1
+            return self.done
+
+
+def result(work: Work[int]) -> object:
+    return work.future.result(PATIENCE)
+
+
+def test_so_many_work_so_many_wait_and_others_are_refused() -> None:
+    workers, gate = Workers(2, 3), Gate()
+    entered = [workers.enter(n, gate) for n in range(5)]
+    assert gate.begun.acquire(timeout=PATIENCE)
+    assert gate.begun.acquire(timeout=PATIENCE)
+    with pytest.raises(Full):
+        workers.enter(9, gate)
+    same = workers.enter(4, gate)  # equal work takes no room
+    assert same is entered[4]
+    gate.open.set()
+    assert sorted(map(str, map(result, entered))) == list("12345")
+    assert gate.most == 2
+
+
+def test_work_that_nobody_wants_is_dropped_or_told_to_stop() -> None:
+    workers, gate = Workers(1, 3), Gate()
+    told: list[str] = []
+    running = workers.enter("a", gate)
+    assert gate.begun.acquire(timeout=PATIENCE)
+    running.stop.tells(lambda: told.append("a"))
+    waiting, shared = workers.enter("b", gate), workers.enter("c", gate)
+    assert workers.enter("c", gate) is shared
+    workers.leave(waiting)
+    workers.leave(shared)
+    workers.leave(running)
+    assert (told, workers.waiting, workers.given_up) == (["a"], 1, 2)
+    again = workers.enter("a", gate)  # not what was told to stop
+    assert again is not running
+    gate.open.set()
+    wait([shared.future, again.future], PATIENCE)
+    assert gate.done == 3  # never b
+
+
+def test_an_error_is_the_result_of_its_work_alone() -> None:
+    workers = Workers(1, 1)
+
+    def fails(stop: Stop) -> int:
+        raise ValueError("this one")
+
+    assert isinstance(result(workers.enter("a", fails)), ValueError)
+    assert result(workers.enter("a", lambda stop: 7)) == 7
+
+
+def test_a_stop_that_came_before_is_told_at_once() -> None:
+    stop, told = Stop(), []
+    stop.ask()
+    stop.tells(lambda: told.append(1))
+    assert told == [1]
+
+
+def test_whatever_order_they_come_and_go_in_all_that_is_wanted_is_done() -> None:
+    draw = random.Random(5)
+    workers = Workers(3, 50)
+    for _ in range(30):
+        wanted: list[Work[int]] = []
+        left = 0
+        for n in range(40):
+            work = workers.enter((n % 7, draw.random() < 0.5), lambda stop: 1)
+            if draw.random() < 0.4:
+                workers.leave(work)
+                left += 1
+            else:
+                wanted.append(work)
+        assert [result(work) for work in wanted] == [1] * len(wanted)
+        for work in wanted:
+            workers.leave(work)
+    assert workers.waiting == 0
+    workers.close()
+    with pytest.raises(Full):
+        workers.enter("late", lambda stop: 1)
