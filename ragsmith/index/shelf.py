@@ -1,0 +1,335 @@
+"""A shelf of volumes: arrays that were derived from a corpus, in files that whoever needs them maps into memory.
+
+    FOLDER/<kind>-<who made it>/<what it was made from>/manifest.json, seal.json, NAME.npy ...
+
+A volume is found by what it is, never by a name that somebody gave it, and never changes: what a grown corpus needs is
+another volume, which takes over what it can (`Shelf.recent`). It is written beside its place and renamed, so whenever a
+process is killed the volume is there whole or not at all, and of two that write it at once one wins. What is read is
+checked: the manifest by its own digest, the arrays against it, byte by byte the first time and again whenever the
+file system says that a file is another one than was checked. What fails is put away with a warning, and built anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import pairwise
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsmith.digest import digest
+from ragsmith.errors import Notice
+
+FORMAT = 1
+"""Of the files; a volume of another format is left where it is, for the ragsmith that wrote it."""
+
+MOST_BYTES = 10 << 30
+"""What a shelf holds, unless it is told otherwise; beyond it the volumes that were used longest ago go."""
+
+_MANIFEST, _SEAL = "manifest.json", "seal.json"
+_DRAFT, _REFUSED = ".draft-", ".refused-"
+_LOOKED_THROUGH = 4
+_ABANDONED_SECONDS = 3600
+"""So long after its last change, a draft belongs to a process that is gone."""
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What a volume is: its ``kind``, what it was ``made_by`` (code, models), and what it was made ``of``."""
+
+    kind: str
+    made_by: str
+    of: str
+
+    @property
+    def family(self) -> str:
+        """The folder of all volumes of one kind and maker."""
+        return f"{self.kind}-{digest('volumes', FORMAT, self.kind, self.made_by)[:16]}"
+
+    @property
+    def name(self) -> str:
+        """The volume's own folder in it."""
+        return digest("volume", self.of)
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """What was read from a shelf: arrays that cannot be written to, mapped from its files."""
+
+    address: Address
+    arrays: Arrays
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A volume as a list of them shows it: what it is, its size in bytes, and when it was last used (seconds, Unix)."""
+
+    address: Address
+    size: int
+    used: float
+
+
+class Refused(ValueError):
+    """A volume is not what it should be; the message says in what way."""
+
+
+class Shelf:
+    """Volumes in ``folder``, up to ``most`` bytes in all."""
+
+    def __init__(self, folder: str | Path, most: int = MOST_BYTES) -> None:
+        self.folder = Path(folder)
+        self._most = most
+
+    def read(self, address: Address) -> Volume | None:
+        """The volume at ``address``; None if there is none, or a damaged one, which a `Notice` names."""
+        return self._opened(self.folder / address.family / address.name, address)
+
+    def recent(self, address: Address) -> Iterator[Volume]:
+        """Volumes of the same kind and maker, the last used first, a few: what ``address`` may take parts from."""
+        places = sorted(self._places(address.family), key=_used, reverse=True)
+        for place in places[:_LOOKED_THROUGH]:
+            found = self._opened(place, None)
+            if found is not None and (found.address.kind, found.address.made_by) == (address.kind, address.made_by):
+                yield found
+
+    def write(self, address: Address, arrays: Arrays) -> bool:
+        """Put a volume on the shelf; whether it is there now. A full disk is named in a `Notice`, and nothing is left.
+
+        One that is there already stays.
+        """
+        place = self.folder / address.family / address.name
+        draft = place.with_name(f"{_DRAFT}{address.name[:8]}-{os.getpid()}-{token_hex(4)}")
+        try:
+            draft.mkdir(parents=True)
+            _write(draft, address, arrays)
+            with suppress(FileExistsError):  # somebody else was faster: what is there is the same
+                _rename(draft, place)
+            _sync(place.parent)
+        except OSError as error:
+            what = error.strerror or type(error).__name__
+            warnings.warn(
+                f"the {address.kind} of the index cannot be kept in {self.folder}: {what}; they are built anew at the "
+                "next start",
+                Notice,
+                stacklevel=2,
+            )
+            return False
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        self._make_room(place)
+        return True
+
+    def listed(self) -> list[Listed]:
+        """Every volume whose manifest can be read, the last used first."""
+        found = []
+        for place in self._places():
+            with suppress(OSError, ValueError):
+                found.append(Listed(_manifest(place)[0], _size(place), _used(place)))
+        return sorted(found, key=lambda one: (-one.used, one.address.family, one.address.name))
+
+    def drop(self, address: Address) -> None:
+        """Take a volume off the shelf; who has it open keeps it."""
+        shutil.rmtree(self.folder / address.family / address.name, ignore_errors=True)
+
+    def clear(self) -> int:
+        """Take everything off the shelf; return how many volumes there were."""
+        places = list(self._places())
+        for place in places:
+            shutil.rmtree(place, ignore_errors=True)
+        return len(places)
+
+    def _places(self, family: str = "*") -> Iterator[Path]:
+        for place in self.folder.glob(f"{family}/*"):
+            if not place.name.startswith("."):
+                yield place
+
+    def _opened(self, place: Path, address: Address | None) -> Volume | None:
+        if not place.is_dir():
+            return None
+        try:
+            found, files = _manifest(place)
+            if address is not None and found != address:
+                raise Refused("it is something else than its name says")
+            arrays = {name: _mapped(place, name, about) for name, about in files.items()}
+            _check(place, files, arrays)
+        except FileNotFoundError as error:
+            if not place.is_dir():  # somebody took it off the shelf this moment
+                return None
+            self._refuse(place, f"{Path(error.filename or '').name or 'a file'} is missing")
+            return None
+        except (OSError, ValueError) as error:
+            self._refuse(place, str(error))
+            return None
+        if address is not None:
+            with suppress(OSError):  # a shelf that may only be read
+                os.utime(place)
+        return Volume(found, arrays)
+
+    def _refuse(self, place: Path, why: str) -> None:
+        warnings.warn(f"{place} is damaged, and is built anew: {why}", Notice, stacklevel=4)
+        aside = place.with_name(f"{_REFUSED}{place.name[:8]}-{token_hex(4)}")
+        with suppress(OSError):
+            place.rename(aside)
+            shutil.rmtree(aside, ignore_errors=True)
+
+    def _make_room(self, newest: Path) -> None:
+        """Remove what killed processes left, and the volumes used longest ago that there is no room for."""
+        now = time.time()
+        for draft in self.folder.glob("*/.*"):
+            with suppress(OSError):
+                if now - draft.stat().st_mtime > _ABANDONED_SECONDS:
+                    shutil.rmtree(draft, ignore_errors=True)
+        kept = 0
+        for place in sorted(self._places(), key=lambda one: (one == newest, _used(one)), reverse=True):
+            kept += _size(place)
+            if kept > self._most and place != newest:
+                shutil.rmtree(place, ignore_errors=True)
+
+
+def packed(texts: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Texts as bytes, and where each ends."""
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
+    return np.frombuffer(b"".join(encoded), dtype=np.uint8), ends
+
+
+def unpacked(content: NDArray[np.uint8], ends: NDArray[np.int64]) -> list[str]:
+    """Texts that `packed` packed."""
+    whole = content.tobytes()
+    starts = [0, *ends.tolist()]
+    return [whole[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise(starts)]
+
+
+def rows_of(texts: Sequence[str]) -> NDArray[np.uint8]:
+    """A digest of each text, by which another volume finds its row: shape ``(texts, 16)``."""
+    found = b"".join([blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest() for text in texts])
+    return np.frombuffer(found, dtype=np.uint8).reshape(-1, 16)
+
+
+def found_in(rows: NDArray[np.uint8], known: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Where each of ``rows`` stands in ``known``; -1 for one that does not."""
+    places = {bytes(row): place for place, row in enumerate(known.view("V16").reshape(-1).tolist())}
+    wanted = rows.view("V16").reshape(-1).tolist()
+    return np.array([places.get(bytes(row), -1) for row in wanted], dtype=np.int64)
+
+
+def _write(draft: Path, address: Address, arrays: Arrays) -> None:
+    files: dict[str, dict[str, Any]] = {}
+    for name, array in arrays.items():
+        whole = np.ascontiguousarray(array)
+        with (draft / f"{name}.npy").open("xb") as file:
+            np.lib.format.write_array(file, whole, allow_pickle=False)
+            file.flush()
+            os.fsync(file.fileno())
+        files[name] = {"dtype": whole.dtype.str, "shape": list(whole.shape), "digest": _bytes_digest(whole)}
+    about = {"kind": address.kind, "made_by": address.made_by, "of": address.of}
+    text = json.dumps({"format": FORMAT, **about, "files": files}, ensure_ascii=True)
+    _write_text(draft / _MANIFEST, f"{text}\n{_text_digest(text)}\n")
+    _write_text(draft / _SEAL, json.dumps(_states(draft, files)))
+    _sync(draft)
+
+
+def _write_text(path: Path, text: str) -> None:
+    with path.open("x", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _rename(draft: Path, place: Path) -> None:
+    """As `Path.rename`; raises FileExistsError whatever the system calls a folder that is there and not empty."""
+    try:
+        draft.rename(place)
+    except OSError:
+        if place.is_dir():
+            raise FileExistsError(place) from None
+        raise
+
+
+def _sync(folder: Path) -> None:
+    """Have the names in a folder on the disk, where the system can."""
+    if os.name == "posix":
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+def _manifest(place: Path) -> tuple[Address, dict[str, dict[str, Any]]]:
+    text, _, end = (place / _MANIFEST).read_text(encoding="utf-8").partition("\n")
+    if end.strip() != _text_digest(text):
+        raise Refused(f"{_MANIFEST} is not what was written")
+    read = json.loads(text)
+    if read["format"] != FORMAT:
+        raise Refused(f"it has the format {read['format']}, and this ragsmith reads {FORMAT}")
+    return Address(read["kind"], read["made_by"], read["of"]), read["files"]
+
+
+def _mapped(place: Path, name: str, about: Mapping[str, Any]) -> NDArray[Any]:
+    empty = 0 in about["shape"]  # of nothing, nothing can be mapped
+    try:
+        array = np.load(place / f"{name}.npy", mmap_mode=None if empty else "r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise Refused(f"{name}.npy cannot be read: {error}") from error
+    if array.dtype.str != about["dtype"] or list(array.shape) != about["shape"]:
+        raise Refused(f"{name}.npy holds {array.dtype.str}{list(array.shape)}, not what was written")
+    plain: NDArray[Any] = np.asarray(array)
+    plain.flags.writeable = False
+    return plain
+
+
+def _check(place: Path, files: Mapping[str, Mapping[str, Any]], arrays: Arrays) -> None:
+    """Compare every byte with the manifest, unless the files are those that were compared last time."""
+    states = _states(place, files)
+    with suppress(OSError, ValueError):
+        if json.loads((place / _SEAL).read_text(encoding="utf-8")) == states:
+            return
+    for name, about in files.items():
+        if _bytes_digest(arrays[name]) != about["digest"]:
+            raise Refused(f"{name}.npy is not what was written")
+    with suppress(OSError):
+        draft = place / f"{_SEAL}.{token_hex(4)}"
+        draft.write_text(json.dumps(states), encoding="utf-8")
+        draft.replace(place / _SEAL)
+
+
+def _states(place: Path, files: Mapping[str, Any]) -> list[list[Any]]:
+    """What the file system says of the arrays; whoever changes a file cannot leave all of it as it was."""
+    found = {name: (place / f"{name}.npy").stat() for name in sorted(files)}
+    return [[name, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_ino] for name, s in found.items()]
+
+
+def _bytes_digest(array: NDArray[Any]) -> str:
+    return blake2b(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, digest_size=16).hexdigest()
+
+
+def _text_digest(text: str) -> str:
+    return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _used(place: Path) -> float:
+    with suppress(OSError):
+        return place.stat().st_mtime
+    return 0.0
+
+
+def _size(place: Path) -> int:
+    total = 0
+    with suppress(OSError):
+        for file in place.iterdir():
+            total += file.stat().st_size
+    return total

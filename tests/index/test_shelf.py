@@ -1,0 +1,205 @@
+"""Volumes of arrays: there whole or not at all, checked when they are read, shared, and never believed when damaged."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from ragsmith.errors import Notice
+from ragsmith.index import shelf as shelves
+from ragsmith.index.shelf import Address, Shelf, found_in, packed, rows_of, unpacked
+
+HERE = Address("vectors", "an embedder", "a corpus")
+ARRAYS: Mapping[str, NDArray[Any]] = {
+    "vectors": np.arange(12, dtype=np.float64).reshape(4, 3),
+    "rows": np.arange(64, dtype=np.uint8).reshape(4, 16),
+    "nothing": np.zeros((0, 5), dtype=np.int32),
+}
+
+
+def on(folder: Path) -> Path:
+    return folder / HERE.family / HERE.name
+
+
+def test_what_was_written_is_read_and_cannot_be_written_to(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    assert shelf.read(HERE) is None
+    assert shelf.write(HERE, ARRAYS)
+    volume = Shelf(tmp_path).read(HERE)
+    assert volume is not None
+    for name, array in ARRAYS.items():
+        assert np.array_equal(volume.arrays[name], array)
+        assert volume.arrays[name].dtype == array.dtype
+    with pytest.raises(ValueError, match="read-only"):
+        volume.arrays["vectors"][0, 0] = 7.0
+    assert shelf.read(Address("vectors", "an embedder", "another corpus")) is None
+    assert shelf.read(Address("vectors", "another embedder", "a corpus")) is None
+
+
+def test_the_same_volume_again_leaves_the_one_that_is_there(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.write(HERE, ARRAYS)
+    before = (on(tmp_path) / "vectors.npy").stat().st_ino
+    assert shelf.write(HERE, ARRAYS)
+    assert (on(tmp_path) / "vectors.npy").stat().st_ino == before
+    assert [path.name for path in on(tmp_path).parent.iterdir()] == [HERE.name]
+
+
+@pytest.mark.parametrize("name", ["vectors.npy", "rows.npy", "manifest.json"])
+@pytest.mark.parametrize("where", [0.0, 0.4, 0.999])
+def test_one_flipped_bit_is_noticed_wherever_it_is(tmp_path: Path, name: str, where: float) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.write(HERE, ARRAYS)
+    path = on(tmp_path) / name
+    content = bytearray(path.read_bytes())
+    content[int(where * len(content)) if where < 0.999 else -2] ^= 4
+    path.write_bytes(content)
+    with pytest.warns(Notice, match="is damaged, and is built anew"):
+        found = shelf.read(HERE)
+    assert found is None
+    assert not on(tmp_path).exists()
+    assert shelf.write(HERE, ARRAYS)
+    assert shelf.read(HERE) is not None
+
+
+@pytest.mark.parametrize("name", ["vectors.npy", "manifest.json"])
+@pytest.mark.parametrize("left", [0, 1, 60])
+def test_a_file_that_was_cut_off_is_noticed(tmp_path: Path, name: str, left: int) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.write(HERE, ARRAYS)
+    os.truncate(on(tmp_path) / name, left)
+    with pytest.warns(Notice, match="is damaged"):
+        assert shelf.read(HERE) is None
+
+
+def test_a_missing_array_is_noticed(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.write(HERE, ARRAYS)
+    (on(tmp_path) / "rows.npy").unlink()
+    with pytest.warns(Notice, match=r"rows\.npy is missing"):
+        assert shelf.read(HERE) is None
+
+
+def test_a_volume_under_the_name_of_another_is_noticed(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    foreign = Address(HERE.kind, HERE.made_by, "a foreign corpus")
+    shelf.write(foreign, ARRAYS)
+    (tmp_path / foreign.family / foreign.name).rename(on(tmp_path))
+    with pytest.warns(Notice, match="something else than its name says"):
+        assert shelf.read(HERE) is None
+
+
+def test_another_format_is_not_believed(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.write(HERE, ARRAYS)
+    manifest = on(tmp_path) / "manifest.json"
+    about = json.loads(manifest.read_text().splitlines()[0])
+    text = json.dumps({**about, "format": shelves.FORMAT + 1})
+    manifest.write_text(f"{text}\n{shelves._text_digest(text)}\n")
+    with pytest.warns(Notice, match=f"format {shelves.FORMAT + 1}"):
+        assert shelf.read(HERE) is None
+
+
+def test_an_array_of_pickled_objects_is_never_opened(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.write(HERE, ARRAYS)
+    np.save(on(tmp_path) / "vectors.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.warns(Notice, match=r"vectors\.npy cannot be read"):
+        assert shelf.read(HERE) is None
+
+
+def test_files_that_were_copied_are_compared_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+    real = shelves._bytes_digest
+    monkeypatch.setattr(shelves, "_bytes_digest", lambda array: compared.append(array.size) or real(array))
+    shelf = Shelf(tmp_path)
+    shelf.write(HERE, ARRAYS)
+    compared.clear()
+    assert shelf.read(HERE) is not None
+    assert compared == []
+    for path in on(tmp_path).glob("*.npy"):
+        content = path.read_bytes()
+        path.unlink()
+        path.write_bytes(content)
+    assert shelf.read(HERE) is not None
+    assert len(compared) == len(ARRAYS)
+    compared.clear()
+    assert shelf.read(HERE) is not None
+    assert compared == []
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    shelf = Shelf(tmp_path)
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.warns(Notice, match="cannot be kept .* No space left on device"):
+        assert not shelf.write(HERE, ARRAYS)
+    monkeypatch.undo()
+    assert list((tmp_path / HERE.family).iterdir()) == []
+    assert shelf.write(HERE, ARRAYS)
+
+
+def test_a_folder_that_is_a_file_is_said(tmp_path: Path) -> None:
+    (tmp_path / "indexes").write_text("not a folder")
+    with pytest.warns(Notice, match="cannot be kept"):
+        assert not Shelf(tmp_path / "indexes").write(HERE, ARRAYS)
+
+
+def test_beyond_its_size_a_shelf_gives_up_what_was_used_longest_ago(tmp_path: Path) -> None:
+    each = {"vectors": np.zeros(1000)}
+    shelf = Shelf(tmp_path, most=30_000)
+    addresses = [Address("vectors", "an embedder", str(n)) for n in range(3)]
+    for age, address in enumerate(addresses):
+        shelf.write(address, each)
+        os.utime(tmp_path / address.family / address.name, (1000 + age, 1000 + age))
+    assert shelf.read(addresses[0]) is not None  # and so used just now
+    newest = Address("vectors", "an embedder", "newest")
+    shelf.write(newest, each)
+    assert {one.address.of for one in shelf.listed()} == {"0", "2", "newest"}
+    Shelf(tmp_path, most=1).write(addresses[1], each)
+    assert [one.address.of for one in shelf.listed()] == ["1"]
+
+
+def test_drafts_of_processes_that_are_gone_are_removed(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.write(HERE, ARRAYS)
+    old, new = on(tmp_path).with_name(".draft-old"), on(tmp_path).with_name(".draft-new")
+    for draft in (old, new):
+        draft.mkdir()
+    os.utime(old, (1000, 1000))
+    shelf.write(Address("vectors", "an embedder", "more"), ARRAYS)
+    assert not old.exists()
+    assert new.exists()
+
+
+def test_recent_volumes_are_those_of_the_same_maker_the_last_used_first(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    for age, of in enumerate(["first", "second", "third"]):
+        address = Address("vectors", "an embedder", of)
+        shelf.write(address, ARRAYS)
+        os.utime(tmp_path / address.family / address.name, (1000 + age, 1000 + age))
+    shelf.write(Address("vectors", "another", "fourth"), ARRAYS)
+    assert [volume.address.of for volume in shelf.recent(HERE)] == ["third", "second", "first"]
+
+
+@given(st.lists(st.text(st.characters(codec=None), max_size=5)))
+def test_texts_are_packed_and_unpacked_whatever_they_hold(texts: list[str]) -> None:
+    assert unpacked(*packed(texts)) == texts
+
+
+@given(st.lists(st.sampled_from("abcdef"), max_size=6, unique=True), st.lists(st.sampled_from("abcdefgh"), max_size=8))
+def test_rows_are_found_by_their_texts(known: list[str], wanted: list[str]) -> None:
+    places = found_in(rows_of(wanted), rows_of(known)).tolist()
+    assert places == [known.index(text) if text in known else -1 for text in wanted]
