@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,12 @@ from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset
 
 if TYPE_CHECKING:
+    from ragsmith.datasets.changes import Changes
+    from ragsmith.index.shelf import Shelf
     from ragsmith.store.store import Store
+
+LARGE = 500_000
+"""Characters of a collection whose index is kept by whoever asks it; a smaller one is built about as soon as opened."""
 
 
 def ask(
@@ -22,6 +28,7 @@ def ask(
     question: str,
     *,
     dataset: Dataset | str | Path | None = None,
+    documents: str | Path | None = None,
     models: GivenModels = None,
     base_url: str | None = None,
     vector_store: str | None = None,
@@ -34,15 +41,20 @@ def ask(
     'obligations-code'
 
     ``dataset``, ``models``, ``base_url`` and ``vector_store`` take the place of those that the file names; ``imports``
-    are files of your own, where they lie elsewhere than it says.
+    are files of your own, where they lie elsewhere than it says. ``documents`` is a folder of documents to ask instead;
+    the reply says how they differ from those that the pipeline was found on. The index of a large collection is kept
+    beside the cache, and opened from there the next time.
 
     Raises:
         UsageError: the file, its documents or a model cannot be used.
     """
     import_files(imports)
-    loaded = loaded_pipeline(pipeline, dataset, models, base_url, vector_store)
+    loaded = loaded_pipeline(pipeline, dataset, models, base_url, vector_store, documents)
     with remembering(loaded, cache) as able:
-        return able.ask(question)
+        if is_large(able):
+            open_index(able, cache)
+        reply = able.ask(question)
+    return reply if documents is None else replace(reply, changes=changes_of(able, pipeline, cache))
 
 
 def verify(
@@ -77,6 +89,7 @@ def loaded_pipeline(
     models: GivenModels,
     base_url: str | None,
     vector_store: str | None,
+    documents: str | Path | None = None,
 ) -> Pipeline:
     """The pipeline of a file; or the one that is loaded already, which keeps its data set and models."""
     if not isinstance(pipeline, Pipeline):
@@ -86,10 +99,43 @@ def loaded_pipeline(
                 "as naive, bm25 and recommended are known to `ragsmith compare` alone"
             )
         named = by_role(models)
-        return Pipeline.load(pipeline, dataset=dataset, models=named, base_url=base_url, vector_store=vector_store)
-    if (dataset, models, base_url, vector_store) != (None, None, None, None):
+        return Pipeline.load(
+            pipeline,
+            dataset=dataset,
+            documents=documents,
+            models=named,
+            base_url=base_url,
+            vector_store=vector_store,
+        )
+    if any(given is not None for given in (dataset, documents, models, base_url, vector_store)):
         raise UsageError("a loaded pipeline has its data set and models: give others to Pipeline.load")
     return pipeline
+
+
+def is_large(pipeline: Pipeline) -> bool:
+    """Whether the index of a pipeline is sooner opened than built."""
+    return sum(len(document.text) for document in pipeline.setup.dataset.documents) >= LARGE
+
+
+def open_index(pipeline: Pipeline, cache: Store | str | Path, *, complete: bool = False) -> None:
+    """Open the index of a pipeline beside the cache, and build what is not there; see `open_with_index`."""
+    from ragsmith.runs.indexed import open_with_index  # noqa: PLC0415  a small collection needs none of it
+
+    open_with_index(pipeline, shelf_of(cache), complete=complete)
+
+
+def changes_of(loaded: Pipeline, file: Pipeline | str | Path, cache: Store | str | Path) -> Changes | None:
+    """How the documents of a pipeline differ from those that it was found on; None if that is not known."""
+    from ragsmith.runs.indexed import changed_documents  # noqa: PLC0415  as above
+
+    return None if isinstance(file, Pipeline) else changed_documents(loaded, file, shelf_of(cache))
+
+
+def shelf_of(cache: Store | str | Path) -> Shelf:
+    """Where the indexes beside a cache lie."""
+    from ragsmith.runs.indexed import shelf_beside  # noqa: PLC0415  as above
+
+    return shelf_beside(cache if isinstance(cache, str | Path) else cache.place)
 
 
 @contextmanager

@@ -15,10 +15,14 @@ from ragsmith.errors import UsageError
 
 if TYPE_CHECKING:
     from ragsmith.comparison.protocols.hetdocqa import Findings
+    from ragsmith.datasets.changes import Changes
     from ragsmith.reporting.scores import Scores
     from ragsmith.runs.pipeline import Reply, Source
 
 PipelineArgument = Annotated[Path, typer.Argument(help="An exported pipeline (winner.yaml).")]
+OtherDocuments = Annotated[
+    Path | None, typer.Option("--documents", help="A folder of documents to ask instead, without questions.")
+]
 OtherDataset = Annotated[str | None, typer.Option("--dataset", help="Other documents than the exported ones.")]
 
 
@@ -29,6 +33,7 @@ def ask(
     pipeline: PipelineArgument,
     question: Annotated[str, typer.Argument(help="The question.")],
     dataset: OtherDataset = None,
+    documents: OtherDocuments = None,
     cache: CacheOption = str(CACHE),
     models: ModelFlags,
     as_json: JsonOption = False,
@@ -36,7 +41,9 @@ def ask(
     """Answer a question, with the passages the answer rests on."""
     import ragsmith
 
-    reply = ragsmith.ask(pipeline, question, dataset=dataset, **models.given(), cache=cache)
+    reply = ragsmith.ask(pipeline, question, dataset=dataset, documents=documents, **models.given(), cache=cache)
+    if documents is not None:
+        _note_changes(reply.changes)
     if as_json:
         say_json(asdict(reply))
         return
@@ -50,6 +57,14 @@ def ask(
     say("rests on" if cited else "was shown, and cites none of")
     for source in cited or reply.sources:
         _say_source(source)
+
+
+def _note_changes(changes: Changes | None) -> None:
+    """Say how the documents differ from those that the pipeline was found on."""
+    if changes is None:
+        note("the documents that the pipeline was found on are not there any more, so how these differ is not known")
+    elif changes:
+        note(f"against the documents that the pipeline was found on: {changes}")
 
 
 def _say_closest(reply: Reply) -> None:

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from ragsmith.datasets.bundled import names
+from ragsmith.datasets.changes import Changes
+from ragsmith.datasets.dataset import load_documents
 from ragsmith.datasets.groups import GAP
 from ragsmith.datasets.splits import undivided
 from ragsmith.errors import RagsmithError, UsageError
@@ -69,12 +71,14 @@ class Reply:
     """An answer and the passages the generator was shown, in the order shown.
 
     ``declined`` says that it is none: the documents do not seem to answer the question, and the sources are what comes
-    closest.
+    closest. ``changes`` is how the documents differ from those that the pipeline was found on, if others were given
+    and that is known.
     """
 
     answer: str
     sources: tuple[Source, ...]
     declined: bool = False
+    changes: Changes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,10 +114,12 @@ class Pipeline:
         space: str = "",
         reference: Reference | None = None,
         saw_all: bool = False,
+        found_on: str = "",
     ) -> None:
         """``space`` is the name of the one it was found in, ``reference`` the scores kept of its test questions.
 
-        ``saw_all`` says that it was chosen on all questions of its data set, so that none of them tests it.
+        ``saw_all`` says that it was chosen on all questions of its data set, so that none of them tests it;
+        ``found_on`` is the digest of the data set that it was chosen on, if a file says so.
         """
         self.candidate = candidate
         self.setup = setup
@@ -123,6 +129,7 @@ class Pipeline:
         self.space = space
         self.reference = reference
         self.saw_all = saw_all
+        self.found_on = found_on
         self._engine: Engine | None = None
 
     @classmethod
@@ -131,12 +138,15 @@ class Pipeline:
         path: str | Path,
         *,
         dataset: Dataset | str | Path | None = None,
+        documents: str | Path | None = None,
         models: Mapping[str, Any] | None = None,
         base_url: str | None = None,
         vector_store: str | None = None,
         imports: Sequence[str | Path] = (),
     ) -> Pipeline:
         """Read an exported pipeline; ``dataset`` puts it on other documents.
+
+        ``documents`` is a folder of them instead, without questions: those it was found on as they are now, or others.
 
         ``models`` says, by role, where and how a model is asked, or gives the role to another model; the objects that a
         search was handed are handed over again here, see `ragsmith.search`. ``base_url`` is where ``openai:`` models
@@ -154,7 +164,9 @@ class Pipeline:
         named, given = apart(models or {})
         names = exported.models().overridden(named, base_url, vector_store)
         refuse_absent({role: names.of(role) for role in names.named}, given)
-        data = exported.dataset(dataset)
+        if documents is not None and dataset is not None:
+            raise UsageError("--documents and --dataset both say what is asked: give one of them")
+        data = exported.dataset(dataset if documents is None else load_documents(documents))
         expected = exported.expected() if exported.is_on(data) else {}
         claims = any("faithfulness" in scores for scores in expected.values()) if expected else None
         fitness = exported.fitness()
@@ -169,6 +181,7 @@ class Pipeline:
             space=exported.space(),
             reference=exported.reference(),
             saw_all=saw_all,
+            found_on=exported.digest(),
         )
 
     @contextmanager

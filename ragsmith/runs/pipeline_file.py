@@ -169,7 +169,8 @@ class ExportedFile:
             raise self._tree.error(
                 ("dataset", "digest"),
                 f"data set {self._location()[1]!r} is not the one this pipeline was found on: its documents or "
-                "questions changed; search again, or name the data set to use with --dataset",
+                "questions changed; search again, or name the data set to use with --dataset (or a folder of documents "
+                "alone with --documents)",
             )
         return data
 
@@ -207,6 +208,10 @@ class ExportedFile:
         """Whether a crossfit found it, which searches on all questions; also where some were edited since."""
         found = self._tree.mapping(("run",), optional=True).get("verdict") == CROSSFIT
         return bool(found) and (self.is_on(data) or self._tree.mapping(("dataset",)).get("name") == data.name)
+
+    def digest(self) -> str:
+        """The digest of the data set that the pipeline was found on; blank where the file names none."""
+        return str(self._tree.mapping(("dataset",)).get("digest", ""))
 
     def is_on(self, data: Dataset) -> bool:
         """Whether the pipeline was found on these documents and questions."""
