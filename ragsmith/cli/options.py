@@ -361,7 +361,12 @@ class RunFlags:
     fitness: FitnessOption = None
     seed: Annotated[int | None, typer.Option("--seed", help="Seed of the search.")] = None
     max_evaluations: Annotated[
-        int | None, typer.Option("--max-evaluations", help="Candidates to evaluate. [default: the preset's]")
+        int | None,
+        typer.Option(
+            "--max-evaluations",
+            help="Candidates that the search may propose. Baselines, each option alone, and what simplifies the winner "
+            "and takes it apart come on top: --max-calls and --max-cost bound all. [default: the preset's]",
+        ),
     ] = None
     may_miss: Annotated[
         float | None,

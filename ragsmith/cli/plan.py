@@ -84,10 +84,19 @@ def _say_plan(found: Plan) -> None:
         say("every model is embedded: nothing is sent, and nothing costs money")
         counts = f"about {found.about_pipelines:,} pipelines and {found.about_made:,} {found.made}"
         say(f"{counts}, fewer where races are lost or nothing better is found")
+        say(
+            f"{found.proposed:,} of the pipelines are proposed by the search, which is what --max-evaluations counts; "
+            "the others are the baselines and each option alone. What is recommended, and what simplifies the winner "
+            "and takes it apart, comes on top"
+        )
         return
     say(
         f"about {found.genomes} pipelines on {found.questions} questions, worked out on {found.sampled} of them with "
         "the embedded models in the others' place"
+    )
+    say(
+        f"at most {found.proposed:,} of them are proposed by the search, which is what --max-evaluations counts; the "
+        "others are baselines, each option alone, and what simplifies the winner and takes it apart"
     )
     say()
     head = ["model", "request", "to be made", "in the cache", "tokens in", "tokens out", "money", "seconds"]

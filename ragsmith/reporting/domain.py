@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from ragsmith.comparison.clusters import Clusters
@@ -22,6 +22,7 @@ from ragsmith.reporting.values import (
     TITLES,
     About,
     Answered,
+    Besides,
     Domain,
     Finalist,
     FoldRow,
@@ -109,7 +110,27 @@ def domain_of(about: About, material: Material) -> Domain:
         cheapest=nearest,
         next_step=next_step_of(material, comparisons, found_rivals),
         timed=_timed(material, best_drawn),
+        besides=_besides(material),
         effects=_option_effects(material),
+    )
+
+
+def _besides(material: Material) -> Besides:
+    record = material.record
+    seen = {proposal.evaluation for proposal in material.proposals}
+
+    def new(keys: Iterable[str | None]) -> int:
+        fresh = {key for key in keys if key} - seen
+        seen.update(fresh)
+        return len(fresh)
+
+    probes = [key for probe in record.probes for key in (probe.key, probe.reference)]
+    outs = material.ablation.outs if material.ablation else ()
+    return Besides(
+        new([*record.baselines.values(), record.recommended, *probes]),
+        new(record.random),
+        new(removal.key for removal in record.removals),
+        new(part.key for part in outs),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ragsmith.reporting import numbers
 from ragsmith.reporting.tables import Table, columns
 from ragsmith.reporting.values import Domain
-from ragsmith.reporting.wording import identifier, questions_in_words
+from ragsmith.reporting.wording import besides_in_words, identifier, questions_in_words
 from ragsmith.runs.record import CROSSFIT, RunRecord
 
 
@@ -75,9 +75,11 @@ def run(domain: Domain) -> Table:
         ("Questions", _division(record)),
         (
             "Space",
-            f"{space.name}: {space.size:,} pipelines, {space.feasible:,} feasible, {domain.proposed:,} evaluated"
+            f"{space.name}: {space.size:,} pipelines, {space.feasible:,} feasible, "
+            f"{domain.proposed:,} proposed and evaluated"
             + (f", {domain.dropped:,} of them dropped before the last question" if domain.dropped else ""),
         ),
+        *((("Evaluated", besides),) if (besides := besides_in_words(domain)) else ()),
         ("Strategy", f"{settings.strategy}, seed {settings.seed}"),
         ("Run", f"{about.run}, {about.state}"),
     )

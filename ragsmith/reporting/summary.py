@@ -16,6 +16,7 @@ from ragsmith.reporting.wording import (
     MATTERS,
     WORDS,
     against_random,
+    besides_in_words,
     cheapest_in_words,
     chosen,
     headline,
@@ -75,6 +76,8 @@ def summary_lines(domain: Domain, columns: int = COLUMNS) -> list[str]:
             lines[-1] += f" (latency: the median of {TIMED} questions, on {record.settings.machine})"
         lines += [_ranked(None, row) for row in domain.front]
     lines += [*_simplified(domain), *_failed(domain)]
+    if besides := besides_in_words(domain):
+        lines += ["", besides]
     printable = (_CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", line) for line in lines)
     return [part for line in printable for part in _wrapped(line, columns)]
 

@@ -165,6 +165,25 @@ class Finalist:
 
 
 @dataclass(frozen=True, slots=True)
+class Besides:
+    """Pipelines that a search evaluated besides those that it proposed, each counted once, where it came first.
+
+    ``before`` it: naive RAG, BM25, what is recommended, and each option alone with its reference; ``drawn`` at random
+    as its control; with options left out, to ``simplify`` its winner; and to take it ``apart``.
+    """
+
+    before: int = 0
+    drawn: int = 0
+    simplify: int = 0
+    apart: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.before + self.drawn + self.simplify + self.apart
+
+
+@dataclass(frozen=True, slots=True)
 class FoldRow:
     """A search of a crossfit: how many questions it searched on, left out and tested, and its winner.
 
@@ -438,6 +457,7 @@ class Domain:
     ``judged`` says how the judge did on cases of known order, if that is known.
     ``timed`` are those of the pipelines with a name that were timed by station. ``same`` has the parts in the test
     whose pipeline has another part already, and which. ``cheapest`` is the winner there if no other is cheaper.
+    ``besides`` counts what was evaluated and not ``proposed``.
     """
 
     about: About
@@ -471,6 +491,7 @@ class Domain:
     questions: Questions = Questions()
     timed: tuple[TimedPipeline, ...] = ()
     same: Mapping[str, str] = field(default_factory=dict)
+    besides: Besides = Besides()
 
     @property
     def winner(self) -> Row | None:

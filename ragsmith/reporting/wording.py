@@ -208,6 +208,24 @@ def headline(domain: Domain) -> str:
     return about + " ".join(part for part in _verdicts(domain.comparisons) if part)
 
 
+def besides_in_words(domain: Domain) -> str:
+    """What was evaluated besides the pipelines that the search proposed; nothing where nothing was."""
+    found, folds = domain.besides, len(domain.folds)
+    parts = (
+        (found.before, "before it, the baselines and each option alone"),
+        (found.drawn, "drawn at random"),
+        (found.simplify, "to simplify the winner"),
+        (found.apart, "to take it apart"),
+    )
+    if not found.total:
+        return ""
+    more = f"; and a search in each of {folds} folds" if folds else ""
+    return (
+        f"{found.total:,} pipelines were evaluated besides the {domain.proposed:,} that the search proposed: "
+        f"{listed([f'{count:,} {what}' for count, what in parts if count], 'and')}{more}"
+    )
+
+
 def questions_in_words(record: RunRecord) -> str:
     """How many questions were searched on and tested."""
     if record.settings.verdict != CROSSFIT:

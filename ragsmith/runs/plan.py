@@ -121,7 +121,8 @@ class Plan:
     (``made``), these make on the search questions. Left out are the pipeline that other data sets recommend, the
     references of single options, what is tried to simplify the winner, and the test questions. Where latency is
     weighed, ``timed`` questions are asked once more, one by one, and what that takes has lines of its own. A crossfit
-    has several ``searches``: all numbers are those of one, so many times, and there are no ``choices``.
+    has several ``searches``: all numbers are those of one, so many times, and there are no ``choices``. ``proposed``
+    counts the pipelines that the strategy may propose, which is what ``max_evaluations`` bounds.
     """
 
     genomes: int | None
@@ -137,6 +138,7 @@ class Plan:
     made: str = "answers"
     about_made: int = 0
     searches: int = 1
+    proposed: int = 0
 
     def times(self, searches: int) -> Plan:
         """What so many searches of this size would spend at most; what they share is asked once."""
@@ -162,6 +164,7 @@ class Plan:
             about_pipelines=self.about_pipelines * searches,
             about_made=self.about_made * searches,
             searches=searches,
+            proposed=self.proposed * searches,
         )
 
     @property
@@ -227,7 +230,15 @@ def plan(
     each_model = {model.id: model for variant in setup.variants for model in variant.loaded_models.all()}
     if not any(costs(model) for model in each_model.values()):
         about, searched = about_pipelines(space, settings), len(setup.split.search)
-        return Plan(None, count, 0, about_pipelines=about, made=settings.fitness.made, about_made=about * searched)
+        return Plan(
+            None,
+            count,
+            0,
+            about_pipelines=about,
+            made=settings.fitness.made,
+            about_made=about * searched,
+            proposed=_proposed(space, settings),
+        )
     stored = {}
     for model in filter(completes, each_model.values()):
         Gateway(store).language_model(model, Meter())  # tells it what was learnt of it
@@ -272,15 +283,20 @@ def plan(
         )
     genomes = round(fmean(one.pipelines for one in found))
     raced = settings.racing is not None
-    return Plan(genomes, count, sampled, lines, choices, notes, ranges, raced, round(questions))
+    proposed = _proposed(space, settings)
+    return Plan(genomes, count, sampled, lines, choices, notes, ranges, raced, round(questions), proposed=proposed)
 
 
 def about_pipelines(space: Space, settings: RunSettings) -> int:
     """About how many pipelines a search evaluates that ends by its budget; see `Plan` for what is left out."""
-    unless_given = space.feasible_size if settings.strategy == "exhaustive" else settings.genetic.evaluations
-    proposed = min(space.feasible_size, settings.max_evaluations or unless_given)
     probed = len(probes_of(space)) if settings.probes else 0
-    return len(BASELINES) + probed + (2 if settings.control == "random" else 1) * proposed
+    return len(BASELINES) + probed + (2 if settings.control == "random" else 1) * _proposed(space, settings)
+
+
+def _proposed(space: Space, settings: RunSettings) -> int:
+    """How many pipelines a strategy proposes at most."""
+    unless_given = space.feasible_size if settings.strategy == "exhaustive" else settings.genetic.evaluations
+    return min(space.feasible_size, settings.max_evaluations or unless_given)
 
 
 def _sampled(setup: Setup, sample: int, rehearsals: int) -> list[list[Example]]:

@@ -391,11 +391,11 @@ class Run:
         """Keep what each part of the winner is worth.
 
         Nearly all of that is known once options were left out: what is not, the winner with naive RAG's retrieval as a
-        rule, is evaluated, and what left a race is completed. Where nothing was to be left out, so is nothing here. It
-        decides nothing, and is met by nobody: what it shows came too late to win.
+        rule, is evaluated, and what left a race is completed. Where nothing was to be left out, or the time is over,
+        nothing is. It decides nothing, and is met by nobody: what it shows came too late to win.
         """
         met = {one.key: one for one in self._met.evaluations if one.questions == winner.questions}
-        if self._settings.simplify:
+        if self._settings.simplify and not self._late():
             missing = lacking(winner.candidate, self._space, met.values())
             met |= {one.key: one for one in self._evaluator.evaluate(missing, self._split.search)}
         seconds_of = self._latency_of if self._settings.timed else None

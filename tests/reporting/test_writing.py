@@ -22,6 +22,7 @@ from ragsmith.reporting.page import domain_page
 from ragsmith.reporting.sections import Plot, sections
 from ragsmith.reporting.spreadsheet import activity_csv, defused, groups_csv, questions_csv, ranking_csv
 from ragsmith.reporting.tables import Table
+from ragsmith.reporting.values import Besides
 from ragsmith.reporting.wording import front_explained
 from ragsmith.runs.record import Removal
 from ragsmith.store.store import Store
@@ -383,6 +384,12 @@ def test_earlier_looks_are_spoken_of_where_there_were_some(domain: Domain, look:
 def test_the_summary_has_ranking_baselines_and_verdict(domain: Domain) -> None:
     lines = summary_lines(domain, columns=1000)
     assert lines[0] == "toy: 5 of 6 pipelines searched (genetic), 10 search and 8 test questions"
+    counted = summary_lines(replace(domain, besides=Besides(before=40, drawn=7, simplify=3, apart=1)), columns=1000)
+    assert counted[-1] == (
+        "51 pipelines were evaluated besides the 5 that the search proposed: 40 before it, the baselines and each "
+        "option alone, 7 drawn at random, 3 to simplify the winner and 1 to take it apart"
+    )
+    assert counted[:-2] == lines
     assert "  1  0.700 [0.700, 0.700]  R 0.800  G 0.600    2.0  retrieval hybrid" in "\n".join(lines)
     assert "naive RAG: vector" in "\n".join(lines)
     rivals = [line.split("  ") for line in lines if line.startswith("    ") and line.strip()[:1].isalpha()]

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from ragsmith.diagnosis.ablation import kept
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.fitness import Fitness, Weights
@@ -21,6 +22,7 @@ from ragsmith.evaluation.testbed import Setup, prepare
 from ragsmith.models.loading import ModelNames
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.pipelines.space import Space
+from ragsmith.reporting import load_domain
 from ragsmith.runs.record import RunRecord, RunSettings
 from ragsmith.runs.run import Outcome, Run, Step, run_key
 from ragsmith.runs.winner import winner_yaml
@@ -176,6 +178,41 @@ def test_a_search_without_comparison_has_only_its_baselines(store: Store, tiny_s
 
 
 # --- the same command again ------------------------------------------------------------------------------------------
+
+
+def test_what_was_evaluated_besides_the_proposals_is_counted(
+    finished: tuple[Store, Outcome, list[Step]], tiny_setup: Setup
+) -> None:
+    store, outcome, _ = finished
+    domain = load_domain(store, "island")
+    searched = {example.id for example in tiny_setup.split.search}
+    met = {key for key, questions in outcome.evaluations if searched.issuperset(questions)}
+    proposed = {row.evaluation for row in store.proposals(outcome.key)}
+    assert domain.besides.total == len(met - proposed) > 0
+    assert domain.besides.drawn > 0
+
+
+def test_the_winner_is_not_taken_apart_once_the_time_is_over(tiny_setup: Setup, space: Space, tmp_path: Path) -> None:
+    """What that shows decides nothing, and `ragsmith ablate` shows it later."""
+    computed = []
+    for name, late in (("whole", 0.0), ("limited", 1e6)):
+        clock = [0.0]
+
+        def step(told: Step, clock: list[float] = clock, late: float = late) -> None:
+            if told.phase == "test questions":
+                clock[0] = late
+
+        with Store.open(tmp_path / f"{name}.sqlite") as store:
+            settings = replace(SETTINGS, control="none", probes=False, time_limit=1e3)
+            now = lambda clock=clock: clock[0]  # noqa: E731
+            outcome = Run(tiny_setup, space, store, settings, on_step=step, now=now).go()
+            assert outcome.state == "finished"
+            parts = kept(store, outcome.winner.key).outs
+        computed.append((outcome.computed, [part.why_not for part in parts if part.why_not]))
+    (whole, known), (limited, unknown) = computed
+    assert limited < whole
+    assert known == []
+    assert set(unknown) == {"not evaluated: `ragsmith ablate` does it"}
 
 
 def test_the_same_run_again_computes_nothing_and_ends_alike(
