@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ import typer
 from ragsmith.cli.app import app
 from ragsmith.cli.ask import OtherDataset, PipelineArgument
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, merged
-from ragsmith.cli.output import note, say_json
+from ragsmith.cli.output import say, say_json
 
 
 @app.command()
@@ -38,9 +39,7 @@ def serve(
     ] = False,
     concurrency: Annotated[
         int | None,
-        typer.Option(
-            "--concurrency", help="Questions answered at a time. [default: processors, 16 with served models]"
-        ),
+        typer.Option("--concurrency", help="Questions answered at a time. [default: 2, or 16 with served models]"),
     ] = None,
     queue: Annotated[int, typer.Option("--queue", help="Questions that wait beyond that; others get 503.")] = 64,
     seconds: Annotated[float, typer.Option("--seconds", help="Longest time that a request may take.")] = 120.0,
@@ -59,7 +58,9 @@ def serve(
         if as_json:
             say_json({"url": url})
         else:
-            note(f"ask at  {url}     chat clients: base URL {url}v1, model ragsmith")
+            say(f"ask at  {url}")
+            say(f"chat clients  base URL {url}v1, model ragsmith")
+        sys.stdout.flush()  # whoever started it may be waiting for it
 
     ragsmith.serve(
         pipeline,

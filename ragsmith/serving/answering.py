@@ -22,7 +22,7 @@ from ragsmith.serving.conversation import Turn, self_contained
 from ragsmith.serving.quoting import Quote, quoted
 from ragsmith.serving.workers import Stop
 from ragsmith.text.declining import declines
-from ragsmith.types import Example, Hit, Question, Span
+from ragsmith.types import Answer, Example, Hit, Question, Span
 
 if TYPE_CHECKING:
     from ragsmith.store.store import Store
@@ -38,7 +38,7 @@ class Shown:
     ``number`` is that of the passage that it was shown in, from 1, and ``cited`` says whether the answer refers to it;
     of what was only retrieved, it is its place. ``score`` is that of the best hit in it, on the scale ``scale``; None
     where there was none, as around what was found. ``quotes`` are the words that the answer says, as characters of the
-    document.
+    document, in what it cites, or in all of it where it cites nothing.
     """
 
     number: int
@@ -196,9 +196,14 @@ class Answerer:
                     round(best.score, 6) if best else None,
                     best.scale.value if best else "",
                     cited,
-                    tuple(Quote(span.start + q.start, span.start + q.end) for q in quoted(answer.text, text)),
+                    _quotes(answer, text, span.start) if cited or not answer.cited else (),
                 )
         return tuple(shown.values())
+
+
+def _quotes(answer: Answer, text: str, start: int) -> tuple[Quote, ...]:
+    """The words of ``text``, which begins at character ``start`` of its document, that the answer says."""
+    return tuple(Quote(start + quote.start, start + quote.end) for quote in quoted(answer.text, text))
 
 
 def _best(hits: Sequence[Hit], span: Span) -> Hit | None:

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, fields
 
 from ragsmith.errors import WrongOption
 
 LONGEST_SECONDS = 86_400
-WAITING_ANSWERS = 16
-"""Questions answered at the same time where a model elsewhere is waited for."""
+COMPUTED_ANSWERS, WAITING_ANSWERS = 2, 16
+"""Questions answered at the same time: where one interpreter does all the work, so that a second only keeps a long one
+from holding up the others; and where a model elsewhere is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServingLimits:
     """What a server takes.
 
-    ``concurrency`` questions are answered at a time; None is as many as there are processors (at most 4), and 16 where
-    a model elsewhere is waited for. ``queue`` more wait for their turn, and others are told to come again. ``seconds``
-    is how long a request may take from its arrival, ``body_seconds`` how long its head and its body may each take to
-    arrive. ``question`` and ``turns`` are in characters: of a question, and of each turn of a conversation before it
-    that is read. ``body`` is in bytes, and so is ``feedback``, the file that feedback is written to.
+    ``concurrency`` questions are answered at a time; None is 2, and 16 where a model elsewhere is waited for. ``queue``
+    more wait for their turn, and others are told to come again. ``seconds`` is how long a request may take from its
+    arrival, ``body_seconds`` how long its head and its body may each take to arrive. ``question`` and ``turns`` are in
+    characters: of a question, and of each turn of a conversation before it that is read. ``body`` is in bytes, and so
+    is ``feedback``, the file that feedback is written to; ``connections`` are open at a time.
     """
 
     concurrency: int | None = None
@@ -48,4 +48,4 @@ class ServingLimits:
         """How many questions are answered at a time; ``waits`` says whether a model elsewhere is waited for."""
         if self.concurrency is not None:
             return self.concurrency
-        return WAITING_ANSWERS if waits else min(4, os.cpu_count() or 1)
+        return WAITING_ANSWERS if waits else COMPUTED_ANSWERS

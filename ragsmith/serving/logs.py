@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TextIO
 
-from ragsmith.text.redaction import REDACTING
+from ragsmith.text.redaction import REDACTING, redacted
 
 LOGGER = logging.getLogger("ragsmith.serving")
 OTHERS = ("uvicorn",)
@@ -38,11 +40,26 @@ class JsonLines(logging.Formatter):
         return json.dumps(said, ensure_ascii=True, default=str)
 
 
-def speak_json(stream: TextIO | None = None) -> None:
-    """Have this program's log, and that of the server library, written to ``stream``, standard error if not given."""
+@contextmanager
+def speaking_json(stream: TextIO | None = None) -> Iterator[None]:
+    """Have this log, that of the server library, and warnings written to ``stream``, or else to standard error."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
     handler.addFilter(REDACTING)
-    for logger, level in ((LOGGER, logging.INFO), *((logging.getLogger(name), logging.WARNING) for name in OTHERS)):
+    loggers = {LOGGER: logging.INFO, **{logging.getLogger(name): logging.WARNING for name in OTHERS}}
+    before = [(logger, logger.handlers, logger.propagate, logger.level) for logger in loggers]
+    for logger, level in loggers.items():
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level)
+    with warnings.catch_warnings():
+        warnings.showwarning = _tell
+        try:
+            yield
+        finally:
+            for logger, handlers, propagates, level in before:
+                logger.handlers, logger.propagate = handlers, propagates
+                logger.setLevel(level)
+
+
+def _tell(message: Warning | str, *_: object, **__: object) -> None:
+    event("notice", logging.WARNING, message=redacted(str(message)))

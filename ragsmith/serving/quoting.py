@@ -33,7 +33,8 @@ def quoted(answer: str, passage: str) -> tuple[Quote, ...]:
         return ()
     runs = {tuple(said[i : i + n]) for i in range(len(said) - n + 1)}
     words = [word for word, _, _ in places]
-    begins = [i for i in range(len(words) - n + 1) if tuple(words[i : i + n]) in runs]
+    firsts = {run[0] for run in runs}  # few words are, and the others need no closer look
+    begins = [i for i in range(len(words) - n + 1) if words[i] in firsts and tuple(words[i : i + n]) in runs]
     return tuple(Quote(places[first][1], places[last][2]) for first, last in _joined(begins, n))
 
 

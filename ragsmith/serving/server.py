@@ -23,7 +23,7 @@ from ragsmith.errors import UsageError
 from ragsmith.evaluation.signals import SIGNALS
 from ragsmith.serving.app import ServingApp
 from ragsmith.serving.limits import ServingLimits
-from ragsmith.serving.logs import event, speak_json
+from ragsmith.serving.logs import event, speaking_json
 from ragsmith.text.files import TextError, read_text
 from ragsmith.text.redaction import remember_secret
 
@@ -107,7 +107,11 @@ def run(app: ServingApp, listening: socket.socket, on_start: Callable[[str], Non
 
     ``on_start``, if there is one, is called with the address once it answers.
     """
-    speak_json()
+    with speaking_json():
+        _run(app, listening, on_start)
+
+
+def _run(app: ServingApp, listening: socket.socket, on_start: Callable[[str], None] | None) -> None:
     config = uvicorn.Config(
         app,
         http=_bounded(app.limits),

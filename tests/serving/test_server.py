@@ -278,6 +278,29 @@ def test_a_stop_under_load_answers_all_that_was_accepted(
         server.connected()
 
 
+def test_a_stop_while_a_model_hangs_ends_when_the_time_of_its_requests_is_up(
+    start: Start, pipeline: Callable[..., Candidate], written: Callable[[Candidate], Path]
+) -> None:
+    path = written(pipeline(retrieval="bm25"))
+    with Ruled(latency=300.0) as model:
+        flags = ("--llm", "openai:tiny", "--base-url", model.url, "--seconds", 1.5)
+        server = start(*flags, pipeline=path, OPENAI_API_KEY="none-here")
+        statuses: list[int] = []
+
+        def ask() -> None:
+            statuses.append(httpx.post(f"{server.url}ask", json={"question": QUESTION}, timeout=PATIENCE).status_code)
+
+        thread = threading.Thread(target=ask)
+        thread.start()
+        until = time.monotonic() + PATIENCE
+        while not model.log and time.monotonic() < until:
+            time.sleep(0.01)
+        code, log = server.stop()
+        thread.join(PATIENCE)
+    assert (code, statuses) == (0, [504])
+    assert "Traceback" not in log
+
+
 def test_ctrl_c_ends_it_as_well(start: Start) -> None:
     server = start()
     server.process.send_signal(signal.SIGINT)
