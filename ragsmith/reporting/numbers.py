@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from ragsmith.reporting.values import Coverage, Score
 
 MISSING = "–"
+
+WHOLE = re.compile(r"\[\S+, \S+\]|(?:p )?[=<] \d\S*|\(n \d+\)")
+"""What is not torn apart at the end of a line."""
 
 
 def plain(value: float | None, digits: int = 3) -> str:

@@ -67,6 +67,16 @@ def _breakable(text: str) -> Markup:
     return Markup("_<wbr>").join(str(text).split("_"))
 
 
+def _whole(text: str) -> Markup:
+    """A sentence whose intervals and probabilities stand in one line each."""
+    found = Markup("")
+    reached = 0
+    for match in numbers.WHOLE.finditer(text):
+        found += escape(text[reached : match.start()]) + Markup('<span class="whole">{}</span>').format(match[0])
+        reached = match.end()
+    return found + escape(text[reached:])
+
+
 def _coded(sentence: str) -> Markup:
     """A docstring's sentence, with what stands between double backticks as code."""
     parts = str(sentence).split("``")
@@ -97,7 +107,7 @@ def _environment() -> Environment:
     )
     environment.globals |= {f"{name}_css": _styled(f"{name}.css") for name in ("colours", "page", "chart", "check")}
     environment.filters |= {"digest": _digest, "drawn": drawn, "keys": keys_of, "told": _told}
-    environment.filters |= {"anchor": anchor, "breakable": _breakable, "coded": _coded, "cells": cells}
+    environment.filters |= {"anchor": anchor, "breakable": _breakable, "coded": _coded, "cells": cells, "whole": _whole}
     kinds = (Table, Plot, Folded, Picture, Examples, QuestionList, Terms)
     environment.tests |= {kind.__name__.lower(): lambda block, kind=kind: isinstance(block, kind) for kind in kinds}
     return environment

@@ -80,7 +80,7 @@ def run(domain: Domain) -> Table:
             + (f", {domain.dropped:,} of them dropped before the last question" if domain.dropped else ""),
         ),
         *((("Evaluated", besides),) if (besides := besides_in_words(domain)) else ()),
-        ("Strategy", f"{settings.strategy}, seed {settings.seed}"),
+        ("Strategy", f"{about.record.strategy}, seed {settings.seed}"),
         ("Run", f"{about.run}, {about.state}"),
     )
     return Table("The run", columns(["", ""]), rows)

@@ -41,9 +41,6 @@ MADE_UP = ("recommended", "single")
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
-_INTERVAL = re.compile(r"\[\S+, \S+\]|[=<] \d\S*|\(n \d+\)")
-"""What is not torn apart at the end of a line."""
-
 
 def summary_lines(domain: Domain, columns: int = COLUMNS) -> list[str]:
     """Winner, verdict, cost and next step, then ranking and baselines. Control characters are shown, not sent.
@@ -165,7 +162,7 @@ def _fine_print(domain: Domain) -> str:
 def _wrapped(line: str, columns: int) -> list[str]:
     """A line in as many as it takes; what follows stands further in."""
     indent = " " * (len(line) - len(line.lstrip()) + 4)
-    whole = _INTERVAL.sub(lambda found: found[0].replace(" ", "\u00a0"), line)
+    whole = numbers.WHOLE.sub(lambda found: found[0].replace(" ", "\u00a0"), line)
     lines = wrap(whole, columns, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
     return [part.replace("\u00a0", " ") for part in lines] or [""]
 

@@ -15,7 +15,7 @@ from markup import PAYLOADS
 
 from ragsmith.diagnosis.reading import GoldPassage, Piece, ReadPassage
 from ragsmith.evaluation.statistics import paired
-from ragsmith.reporting import Domain, summary_lines
+from ragsmith.reporting import Domain, run_tables, summary_lines
 from ragsmith.reporting.audit_page import audit_page
 from ragsmith.reporting.charts import Chart, Cloud, Columns, Curve, Dots, Mark, Point, Row, Rows, Series, Steps, drawn
 from ragsmith.reporting.markdown import domain_markdown
@@ -27,6 +27,7 @@ from ragsmith.reporting.sections import Terms, sections
 from ragsmith.reporting.summary import COLUMNS
 from ragsmith.reporting.terms import Glossary, terms
 from ragsmith.reporting.values import Asked, CauseCounts, Questions, Repair, Replied, Shown, Treated
+from ragsmith.reporting.wording import headline
 from ragsmith.runs.audit import Audit, Finding
 from ragsmith.runs.pairs import Pair
 
@@ -147,6 +148,30 @@ class HTMLText(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text += data
+
+
+def test_the_page_begins_with_the_winner_and_tears_no_interval(domain: Domain) -> None:
+    html = domain_page(domain)
+    said = (f"<code>{domain.winner.label}</code>", f">{headline(domain)}<", "<b>Next:</b>", "Model calls per question")  # type: ignore[union-attr]
+    assert [html.index(part) for part in said] == sorted(html.index(part) for part in said)
+    listed = html.split('<ul class="verdicts">')[1].split("</ul>")[0]
+    assert '<span class="whole">[+0.200, +0.200]</span>' in listed
+    assert '<span class="whole">p = 0.023' in listed
+    assert "[" not in re.sub(r'<span class="whole">.*?</span>', "", listed)
+
+
+def test_the_list_of_all_questions_is_folded(domain: Domain) -> None:
+    html = domain_page(with_questions(domain, *(asked(number) for number in range(3))))
+    before, listed = html.split('<div class="questions"')
+    assert before.rstrip().endswith("<details><summary>All 3 questions</summary>")
+    assert listed.index("</table>") < listed.index("</details>")
+
+
+def test_the_strategy_is_the_one_that_searched(domain: Domain) -> None:
+    record = replace(domain.about.record, history=(replace(domain.about.record.history[0], by="exhaustive"),))
+    rows = dict(run_tables.run(replace(domain, about=replace(domain.about, record=record))).rows)
+    assert rows["Strategy"].startswith("exhaustive, ")
+    assert dict(run_tables.run(domain).rows)["Strategy"].startswith("genetic, ")
 
 
 def test_questions_are_listed_by_how_much_the_winner_changed_them(domain: Domain) -> None:
