@@ -20,7 +20,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from importlib.machinery import SourceFileLoader
 from importlib.metadata import entry_points
@@ -34,9 +34,15 @@ from ragsmith.errors import UsageError
 
 def tools_of(fn: Callable[..., Any], kinds: Mapping[Any, str]) -> dict[str, str]:
     """The arguments of ``fn`` whose type is one of ``kinds``, and the kind of each, in the order of the signature."""
+    return {name: kinds[hint] for name, hint in _classes(fn) if hint in kinds}
+
+
+@lru_cache(maxsize=1 << 10)
+def _classes(fn: Callable[..., Any]) -> tuple[tuple[str, type], ...]:
+    """The arguments of ``fn`` whose type is a class: what is fitted is asked for them once a question."""
     hints = get_type_hints(fn)
-    named = {name: hints.get(name) for name in inspect.signature(fn).parameters}
-    return {name: kinds[hint] for name, hint in named.items() if inspect.isclass(hint) and hint in kinds}
+    named = ((name, hints.get(name)) for name in inspect.signature(fn).parameters)
+    return tuple((name, hint) for name, hint in named if inspect.isclass(hint))
 
 
 @cache

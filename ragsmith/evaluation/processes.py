@@ -32,7 +32,7 @@ from ragsmith.gateway.memory import Memory
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
 from ragsmith.pipelines.engine import Engine
-from ragsmith.pipelines.genes import Candidate, Fit, make_gene
+from ragsmith.pipelines.genes import Candidate, Fit, Gene, make_gene
 from ragsmith.plugins import LoadedFiles
 
 PATIENCE_SECONDS = 1.0
@@ -54,6 +54,7 @@ class ProcessRunner:
         self._shard = {question: i % workers for i, question in enumerate(setup.order)}
         self._installed: set[str] = set()
         self._graphs_sent: set[int] = set()
+        self._described: set[str] = set()
         self._workers: list[tuple[BaseProcess, Connection]] = []
         if not can_be_copied():
             self._begin()  # at once: they import while this process builds what it will hand over
@@ -122,14 +123,14 @@ class ProcessRunner:
                 self._installed.clear()
                 self._graphs_sent.clear()
                 self._prepare(candidates)
-        plain = [_plain(candidate) for candidate in candidates]
+        named = [self._named(candidate) for candidate in candidates]
         shares: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         for position, question in sorted(jobs, key=lambda job: (job[1], job[0])):
             shares[self._shard[question]][question].append(position)
         waiting: dict[Any, int] = {}
         for worker, share in shares.items():
             connection = self._workers[worker][1]
-            _send(connection, ("evaluate", plain, dict(share), part))
+            _send(connection, ("evaluate", named, dict(share), part))
             waiting[connection] = sum(map(len, share.values()))
         while waiting:
             batch: list[Finished] = []
@@ -160,16 +161,25 @@ class ProcessRunner:
         self._installed.add(held)
         if new_graph:
             self._graphs_sent.add(id(engine))
-        message = ("install", _plain(candidate), index if new_index else None, graph if new_graph else None)
+        message = ("install", self._named(candidate), index if new_index else None, graph if new_graph else None)
         for _, connection in self._workers:
             _send(connection, message)
+
+    def _named(self, candidate: Candidate) -> list[str]:
+        """The identities of a candidate's genes, by which workers know them; each is described to them once."""
+        new = {gene.identity: _plain(gene) for gene in candidate if gene.identity not in self._described}
+        if new and self._workers:
+            for _, connection in self._workers:
+                _send(connection, ("genes", new))
+            self._described.update(new)
+        return [gene.identity for gene in candidate]
 
 
 PlainGene = tuple[str, str, dict[str, Any], str, Fit | None]
 
 
-def _plain(candidate: Candidate) -> list[PlainGene]:
-    return [(g.technique.family, g.technique.name, dict(g.parameters), "", g.fit) for g in candidate]
+def _plain(gene: Gene) -> PlainGene:
+    return gene.technique.family, gene.technique.name, dict(gene.parameters), "", gene.fit
 
 
 LOST = "a worker process ended unexpectedly (out of memory, or killed): run the same command again to go on"
@@ -246,23 +256,26 @@ def _serve(connection: Connection, engines: Engines) -> None:
     """Do what the parent says, until it is gone."""
     gc.freeze()
     gc.set_threshold(100_000, 20, 1_000)  # what is remembered stays: walking it again and again took 7 % of the time
+    genes: dict[str, Gene] = {}  # the same ones all the time: they remember their identity, and their parts by fold
     with suppress(EOFError, OSError):  # the parent is gone, or needs no more
         while True:
-            _handle(connection, engines, connection.recv())
+            _handle(connection, engines, genes, connection.recv())
 
 
-def _handle(connection: Connection, engines: Engines, message: tuple[Any, ...]) -> None:
+def _handle(connection: Connection, engines: Engines, genes: dict[str, Gene], message: tuple[Any, ...]) -> None:
     match message:
-        case ("install", plain, index, graph):
-            _take_over(engines, _read(plain), index, graph)
+        case ("genes", new):
+            genes.update((identity, make_gene(*plain)) for identity, plain in new.items())
+        case ("install", named, index, graph):
+            _take_over(engines, _read(named, genes), index, graph)
         case ("evaluate", candidates, share, part):
-            _evaluate(connection, engines, [_read(plain) for plain in candidates], share, part)
+            _evaluate(connection, engines, [_read(named, genes) for named in candidates], share, part)
         case ("account",):
             connection.send(account(engines))
 
 
-def _read(plain: Sequence[PlainGene]) -> Candidate:
-    return tuple(make_gene(*gene) for gene in plain)
+def _read(named: Sequence[str], genes: Mapping[str, Gene]) -> Candidate:
+    return tuple(genes[identity] for identity in named)
 
 
 def _take_over(engines: Engines, candidate: Candidate, index: Index | None, graph: EntityGraph | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -148,8 +148,14 @@ def prior_of(setup: Setup, space: Space, fitness: Fitness, *, learned: bool = Tr
 
 def _known_of_others(setup: Setup) -> Knowledge | None:
     """What was learned on all data sets but that of ``setup``, if these are enough."""
-    others = read().without(*digests_of(setup.dataset))
+    others = _without(digests_of(setup.dataset))
     return others if len(others.observed) >= FEWEST else None
+
+
+@lru_cache(maxsize=1)
+def _without(own: tuple[str, ...]) -> Knowledge:
+    """What was learned on all data sets but the one with these digests; it remembers what it has worked out."""
+    return read().without(*own)
 
 
 @cache
