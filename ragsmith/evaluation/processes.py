@@ -22,6 +22,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from time import monotonic
 from typing import Any, cast
 
 from ragsmith.errors import RagsmithError, StageFailed
@@ -35,6 +36,8 @@ from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, Fit, Gene, make_gene
 from ragsmith.plugins import LoadedFiles
 
+HAND_OVER_SECONDS = 0.05
+"""How long a worker keeps what has ended: what is handed over wakes the parent, which takes a core from a worker."""
 PATIENCE_SECONDS = 1.0
 """How long a worker may take to end by itself; one in the middle of a question is stopped."""
 
@@ -294,5 +297,12 @@ def _evaluate(
     part: Part,
 ) -> None:
     able = [engines.of(candidate) for candidate in candidates]
+    ended: list[Finished] = []
+    sent = monotonic()
     for question, positions in share.items():
-        connection.send([evaluate_job(*able[p], candidates[p], (p, question), part) for p in positions])
+        ended += [evaluate_job(*able[p], candidates[p], (p, question), part) for p in positions]
+        if monotonic() - sent >= HAND_OVER_SECONDS:
+            connection.send(ended)
+            ended, sent = [], monotonic()
+    if ended:
+        connection.send(ended)
