@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ragsmith.api.dataset_checks import check_dataset
     from ragsmith.api.drafting import draft_questions
     from ragsmith.api.explaining import explain
+    from ragsmith.api.indexing import add_to_index, build_index, index_status, remove_from_index
     from ragsmith.api.intervening import intervene
     from ragsmith.api.recommending import learn_effects, recommend
     from ragsmith.api.reporting import export, report
@@ -56,11 +57,13 @@ __all__ = [
     "Weights",
     "__version__",
     "ablate",
+    "add_to_index",
     "anchor",
     "asgi_app",
     "ask",
     "audit",
     "audits",
+    "build_index",
     "by_protocol",
     "check_dataset",
     "check_models",
@@ -70,6 +73,7 @@ __all__ = [
     "explain",
     "export",
     "gate",
+    "index_status",
     "init_dataset",
     "intervene",
     "learn_effects",
@@ -77,6 +81,7 @@ __all__ = [
     "load_space",
     "plan",
     "recommend",
+    "remove_from_index",
     "repair",
     "report",
     "review",
@@ -115,6 +120,10 @@ _HOME = {
     "evaluate": "ragsmith.api.scoring",
     "explain": "ragsmith.api.explaining",
     "init_dataset": "ragsmith.api.taking_in",
+    "add_to_index": "ragsmith.api.indexing",
+    "build_index": "ragsmith.api.indexing",
+    "index_status": "ragsmith.api.indexing",
+    "remove_from_index": "ragsmith.api.indexing",
     "intervene": "ragsmith.api.intervening",
     "export": "ragsmith.api.reporting",
     "verify": "ragsmith.api.asking",

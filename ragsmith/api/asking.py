@@ -29,6 +29,7 @@ def ask(
     *,
     dataset: Dataset | str | Path | None = None,
     documents: str | Path | None = None,
+    indexed: bool = False,
     models: GivenModels = None,
     base_url: str | None = None,
     vector_store: str | None = None,
@@ -42,19 +43,22 @@ def ask(
 
     ``dataset``, ``models``, ``base_url`` and ``vector_store`` take the place of those that the file names; ``imports``
     are files of your own, where they lie elsewhere than it says. ``documents`` is a folder of documents to ask instead;
-    the reply says how they differ from those that the pipeline was found on. The index of a large collection is kept
-    beside the cache, and opened from there the next time.
+    the reply says how they differ from those that the pipeline was found on. With ``indexed``, those are asked that
+    `ragsmith.build_index` holds. The index of a large collection is kept beside the cache, and opened from there the
+    next time.
 
     Raises:
         UsageError: the file, its documents or a model cannot be used.
     """
     import_files(imports)
+    if indexed:
+        dataset = held_documents(pipeline, cache, dataset, documents)
     loaded = loaded_pipeline(pipeline, dataset, models, base_url, vector_store, documents)
     with remembering(loaded, cache) as able:
-        if is_large(able):
+        if indexed or is_large(able):
             open_index(able, cache)
         reply = able.ask(question)
-    return reply if documents is None else replace(reply, changes=changes_of(able, pipeline, cache))
+    return reply if documents is None and not indexed else replace(reply, changes=changes_of(able, pipeline, cache))
 
 
 def verify(
@@ -93,14 +97,9 @@ def loaded_pipeline(
 ) -> Pipeline:
     """The pipeline of a file; or the one that is loaded already, which keeps its data set and models."""
     if not isinstance(pipeline, Pipeline):
-        if not Path(pipeline).exists():
-            raise UsageError(
-                f"{pipeline}: is missing: name the file of a pipeline, which a search writes (winner.yaml); names such "
-                "as naive, bm25 and recommended are known to `ragsmith compare` alone"
-            )
         named = by_role(models)
         return Pipeline.load(
-            pipeline,
+            existing(pipeline),
             dataset=dataset,
             documents=documents,
             models=named,
@@ -110,6 +109,34 @@ def loaded_pipeline(
     if any(given is not None for given in (dataset, documents, models, base_url, vector_store)):
         raise UsageError("a loaded pipeline has its data set and models: give others to Pipeline.load")
     return pipeline
+
+
+def existing(pipeline: str | Path) -> Path:
+    """The file of a pipeline. Raises ``UsageError`` if there is none."""
+    if not Path(pipeline).exists():
+        raise UsageError(
+            f"{pipeline}: is missing: name the file of a pipeline, which a search writes (winner.yaml); names such "
+            "as naive, bm25 and recommended are known to `ragsmith compare` alone"
+        )
+    return Path(pipeline)
+
+
+def held_documents(
+    pipeline: Pipeline | str | Path,
+    cache: Store | str | Path,
+    dataset: Dataset | str | Path | None = None,
+    documents: str | Path | None = None,
+) -> Dataset:
+    """The documents that the index of a pipeline holds.
+
+    Raises:
+        UsageError: it has no index; or ``dataset`` or ``documents`` say something else.
+    """
+    if isinstance(pipeline, Pipeline) or dataset is not None or documents is not None:
+        raise UsageError("--indexed asks the documents that `ragsmith index` holds for a file: give no others with it")
+    from ragsmith.runs.collected import Collection  # noqa: PLC0415  a pipeline that is asked as it is needs none of it
+
+    return Collection(existing(pipeline), shelf_of(cache)).read()
 
 
 def is_large(pipeline: Pipeline) -> bool:

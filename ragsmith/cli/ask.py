@@ -34,6 +34,9 @@ def ask(
     question: Annotated[str, typer.Argument(help="The question.")],
     dataset: OtherDataset = None,
     documents: OtherDocuments = None,
+    indexed: Annotated[
+        bool, typer.Option("--indexed", help="Ask the documents that `ragsmith index` holds for it instead.")
+    ] = False,
     cache: CacheOption = str(CACHE),
     models: ModelFlags,
     as_json: JsonOption = False,
@@ -41,8 +44,10 @@ def ask(
     """Answer a question, with the passages the answer rests on."""
     import ragsmith
 
-    reply = ragsmith.ask(pipeline, question, dataset=dataset, documents=documents, **models.given(), cache=cache)
-    if documents is not None:
+    reply = ragsmith.ask(
+        pipeline, question, dataset=dataset, documents=documents, indexed=indexed, **models.given(), cache=cache
+    )
+    if documents is not None or indexed:
         _note_changes(reply.changes)
     if as_json:
         say_json(asdict(reply))

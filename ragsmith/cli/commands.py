@@ -11,6 +11,7 @@ from ragsmith.cli import (  # noqa: F401  # isort: skip  each adds its commands 
     results,
     search,
     ask,
+    index,
     serve,
     explain,
     ablate,

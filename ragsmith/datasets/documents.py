@@ -81,6 +81,20 @@ def documents_in(folder: Path, called: str, titles: Mapping[str, str] | None = N
     return dict(sorted(documents.items())), mistakes
 
 
+def document_in(path: Path) -> Document:
+    """Return the document in one file, known by the file's name. Raises ``DatasetError`` with what is wrong."""
+    if not path.exists():
+        raise DatasetError([f"{path}: is missing; name a file or a folder of documents"])
+    kind = kind_of(path.name)
+    problem = _name_problem(path, kind)
+    if kind is None or problem:
+        raise DatasetError([f"{path}: {problem}"])
+    try:
+        return _read(path, kind, document_id(path.name), None)
+    except TextError as error:
+        raise DatasetError([error.at(str(path))]) from error
+
+
 def _files(folder: Path) -> Iterator[tuple[str, Path]]:
     """Yield what lies in ``folder`` and in the folders within, by names, each with its path from ``folder``.
 

@@ -140,20 +140,9 @@ class Shelf:
                 found.append(Listed(_manifest(place)[0], _size(place), _used(place)))
         return sorted(found, key=lambda one: (-one.used, one.address.family, one.address.name))
 
-    def drop(self, address: Address) -> None:
-        """Take a volume off the shelf; who has it open keeps it."""
-        shutil.rmtree(self.folder / address.family / address.name, ignore_errors=True)
-
-    def clear(self) -> int:
-        """Take everything off the shelf; return how many volumes there were."""
-        places = list(self._places())
-        for place in places:
-            shutil.rmtree(place, ignore_errors=True)
-        return len(places)
-
     def _places(self, family: str = "*") -> Iterator[Path]:
         for place in self.folder.glob(f"{family}/*"):
-            if not place.name.startswith("."):
+            if place.is_dir() and not place.name.startswith("."):
                 yield place
 
     def _opened(self, place: Path, address: Address | None) -> Volume | None:

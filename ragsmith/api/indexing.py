@@ -1,0 +1,161 @@
+"""`build_index`, `add_to_index`, `remove_from_index`, `index_status`: the index of an exported pipeline as it grows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ragsmith.api.asking import changes_of, existing, held_documents, loaded_pipeline, open_index, remembering, shelf_of
+from ragsmith.api.given import CACHE, GivenModels
+from ragsmith.datasets.changes import Changes
+from ragsmith.runs.collected import Collection
+from ragsmith.store.store import Store
+from ragsmith.techniques.own import import_files
+from ragsmith.types import Dataset
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """The index of a pipeline: how many documents and chunks it holds.
+
+    ``changes`` is how its documents differ from those that the pipeline was found on, None if that is not known.
+    """
+
+    documents: int
+    chunks: int
+    changes: Changes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept of one kind (``vectors``, ``words``): in how many volumes, and their bytes together."""
+
+    kind: str
+    volumes: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """Where indexes are kept, what is there of each kind, of all pipelines, and the index that was asked for."""
+
+    folder: str
+    kept: tuple[Kept, ...]
+    index: Indexed | None = None
+
+
+def build_index(
+    pipeline: str | Path,
+    *,
+    documents: str | Path | None = None,
+    models: GivenModels = None,
+    base_url: str | None = None,
+    vector_store: str | None = None,
+    imports: Sequence[str | Path] = (),
+    cache: Store | str | Path = CACHE,
+) -> Indexed:
+    """Hold the documents of a pipeline, or those in a folder, and build its index on them.
+
+    >>> ragsmith.build_index("winner.yaml").documents
+    10
+
+    The index is kept beside ``cache``; what is there already is not built again. `ragsmith.ask` with ``indexed`` asks
+    what is held. The other arguments are those of `ragsmith.ask`.
+
+    Raises:
+        UsageError: the file, its documents or a model cannot be used.
+        StageFailed: the index cannot be built.
+    """
+    import_files(imports)
+    data = loaded_pipeline(existing(pipeline), None, models, base_url, vector_store, documents).setup.dataset
+    return _indexed(pipeline, lambda held: held.start(data.documents), models, base_url, vector_store, cache)
+
+
+def add_to_index(
+    pipeline: str | Path,
+    paths: Sequence[str | Path],
+    *,
+    models: GivenModels = None,
+    base_url: str | None = None,
+    vector_store: str | None = None,
+    imports: Sequence[str | Path] = (),
+    cache: Store | str | Path = CACHE,
+) -> Indexed:
+    """Add documents in files and folders to the index of a pipeline; those of the same names are replaced.
+
+    >>> ragsmith.add_to_index("winner.yaml", ["minutes-of-may.md"]).changes.added
+    ('minutes-of-may',)
+
+    Only their texts are read and embedded. The other arguments are those of `build_index`.
+
+    Raises:
+        UsageError: there is no index yet, or a document or a model cannot be used.
+        StageFailed: the index cannot be built.
+    """
+    import_files(imports)
+    return _indexed(pipeline, lambda held: held.add(paths), models, base_url, vector_store, cache)
+
+
+def remove_from_index(
+    pipeline: str | Path,
+    documents: Sequence[str],
+    *,
+    models: GivenModels = None,
+    base_url: str | None = None,
+    vector_store: str | None = None,
+    imports: Sequence[str | Path] = (),
+    cache: Store | str | Path = CACHE,
+) -> Indexed:
+    """Remove documents, by identifier, from the index of a pipeline.
+
+    >>> ragsmith.remove_from_index("winner.yaml", ["minutes-of-may"]).changes.added
+    ()
+
+    The other arguments are those of `build_index`.
+
+    Raises:
+        UsageError: there is no index yet, or it does not hold one of them, or no others.
+        StageFailed: the index cannot be built.
+    """
+    import_files(imports)
+    return _indexed(pipeline, lambda held: held.remove(documents), models, base_url, vector_store, cache)
+
+
+def index_status(pipeline: str | Path | None = None, *, cache: Store | str | Path = CACHE) -> IndexStatus:
+    """Say what is kept beside ``cache``, and what the index of a pipeline holds.
+
+    >>> ragsmith.index_status("winner.yaml").index.documents
+    10
+
+    Raises:
+        UsageError: the file cannot be used, or there is no index of it.
+    """
+    shelf = shelf_of(cache)
+    volumes: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for one in shelf.listed():
+        volumes[one.address.kind] += 1
+        sizes[one.address.kind] += one.size
+    kept = tuple(Kept(kind, volumes[kind], sizes[kind]) for kind in sorted(volumes))
+    if pipeline is None:
+        return IndexStatus(str(shelf.folder), kept)
+    loaded = loaded_pipeline(pipeline, held_documents(pipeline, cache), None, None, None)
+    documents, chunks = len(loaded.setup.dataset.documents), len(loaded.setup.corpus.chunks)
+    return IndexStatus(str(shelf.folder), kept, Indexed(documents, chunks, changes_of(loaded, pipeline, cache)))
+
+
+def _indexed(
+    pipeline: str | Path,
+    change: Callable[[Collection], Dataset],
+    models: GivenModels,
+    base_url: str | None,
+    vector_store: str | None,
+    cache: Store | str | Path,
+) -> Indexed:
+    data = change(Collection(existing(pipeline), shelf_of(cache)))
+    loaded = loaded_pipeline(pipeline, data, models, base_url, vector_store)
+    with remembering(loaded, cache) as able:
+        open_index(able, cache, complete=True)
+    return Indexed(len(data.documents), len(loaded.setup.corpus.chunks), changes_of(loaded, pipeline, cache))

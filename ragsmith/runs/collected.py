@@ -1,0 +1,123 @@
+"""The documents that `ragsmith index` holds for a pipeline: what was there when it was built, added to and taken from.
+
+They lie beside the shelf in a file for each pipeline, one document a line and a digest of all in the last; the file is
+replaced as a whole, and whoever replaces it holds a lock from reading it on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
+from hashlib import blake2b
+from pathlib import Path
+
+from ragsmith.datasets.dataset import load_documents, make_dataset
+from ragsmith.datasets.documents import document_in
+from ragsmith.datasets.locking import held as locked
+from ragsmith.digest import digest
+from ragsmith.errors import DatasetError, UsageError
+from ragsmith.index.shelf import Shelf
+from ragsmith.text.suggest import did_you_mean
+from ragsmith.types import Dataset, Document, Modality
+
+FOLDER = "collections"
+
+Documents = dict[str, Document]
+"""By identifier."""
+
+
+class Collection:
+    """The documents that are held for the pipeline in the file ``winner``, beside ``shelf``."""
+
+    def __init__(self, winner: Path, shelf: Shelf) -> None:
+        self._winner = winner
+        self._folder = shelf.folder / FOLDER
+        self._path = self._folder / f"{digest('collection', winner.read_text(encoding='utf-8'))}.jsonl"
+
+    def start(self, documents: Iterable[Document]) -> Dataset:
+        """Hold these documents, and no others."""
+        return self._replaced(lambda: {document.id: document for document in documents})
+
+    def add(self, paths: Sequence[str | Path]) -> Dataset:
+        """Hold the documents in files and folders, too; one whose identifier is held already takes its place.
+
+        Raises:
+            DatasetError: some of them cannot be read; all that is wrong is listed.
+            UsageError: nothing is held yet.
+        """
+        found: Documents = {}
+        mistakes: list[str] = []
+        for path in map(Path, paths):
+            try:
+                read = load_documents(path).documents if path.is_dir() else (document_in(path),)
+                found |= {document.id: document for document in read}
+            except DatasetError as error:
+                mistakes += error.mistakes
+        if mistakes:
+            raise DatasetError(mistakes)
+        return self._replaced(lambda: self._held() | found)
+
+    def remove(self, names: Sequence[str]) -> Dataset:
+        """Hold the documents of these identifiers no more.
+
+        Raises:
+            UsageError: some are not held, which are all named; or nothing would be left.
+        """
+
+        def left() -> Documents:
+            documents = self._held()
+            unknown = [name for name in names if name not in documents]
+            if unknown:
+                raise DatasetError([f"the index has no {name!r}: {did_you_mean(name, documents)}" for name in unknown])
+            kept = {name: document for name, document in documents.items() if name not in set(names)}
+            if not kept:
+                raise UsageError("these are all documents that the index holds: keep one, or build it on others")
+            return kept
+
+        return self._replaced(left)
+
+    def read(self) -> Dataset:
+        """What is held.
+
+        Raises:
+            UsageError: nothing is, or the file is damaged.
+        """
+        return self._dataset(self._held())
+
+    def _replaced(self, change: Callable[[], Documents]) -> Dataset:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / ".lock").open("ab") as file, locked(file.fileno()):
+            data = self._dataset(change())
+            lines = [json.dumps(asdict(document)) for document in data.documents]
+            draft = self._path.with_name(f".{self._path.name}")
+            with draft.open("w", encoding="utf-8") as written:
+                written.writelines(f"{line}\n" for line in [*lines, _seal(lines)])
+                written.flush()
+                os.fsync(written.fileno())
+            draft.replace(self._path)
+        return data
+
+    def _held(self) -> Documents:
+        again = f"build it with  ragsmith index build {self._winner}"
+        if not self._path.is_file():
+            raise UsageError(f"there is no index of {self._winner} yet: {again}")
+        *lines, seal = self._path.read_text(encoding="utf-8").split("\n")[:-1] or [""]
+        if seal != _seal(lines):
+            raise UsageError(f"{self._path} is damaged: {again}")
+        return {document.id: document for document in map(_document, lines)}
+
+    def _dataset(self, documents: Documents) -> Dataset:
+        languages = {document.id: document.language for document in documents.values()}
+        return make_dataset({"name": self._winner.stem}, list(documents.values()), [], languages=languages)
+
+
+def _document(line: str) -> Document:
+    fields = json.loads(line)
+    modality, pages = Modality(fields.pop("modality")), tuple(fields.pop("pages"))
+    return Document(**fields, modality=modality, pages=pages)
+
+
+def _seal(lines: Sequence[str]) -> str:
+    return blake2b("\n".join(lines).encode(), digest_size=16).hexdigest()
