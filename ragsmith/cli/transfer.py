@@ -47,7 +47,7 @@ def transfer(
     head = ["winner of", "on", "questions", "F", "own winner ahead by", "95 % interval", "place", "pipeline"]
     rows = []
     for one in found:
-        bounds = "" if one.behind is None else numbers.interval(one.behind.low, one.behind.high, sign=True)
+        bounds = "" if one.behind is None else numbers.by_group(one.behind.low, one.behind.high)
         place = "" if one.place is None else f"{one.place} of {one.of}"
         counts = [f"{one.questions}", numbers.plain(one.fitness), numbers.signed(one.regret)]
         rows.append([one.source, one.target, *counts, bounds, place, one.label])

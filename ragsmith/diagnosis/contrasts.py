@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ragsmith.comparison.clusters import Clusters
+from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
 from ragsmith.comparison.difference import effective_groups, interval, widened
 from ragsmith.comparison.power import variance
 from ragsmith.evaluation.evaluation import Evaluation
@@ -28,20 +28,26 @@ class Estimate:
     """A mean over ``n`` questions in ``groups`` and its 95 % interval by itself, not adjusted for how many there are.
 
     ``error`` is the standard error of the mean. Both are by group, as questions of a group are not independent, and
-    wider where groups differ in size (`ragsmith.comparison.difference.widened`).
+    wider where groups differ in size (`ragsmith.comparison.difference.widened`). Of fewer than `FEWEST_GROUPS`, with
+    which no verdict is given either, there is no interval: one by so few groups is far too narrow too often.
     """
 
     mean: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     n: int
     groups: int
     error: float
 
     @property
     def shown(self) -> bool:
-        """Whether the interval is clear of 0."""
-        return self.low > 0 or self.high < 0
+        """Whether the interval is clear of 0; never where there is none."""
+        return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+
+    @property
+    def variance(self) -> float:
+        """That of the mean; 0 where it is not known, as there are too few groups to tell."""
+        return self.error**2 if self.groups >= FEWEST_GROUPS else 0.0
 
     @classmethod
     def of(cls, values: Mapping[str, float], clusters: Clusters) -> Estimate:
@@ -49,9 +55,10 @@ class Estimate:
         # sums of weighted scores differ from 0 by rounding where nothing differs
         settled = {question: 0.0 if abs(value) < 1e-12 else value for question, value in values.items()}
         numbers = clusters.numbers(list(settled))
-        low, high = interval(list(settled.values()), numbers)
+        groups = len(set(numbers))
+        low, high = interval(list(settled.values()), numbers) if groups >= FEWEST_GROUPS else (None, None)
         error, _ = error_of(settled, clusters)
-        return cls(_mean(settled), low, high, len(settled), len(set(numbers)), error)
+        return cls(_mean(settled), low, high, len(settled), groups, error)
 
     @classmethod
     def by_student(
@@ -64,15 +71,16 @@ class Estimate:
         """
         error, degrees = error_of(moved, clusters, weights)
         groups = len(set(clusters.numbers(list(moved))))
-        if groups < FEWEST_TO_VARY:  # nothing is known, but that scores lie between 0 and 1
-            return cls(mean, -1.0, 1.0, len(moved), groups, 0.0)
+        if groups < FEWEST_GROUPS:
+            return cls(mean, None, None, len(moved), groups, error)
         reach = student_quantile(0.975, degrees) * error
         return cls(mean, max(-1.0, mean - reach), min(1.0, mean + reach), len(moved), groups, error)
 
     @classmethod
     def read(cls, stored: Mapping[str, Any]) -> Estimate:
-        """From its ``asdict``."""
-        return cls(**stored)
+        """From its ``asdict``; an earlier version gave an interval by however few groups."""
+        found = cls(**stored)
+        return found if found.groups >= FEWEST_GROUPS else replace(found, low=None, high=None)
 
 
 def error_of(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ragsmith.comparison.clusters import FEWEST_GROUPS
 from ragsmith.diagnosis.contrasts import Estimate
 from ragsmith.diagnosis.option_effects import OptionEffect
 from ragsmith.diagnosis.pooling import Pooled, pooled
@@ -76,7 +78,8 @@ def _tested(name: str, domains: Sequence[Domain]) -> Tested:
         if found is not None and found.difference is not None and found.of == "fitness":
             its = found.difference
             error, _ = its.widened
-            each[dataset] = Estimate(its.mean_difference, its.low, its.high, its.n, its.groups, error)
+            low, high = (its.low, its.high) if its.groups >= FEWEST_GROUPS else (None, None)
+            each[dataset] = Estimate(its.mean_difference, low, high, its.n, its.groups, error)
         elif "winner" in same and all(one.of == "fitness" for one in domain.comparisons):
             each[dataset] = Estimate(0.0, 0.0, 0.0, len(record.tested), 0, 0.0)
         else:
@@ -107,7 +110,7 @@ def _effects(domains: Sequence[Domain]) -> tuple[PooledEffect, ...]:
 
 
 def _pooled(each: Mapping[str, Estimate]) -> Pooled | None:
-    return pooled([one.mean for one in each.values()], [one.error for one in each.values()])
+    return pooled([one.mean for one in each.values()], [math.sqrt(one.variance) for one in each.values()])
 
 
 def _own(domain: Domain) -> list[Transferred]:

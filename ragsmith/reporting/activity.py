@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import fsum
 
+from ragsmith.comparison.clusters import FEWEST_GROUPS
 from ragsmith.evaluation.baselines import Activity
 from ragsmith.pipelines.further import SETTINGS
 from ragsmith.pipelines.genes import label
@@ -38,7 +40,10 @@ def _tried(material: Material, stored: ProbeRecord) -> OptionAlone | None:
     if activity.compared and all(
         one.key in material.dropped or material.terms.admit(one) for one in (alone, reference)
     ):
-        change, retrieval = (gain(metric, alone, reference, material.fitness) for metric in ("fitness", "retrieval"))
+        linked = material.record.split.search_groups
+        few = linked is not None and len(linked.groups) < FEWEST_GROUPS
+        found = (gain(metric, alone, reference, material.fitness) for metric in ("fitness", "retrieval"))
+        change, retrieval = (replace(one, low=None, high=None) if one and few else one for one in found)
     against = "" if stored.reference == material.record.baselines.get("naive") else label(reference.candidate)
     calls = activity.added.get("calls")
     return OptionAlone(activity.compared, activity.share, calls, change, retrieval, against, stored.difference)

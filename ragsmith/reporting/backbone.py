@@ -106,7 +106,7 @@ def scores_table(domains: Sequence[Domain], split: str) -> Table:
         (
             domain.about.dataset,
             domain.winner.label if domain.winner else numbers.MISSING,
-            f"{len(getattr(domain.about.record.split, split))}",
+            f"{len(domain.about.record.tested if split == 'test' else domain.about.record.split.search)}",
             *(numbers.mean(row.scores.get("fitness") if row else None) for row in _rows(domain, split)),
         )
         for domain in domains

@@ -44,6 +44,11 @@ def probability(value: float | None) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
+def by_group(low: float | None, high: float | None) -> str:
+    """An interval of a difference by group of questions; or why there is none."""
+    return "(too few groups)" if low is None or high is None else interval(low, high, sign=True)
+
+
 def interval(low: float | None, high: float | None, *, sign: bool = False) -> str:
     """``[0.650, 0.771]``."""
     if low is None or high is None:

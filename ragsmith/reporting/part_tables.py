@@ -69,7 +69,7 @@ def in_words(one: Interaction) -> str:
     """Whether all parts gain what they gain alone."""
     less = "less" if one.beyond.mean < 0 else "more"
     far = numbers.plain(abs(one.beyond.mean))
-    bounds = numbers.interval(one.beyond.low, one.beyond.high, sign=True)
+    bounds = numbers.by_group(one.beyond.low, one.beyond.high)
     added = (
         f"Alone in naive RAG the parts gain {numbers.signed(one.expected.mean)} fitness, added up; together they gain "
         f"{numbers.signed(one.observed.mean)}. "
@@ -85,7 +85,7 @@ def estimate(found: Estimate | None) -> str:
     """A mean with its interval."""
     if found is None:
         return numbers.MISSING
-    return f"{numbers.signed(found.mean)} {numbers.interval(found.low, found.high, sign=True)}"
+    return f"{numbers.signed(found.mean)} {numbers.by_group(found.low, found.high)}"
 
 
 def _named(one: Interaction, found: Ablation) -> str:

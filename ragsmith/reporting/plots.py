@@ -62,7 +62,7 @@ def parts(found: Ablation) -> Rows | None:
             gained.mean,
             gained.low,
             gained.high,
-            said=f"{numbers.signed(gained.mean)} {numbers.interval(gained.low, gained.high, sign=True)}"
+            said=f"{numbers.signed(gained.mean)} {numbers.by_group(gained.low, gained.high)}"
             f", {numbers.plain(abs(one.calls or 0.0), 1)} calls",
             kind="open" if not gained.shown else "better" if gained.mean > 0 else "worse",
         )

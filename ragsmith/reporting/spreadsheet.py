@@ -139,14 +139,17 @@ def groups_csv(domain: Domain) -> str:
 
 
 def parts_csv(found: Ablation) -> str:
-    """What each part of the winner is worth, taken out (``out``), or against another option (``swap``)."""
-    head = ["kind", "family", "option", "instead", "together", "questions"]
+    """What each part of the winner is worth, taken out (``out``), or against another option (``swap``).
+
+    Of too few ``groups`` there is no interval: its ends are empty.
+    """
+    head = ["kind", "family", "option", "instead", "together", "questions", "groups"]
     for name in HEADLINE:
         head += [f"{name}_worth", f"{name}_low", f"{name}_high"]
     rows = (
         [
             *(one.kind, one.family, one.option, one.instead, "; ".join(one.together)),
-            one.worth["fitness"].n if "fitness" in one.worth else None,
+            *((its.n, its.groups) if (its := one.worth.get("fitness")) else (None, None)),
             *(cell for name in HEADLINE for cell in _estimated(one.worth.get(name))),
             *(_number(one.calls), _number(one.seconds), one.why_not),
         ]
@@ -158,9 +161,12 @@ def parts_csv(found: Ablation) -> str:
 def interactions_csv(found: Ablation) -> str:
     """What parts of the winner gain over naive RAG together, if that adds up, and beyond it."""
     names = ("expected", "observed", "beyond")
-    head = ["parts", "questions", *(f"{name}{bound}" for name in names for bound in ("", "_low", "_high"))]
+    head = ["parts", "questions", "groups", *(f"{name}{bound}" for name in names for bound in ("", "_low", "_high"))]
     rows = (
-        ["; ".join(one.options), one.beyond.n, *(cell for name in names for cell in _estimated(getattr(one, name)))]
+        [
+            *("; ".join(one.options), one.beyond.n, one.beyond.groups),
+            *(cell for name in names for cell in _estimated(getattr(one, name))),
+        ]
         for one in found.interactions
     )
     return _csv(head, rows)

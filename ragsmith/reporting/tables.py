@@ -10,7 +10,7 @@ from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.measures.registry import measures
 from ragsmith.reporting import numbers
 from ragsmith.reporting.plots import names
-from ragsmith.reporting.values import SHOWN, TITLES, Domain, Option, Row
+from ragsmith.reporting.values import SHOWN, TITLES, Domain, Option, Row, Score
 from ragsmith.reporting.wording import NAIVE, WORDS, against_random, chosen, fitted
 from ragsmith.runs.objectives import costs
 
@@ -253,6 +253,11 @@ def _compared(comparison: Comparison) -> tuple[str, ...]:
     return (comparison.against, verdict, difference, numbers.probability(found.p), adjusted, *counted)
 
 
+def _changed(change: Score | None) -> str:
+    few = change is not None and change.low is None
+    return f"{numbers.mean(change, sign=True)}{' (too few groups)' * few}"
+
+
 def _option(option: Option, texts: Sequence[str]) -> tuple[str, ...]:
     probe, effect = option.probe, option.effect
     said: dict[str, str] = {}
@@ -260,7 +265,7 @@ def _option(option: Option, texts: Sequence[str]) -> tuple[str, ...]:
     if probe:
         said = {"What it changes": probe.difference, "Switched on in": probe.against or NAIVE}
         activity = "inert" if probe.inert else numbers.share(probe.activity)
-        changes = (numbers.mean(change, sign=True) for change in (probe.change, probe.retrieval))
+        changes = map(_changed, (probe.change, probe.retrieval))
         alone = (activity, numbers.signed(probe.calls, 1), *changes)
     means = (numbers.plain(effect.with_mean), numbers.plain(effect.without_mean))
     return (option.family, option.name, *(said.get(text, "") for text in texts), *alone, *means, f"{effect.with_n}")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import itertools
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import NormalDist
 
@@ -15,11 +18,14 @@ from hypothesis import strategies as st
 from ragsmith.comparison.clusters import Clusters
 from ragsmith.diagnosis.ablation import Ablation, ablation_of, kept, lacking, wanted
 from ragsmith.diagnosis.changes import outs, swaps, units
+from ragsmith.diagnosis.contrasts import Estimate
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.pipelines.genes import Candidate, make_gene
 from ragsmith.pipelines.space import Space
+from ragsmith.reporting import part_tables, plots
+from ragsmith.reporting.spreadsheet import interactions_csv, parts_csv
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
@@ -131,21 +137,45 @@ def test_a_planted_interaction_is_found_where_it_was_planted_and_nowhere_else(
 def test_intervals_and_errors_are_by_group_of_questions() -> None:
     """Against the formulas, written anew: means of whole groups drawn again, and the cluster-robust error."""
     effect = np.random.default_rng(0).normal(0.01, 0.05, len(QUESTIONS)) + np.repeat([0.03, -0.02, 0.0, 0.01, 0.05], 8)
-    clusters = Clusters(tuple(QUESTIONS[start : start + 8] for start in range(0, 40, 8)))
+    clusters = Clusters(tuple(QUESTIONS[start : start + 4] for start in range(0, 40, 4)))
     evaluate = evaluator({"hyde": effect})
     first, *others = map(evaluate, [HYDE, *wanted(HYDE, SPACE)])
     terms = Terms.of([first, *others], Fitness())
     found = ablation_of(first, others, SPACE, terms, dataset="made up", clusters=clusters)
     estimate = found.outs[0].worth["fitness"]
-    sums = (1.5 * (effect - effect.mean())).reshape(5, 8).sum(axis=1)
-    assert estimate.error == pytest.approx(np.sqrt(5 / 4 * (sums**2).sum()) / 40)
-    assert (estimate.n, estimate.groups) == (40, 5)
-    drawn = np.random.default_rng(0).integers(0, 5, (10_000, 5))
-    means = 1.5 * effect.reshape(5, 8).mean(axis=1)[drawn].mean(axis=1)
-    reach = 2.7764451 * np.sqrt(5 / 4)  # of Student's t with four degrees of freedom
+    sums = (1.5 * (effect - effect.mean())).reshape(10, 4).sum(axis=1)
+    assert estimate.error == pytest.approx(np.sqrt(10 / 9 * (sums**2).sum()) / 40)
+    assert (estimate.n, estimate.groups) == (40, 10)
+    drawn = np.random.default_rng(0).integers(0, 10, (10_000, 10))
+    means = 1.5 * effect.reshape(10, 4).mean(axis=1)[drawn].mean(axis=1)
+    reach = 2.2621572 * np.sqrt(10 / 9)  # of Student's t with nine degrees of freedom
     tail = NormalDist().cdf(-reach)
     assert (estimate.low, estimate.high) == pytest.approx(tuple(np.quantile(means, [tail, 1 - tail])), abs=1e-3)
     assert found.interactions == ()  # one part adds up with nothing
+
+
+@pytest.mark.parametrize(("groups", "known"), [(2, False), (7, False), (8, True)])
+def test_of_too_few_groups_there_is_no_interval_anywhere(groups: int, known: bool) -> None:
+    effects = {"hyde": np.linspace(0.1, 0.2, len(QUESTIONS)), "bm25": np.linspace(0.0, 0.1, len(QUESTIONS))}
+    ends = np.linspace(0, len(QUESTIONS), groups + 1).astype(int)
+    clusters = Clusters(tuple(QUESTIONS[a:b] for a, b in itertools.pairwise(ends)))
+    winner = pipeline(query_expansion="hyde", retrieval="bm25")
+    first, *others = map(evaluator(effects), [winner, *wanted(winner, SPACE)])
+    terms = Terms.of([first, *others], Fitness())
+    found = ablation_of(first, others, SPACE, terms, dataset="made up", clusters=clusters)
+    worth = found.outs[0].worth["fitness"]
+    assert (worth.mean > 0, worth.shown, worth.groups) == (True, known, groups)
+    assert (worth.low is None) is (worth.high is None) is not known
+    table = part_tables.outs(found)
+    assert any("(too few groups)" in cell for row in table.rows for cell in row) is not known
+    assert ("(too few groups)" in part_tables.in_words(found.interactions[0])) is not known
+    assert all(("(too few groups)" in row.said) is not known for row in plots.parts(found).rows)
+    row = next(csv.DictReader(parts_csv(found).splitlines()))
+    assert (row["groups"], row["fitness_low"] == "") == (str(groups), not known)
+    row = next(csv.DictReader(interactions_csv(found).splitlines()))
+    assert (row["groups"], row["beyond_high"] == "") == (str(groups), not known)
+    earlier = replace(worth, low=0.1, high=0.2)  # as an earlier version kept it
+    assert Estimate.read(asdict(earlier)) == (earlier if known else replace(worth, low=None, high=None))
 
 
 def test_what_cannot_stand_without_a_part_goes_with_it() -> None:

@@ -28,7 +28,7 @@ def written(store: Store, tmp_path: Path) -> Written:
         put_toy(store, name, run=f"run of {name}")
     found = Transferred(
         *("hills", "lakes", "search", "bm25", "some key", 10, 0.512, 1.5, 0.7),
-        *(Estimate(0.188, 0.101, 0.275, 10, 5, 0.04), 2, 5),
+        *(Estimate(0.188, 0.101, 0.275, 10, 10, 0.04), 2, 5),
     )
     keep(store, found, "run of hills", "run of lakes", "digest of lakes")
     return write_report(store, tmp_path / "reports")
@@ -129,7 +129,7 @@ def test_a_winner_that_the_search_there_met_needs_no_evaluation(store: Store) ->
 
 
 def test_transfers_are_kept_by_the_runs_that_they_lead_between(store: Store) -> None:
-    found = Transferred("a", "b", "test", "bm25", "key", 5, 0.5, 1.0, 0.6, Estimate(0.1, 0.0, 0.2, 5, 5, 0.05))
+    found = Transferred("a", "b", "test", "bm25", "key", 5, 0.5, 1.0, 0.6, Estimate(0.1, 0.0, 0.2, 9, 9, 0.05))
     keep(store, found, "run a", "run b", "digest")
     assert kept(store, ["run a", "run b"]) == [found]
     assert kept(store, ["run b", "a newer run of a"]) == []

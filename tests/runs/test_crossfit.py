@@ -17,7 +17,9 @@ from ragsmith.pipelines.space import Space
 from ragsmith.reporting import load_domain, numbers
 from ragsmith.reporting.across import across
 from ragsmith.reporting.across_tables import transfers
+from ragsmith.reporting.backbone import scores_table
 from ragsmith.reporting.domain import read_domain
+from ragsmith.reporting.page import domain_page
 from ragsmith.reporting.values import Domain
 from ragsmith.reporting.wording import headline
 from ragsmith.runs.crossfit import Crossfit
@@ -103,6 +105,8 @@ def test_the_report_is_about_the_procedure(done: tuple[Path, Outcome]) -> None:
     assert headline(domain).startswith("What such a search finds, by crossfit: ")
     assert {comparison.difference.n for comparison in domain.comparisons} == {24}
     assert sum(fold.tested for fold in domain.folds) == 24
+    assert scores_table([domain], "test").rows[0][2] == "24"
+    assert "24 questions, out of fold" in domain_page(domain)
     weighted = sum(fold.fitness["winner"] * fold.tested for fold in domain.folds) / 24
     assert weighted == pytest.approx(domain.winner_on_test.scores["fitness"].mean)
 
