@@ -62,6 +62,11 @@ def serve(
 
     chosen = limits or ServingLimits()
     if mcp:
+        if token_file is not None or feedback is not None:
+            raise UsageError(
+                "tools on standard input and output need no token and keep no feedback: leave --token-file and "
+                "--feedback out with --mcp"
+            )
         from ragsmith import __version__  # noqa: PLC0415
         from ragsmith.serving.tools import tool_server  # noqa: PLC0415
 

@@ -7,13 +7,15 @@ which share the index, the models and the cache of paid replies. So memory stays
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.diagnosis.explaining import Explained, explained
+from ragsmith.gateway.caches import empty_caches, give_back
 from ragsmith.gateway.memo import Entry, Weighed
+from ragsmith.gateway.memory import MIB, own_bytes
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.engine import Engine, failing_as
 from ragsmith.pipelines.trace import Trace
@@ -28,7 +30,10 @@ if TYPE_CHECKING:
     from ragsmith.store.store import Store
 
 ANSWERS_A_CLEARING = 256
-"""After so many, what an index remembers of rankings is given up."""
+"""After so many, what an index remembers of rankings is given up, and the memory of the process is looked at."""
+GROWTH = 32 * MIB
+"""Bytes by which the process may grow beyond what it has when the pipeline is ready, until caches of functions, which
+are bounded by the number of their entries only, are emptied."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,8 @@ class Retrieved:
 class Answerer:
     """Answers with ``pipeline``; paid replies are kept in ``store`` if there is one. Safe to use from many threads."""
 
-    def __init__(self, pipeline: Pipeline, store: Store | None = None) -> None:
+    def __init__(self, pipeline: Pipeline, store: Store | None = None, in_use: Callable[[], int] = own_bytes) -> None:
+        """``in_use`` measures the bytes of the process."""
         self.pipeline = pipeline
         self.setup = pipeline.setup
         self.waits = pipeline.setup.loaded_models.waits
@@ -87,6 +93,8 @@ class Answerer:
         self._rankings = _Rankings()
         self._base = pipeline.setup.engine(store, room=self._rankings)
         self._base.share_collection(pipeline.engine)
+        self._in_use = in_use
+        self._most = in_use() + GROWTH
         self._answers = 0
         self._lock = threading.Lock()
 
@@ -99,6 +107,7 @@ class Answerer:
         self._base.prepare(self.pipeline.candidate)
         if not self.waits:  # it costs nothing but the time that the first question would take
             self.ask(next(iter(self.setup.corpus.documents.values())).title or "?", Stop())
+        self._most = self._in_use() + GROWTH
 
     def keep_open(self, opened: ExitStack) -> None:
         """Close ``opened`` in the end, which holds the store."""
@@ -169,12 +178,20 @@ class Answerer:
             self._answers += 1
             clear = self._answers % ANSWERS_A_CLEARING == 0
         if clear:
-            self._rankings.give_up()
+            self._clear()
         gateway = self._base.gateway.for_one()
         stop.tells(gateway.forsake)
         engine = self.setup.engine(gateway=gateway)
         engine.share_collection(self._base)
         return engine
+
+    def _clear(self) -> None:
+        """Give up what is remembered of questions, as far as it can be found again."""
+        self._rankings.give_up()
+        if self._in_use() > self._most:
+            empty_caches()
+            give_back()
+            self._most = max(self._most, self._in_use() + GROWTH // 2)
 
     def _read(self, trace: Trace) -> tuple[Shown, ...]:
         """What the generator was shown, each part of a document once: where it was cited, if it was."""

@@ -36,8 +36,6 @@ from ragsmith.types import Span
 
 T = TypeVar("T")
 
-HEARTBEAT_SECONDS = 10.0
-"""A stream that has nothing to say yet says so this often, so that nothing between takes it for dead."""
 LONGEST_MESSAGE = 300
 """Characters of an error in the log."""
 MOST_SOURCES = 100
@@ -183,7 +181,7 @@ class ServingApp:
                 if left <= 0:
                     raise self._late()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(arrived.wait(), min(left, HEARTBEAT_SECONDS))
+                    await asyncio.wait_for(arrived.wait(), min(left, self.limits.heartbeat_seconds))
                 if not arrived.is_set():
                     yield Events.WAITING
             answered = _result(work, id_)

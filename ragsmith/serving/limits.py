@@ -20,7 +20,8 @@ class ServingLimits:
     more wait for their turn, and others are told to come again. ``seconds`` is how long a request may take from its
     arrival, ``body_seconds`` how long its head and its body may each take to arrive. ``question`` and ``turns`` are in
     characters: of a question, and of each turn of a conversation before it that is read. ``body`` is in bytes, and so
-    is ``feedback``, the file that feedback is written to; ``connections`` are open at a time.
+    is ``feedback``, the file that feedback is written to; ``connections`` are open at a time. A stream that has nothing
+    to say yet says so every ``heartbeat_seconds``, so that nothing between takes it for dead.
     """
 
     concurrency: int | None = None
@@ -31,6 +32,7 @@ class ServingLimits:
     turns: int = 2000
     body: int = 1 << 20
     connections: int = 1000
+    heartbeat_seconds: float = 10.0
     feedback: int = 64 << 20
 
     def __post_init__(self) -> None:

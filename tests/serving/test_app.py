@@ -16,7 +16,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import ragsmith
 from ragsmith.pipelines.genes import Candidate
+from ragsmith.serving.answering import ANSWERS_A_CLEARING, GROWTH, Answerer
 from ragsmith.serving.app import ServingApp
+from ragsmith.serving.workers import Stop
+from ragsmith.text.words import terms
 
 Serving = Callable[..., ServingApp]
 Written = Callable[[Candidate], Path]
@@ -149,6 +152,23 @@ def test_nothing_of_a_question_is_remembered(serving: Serving, tiny_setup: Any) 
     memos = (base.stages, base.searches, base.gateway._replies.remembered, base.gateway._scores.remembered)
     assert [len(memo) for memo in memos] == [0] * 4
     assert not app.workers._joined
+
+
+def test_caches_are_emptied_where_the_process_grows_and_answers_stay_the_same(winner: Path) -> None:
+    in_use = [0]
+    answerer = Answerer(ragsmith.Pipeline.load(winner), in_use=lambda: in_use[0])
+    answerer.prepare()
+    expected = answerer.ask(QUESTION, Stop()).answer
+    for n in range(ANSWERS_A_CLEARING - 10):
+        answerer.retrieve(f"{QUESTION} Number {n}", Stop())
+    before = terms.cache_info().currsize
+    assert before > ANSWERS_A_CLEARING - 10
+    in_use[0] = GROWTH + 1
+    for n in range(10):
+        answerer.retrieve(f"{QUESTION} Number {n}", Stop())
+    assert terms.cache_info().currsize < 20
+    assert answerer.ask(QUESTION, Stop()).answer == expected
+    answerer.close()
 
 
 def test_it_can_be_mounted_under_a_path(serving: Serving) -> None:
@@ -311,6 +331,37 @@ def test_a_model_that_hangs_costs_its_request_alone(serving: Serving) -> None:
         model.free.set()
         await until(lambda: app.workers.busy == 0)
         assert (await send(app, "POST", "/ask", {"question": "Who is free?"})).status == 200
+
+    asyncio.run(go())
+
+
+def test_a_stream_that_waits_says_so(serving: Serving) -> None:
+    model = Held()
+    app = serving(models={"language_model": model}, limits={"heartbeat_seconds": 0.02})
+
+    async def go() -> Got:
+        asked = asyncio.create_task(send(app, "POST", "/v1/chat/completions", chat(QUESTION, stream=True)))
+        await until(lambda: bool(model.prompts))
+        await asyncio.sleep(0.1)
+        model.free.set()
+        return await asked
+
+    got = asyncio.run(go())
+    assert got.text.count(": the answer is on its way\n\n") >= 2
+    assert "".join(c["choices"][0]["delta"].get("content", "") for c in events(got))
+
+
+def test_many_at_the_same_time_get_what_each_would_get_alone(serving: Serving, winner: Path, tiny_setup: Any) -> None:
+    alone = ragsmith.Pipeline.load(winner)
+    wanted = [example.question for example in tiny_setup.dataset.examples]
+    expected = {question: alone.ask(question).answer for question in wanted}
+    app = serving(limits={"concurrency": 4, "queue": 200})
+
+    async def go() -> None:
+        orders = [random.Random(n).sample(wanted, len(wanted)) for n in range(4)]
+        asked = [question for order in orders for question in order]
+        got = await asyncio.gather(*(send(app, "POST", "/ask", {"question": question}) for question in asked))
+        assert [one.json["answer"] for one in got] == [expected[question] for question in asked]
 
     asyncio.run(go())
 

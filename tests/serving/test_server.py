@@ -334,6 +334,7 @@ def test_a_port_in_use_is_said_in_a_sentence(ragsmith: Callable[..., Any], winne
     assert "cannot be used" in got.err
     assert len(got.err.splitlines()) == 1
     assert ragsmith("serve", winner, "--port", 99999).code == 2
+    assert ragsmith("serve", winner, "--mcp", "--feedback", "f.jsonl").code == 2
     assert (
         ragsmith("serve", winner, "--seconds", 0).err
         == "error: --seconds is 0.0: give a number above 0, up to 86,400\n"
