@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ragsmith.api.asking import loaded_pipeline
+from ragsmith.api.asking import changes_of, held_documents, is_large, loaded_pipeline, open_index, remembering
 from ragsmith.api.given import CACHE, GivenModels
-from ragsmith.errors import MissingExtra, UsageError
+from ragsmith.errors import MissingExtra, Notice, UsageError
 from ragsmith.runs.pipeline import Pipeline
 from ragsmith.serving.limits import ServingLimits
 from ragsmith.techniques.own import import_files
@@ -30,6 +31,8 @@ def serve(
     pipeline: Pipeline | str | Path,
     *,
     dataset: Dataset | str | Path | None = None,
+    documents: str | Path | None = None,
+    indexed: bool = False,
     models: GivenModels = None,
     base_url: str | None = None,
     vector_store: str | None = None,
@@ -71,7 +74,8 @@ def serve(
         from ragsmith.serving.tools import tool_server  # noqa: PLC0415
 
         import_files(imports)
-        answerer = _answerer(loaded_pipeline(pipeline, dataset, models, base_url, vector_store), cache)
+        loaded = _loaded(pipeline, dataset, documents, models, base_url, vector_store, cache, indexed=indexed)
+        answerer = _answerer(loaded, cache)
         try:
             tool_server(answerer, chosen, __version__).run("stdio")
         finally:
@@ -83,6 +87,8 @@ def serve(
         app = asgi_app(
             pipeline,
             dataset=dataset,
+            documents=documents,
+            indexed=indexed,
             models=models,
             base_url=base_url,
             vector_store=vector_store,
@@ -99,6 +105,8 @@ def asgi_app(
     pipeline: Pipeline | str | Path,
     *,
     dataset: Dataset | str | Path | None = None,
+    documents: str | Path | None = None,
+    indexed: bool = False,
     models: GivenModels = None,
     base_url: str | None = None,
     vector_store: str | None = None,
@@ -127,7 +135,8 @@ def asgi_app(
     if feedback is not None and not Path(feedback).absolute().parent.is_dir():
         raise UsageError(f"{feedback}: its folder is missing: make it, or name another file for feedback")
     import_files(imports)
-    answerer = _answerer(loaded_pipeline(pipeline, dataset, models, base_url, vector_store), cache)
+    loaded = _loaded(pipeline, dataset, documents, models, base_url, vector_store, cache, indexed=indexed)
+    answerer = _answerer(loaded, cache)
     names = THIS_MACHINE if hosts is None else hosts
     return ServingApp(answerer, limits=limits, token=token, hosts=names, feedback=feedback)
 
@@ -139,6 +148,34 @@ def refuse_missing() -> None:
     for package in NEEDED:
         if find_spec(package) is None:
             raise MissingExtra(package, "serve")
+
+
+def _loaded(
+    pipeline: Pipeline | str | Path,
+    dataset: Dataset | str | Path | None,
+    documents: str | Path | None,
+    models: GivenModels,
+    base_url: str | None,
+    vector_store: str | None,
+    cache: Store | str | Path,
+    *,
+    indexed: bool,
+) -> Pipeline:
+    """The pipeline with its index, as `ragsmith.ask` has it; a notice says how its documents differ, if they do."""
+    if indexed:
+        dataset = held_documents(pipeline, cache, dataset, documents)
+    loaded = loaded_pipeline(pipeline, dataset, models, base_url, vector_store, documents)
+    if indexed or is_large(loaded):
+        with remembering(loaded, cache) as able:
+            open_index(able, cache)
+    if indexed or documents is not None:
+        changes = changes_of(loaded, pipeline, cache)
+        if changes is None or changes:
+            how = "in ways that are not known" if changes is None else f"by {changes}"
+            warnings.warn(
+                f"the documents differ from those that the pipeline was found on, {how}", Notice, stacklevel=3
+            )
+    return loaded
 
 
 def _answerer(pipeline: Pipeline, cache: Store | str | Path) -> Answerer:

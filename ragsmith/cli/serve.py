@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ragsmith.cli.app import app
-from ragsmith.cli.ask import OtherDataset, PipelineArgument
+from ragsmith.cli.ask import OtherDataset, OtherDocuments, PipelineArgument
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, merged
 from ragsmith.cli.output import say, say_json
 
@@ -20,6 +20,10 @@ def serve(
     *,
     pipeline: PipelineArgument,
     dataset: OtherDataset = None,
+    documents: OtherDocuments = None,
+    indexed: Annotated[
+        bool, typer.Option("--indexed", help="Ask the documents that `ragsmith index` holds for it instead.")
+    ] = False,
     host: Annotated[str, typer.Option("--host", help="Where to listen; others than this machine need a token.")] = (
         "127.0.0.1"
     ),
@@ -65,6 +69,8 @@ def serve(
     ragsmith.serve(
         pipeline,
         dataset=dataset,
+        documents=documents,
+        indexed=indexed,
         **models.given(),
         cache=cache,
         host=host,

@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from asking import Down, Got, Held, send, sent, until
 from prometheus_client.parser import text_string_to_metric_families
 
 import ragsmith
+from ragsmith.errors import Notice
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.serving.answering import ANSWERS_A_CLEARING, GROWTH, Answerer
 from ragsmith.serving.app import ServingApp
@@ -177,6 +179,28 @@ def test_it_can_be_mounted_under_a_path(serving: Serving) -> None:
     assert sent(app, "POST", "/retrieve", {"question": QUESTION}, root="/documents", headers=host).status == 200
     assert sent(app, "GET", "/", root="/documents", headers=host).status == 200
     assert sent(app, "GET", "/", root="/documents").status == 403
+
+
+def test_other_documents_are_served_and_how_they_differ_is_said(
+    serving: Serving, tiny_folder: Path, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(tiny_folder / "documents", tmp_path / "documents")
+    (folder / "mill.md").write_text("# The mill\n\nThe mill of Marrow grinds barley for the brewer Anders Holm.\n")
+    with pytest.warns(Notice, match="by 1 added$"):
+        app = serving(documents=folder)
+    assert "Anders Holm" in sent(app, "POST", "/ask", {"question": "Who is the brewer of Marrow?"}).json["answer"]
+
+
+def test_the_documents_of_an_index_are_served(serving: Serving, winner: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache.sqlite"
+    ragsmith.build_index(winner, cache=cache)
+    more = tmp_path / "more"
+    more.mkdir()
+    (more / "mill.md").write_text("# The mill\n\nThe mill of Marrow grinds barley for the brewer Anders Holm.\n")
+    ragsmith.add_to_index(winner, [more / "mill.md"], cache=cache)
+    with pytest.warns(Notice, match="by 1 added$"):
+        app = serving(indexed=True, cache=cache)
+    assert "Anders Holm" in sent(app, "POST", "/ask", {"question": "Who is the brewer of Marrow?"}).json["answer"]
 
 
 # --- who is answered -------------------------------------------------------------------------------------------------
