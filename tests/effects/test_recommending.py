@@ -106,6 +106,19 @@ def test_other_parameters_are_half_known(knowledge: Knowledge, prose: Corpus) ->
     assert sure < unsure < lost
 
 
+def test_what_was_worked_out_before_is_what_is_worked_out_anew(knowledge: Knowledge, prose: Corpus) -> None:
+    hyde = tuple("hyde" if label == "none" and place == 1 else label for place, label in enumerate(LABELS))
+    asked = [
+        (corpus, weights)
+        for weights in (Weights(), Weights(1.0, 0.0))
+        for corpus in (prose, replace(prose, tables=0.9), replace(prose, language="tr"), prose)
+    ]
+    again = [knowledge.beliefs(corpus, ModelClasses(), weights).gain(hyde, LABELS) for corpus, weights in asked]
+    anew = [replace(knowledge).beliefs(corpus, ModelClasses(), weights).gain(hyde, LABELS) for corpus, weights in asked]
+    assert again == anew
+    assert len(set(anew)) == 6
+
+
 def test_what_documents_are_unlike_is_said_and_widens(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
     near = recommended(space, knowledge, prose, ModelClasses(), most_calls=1)
     far = recommended(space, knowledge, replace(prose, tables=0.9, language="de"), ModelClasses(), most_calls=1)
