@@ -118,6 +118,10 @@ MOST_NAMED = 10
 """How many damaged rows a warning names."""
 
 
+class _NotAllNew(Exception):
+    """Something is there already under the key of a row."""
+
+
 @contextmanager
 def opened(cache: Store | str | Path, *, read_only: bool = False) -> Iterator[Store]:
     """``cache`` as a context: a store that is open already stays open, a file or URL is opened and closed.
@@ -442,13 +446,12 @@ class Store:
         Returns what the store then holds of them: another process may have been first.
         """
         database = self._database
+        # nearly always every row is new; only otherwise must what is there be read and settled with
+        with suppress(_NotAllNew), database.writing() as connection:
+            if database.put(connection, RESULT, map(columns_of, rows)) < len(rows):
+                raise _NotAllNew  # which undoes it
+            return list(rows)
         with database.writing() as connection:
-            # nearly always every row is new; only otherwise must what is there be read and settled with
-            attempt = connection.begin_nested()
-            if database.put(connection, RESULT, map(columns_of, rows)) == len(rows):
-                attempt.commit()
-                return list(rows)
-            attempt.rollback()
             kept = self._same_results(connection, rows)
             if all(settled(kept.get((row.evaluation, row.question)), row) is None for row in rows):
                 return list(kept.values())  # equal searches side by side need not wait for each other
