@@ -189,17 +189,15 @@ class Shelf:
 
 
 def packed(texts: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Texts as bytes, and where each ends."""
-    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
-    ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
-    return np.frombuffer(b"".join(encoded), dtype=np.uint8), ends
+    """Texts as bytes, one behind the other, and where each ends, in characters."""
+    whole = "".join(texts).encode("utf-8", "surrogatepass")
+    return np.frombuffer(whole, dtype=np.uint8), np.cumsum([len(text) for text in texts], dtype=np.int64)
 
 
 def unpacked(content: NDArray[np.uint8], ends: NDArray[np.int64]) -> list[str]:
     """Texts that `packed` packed."""
-    whole = content.tobytes()
-    starts = [0, *ends.tolist()]
-    return [whole[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise(starts)]
+    whole = content.tobytes().decode("utf-8", "surrogatepass")
+    return [whole[start:end] for start, end in pairwise([0, *ends.tolist()])]
 
 
 def rows_of(texts: Sequence[str]) -> NDArray[np.uint8]:

@@ -50,16 +50,17 @@ def shelf_beside(cache: str | Path) -> Shelf:
     return Shelf(f"{place}{FOLDER}")
 
 
-def open_with_index(pipeline: Pipeline, shelf: Shelf, *, complete: bool = False) -> None:
+def open_with_index(pipeline: Pipeline, shelf: Shelf, *, complete: bool = False, engine: Engine | None = None) -> None:
     """Build what ``pipeline`` needs once for its collection, from ``shelf`` as far as it is there; keep the rest there.
 
     The pipeline answers as without it. What is only made for a query is made, and kept, with the first one; or at once,
-    if the index is to be ``complete``. What cannot be kept is named in a `Notice`, and only costs the time to build it.
+    if the index is to be ``complete``. ``engine`` is what runs the pipeline, where that is not its own. What cannot be
+    kept is named in a `Notice`, and only costs the time to build it.
 
     Raises:
         StageFailed: the pre-embedding, or what retrieval derives from the index, fails.
     """
-    engine, gene = pipeline.engine, pipeline.candidate[0]
+    engine, gene = engine or pipeline.engine, pipeline.candidate[0]
     _note_documents(pipeline.setup.dataset, shelf)
     entries = _entries(engine, gene, shelf)
     with failing_as(gene.technique.family, gene.technique.name):
@@ -112,13 +113,10 @@ def _note_documents(data: Dataset, shelf: Shelf) -> None:
 def _entries(engine: Engine, gene: Gene, shelf: Shelf) -> Entries:
     """What the pre-embedding makes of the corpus; kept if a model was asked for it."""
     chunks = engine.corpus.chunks
-    ids = {
-        "language_model": engine.models.asked.id,
-        "embedder": engine.models.embedder.id,
-        "cross_encoder": engine.models.cross_encoder.id,
-    }
+    models = engine.models
+    asked = {"language_model": models.asked, "embedder": models.embedder, "cross_encoder": models.cross_encoder}
     tools = sorted(set(gene.technique.tools.values()))
-    made_by = json.dumps([gene.identity, *(ids.get(tool, "") for tool in tools)])
+    made_by = json.dumps([gene.identity, *(asked[tool].id for tool in tools if tool in asked)])
     address = Address("entries", made_by, engine.corpus.id)
     volume = shelf.read(address) if tools else None
     if volume is not None:
