@@ -7,6 +7,7 @@ import json
 import random
 import re
 import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from asking import Down, Got, Held, send, sent, until
 from prometheus_client.parser import text_string_to_metric_families
 
 import ragsmith
-from ragsmith.errors import Notice
+from ragsmith.errors import MissingExtra, Notice
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.serving.answering import ANSWERS_A_CLEARING, GROWTH, Answerer
 from ragsmith.serving.app import ServingApp
@@ -201,6 +202,16 @@ def test_the_documents_of_an_index_are_served(serving: Serving, winner: Path, tm
     with pytest.warns(Notice, match="by 1 added$"):
         app = serving(indexed=True, cache=cache)
     assert "Anders Holm" in sent(app, "POST", "/ask", {"question": "Who is the brewer of Marrow?"}).json["answer"]
+
+
+@pytest.mark.parametrize("package", ["starlette", "uvicorn", "prometheus_client", "mcp"])
+def test_without_the_extra_the_command_that_installs_it_is_named(
+    winner: Path, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    for begin in (ragsmith.asgi_app, ragsmith.serve):
+        with pytest.raises(MissingExtra, match=r"pip install 'ragsmith\[serve\]'"):
+            begin(winner)
 
 
 # --- who is answered -------------------------------------------------------------------------------------------------
