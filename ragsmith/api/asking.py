@@ -115,8 +115,8 @@ def existing(pipeline: str | Path) -> Path:
     """The file of a pipeline. Raises ``UsageError`` if there is none."""
     if not Path(pipeline).exists():
         raise UsageError(
-            f"{pipeline}: is missing: name the file of a pipeline, which a search writes (winner.yaml); names such "
-            "as naive, bm25 and recommended are known to `ragsmith compare` alone"
+            f"there is no file {str(pipeline)!r}: name the file of a pipeline, which a search writes (winner.yaml); "
+            "naive, bm25 and recommended are names for `ragsmith compare` and for --against of a gate"
         )
     return Path(pipeline)
 

@@ -155,6 +155,11 @@ class _Given:
             if self._anything:
                 raise UsageError("a loaded pipeline has its data set and models: give others to Pipeline.load")
             return named
+        if _baseline(named) is not None:
+            raise UsageError(
+                f"{str(named)!r} has no file that keeps what it scored: name the file of a pipeline (winner.yaml), or "
+                "what it is held against (--against)"
+            )
         if not Path(named).is_file():
             near = did_you_mean(str(named), NAMES)
             raise UsageError(f"there is no file {str(named)!r}, nor a pipeline of that name: {near}")

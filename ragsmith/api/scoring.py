@@ -90,7 +90,10 @@ def by_protocol(
     if protocol not in get_args(Protocol):
         raise WrongOption("protocol", f"is {protocol!r}: give {' or '.join(get_args(Protocol))}")
     if (pipeline is None) == (numbers is None):
-        raise UsageError("the protocol compares either an exported pipeline with others, or --numbers by question")
+        raise UsageError(
+            "the protocol compares either a pipeline with others, or numbers of any systems: name the file of a "
+            "pipeline, or --numbers FILE, and not both"
+        )
     if numbers is not None:
         if against:
             raise UsageError("--against names pipelines that are run; --numbers have their systems in them")

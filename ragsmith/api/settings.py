@@ -10,7 +10,7 @@ from ragsmith.api.given import GivenFitness
 from ragsmith.errors import WrongOption
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import Racing
-from ragsmith.runs.record import WEIGHABLE, RunSettings, check_objective
+from ragsmith.runs.record import CROSSFIT, WEIGHABLE, RunSettings, check_objective
 from ragsmith.strategies.settings import PRESETS, GeneticSettings, check_choice
 
 
@@ -65,6 +65,8 @@ def settings_of(settings: RunSettings | None, preset: str | None, changes: Mappi
     elif preset is not None:
         raise WrongOption("preset", "was given beside settings, which say the same: leave one of them out")
     given = {name: value for name, value in changes.items() if value is not None}
+    if "folds" in given and given.get("verdict", settings.verdict) != CROSSFIT:
+        raise WrongOption("folds", f"is {given['folds']}, and only a {CROSSFIT} has folds: add  --verdict {CROSSFIT}")
     if "objectives" in given:
         given |= _weighing(settings, given)
     if "race" in given:

@@ -101,8 +101,8 @@ def _complain(error: RagsmithError | OSError, *, as_json: bool, failed: int = FA
         case OSError():
             full = error.errno in (errno.ENOSPC, errno.EDQUOT)
             code = failed if full or error.errno == errno.EIO else WRONG
-            said = f"{error.filename}: " if error.filename else ""
-            said += error.strerror or str(error)
+            said = error.strerror or str(error)
+            said = f"{error.filename} cannot be read or written: {said}" if error.filename else said
             said += ": free some space, and run the same command again" if full else ""
         case WrongOption():
             said, code = f"{OF_ROLES.get(error.flag, error.flag)} {error.problem}", WRONG

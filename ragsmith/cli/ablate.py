@@ -10,7 +10,7 @@ import typer
 from ragsmith.cli.app import app
 from ragsmith.cli.ask import OtherDataset, PipelineArgument
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, merged
-from ragsmith.cli.output import note, say, say_json, table
+from ragsmith.cli.output import note, say, say_folded, say_json, table
 
 if TYPE_CHECKING:
     from ragsmith.api.ablating import AblationPlan
@@ -69,15 +69,15 @@ def ablate(
         return
     if found is None:
         return
-    say(f"{found.label or 'naive RAG'}, on {found.questions} questions of {found.dataset}")
+    say_folded(f"{found.label or 'naive RAG'}, on {found.questions} questions of {found.dataset}")
     if not found.outs:
         say("it is naive RAG: there is no part to take out")
         return
-    say(part_tables.explained(found))
+    say_folded(part_tables.explained(found))
     _say(part_tables.outs(found))
     if found.interactions:
         say()
-        say(part_tables.in_words(found.interactions[0]))
+        say_folded(part_tables.in_words(found.interactions[0]))
         _say(part_tables.together(found))
     if found.swaps:
         _say(part_tables.swaps(found))

@@ -10,14 +10,17 @@ import typer
 
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, CacheOption, JsonOption, ModelFlags, WorkersOption, merged
-from ragsmith.cli.output import say, say_json, table
+from ragsmith.cli.output import say, say_folded, say_json, table
 
 if TYPE_CHECKING:
     from ragsmith.reporting.gate import Gated
     from ragsmith.reporting.side_by_side import Answered, SideBySide, Told
 
-LONGEST = 76
-"""Characters of a question or an answer that are printed; --json and --csv have them whole."""
+WIDTH = 80
+"""Characters of a line; --json and --csv have questions and answers whole."""
+
+COUNTED = 100
+"""From here on a mean is one of counts, such as characters, and has no digits behind the point."""
 
 EQUAL = 1e-12
 """Scores that differ by less are the same."""
@@ -118,38 +121,39 @@ def _say_both(found: SideBySide) -> None:
     from ragsmith.reporting import numbers
     from ragsmith.reporting.wording import sentence
 
-    say(f"{found.dataset}, {found.part} questions: {found.clusters}")
+    say_folded(f"{found.dataset}, {found.part} questions: {found.clusters}")
     for place, side in (("A", found.first), ("B", found.second)):
-        say(f"{place}  {side.name}: {side.label} ({side.calls:.1f} calls a question)")
+        say_folded(f"{place}  {side.name}: {side.label} ({side.calls:.1f} calls a question)")
     for note in found.notes:
-        say(f"! {note}")
+        say_folded(f"! {note}")
     say()
     shown = [("", one) for one in found.measures if one is found.fitness or one.difference.nonzero]
     rows = [
         [
             f"{kind}{one.measure}",
             str(one.difference.n),
-            numbers.plain(one.first),
-            numbers.plain(one.second),
-            numbers.signed(one.difference.mean_difference),
-            numbers.interval(one.difference.low, one.difference.high, sign=True),
+            numbers.plain(one.first, digits),
+            numbers.plain(one.second, digits),
+            numbers.signed(one.difference.mean_difference, digits),
+            numbers.interval(one.difference.low, one.difference.high, sign=True, digits=digits),
             numbers.probability(one.p),
         ]
         for kind, one in (*shown, *(("type ", one) for one in found.types))
+        for digits in (0 if max(one.first, one.second) >= COUNTED else 3,)
     ]
     table(rows, ["", "n", "A", "B", "A − B", "95 % interval", "p"], frozenset({1, 2, 3, 4, 5, 6}))
     same = [one.measure for one in found.measures[1:] if not one.difference.nonzero]
     alike = f"; the same for both: {', '.join(same)}" if same else ""
-    say(f"(p of the fitness decides; those of measures, and of types, are adjusted among them{alike})")
+    say_folded(f"(p of the fitness decides; those of measures, and of types, are adjusted among them{alike})")
     say()
     if found.comparison.of != "fitness":
         say("In retrieval alone, as a machine drafted questions:")
-    say(f"A: {sentence(found.comparison, asked='questions')}")
+    say_folded(f"A: {sentence(found.comparison, asked='questions')}")
     ahead, behind = (sum(sign * row.gain > EQUAL for row in found.questions) for sign in (1, -1))
     say(f"A is ahead on {ahead}, B on {behind}, and {len(found.questions) - ahead - behind} are alike.")
     for place, side in (("A", found.first), ("B", found.second)):
         for question, why in side.failures.items():
-            say(f"{question} failed in {place}, {why}")
+            say_folded(f"{question} failed in {place}, {why}")
 
 
 def _say_questions(title: str, rows: list[Told]) -> None:
@@ -160,10 +164,10 @@ def _say_questions(title: str, rows: list[Told]) -> None:
     say()
     say(f"A {title}")
     for row in rows:
-        say(f"  {numbers.signed(row.gain)}  {row.id} ({row.type})  {_cut(row.question)}")
-        say(f"          gold  {_cut(row.reference)}")
+        say(_cut(f"  {numbers.signed(row.gain)}  {row.id} ({row.type})  ", row.question))
+        say(_cut("          gold  ", row.reference))
         for place, answered in (("A", row.first), ("B", row.second)):
-            say(f"    {place} {_scores(answered)}  {_cut(answered.answer)}")
+            say(_cut(f"    {place} {_scores(answered)}  ", answered.answer))
 
 
 def _scores(answered: Answered) -> str:
@@ -172,9 +176,13 @@ def _scores(answered: Answered) -> str:
     return f"R {numbers.plain(answered.retrieval, 2)} G {numbers.plain(answered.generation, 2)}"
 
 
-def _cut(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+def _cut(before: str, text: str) -> str:
+    """A line that begins so, with as much of a text as has room there in whole words."""
+    line = before + " ".join(text.split())
+    if len(line) <= WIDTH:
+        return line
+    end = line.rfind(" ", len(before), WIDTH)
+    return f"{line[: end if end > 0 else WIDTH - 1].rstrip()}…"
 
 
 def _plain(found: SideBySide) -> dict[str, Any]:
@@ -186,7 +194,7 @@ def _plain(found: SideBySide) -> dict[str, Any]:
 def _say_gated(found: Gated) -> None:
     from ragsmith.reporting import numbers
 
-    say(f"{found.pipeline} against {found.against} on {found.dataset}: {found.reason}.")
+    say_folded(f"{found.pipeline} against {found.against} on {found.dataset}: {found.reason}.")
     say()
     rows = [
         [name, str(n), numbers.plain(before), numbers.plain(now), numbers.signed(now - before)]
@@ -198,6 +206,6 @@ def _say_gated(found: Gated) -> None:
     table(rows, ["", "n", "before", "now", "change"], frozenset({1, 2, 3, 4}))
     if found.lost:
         say()
-        say("lost most: " + ", ".join(f"{moved.name} {numbers.signed(moved.change)}" for moved in found.lost))
+        say_folded("lost most: " + ", ".join(f"{moved.name} {numbers.signed(moved.change)}" for moved in found.lost))
     for question, why in found.failures.items():
-        say(f"{question} failed now, {why}")
+        say_folded(f"{question} failed now, {why}")

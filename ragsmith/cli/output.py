@@ -12,6 +12,17 @@ def say(text: str = "") -> None:
     print("".join(c if c == "\t" or c.isprintable() else repr(c)[1:-1] for c in text))
 
 
+def say_folded(text: str) -> None:
+    """Print a paragraph in lines of 80 characters, no word or interval torn; what follows the first stands further in.
+
+    Whoever reads it as data takes --json, so that it is folded in a pipe, too.
+    """
+    from ragsmith.reporting.summary import folded
+
+    for line in folded(text):
+        say(line)
+
+
 def say_json(value: Any) -> None:
     """Print JSON."""
     print(json.dumps(value, indent=2, ensure_ascii=False, sort_keys=False))

@@ -49,12 +49,12 @@ def by_group(low: float | None, high: float | None) -> str:
     return "(too few groups)" if low is None or high is None else interval(low, high, sign=True)
 
 
-def interval(low: float | None, high: float | None, *, sign: bool = False) -> str:
+def interval(low: float | None, high: float | None, *, sign: bool = False, digits: int = 3) -> str:
     """``[0.650, 0.771]``."""
     if low is None or high is None:
         return ""
     write = signed if sign else plain
-    return f"[{write(low)}, {write(high)}]"
+    return f"[{write(low, digits)}, {write(high, digits)}]"
 
 
 def mean(score: Score | None, *, sign: bool = False) -> str:

@@ -76,7 +76,7 @@ def summary_lines(domain: Domain, columns: int = COLUMNS) -> list[str]:
     if besides := besides_in_words(domain):
         lines += ["", besides]
     printable = (_CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", line) for line in lines)
-    return [part for line in printable for part in _wrapped(line, columns)]
+    return [part for line in printable for part in folded(line, columns)]
 
 
 def _decision(domain: Domain) -> Iterator[str]:
@@ -159,7 +159,7 @@ def _fine_print(domain: Domain) -> str:
     return said
 
 
-def _wrapped(line: str, columns: int) -> list[str]:
+def folded(line: str, columns: int = COLUMNS) -> list[str]:
     """A line in as many as it takes; what follows stands further in."""
     indent = " " * (len(line) - len(line.lstrip()) + 4)
     whole = numbers.WHOLE.sub(lambda found: found[0].replace(" ", "\u00a0"), line)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,11 @@ def search(ragsmith: Command, *more: object) -> Path:
     )
     assert ended.code == 0, ended.err
     return Path("reports/facts/winner.yaml")
+
+
+def unfolded(printed: str) -> str:
+    """What was printed, without the breaks of its lines."""
+    return " ".join(printed.split())
 
 
 # --- compare ---------------------------------------------------------------------------------------------------------
@@ -158,6 +164,16 @@ def test_a_wrong_request_is_exit_code_2(home: Path, ragsmith: Command) -> None:
         assert said in shown.err
 
 
+def test_what_is_said_of_two_fits_80_columns_in_whole_words(home: Path, ragsmith: Command, forgetful: None) -> None:
+    write(home / "a.yaml", below=0), write(home / "b.yaml", below=10)
+    out = ragsmith("compare", "a.yaml", "b.yaml", "--workers", 1, "--top", 3).out
+    told = json.loads(ragsmith("compare", "a.yaml", "b.yaml", "--workers", 1, "--json").out)
+    words = {word for one in told["questions"] for word in json.dumps(one, ensure_ascii=False).split()}
+    known = {word.strip('",.?!{}[]') for word in words}
+    assert max(map(len, out.splitlines())) <= 80
+    assert {cut.strip('",.?!') for cut in re.findall(r"(\S+)…", out)} <= known
+
+
 # --- gate ------------------------------------------------------------------------------------------------------------
 
 
@@ -165,7 +181,8 @@ def test_a_pipeline_that_is_as_it_was_passes(home: Path, ragsmith: Command) -> N
     winner = search(ragsmith)
     shown = ragsmith("gate", winner, "--dataset", "facts", "--workers", 1, "--junit", "gate.xml")
     assert (shown.code, shown.err) == (0, "")
-    assert f"passes: the same score on each of {TEST_QUESTIONS} questions" in shown.out
+    assert f"passes: the same score on each of {TEST_QUESTIONS} questions" in unfolded(shown.out)
+    assert max(map(len, shown.out.splitlines())) <= 80
     suite = next(iter(junitparser.JUnitXml.fromfile("gate.xml")))
     assert [case.name for case in suite] == [
         "verdict",
@@ -336,7 +353,13 @@ def test_the_gate_says_where_it_could_not_see_anything(home: Path, ragsmith: Com
     write(home / "base.yaml", below=0), write(home / "now.yaml", below=10)
     shown = ragsmith("gate", "now.yaml", "--against", "base.yaml", "--workers", 1)
     assert shown.code == 0
-    assert "no loss could be shown, so that this gate is always open" in shown.out
+    assert "no loss could be shown, so that this gate is always open" in unfolded(shown.out)
+
+
+def test_a_gate_of_a_name_says_that_it_keeps_no_scores(home: Path, ragsmith: Command) -> None:
+    shown = ragsmith("gate", "naive", "--dataset", "facts")
+    assert shown.code == 2
+    assert "'naive' has no file that keeps what it scored: name the file of a pipeline" in shown.err
 
 
 def test_a_gate_that_cannot_be_run_is_exit_code_4_and_an_error(home: Path, ragsmith: Command) -> None:

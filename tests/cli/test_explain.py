@@ -139,3 +139,4 @@ def test_without_a_file_it_says_what_is_expected(arguments: tuple[str, ...], rag
     assert ended.code == 2
     assert "name the file of a pipeline" in ended.err
     assert "naive, bm25 and recommended" in ended.err
+    assert ended.err.count(": ") == 2  # the word error, and what to do

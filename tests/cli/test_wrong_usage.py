@@ -96,3 +96,18 @@ def test_a_group_of_commands_alone_is_explained(ragsmith: Command) -> None:
 def test_what_drives_a_terminal_is_made_visible(ragsmith: Command) -> None:
     assert "\x1b" not in ragsmith("search", "--\x1b[2Jx").err
     assert "\x1b" not in ragsmith("runs", "\x1b[2Jx").err
+
+
+def test_where_nothing_can_be_written_the_file_is_named_with_the_reason(tmp_path: Path, ragsmith: Command) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "a.md").write_text("# A\n\nThe gate is shut at night.\n")
+    ended = ragsmith("dataset", "init", tmp_path / "files", "-o", tmp_path / "files" / "a.md" / "set")
+    assert ended.code == 2
+    assert " cannot be read or written: " in ended.err
+
+
+def test_folds_without_a_crossfit_are_refused(ragsmith: Command) -> None:
+    for verb in ("search", "plan"):
+        ended = ragsmith(verb, *DATASET, "--folds", 4)
+        assert ended.code == 2
+        assert "--folds is 4, and only a crossfit has folds: add  --verdict crossfit" in ended.err
