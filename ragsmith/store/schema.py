@@ -165,11 +165,13 @@ DIAGNOSIS = _table("diagnosis", _key("evaluation"), _key("question"), _json("val
 """Why questions went as they did: see `ragsmith.diagnosis.diagnosed`."""
 LOOK = _table("look", _key("look"), _integer("number"), _integer("fresh"), _text("day"), _json("questions"))
 """How often test questions were used for a verdict: see `ragsmith.comparison.looks`."""
+LOOKED = _table("looked", _key("question"), _key("look"))
+"""The same by question, so that a new look reads those at its own questions, however many there are."""
 
 TABLES = (
     *(MODEL_CALL, DATASET, EVALUATION, RESULT, RUN, PROPOSAL, FIT, SPENDING),
     *(CLAIM, TRAITS, PROCESS, FAILED_CALL, EXPENSE, ORIGIN, BATCHED_REQUEST, PAYMENT, LATENCY),
-    *(FINDING, DIAGNOSIS, LOOK),
+    *(FINDING, DIAGNOSIS, LOOK, LOOKED),
 )
 
 Migration = Callable[[Connection], None]
@@ -291,6 +293,15 @@ def add_looks(connection: Connection) -> None:
     METADATA.create_all(connection, tables=[LOOK], checkfirst=False)
 
 
+def list_looks_by_question(connection: Connection) -> None:
+    """Version 16: looks by question; those of looks that are damaged are lost with them."""
+    METADATA.create_all(connection, tables=[LOOKED], checkfirst=False)
+    intact = filter(None, (unseal(LOOK, tuple(row)) for row in connection.execute(select(LOOK))))
+    pairs = {(question, look) for look, _, _, _, questions in intact for question in questions}
+    if pairs:
+        connection.execute(LOOKED.insert(), [seal(LOOKED, pair) for pair in sorted(pairs)])
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     create_tables,
     add_fits,
@@ -307,6 +318,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     add_findings,
     add_diagnoses,
     add_looks,
+    list_looks_by_question,
 )
 """Step ``n`` (1-based) leads to version ``n``. Steps are appended, never edited or removed."""
 

@@ -53,6 +53,7 @@ from ragsmith.store.schema import (
     FIT,
     LATENCY,
     LOOK,
+    LOOKED,
     MIGRATIONS,
     MODEL_CALL,
     PAYMENT,
@@ -102,16 +103,15 @@ class Looks:
 
     def looks(self, questions: Collection[str]) -> dict[str, set[str]]:
         """The keys of the looks at each of the ``questions`` that was looked at."""
-        wanted = set(questions)
         found: dict[str, set[str]] = {}
-        for row in self._database.fetch(self._connection, LOOK, select(LOOK)):
-            for question in wanted.intersection(LookRow(*row).questions):
-                found.setdefault(question, set()).add(row[0])
+        for question, look in self._database.fetch_keyed(self._connection, LOOKED, questions, column="question"):
+            found.setdefault(question, set()).add(look)
         return found
 
     def put(self, row: LookRow) -> None:
         """Keep a look in the place of the one under its key."""
         self._database.put(self._connection, LOOK, [columns_of(row)], replacing=True)
+        self._database.put(self._connection, LOOKED, [(question, row.look) for question in row.questions])
 
 
 MOST_NAMED = 10

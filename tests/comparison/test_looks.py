@@ -6,6 +6,7 @@ import multiprocessing
 import sqlite3
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from ragsmith.comparison.looks import ALPHA, Look, adjusted, digests
 from ragsmith.comparison.verdicts import could_show
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import Notice
+from ragsmith.store.schema import MIGRATIONS, list_looks_by_question
 from ragsmith.store.store import TIMEOUT, Store
 
 DAY = "2026-11-23"
@@ -60,6 +62,35 @@ def test_where_questions_overlap_the_one_that_was_used_most_counts(tmp_path: Pat
     assert look(cache, "c", ["x", "y", "z"]) == Look(3, 3, 1)
     assert look(cache, "d", ["y"]) == Look(3, 1, 0)
     assert look(cache, "e", ["new"]) == Look(1, 1, 1)
+
+
+def test_a_look_reads_no_others_but_those_at_its_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ledgers.VARIABLE, "off")
+    cache = tmp_path / "cache.sqlite"
+    for number in range(3):
+        look(cache, f"look {number}", ["x", f"y{number}"])
+    look(cache, "elsewhere", ["z"])
+    with closing(sqlite3.connect(cache)) as connection:
+        changed = "UPDATE look SET questions = 'no JSON' WHERE questions LIKE '%\"z\"%'"
+        assert connection.execute(changed).rowcount == 1
+        connection.commit()
+    with Store.open(cache) as store:
+        assert counted(store, "another", ["x", "y0"], DAY) == Look(4, 2, 0, remembered=False)
+        assert not store.damaged
+
+
+def test_a_cache_of_an_earlier_version_knows_its_looks_by_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ledgers.VARIABLE, "off")
+    cache = tmp_path / "cache.sqlite"
+    look(cache, "a", ["x", "y"]), look(cache, "b", ["x"])
+    with closing(sqlite3.connect(cache)) as connection:
+        connection.execute("DROP TABLE looked")
+        connection.execute(f"PRAGMA user_version = {MIGRATIONS.index(list_looks_by_question)}")
+        connection.commit()
+    assert look(cache, "c", ["x", "z"]) == Look(3, 2, 1, remembered=False)
+    assert look(cache, "b", ["x"]) == Look(2, 1, 0, remembered=False)
 
 
 def test_without_a_ledger_the_cache_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: Path) -> None:
