@@ -95,6 +95,12 @@ def evaluate(
     *,
     pipeline: Annotated[Path | None, typer.Argument(help="An exported pipeline (winner.yaml).")] = None,
     dataset: OtherDataset = None,
+    documents: Annotated[
+        Path | None,
+        typer.Option(
+            "--documents", help="A folder of documents: scores before and after, where evidence is still there."
+        ),
+    ] = None,
     cache: CacheOption = str(CACHE),
     models: ModelFlags,
     workers: WorkersOption = None,
@@ -154,7 +160,14 @@ def evaluate(
     if against or numbers or full:
         raise UsageError("--against, --numbers and --full belong to --protocol: add  --protocol hetdocqa")
     found = ragsmith.evaluate(
-        pipeline, dataset=dataset, **models.given(), workers=workers, latency=latency, prices=prices, cache=cache
+        pipeline,
+        dataset=dataset,
+        documents=documents,
+        **models.given(),
+        workers=workers,
+        latency=latency,
+        prices=prices,
+        cache=cache,
     )
     if as_json:
         plain = asdict(found)

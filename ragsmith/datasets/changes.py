@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ragsmith.digest import digest
-from ragsmith.types import Document
+from ragsmith.types import Document, Example, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +39,30 @@ def changes(before: Mapping[str, str], after: Mapping[str, str]) -> Changes:
         tuple(sorted(name for name in both if before[name] != after[name])),
         tuple(sorted(before.keys() - after.keys())),
     )
+
+
+def still_answerable(
+    examples: Iterable[Example], before: Iterable[Document], after: Iterable[Document]
+) -> tuple[Example, ...]:
+    """Those of ``examples`` whose evidence stands in the documents ``after``, with its place there.
+
+    Evidence is looked for where it stood, and else wherever its document says it, if that is in one place only. Of
+    questions without evidence nothing is known to have changed: they stay.
+    """
+    then = {document.id: document.text for document in before}
+    now = {document.id: document.text for document in after}
+    found = []
+    for example in examples:
+        spans = [
+            _moved(span, then[span.doc][span.start : span.end], now.get(span.doc, "")) for span in example.evidence
+        ]
+        if all(spans):
+            found.append(replace(example, evidence=tuple(span for span in spans if span)))
+    return tuple(found)
+
+
+def _moved(span: Span, said: str, text: str) -> Span | None:
+    if text[span.start : span.end] == said:
+        return span
+    start = text.find(said)
+    return Span(span.doc, start, start + len(said)) if start >= 0 and text.find(said, start + 1) < 0 else None

@@ -103,6 +103,20 @@ def evaluate(
     )
 
 
+def evaluate_changed(before: Pipeline, after: Pipeline, store: Store, *, workers: int = 1) -> Scores:
+    """Score a pipeline ``before`` and ``after`` its documents changed, on the questions that both have."""
+    kept = {example.id for example in after.setup.dataset.examples}
+    examples = [example for example in before.setup.dataset.examples if example.id in kept]
+    if not examples:
+        raise UsageError(f"no question of {before.setup.dataset.name!r} has its evidence in these documents")
+    found = {
+        "before": before.evaluate(store, examples, workers=workers),
+        "after": after.evaluate(store, workers=workers),
+    }
+    scored = {part: _scored(evaluation, before.fitness) for part, evaluation in found.items()}
+    return Scores(before.setup.dataset.name, scored)
+
+
 def _money(pipeline: Pipeline, found: Iterable[Evaluation], prices: Prices) -> Money:
     """By the calls and tokens that were recorded, which are those of replies that were remembered, too."""
     each = list(found)

@@ -50,17 +50,17 @@ def shelf_beside(cache: str | Path) -> Shelf:
     return Shelf(f"{place}{FOLDER}")
 
 
-def open_with_index(pipeline: Pipeline, shelf: Shelf, *, complete: bool = False, engine: Engine | None = None) -> None:
+def open_with_index(pipeline: Pipeline, shelf: Shelf, *, complete: bool = False) -> None:
     """Build what ``pipeline`` needs once for its collection, from ``shelf`` as far as it is there; keep the rest there.
 
     The pipeline answers as without it. What is only made for a query is made, and kept, with the first one; or at once,
-    if the index is to be ``complete``. ``engine`` is what runs the pipeline, where that is not its own. What cannot be
-    kept is named in a `Notice`, and only costs the time to build it.
+    if the index is to be ``complete``. What cannot be kept is named in a `Notice`, and only costs
+    the time to build it.
 
     Raises:
         StageFailed: the pre-embedding, or what retrieval derives from the index, fails.
     """
-    engine, gene = engine or pipeline.engine, pipeline.candidate[0]
+    engine, gene = pipeline.engine, pipeline.candidate[0]
     _note_documents(pipeline.setup.dataset, shelf)
     entries = _entries(engine, gene, shelf)
     with failing_as(gene.technique.family, gene.technique.name):

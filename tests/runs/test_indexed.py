@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from ragsmith.api.asking import LARGE, ask
+from ragsmith.api.scoring import evaluate
 from ragsmith.datasets.changes import Changes
-from ragsmith.datasets.dataset import load_documents, make_dataset
+from ragsmith.datasets.dataset import load_documents, make_dataset, write_dataset
 from ragsmith.errors import Notice, UsageError
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.index.shelf import Shelf
@@ -21,7 +22,7 @@ from ragsmith.runs.indexed import open_with_index, shelf_beside
 from ragsmith.runs.pipeline import Pipeline
 from ragsmith.techniques.families import pre_embedding, retrieval
 from ragsmith.techniques.registry import load_techniques
-from ragsmith.types import Dataset, Document
+from ragsmith.types import Dataset, Document, Example, Span
 
 load_techniques()
 
@@ -221,3 +222,39 @@ def test_the_indexes_of_a_database_server_lie_on_this_machine(
     assert shelf_beside(server).folder == tmp_path / "ragsmith" / "indexes"
     assert shelf_beside("sqlite:///here/cache.sqlite").folder == Path("here/cache.sqlite.indexes")
     assert shelf_beside(Path("cache.sqlite")).folder == Path("cache.sqlite.indexes")
+
+
+def test_scores_before_and_after_are_of_the_questions_that_are_still_answered(tmp_path: Path) -> None:
+    texts = {
+        "harbour": "The harbour of Aldham has levied salt dues since 1402.",
+        "tower": "The tower wall of Brenwick was mended after the flood of 1620.",
+        "bell": "The bell of Corsey is rung for every ship.",
+    }
+    asked = {
+        "harbour": "Since when are salt dues levied?",
+        "tower": "After what was the wall mended?",
+        "bell": "When is the bell rung?",
+    }
+    documents = [Document(name, name, text) for name, text in texts.items()]
+    examples = [
+        Example(name, question, texts[name], "fact", (Span(name, 0, len(texts[name])),))
+        for name, question in asked.items()
+    ]
+    data = make_dataset({"name": "annals", "language": "en"}, documents, examples)
+    write_dataset(data, tmp_path / "annals")
+    path = tmp_path / "winner.yaml"
+    pipeline_ = configuration(candidate(retrieval="bm25"))
+    path.write_text(yaml.safe_dump({"dataset": {"name": "annals", "path": "annals"}, "pipeline": pipeline_}))
+    now = tmp_path / "now"
+    now.mkdir()
+    (now / "harbour.md").write_text(texts["harbour"])
+    (now / "tower.md").write_text(f"Of old.\n\n{texts['tower']}")
+    (now / "rival.md").write_text("Salt dues are levied. Since when are salt dues levied? Since when?")
+    found = evaluate(path, documents=now, cache=tmp_path / "cache.sqlite")
+    assert {part: scored.attempted for part, scored in found.parts.items()} == {"before": 2, "after": 2}
+    assert found.parts["before"].metrics["mrr"].mean == 1.0
+    assert found.parts["after"].metrics["mrr"].mean < 1.0
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "x.md").write_text("Nothing of it.")
+    with pytest.raises(UsageError, match="no question of 'annals' has its evidence"):
+        evaluate(path, documents=tmp_path / "none", cache=tmp_path / "cache.sqlite")
