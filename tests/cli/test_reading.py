@@ -135,7 +135,8 @@ def test_a_plan_with_embedded_models_says_how_much_is_answered_instead_of_its_pr
     shown = ragsmith(
         "plan", "--dataset", "law", "--max-evaluations", 10, "--no-probes", "--cache", tmp_path / "c.sqlite"
     )
-    free, takes = shown.out.splitlines()
+    free, takes, counted = shown.out.splitlines()
+    assert counted.startswith("10 of the pipelines are proposed by the search")
     assert (shown.code, free) == (0, "every model is embedded: nothing is sent, and nothing costs money")
     assert takes == "about 12 pipelines and 780 answers, fewer where races are lost or nothing better is found"
 

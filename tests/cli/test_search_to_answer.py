@@ -432,8 +432,8 @@ def test_numbers_of_somebody_else_are_judged_without_a_pipeline(ragsmith: Comman
     [
         ([], "needs PIPELINE"),
         (["w.yaml", "--protocol", "trec"], "--protocol is 'trec': give hetdocqa"),
-        (["--protocol", "hetdocqa"], "either an exported pipeline with others, or --numbers"),
-        (["w.yaml", "--protocol", "hetdocqa", "--numbers", "n.csv"], "either an exported pipeline"),
+        (["--protocol", "hetdocqa"], "name the file of a pipeline, or --numbers FILE, and not both"),
+        (["w.yaml", "--protocol", "hetdocqa", "--numbers", "n.csv"], "--numbers FILE, and not both"),
         (["w.yaml", "--against", "v.yaml"], "belong to --protocol"),
         (["w.yaml", "--protocol", "hetdocqa", "--full", "all"], "--full names a system of --numbers"),
         (["--protocol", "hetdocqa", "--numbers", "n.csv", "--against", "v.yaml"], "--numbers have their systems"),
