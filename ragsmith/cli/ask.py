@@ -139,6 +139,10 @@ def evaluate(
     if protocol is not None:
         if latency or prices:
             raise UsageError("--latency and --prices are of one pipeline, and --protocol compares some: leave them out")
+        if documents is not None:
+            raise UsageError(
+                "--documents compares one pipeline before and after, and --protocol several: leave one out"
+            )
         findings = ragsmith.by_protocol(
             protocol,  # type: ignore[arg-type]  # any other name is refused in a sentence
             pipeline,
