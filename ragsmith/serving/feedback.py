@@ -2,7 +2,7 @@
 
 A line is a row of ``questions.jsonl`` as a draft is one: ``origin`` says that nobody has looked at it, and by its
 ``method`` what was said. It is on the disk when `Feedback.keep` returns, whole; a line that a crash cut off was never
-confirmed, and is taken off before the next.
+confirmed, and is taken off before the next. Lines that somebody else wrote are never touched.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 UP, DOWN = "up", "down"
 TYPE = "feedback"
+BEGINNING = b'{"id": "feedback-'
+"""Of every line that is written here."""
 
 
 class FileFull(OSError):
@@ -78,7 +80,8 @@ class Feedback:
         id_ = f"feedback-{secrets.token_hex(6)}"
         line = (json.dumps(drafted_row(said, id_, model), ensure_ascii=False) + "\n").encode()
         with self._lock, self._open() as handle:
-            end = _without_broken_line(handle)
+            end, before = _without_broken_line(handle)
+            line = before + line
             if end + len(line) > self._most:
                 raise FileFull(0, "the file of feedback is full")
             try:
@@ -101,21 +104,45 @@ class Feedback:
             os.close(handle)
 
 
-def _without_broken_line(handle: int) -> int:
-    """Take off what follows the last end of a line; return where the file ends then."""
+def _without_broken_line(handle: int) -> tuple[int, bytes]:
+    """Take off a line that a crash cut off; return where the file ends then, and what ends its last line.
+
+    Only what this module began is taken off: whatever else has no end of its line, as editors leave it, is somebody's.
+    """
     end = os.lseek(handle, 0, os.SEEK_END)
-    keep = end
-    while keep:
-        begin = max(0, keep - 4096)
+    last = _last_line(handle, end)
+    if not last:
+        return end, b""
+    if not _is_broken(last):
+        return end, b"\n"
+    os.ftruncate(handle, end - len(last))
+    return end - len(last), b""
+
+
+def _last_line(handle: int, end: int) -> bytes:
+    """What follows the last end of a line; ``end`` is where the file ends."""
+    last = b""
+    while end:
+        begin = max(0, end - 4096)
         os.lseek(handle, begin, os.SEEK_SET)
-        found = os.read(handle, keep - begin).rfind(b"\n")
+        block = os.read(handle, end - begin)
+        found = block.rfind(b"\n")
+        last = block[found + 1 :] + last
         if found >= 0:
-            keep = begin + found + 1
             break
-        keep = begin
-    if keep != end:
-        os.ftruncate(handle, keep)
-    return keep
+        end = begin
+    return last
+
+
+def _is_broken(line: bytes) -> bool:
+    """Whether ``line`` is the beginning of one that is written here."""
+    if not line.startswith(BEGINNING):
+        return BEGINNING.startswith(line)
+    try:
+        json.loads(line)
+    except ValueError:
+        return True
+    return False
 
 
 def _write_all(handle: int, data: bytes) -> None:

@@ -117,6 +117,18 @@ def test_what_a_crash_cut_off_is_taken_off_and_the_file_has_its_limit(tmp_path: 
     assert path.read_bytes() == before
 
 
+MINE = '{"id": "q1", "question": "Who wrote this line?", "answer": "I did."}'
+
+
+@pytest.mark.parametrize("last", [MINE, '{"id": "feedback-mine", "question": "Who?", "answer": "I."}', MINE[:30], "?"])
+def test_a_line_of_somebody_else_that_lacks_its_end_is_kept(tmp_path: Path, last: str) -> None:
+    path = tmp_path / "feedback.jsonl"
+    path.write_text(f"{MINE}\n{last}")
+    Feedback(path, 2000).keep(Said("One?", "One.", "up"), "m")
+    assert path.read_text().splitlines()[:2] == [MINE, last]
+    assert json.loads(path.read_text().splitlines()[2])["question"] == "One?"
+
+
 def test_many_write_whole_lines_at_the_same_time(tmp_path: Path) -> None:
     path = tmp_path / "feedback.jsonl"
     ids: list[str] = []
