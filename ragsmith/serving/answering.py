@@ -44,6 +44,9 @@ class Shown:
     of what was only retrieved, it is its place. ``score`` is that of the best hit in it, on the scale ``scale``; None
     where there was none, as around what was found. ``quotes`` are the words that the answer says, as characters of the
     document, in what it cites, or in all of it where it cites nothing.
+
+    A summary lies nowhere: it has no document where it sums up parts of several, ``start`` and ``end`` are 0, and
+    ``sources`` are the places that it sums up. An answer never rests on one, but on its sources.
     """
 
     number: int
@@ -56,6 +59,7 @@ class Shown:
     scale: str
     cited: bool = False
     quotes: tuple[Quote, ...] = ()
+    sources: tuple[Span, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,13 +150,7 @@ class Answerer:
     def retrieve(self, question: str, stop: Stop) -> Retrieved:
         """What is found for ``question``, after the filter: nothing is generated. Raises as `ask`."""
         trace = self._engine(stop).rank(self.pipeline.candidate, Question(question))
-        documents, found = self.setup.corpus.documents, []
-        for place, hit in enumerate(trace.hits, 1):
-            chunk, score = hit.chunk, round(hit.score, 6)
-            title = documents[chunk.doc].title
-            text = self.setup.corpus.text(Span(chunk.doc, chunk.start, chunk.end))
-            found.append(Shown(place, chunk.doc, title, chunk.start, chunk.end, text, score, hit.scale.value))
-        return Retrieved(question, tuple(found))
+        return Retrieved(question, tuple(self._found(place, hit) for place, hit in enumerate(trace.hits, 1)))
 
     def explain(self, question: str, stop: Stop) -> Explained:
         """The way of ``question`` through the pipeline, without gold and marks, which would ask a judge.
@@ -192,6 +190,21 @@ class Answerer:
             empty_caches()
             give_back()
             self._most = max(self._most, self._in_use() + GROWTH // 2)
+
+    def _found(self, place: int, hit: Hit) -> Shown:
+        """A hit, as its document has it, or a summary as it was written."""
+        chunk, document = hit.chunk, self.setup.corpus.documents.get(hit.chunk.doc)
+        return Shown(
+            place,
+            chunk.doc,
+            document.title if document else chunk.title,
+            chunk.start,
+            chunk.end,
+            chunk.text if chunk.level else self.setup.corpus.text(chunk.span),
+            round(hit.score, 6),
+            hit.scale.value,
+            sources=chunk.sources,
+        )
 
     def _read(self, trace: Trace) -> tuple[Shown, ...]:
         """What the generator was shown, each part of a document once: where it was cited, if it was."""

@@ -83,6 +83,31 @@ def test_retrieve_gives_what_passes_the_filter(serving: Serving, winner: Path) -
     assert [p["number"] for p in found] == list(range(1, len(hits) + 1))
 
 
+@pytest.mark.parametrize(
+    "technique", [("raptor", {}), ("cross_document", {"size": 4, "min_cosine": -1.0})], ids=lambda pair: pair[0]
+)
+def test_a_summary_is_retrieved_as_it_was_written_with_the_places_that_it_sums_up(
+    serving: Serving, pipeline: Callable[..., Candidate], written: Written, technique: tuple[str, dict[str, Any]]
+) -> None:
+    path = written(pipeline(pre_embedding=technique, retrieval="bm25", passage_filter=("top_k", {"k": 10})))
+    loaded = ragsmith.Pipeline.load(path)
+    documents = loaded.setup.corpus.documents
+    questions = [example.question for example in loaded.setup.dataset.examples]
+    asked = next(q for q in questions if any(hit.chunk.level for hit in loaded.run(q).hits))
+    summaries = {place: hit.chunk for place, hit in enumerate(loaded.run(asked).hits) if hit.chunk.level}
+    got = sent(serving(path), "POST", "/retrieve", {"question": asked})
+    assert got.status == 200
+    for place, passage in enumerate(got.json["passages"]):
+        if summary := summaries.get(place):
+            assert passage["text"] == summary.text != ""
+            assert passage["title"] == (documents[summary.doc].title if summary.doc else "")
+            places = [(p["doc"], p["start"], p["end"]) for p in passage["sources"]]
+            assert places == [(span.doc, span.start, span.end) for span in summary.sources] != []
+        else:
+            assert passage["text"] == documents[passage["doc"]].text[passage["start"] : passage["end"]] != ""
+            assert passage["sources"] == []
+
+
 def test_a_chat_completion_has_the_answer_its_sources_and_citations(serving: Serving, winner: Path) -> None:
     app, expected = serving(), ragsmith.ask(winner, QUESTION)
     got = sent(app, "POST", "/v1/chat/completions", chat(QUESTION, model="ragsmith", temperature=0.2)).json
