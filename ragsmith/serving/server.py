@@ -192,7 +192,7 @@ def _bounded(limits: ServingLimits) -> type[asyncio.Protocol]:
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-            if self.conn.their_state is h11.IDLE:
+            if self._nothing_begun():
                 self._await_head()
             else:
                 self._calm()
@@ -207,7 +207,11 @@ def _bounded(limits: ServingLimits) -> type[asyncio.Protocol]:
                 self._patience = None
 
         def _too_slow(self) -> None:
-            if self.conn.their_state is h11.IDLE and not self.transport.is_closing():
+            if self._nothing_begun() and not self.transport.is_closing():
                 self.transport.close()
+
+        def _nothing_begun(self) -> bool:
+            """Whether no request is being answered: what still comes may be the body of one that was answered."""
+            return self.conn.their_state is h11.IDLE or (self.cycle is not None and self.cycle.response_complete)
 
     return Bounded

@@ -188,6 +188,14 @@ def test_heads_and_bodies_that_never_end_are_given_up(winner: Path, tmp_path: Pa
             assert got.startswith(b"HTTP/1.1 200 ")
             kept.sendall(b"GET /heal")  # the head of the next one
             assert kept.recv(100) == b""
+        with closing(server.connected()) as done:  # it is answered before its body, which then never ends
+            done.sendall(b"POST /health HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n")
+            got = done.recv(1000)
+            while not got.endswith(b"}"):
+                got += done.recv(1000)
+            assert got.startswith(b"HTTP/1.1 405 ")
+            done.sendall(b"x")
+            assert done.recv(100) == b""
         crowd = [server.connected() for _ in range(60)]
         until, open_ = time.monotonic() + 1, len(crowd)  # later they would be given up for what they do not say
         while open_ > 20 and time.monotonic() < until:
