@@ -62,6 +62,7 @@ def serve(
     """
     refuse_missing()
     from ragsmith.serving import server  # noqa: PLC0415  what the extra brings, and takes time to import
+    from ragsmith.serving.guard import THIS_MACHINE  # noqa: PLC0415
 
     chosen = limits or ServingLimits()
     if mcp:
@@ -95,6 +96,7 @@ def serve(
             imports=imports,
             cache=cache,
             token=token,
+            hosts=(*THIS_MACHINE, host),
             limits=chosen,
             feedback=feedback,
         )

@@ -316,6 +316,18 @@ def test_ctrl_c_ends_it_as_well(start: Start) -> None:
     assert server.process.returncode == 0
 
 
+def test_another_address_of_this_machine_is_answered(start: Start) -> None:
+    try:
+        socket.create_server(("127.0.0.2", 0)).close()
+    except OSError:
+        pytest.skip("this machine has one address of its own")
+    server = start("--host", "127.0.0.2")
+    assert server.url.startswith("http://127.0.0.2:")
+    assert httpx.post(f"{server.url}ask", json={"question": QUESTION}, timeout=PATIENCE).status_code == 200
+    assert httpx.get(f"{server.url}ready", headers={"host": "evil.example"}).status_code == 403
+    assert server.stop()[0] == 0
+
+
 # --- what is refused before it is served -----------------------------------------------------------------------------
 
 
