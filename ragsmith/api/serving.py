@@ -123,8 +123,9 @@ def asgi_app(
 
     >>> app = Starlette(routes=[Mount("/documents", ragsmith.asgi_app("winner.yaml", hosts=["intranet.example"]))])
 
-    Without a ``token`` it answers requests for ``hosts`` alone, names of this machine if there are none given. The
-    pipeline is loaded now; call ``close()`` in the end. The other arguments are those of `serve`.
+    Without a ``token``, of at least 16 characters, it answers requests for ``hosts`` alone, names of this machine if
+    there are none given. The pipeline is loaded now; call ``close()`` in the end. The other arguments are those of
+    `serve`.
 
     Raises:
         UsageError: as `serve`.
@@ -132,8 +133,12 @@ def asgi_app(
     """
     refuse_missing()
     from ragsmith.serving.app import ServingApp  # noqa: PLC0415  as above
-    from ragsmith.serving.guard import THIS_MACHINE  # noqa: PLC0415
+    from ragsmith.serving.guard import THIS_MACHINE, checked_token  # noqa: PLC0415
 
+    if token is not None:
+        token = checked_token(token, "the argument token")
+    if isinstance(hosts, str):
+        raise UsageError(f"hosts is the text {hosts!r}: give a list of names, as in  hosts=[{hosts!r}]")
     if feedback is not None and not Path(feedback).absolute().parent.is_dir():
         raise UsageError(f"{feedback}: its folder is missing: make it, or name another file for feedback")
     import_files(imports)

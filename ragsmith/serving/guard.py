@@ -19,15 +19,18 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ragsmith.errors import UsageError
 from ragsmith.serving.logs import event
 from ragsmith.serving.metrics import Metrics
 from ragsmith.serving.refusals import Refused, broken
+from ragsmith.text.redaction import remember_secret
 
 THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 """Names of this machine, as a request may ask for them; the port does not matter, it may be forwarded."""
 OPEN = ("/", "/health", "/ready")
 """What needs no token: the page, which holds nothing, and what is asked by whatever keeps the server running."""
 OTHER = "other"
+SHORTEST_TOKEN = 16
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 HEADERS = {
@@ -112,6 +115,24 @@ class Guard:
         origin = headers.get("origin")
         if origin is not None and urlsplit(f"//{host}").netloc.lower() != _netloc(origin):
             raise Refused(403, "pages of other sites are not answered", "cross_origin", closes=True)
+
+
+def checked_token(token: str, where: str) -> str:
+    """``token`` without what surrounds it; it is hidden in everything that is said from now on.
+
+    ``where`` it was given is named if it is none.
+
+    Raises:
+        UsageError: it is too short to be one, or has characters that no token has.
+    """
+    token = token.strip()
+    if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
+        raise UsageError(
+            f"{where} must hold one token of at least {SHORTEST_TOKEN} letters and digits; make one with  "
+            "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+        )
+    remember_secret(token)
+    return token
 
 
 def _digest(text: str) -> bytes:

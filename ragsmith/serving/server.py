@@ -23,17 +23,16 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.signals import SIGNALS
 from ragsmith.serving.app import ServingApp
+from ragsmith.serving.guard import checked_token
 from ragsmith.serving.limits import ServingLimits
 from ragsmith.serving.logs import event, speaking_json
 from ragsmith.text.files import TextError, read_text
-from ragsmith.text.redaction import remember_secret
 
 LARGEST_HEAD = 1 << 15
 """Bytes of a request before its body."""
 KEEP_ALIVE_SECONDS = 15
 GRACE_SECONDS = 5
 """How much longer than a request may take a stop waits for those that were accepted."""
-SHORTEST_TOKEN = 16
 
 
 def is_loopback(host: str) -> bool:
@@ -59,16 +58,7 @@ def read_token(file: str | Path | None, given: str | None) -> str | None:
             token = read_text(Path(file), limit=4096, links=True)
         except TextError as error:
             raise UsageError(error.at(file)) from None
-    if token is None:
-        return None
-    token = token.strip()
-    if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
-        raise UsageError(
-            f"{where} must hold one token of at least {SHORTEST_TOKEN} letters and digits; make one with  "
-            "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
-        )
-    remember_secret(token)
-    return token
+    return None if token is None else checked_token(token, where)
 
 
 def refuse_open(host: str, token: str | None) -> None:

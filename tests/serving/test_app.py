@@ -17,7 +17,7 @@ from asking import Down, Got, Held, send, sent, until
 from prometheus_client.parser import text_string_to_metric_families
 
 import ragsmith
-from ragsmith.errors import MissingExtra, Notice
+from ragsmith.errors import MissingExtra, Notice, UsageError
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.serving.answering import ANSWERS_A_CLEARING, GROWTH, Answerer
 from ragsmith.serving.app import ServingApp
@@ -301,6 +301,17 @@ def test_a_wrong_token_is_refused_everywhere_but_where_nothing_is_told(serving: 
 def test_the_right_token_is_answered_under_any_name(serving: Serving) -> None:
     headers = {"host": "any.example", "authorization": f"bearer {TOKEN}"}
     assert sent(serving(token=TOKEN), "POST", "/ask", {"question": QUESTION}, headers=headers).status == 200
+
+
+@pytest.mark.parametrize("token", ["", "short", "two words are no token at all", "x" * 15])
+def test_a_token_that_is_none_is_refused_before_anything_is_loaded(token: str) -> None:
+    with pytest.raises(UsageError, match="token must hold one token of at least 16"):
+        ragsmith.asgi_app("no-such-winner.yaml", token=token)
+
+
+def test_one_name_in_the_place_of_a_list_of_hosts_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"hosts=\['intranet\.example'\]"):
+        ragsmith.asgi_app("no-such-winner.yaml", hosts="intranet.example")
 
 
 @pytest.mark.parametrize("id_", ["abc-1.2_3", "a" * 64])
