@@ -5,12 +5,14 @@
 A volume is found by what it is, never by a name that somebody gave it, and never changes: what a grown corpus needs is
 another volume, which takes over what it can (`Shelf.recent`). It is written beside its place and renamed, so whenever a
 process is killed the volume is there whole or not at all, and of two that write it at once one wins. What is read is
-checked: the manifest by its own digest, the arrays against it, byte by byte the first time and again whenever the
-file system says that a file is another one than was checked. What fails is put away with a warning, and built anew.
+checked: the manifest by its own digest, the arrays against it, byte by byte wherever the file system says that a file
+is another one than was written or compared last. What fails is removed with a warning, and built anew; what only cannot
+be read now (too many open files, no memory, no permission) is left as it is.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -38,7 +40,7 @@ MOST_BYTES = 10 << 30
 """What a shelf holds, unless it is told otherwise; beyond it the volumes that were used longest ago go."""
 
 _MANIFEST, _SEAL = "manifest.json", "seal.json"
-_DRAFT, _REFUSED = ".draft-", ".refused-"
+_DRAFT, _REMOVED = ".draft-", ".removed-"
 _LOOKED_THROUGH = 4
 _ABANDONED_SECONDS = 3600
 """So long after its last change, a draft belongs to a process that is gone."""
@@ -94,7 +96,7 @@ class Shelf:
         self._most = most
 
     def read(self, address: Address) -> Volume | None:
-        """The volume at ``address``; None if there is none, or a damaged one, which a `Notice` names."""
+        """The volume at ``address``; None if there is none, or, with a `Notice`, if it cannot be used."""
         return self._opened(self.folder / address.family / address.name, address)
 
     def recent(self, address: Address) -> Iterator[Volume]:
@@ -141,51 +143,54 @@ class Shelf:
         return sorted(found, key=lambda one: (-one.used, one.address.family, one.address.name))
 
     def _places(self, family: str = "*") -> Iterator[Path]:
-        for place in self.folder.glob(f"{family}/*"):
-            if place.is_dir() and not place.name.startswith("."):
-                yield place
+        with suppress(OSError):  # of what cannot be listed now, nothing is used
+            for place in self.folder.glob(f"{family}/*"):
+                if place.is_dir() and not place.name.startswith("."):
+                    yield place
 
     def _opened(self, place: Path, address: Address | None) -> Volume | None:
-        if not place.is_dir():
-            return None
+        folder = _number(place)
         try:
+            if not place.is_dir():
+                return None
             found, files = _manifest(place)
             if address is not None and found != address:
                 raise Refused("it is something else than its name says")
             arrays = {name: _mapped(place, name, about) for name, about in files.items()}
             _check(place, files, arrays)
-        except FileNotFoundError as error:
-            if not place.is_dir():  # somebody took it off the shelf this moment
-                return None
-            self._refuse(place, f"{Path(error.filename or '').name or 'a file'} is missing")
-            return None
         except (OSError, ValueError) as error:
-            self._refuse(place, str(error))
+            if _number(place) == folder:  # else somebody took it off the shelf this moment, or put it there anew
+                self._give_up(place, error)
             return None
         if address is not None:
             with suppress(OSError):  # a shelf that may only be read
                 os.utime(place)
         return Volume(found, arrays)
 
-    def _refuse(self, place: Path, why: str) -> None:
+    def _give_up(self, place: Path, error: OSError | ValueError) -> None:
+        """Remove a volume if it is damaged; the trouble of a moment (handles, memory, permissions) leaves it there."""
+        why = str(error)
+        if isinstance(error, FileNotFoundError):
+            why = f"{Path(error.filename or '').name or 'a file'} is missing"
+        elif isinstance(error, OSError) and error.errno != errno.EIO:
+            why = error.strerror or type(error).__name__
+            warnings.warn(f"{place} cannot be read now, and is done without: {why}", Notice, stacklevel=4)
+            return
         warnings.warn(f"{place} is damaged, and is built anew: {why}", Notice, stacklevel=4)
-        aside = place.with_name(f"{_REFUSED}{place.name[:8]}-{token_hex(4)}")
-        with suppress(OSError):
-            place.rename(aside)
-            shutil.rmtree(aside, ignore_errors=True)
+        _remove(place)
 
     def _make_room(self, newest: Path) -> None:
         """Remove what killed processes left, and the volumes used longest ago that there is no room for."""
         now = time.time()
-        for draft in self.folder.glob("*/.*"):
-            with suppress(OSError):
-                if now - draft.stat().st_mtime > _ABANDONED_SECONDS:
-                    shutil.rmtree(draft, ignore_errors=True)
+        with suppress(OSError):
+            for left in self.folder.glob("*/.*"):
+                if now - left.stat().st_mtime > _ABANDONED_SECONDS:
+                    shutil.rmtree(left, ignore_errors=True)
         kept = 0
         for place in sorted(self._places(), key=lambda one: (one == newest, _used(one)), reverse=True):
             kept += _size(place)
             if kept > self._most and place != newest:
-                shutil.rmtree(place, ignore_errors=True)
+                _remove(place)
 
 
 def packed(texts: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -244,6 +249,21 @@ def _rename(draft: Path, place: Path) -> None:
         if place.is_dir():
             raise FileExistsError(place) from None
         raise
+
+
+def _remove(place: Path) -> None:
+    """Take a volume off the shelf at once, then delete its files: nobody meets half of one, whenever this is killed."""
+    aside = place.with_name(f"{_REMOVED}{place.name[:8]}-{token_hex(4)}")
+    with suppress(OSError):
+        place.rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _number(place: Path) -> int:
+    """By which the file system tells this folder from another one in its place; 0 if there is none."""
+    with suppress(OSError):
+        return place.stat().st_ino
+    return 0
 
 
 def _sync(folder: Path) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Mapping
+import shutil
+import warnings
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,13 @@ def test_what_was_written_is_read_and_cannot_be_written_to(tmp_path: Path) -> No
         volume.arrays["vectors"][0, 0] = 7.0
     assert shelf.read(Address("vectors", "an embedder", "another corpus")) is None
     assert shelf.read(Address("vectors", "another embedder", "a corpus")) is None
+
+
+def failing_with(number: int) -> Callable[..., Any]:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
 
 
 def test_the_same_volume_again_leaves_the_one_that_is_there(tmp_path: Path) -> None:
@@ -151,6 +160,45 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path, monkeypatch: pyt
     assert shelf.write(HERE, ARRAYS)
 
 
+def test_a_sound_volume_survives_the_trouble_of_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.write(HERE, ARRAYS)
+    for number in (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EACCES, errno.ESTALE):
+        with monkeypatch.context() as broken:
+            broken.setattr(np, "load", failing_with(number))
+            with pytest.warns(Notice, match=f"cannot be read now, and is done without: {os.strerror(number)}"):
+                assert shelf.read(HERE) is None
+        assert shelf.read(HERE) is not None
+
+
+def test_too_many_open_files_cost_no_volume(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    shelf = Shelf(tmp_path)
+    shelf.write(HERE, ARRAYS)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
+        try:
+            found = shelf.read(HERE), list(shelf.recent(HERE)), shelf.listed(), shelf.write(HERE, ARRAYS)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert found == (None, [], [], False)
+    assert "cannot be read now" in str(said[0].message)
+    assert not any("damaged" in str(each.message) for each in said)
+    assert shelf.read(HERE) is not None
+
+
+def test_a_disk_that_cannot_read_its_blocks_is_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.write(HERE, ARRAYS)
+    with monkeypatch.context() as broken:
+        broken.setattr(np, "load", failing_with(errno.EIO))
+        with pytest.warns(Notice, match="is damaged, and is built anew: .*Input/output error"):
+            assert shelf.read(HERE) is None
+    assert not on(tmp_path).exists()
+
+
 def test_a_folder_that_is_a_file_is_said(tmp_path: Path) -> None:
     (tmp_path / "indexes").write_text("not a folder")
     with pytest.warns(Notice, match="cannot be kept"):
@@ -170,6 +218,47 @@ def test_beyond_its_size_a_shelf_gives_up_what_was_used_longest_ago(tmp_path: Pa
     assert {one.address.of for one in shelf.listed()} == {"0", "2", "newest"}
     Shelf(tmp_path, most=1).write(addresses[1], each)
     assert [one.address.of for one in shelf.listed()] == ["1"]
+
+
+def test_who_is_killed_while_removing_a_volume_leaves_no_half_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(folder: Path, **_: object) -> None:
+        if folder.exists():
+            (folder / "vectors.npy").unlink()
+            raise KeyboardInterrupt
+
+    shelf = Shelf(tmp_path, most=1)
+    shelf.write(HERE, ARRAYS)
+    monkeypatch.setattr(shutil, "rmtree", killed)
+    with pytest.raises(KeyboardInterrupt):
+        shelf.write(Address("vectors", "an embedder", "newer"), ARRAYS)
+    monkeypatch.undo()
+    assert shelf.read(HERE) is None  # and no warning, which would be an error
+    assert [one.address.of for one in shelf.listed()] == ["newer"]
+
+
+@pytest.mark.parametrize("anew", [False, True])
+def test_who_reads_a_volume_that_is_removed_meanwhile_says_nothing_of_damage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, anew: bool
+) -> None:
+    shelf, real = Shelf(tmp_path), np.load
+
+    def load(path: Path, **how: Any) -> Any:
+        if path.name == "rows.npy" and not aside.exists():
+            on(tmp_path).rename(aside)
+            try:
+                return real(path, **how)
+            finally:
+                if anew:
+                    Shelf(tmp_path).write(HERE, ARRAYS)
+        return real(path, **how)
+
+    shelf.write(HERE, ARRAYS)
+    aside = on(tmp_path).with_name(".aside")
+    monkeypatch.setattr(np, "load", load)
+    assert shelf.read(HERE) is None
+    assert (shelf.read(HERE) is not None) == anew
 
 
 def test_drafts_of_processes_that_are_gone_are_removed(tmp_path: Path) -> None:
