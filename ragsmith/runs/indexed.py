@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,9 +17,10 @@ from typing import Any
 import numpy as np
 
 from ragsmith.datasets.changes import Changes, changes, contents
-from ragsmith.digest import fingerprint
+from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import UsageError
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS, EntityGraph, passage_of
+from ragsmith.index.index import Corpus
 from ragsmith.index.kept import KeptIndex
 from ragsmith.index.relations import Triple
 from ragsmith.index.shelf import Address, Arrays, Shelf, packed, unpacked
@@ -34,6 +35,7 @@ FOLDER = ".indexes"
 """What is appended to the name of a cache for the folder of its shelf."""
 
 _ANY_QUERY = "what"
+_OF_CHUNK = tuple(field.name for field in fields(Chunk) if field.name != "sources")  # which only summaries have
 
 
 def shelf_beside(cache: str | Path) -> Shelf:
@@ -117,15 +119,20 @@ def _entries(engine: Engine, gene: Gene, shelf: Shelf) -> Entries:
     asked = {"language_model": models.asked, "embedder": models.embedder, "cross_encoder": models.cross_encoder}
     tools = sorted(set(gene.technique.tools.values()))
     made_by = json.dumps([gene.identity, *(asked[tool].id for tool in tools if tool in asked)])
-    address = Address("entries", made_by, engine.corpus.id)
-    volume = shelf.read(address) if tools else None
+    address = Address("entries", made_by, _identity(engine.corpus)) if tools else None
+    volume = shelf.read(address) if address else None
     if volume is not None:
         return _read_entries(volume.arrays, chunks)
     entries, usage = engine.call(gene, (chunks,))
     engine.collection_usage.add(usage)
-    if usage.calls or usage.texts_embedded or usage.pairs_scored:
+    if address and (usage.calls or usage.texts_embedded or usage.pairs_scored):
         shelf.write(address, _entry_arrays(entries, chunks))
     return tuple(entries)
+
+
+def _identity(corpus: Corpus) -> str:
+    """Of all that is made of chunks: models read their headings, too, which the cuts alone do not tell."""
+    return digest("chunks", corpus.id, [[getattr(chunk, name) for name in _OF_CHUNK] for chunk in corpus.chunks])
 
 
 def _entry_arrays(entries: Entries, chunks: Chunks) -> Arrays:
@@ -162,16 +169,16 @@ def _read_entries(arrays: Arrays, chunks: Chunks) -> Entries:
     return tuple(found)
 
 
-def _read_chunk(fields: dict[str, Any]) -> Chunk:
-    spans = tuple(Span(**span) for span in fields.pop("sources"))
-    modality, headings = Modality(fields.pop("modality")), tuple(fields.pop("headings"))
-    return Chunk(**fields, modality=modality, headings=headings, sources=spans)
+def _read_chunk(known: dict[str, Any]) -> Chunk:
+    spans = tuple(Span(**span) for span in known.pop("sources"))
+    modality, headings = Modality(known.pop("modality")), tuple(known.pop("headings"))
+    return Chunk(**known, modality=modality, headings=headings, sources=spans)
 
 
 def _install_graph(engine: Engine, shelf: Shelf) -> None:
     """Have the entity graph of relations that are kept, or keep those that a model reads now."""
     chunks, code = engine.corpus.chunks, fingerprint("ragsmith.index.entity_graph", "build_graph")
-    address = Address("relations", json.dumps([code, engine.models.asked.id]), engine.corpus.id)
+    address = Address("relations", json.dumps([code, engine.models.asked.id]), _identity(engine.corpus))
     volume = shelf.read(address)
     if volume is not None:
         texts = unpacked(volume.arrays["content"], volume.arrays["ends"])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -16,13 +18,14 @@ from ragsmith.datasets.changes import Changes
 from ragsmith.datasets.dataset import load_documents, make_dataset, write_dataset
 from ragsmith.errors import Notice, UsageError
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.index.index import Corpus
 from ragsmith.index.shelf import Shelf
 from ragsmith.pipelines.genes import Candidate, configuration, read_configuration
 from ragsmith.runs.indexed import open_with_index, shelf_beside
 from ragsmith.runs.pipeline import Pipeline
 from ragsmith.techniques.families import pre_embedding, retrieval
 from ragsmith.techniques.registry import load_techniques
-from ragsmith.types import Dataset, Document, Example, Span
+from ragsmith.types import Chunks, Dataset, Document, Example, Modality, Span
 
 load_techniques()
 
@@ -148,6 +151,29 @@ def test_a_complete_index_is_only_read_the_next_time(tmp_path: Path) -> None:
     again.ask(QUESTIONS[0])
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npy")} == changed
     assert again.engine.collection_usage.total().calls == 0
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"headings": ("Oaths", "Of the bell")}, {"section": 3}, {"modality": Modality.TABLE}, {"title": "Another"}],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_what_models_made_of_chunks_is_not_believed_of_equal_cuts_that_differ(
+    changed: dict[str, Any], tmp_path: Path
+) -> None:
+    data, shelf = states(seed=4, steps=0)[0], Shelf(tmp_path)
+    chosen = candidate(retrieval="complete_hybrid", pre_embedding="hype")
+
+    def made(chunks: Chunks) -> dict[str, int]:
+        opened = pipeline(data, chosen)
+        opened.engine.corpus = Corpus(data.documents, chunks)
+        open_with_index(opened, shelf)
+        return Counter(one.address.kind for one in shelf.listed() if one.address.kind in ("entries", "relations"))
+
+    chunks = pipeline(data, chosen).engine.corpus.chunks
+    other = tuple(replace(chunk, **changed) for chunk in chunks)
+    assert made(chunks) == made(chunks) == {"entries": 1, "relations": 1}
+    assert made(other) == made(other) == {"entries": 2, "relations": 2}
 
 
 def test_a_damaged_index_is_built_anew_with_a_warning(tmp_path: Path) -> None:
