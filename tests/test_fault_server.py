@@ -44,6 +44,7 @@ INPUTS: dict[str, Input] = {
     "context": numbered(PASSAGES),
     "texts": numbered(PASSAGES),
     "feedback": "- missing: the quay",
+    "conversation": "user: Which ferry goes to Marrow?\nassistant: The one from the north quay.",
     "claims": ("The ferry leaves at seven.", "It is green."),
 }
 

@@ -149,6 +149,11 @@ def _review(prompt: str) -> str:
     return f"Verdict: revise\n- missing: what is said about {_topic(_question(prompt))}"
 
 
+def _written_out(prompt: str) -> str:
+    *_, question = _quoted(prompt).splitlines()
+    return question if words(question) else "What is meant?"
+
+
 def _passage(prompt: str) -> str:
     topic = _topic(_question(prompt), 8)
     return f"The matter of {topic} is settled by rule. It depends on {topic}, and on the time at which it is asked."
@@ -174,6 +179,7 @@ REPLIES = (
     ("One wording a line", _questions),
     ("One question a line", _questions),
     ("Take a step back", lambda prompt: f"What is the rule about {_topic(_question(prompt))}?"),
+    ("Write that question so that somebody who has", _written_out),
     ("Rewrite this question as one query", lambda prompt: _topic(_question(prompt), 8)),
     ("source code, configuration or commands", _code),
     ("rows of a table", lambda prompt: f"subject: {_topic(_question(prompt))} | value: {number(prompt, 100)}"),

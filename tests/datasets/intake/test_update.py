@@ -311,7 +311,7 @@ def test_a_full_disk_is_one_sentence_and_nothing_has_changed(files: Path, made: 
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert ended.returncode != 0
-    assert ended.stderr.strip().splitlines()[-1].startswith(f"error: {made}: File too large")
+    assert ended.stderr.strip().splitlines()[-1].startswith(f"error: {made} cannot be read or written: File too large")
     assert "Traceback" not in ended.stderr
     assert contents(made) == was
 
