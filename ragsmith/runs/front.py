@@ -78,7 +78,10 @@ def by_calls(point: Point) -> tuple[float, float]:
 
 
 def knee(along: Sequence[Point]) -> Point:
-    """The point of a front that is farthest above the line between its ends, both axes scaled to 1."""
+    """The point of a front that is farthest above the line between its ends, both axes scaled to 1.
+
+    Where none is above it, nothing says that more calls gain enough: of equals it is the one that asks the fewest.
+    """
     top, last = along[0], along[-1]
     rise, run = top.fitness - last.fitness, top.calls - last.calls
     if not rise or not run:
@@ -87,7 +90,7 @@ def knee(along: Sequence[Point]) -> Point:
     def above(point: Point) -> float:
         return (point.fitness - last.fitness) / rise - (point.calls - last.calls) / run
 
-    return max(along, key=above)  # the first of equals, and the best comes first
+    return max(along, key=lambda point: (above(point), -point.calls))
 
 
 def cheapest(found: Sequence[Point], winner: Evaluation, terms: Terms, margin: float) -> Evaluation:

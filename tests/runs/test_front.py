@@ -69,6 +69,10 @@ def test_the_knee_is_where_more_calls_begin_to_gain_little() -> None:
     assert knee(along[:1]).evaluation.key == "d"
 
 
+def test_where_no_pipeline_is_above_the_line_the_knee_asks_the_fewest_calls() -> None:
+    assert knee(front(found(flat("few", 0.50, 1), flat("many", 0.60, 4)), by_calls)).evaluation.key == "few"
+
+
 def test_the_cheapest_is_shown_to_be_within_the_margin() -> None:
     winner = evaluation("winner", [0.6] * 30, 5)
     near = evaluation("near", [0.6 - MARGIN / 2 + (-1) ** n * 0.01 for n in range(30)], 2)
