@@ -126,10 +126,10 @@ def gate(
     questions = [example.id for example in asked]
     ours, theirs = ([its[question] for question in questions] for its in (now, before))
     between = difference(ours, theirs, clusters.numbers(questions))
-    verdict = decide(between, between.p)
+    least = _smallest(between, min_effect)
+    verdict = _verdict(between, least)
     shut = verdict is Verdict.WORSE and -between.mean_difference > min_effect
     moved = [Moved(question, 1, before[question], now[question]) for question in questions]
-    least = _smallest(between, min_effect)
     return Gated(
         passed=not shut,
         reason=_reason(between, verdict, clusters, min_effect, least, terms, shut=shut),
@@ -193,6 +193,14 @@ def _by_type(asked: Sequence[Example], before: Mapping[str, float], now: Mapping
 
 def _mean(scores: Mapping[str, float]) -> float:
     return math.fsum(scores.values()) / len(scores)
+
+
+def _verdict(found: Difference, least: float | None) -> Verdict:
+    """What is shown; the questions are too few where no loss could be, and not because no score has changed."""
+    verdict = decide(found, found.p)
+    if verdict is not Verdict.TOO_FEW and verdict is not Verdict.NO_DIFFERENCE:
+        return verdict
+    return Verdict.TOO_FEW if found.nonzero and least is None else Verdict.NO_DIFFERENCE
 
 
 def _smallest(found: Difference, min_effect: float) -> float | None:

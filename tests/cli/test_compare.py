@@ -183,6 +183,8 @@ def test_a_pipeline_that_is_as_it_was_passes(home: Path, ragsmith: Command) -> N
     assert (shown.code, shown.err) == (0, "")
     assert f"passes: the same score on each of {TEST_QUESTIONS} questions" in unfolded(shown.out)
     assert max(map(len, shown.out.splitlines())) <= 80
+    told = json.loads(ragsmith("gate", winner, "--dataset", "facts", "--workers", 1, "--json").out)
+    assert (told["passed"], told["verdict"]) == (True, "no difference shown")
     suite = next(iter(junitparser.JUnitXml.fromfile("gate.xml")))
     assert [case.name for case in suite] == [
         "verdict",
@@ -354,6 +356,8 @@ def test_the_gate_says_where_it_could_not_see_anything(home: Path, ragsmith: Com
     shown = ragsmith("gate", "now.yaml", "--against", "base.yaml", "--workers", 1)
     assert shown.code == 0
     assert "no loss could be shown, so that this gate is always open" in unfolded(shown.out)
+    told = json.loads(ragsmith("gate", "now.yaml", "--against", "base.yaml", "--workers", 1, "--json").out)
+    assert (told["verdict"], told["smallest"]) == ("too few questions", None)
 
 
 def test_a_gate_of_a_name_says_that_it_keeps_no_scores(home: Path, ragsmith: Command) -> None:
