@@ -34,7 +34,8 @@ PARTS = ("search", "test", "all")
 class AblationPlan:
     """What taking a pipeline apart asks for: ``pipelines`` on ``questions`` questions, some of which are ``known``.
 
-    What learns on these questions counts as not known before it has.
+    What learns on these questions counts as not known before it has. ``searched`` says whether a search on this data
+    set chose the pipeline.
     """
 
     dataset: str
@@ -43,6 +44,7 @@ class AblationPlan:
     pipelines: int
     known: int
     questions: int
+    searched: bool = False
 
     @property
     def answers(self) -> int:
@@ -110,7 +112,8 @@ def ablate(
         with Evaluator(setup, store, workers or setup.models.workers(), on_progress, ranks=fitness.ranks) as evaluator:
             rows = store.results_many([evaluator.key(one) for one in (winner, *others)])
             known = sum(set(ids) <= answered.keys() for answered in rows.values())
-            plan = AblationPlan(data.name, found.name, part, len(others) + 1, known, len(ids))
+            searched = bool(loaded.expected)
+            plan = AblationPlan(data.name, found.name, part, len(others) + 1, known, len(ids), searched)
             if on_plan is not None and not on_plan(plan):
                 return None
             first, *rest = evaluator.evaluate([winner, *others], questions)

@@ -73,7 +73,7 @@ def ablate(
     if not found.outs:
         say("it is naive RAG: there is no part to take out")
         return
-    say_folded(part_tables.explained(found))
+    say_folded(part_tables.explained(found, "this pipeline", chosen=said[0].searched))
     _say(part_tables.outs(found))
     if found.interactions:
         say()

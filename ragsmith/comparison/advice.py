@@ -33,7 +33,8 @@ class Facts:
     ``calls`` are the model calls a question, by rival, ``winner`` among them, and ``parts`` the techniques that are on
     in each. ``by_type`` has the differences from the first of `SIMPLE` that was compared, by type of question.
     ``unfound`` is the share of what the winner lacks to the best score there is that it lacks on questions for which
-    nothing relevant was found.
+    nothing relevant was found. Where a machine ``drafted`` test questions, the recommended pipeline is advised, which is
+    compared under the name ``recommended``, or is the ``winner``; ``command`` writes it.
     """
 
     comparisons: Sequence[Comparison]
@@ -45,6 +46,9 @@ class Facts:
     unfound: float | None = None
     embedded: bool = False
     parts: Mapping[str, int] = field(default_factory=dict)
+    drafted: bool = False
+    recommended: str = "recommended"
+    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +63,9 @@ def next_step(facts: Facts) -> NextStep | None:
     """The first of these that applies; None where nothing was compared.
 
     Without a test, questions are to be written; without groups, or on spent questions, nothing can be shown, whatever
-    is done. Then what is shown counts: a rival that is better, a winner that is better than all. Where the winner is
-    not shown to be better than something simpler, that is kept, unless a few more questions would tell.
+    is done. Drafted questions do not name the best: unless it is shown to be behind, the recommended pipeline is. Then
+    what is shown counts: a rival that is better, a winner that is better than all. Where the winner is not shown to be
+    better than something simpler, that is used, unless a few more questions would tell.
     """
     if not facts.clusters.questions:
         missing = max(1, FEWEST_QUESTIONS - facts.questions)
@@ -68,7 +73,9 @@ def next_step(facts: Facts) -> NextStep | None:
     compared = [one for one in facts.comparisons if one.difference is not None]
     if not compared:
         return None
-    return _hopeless(facts, compared) or _shown(facts, compared) or _open(facts, compared)
+    return (
+        _hopeless(facts, compared) or _by_effects(facts, compared) or _shown(facts, compared) or _open(facts, compared)
+    )
 
 
 def _hopeless(facts: Facts, compared: Sequence[Comparison]) -> NextStep | None:
@@ -87,6 +94,23 @@ def _hopeless(facts: Facts, compared: Sequence[Comparison]) -> NextStep | None:
             "be shown on them any more.",
         )
     return None
+
+
+def _by_effects(facts: Facts, compared: Sequence[Comparison]) -> NextStep | None:
+    """The recommended pipeline where a machine drafted questions, unless the winner is shown to be better than it."""
+    if not facts.drafted:
+        return None
+    if facts.recommended == "winner":
+        return NextStep("take", "Use the winner: it is the recommended pipeline, and a machine drafted test questions.")
+    rival = next((one for one in compared if one.name == facts.recommended), None)
+    if rival is None or rival.verdict is Verdict.BETTER:
+        return None
+    named = "the recommended pipeline" + f", {rival.against}" * (rival.name != "recommended")
+    return NextStep(
+        "take",
+        f"Use {named}: a machine drafted test questions, and it is not shown to be behind on them. `{facts.command}` "
+        "writes it.",
+    )
 
 
 def _shown(facts: Facts, compared: Sequence[Comparison]) -> NextStep | None:
@@ -121,9 +145,9 @@ def _open(facts: Facts, compared: Sequence[Comparison]) -> NextStep:
     same = "scores the same on each question" if rival.difference.nonzero == 0 else ""
     loses = f"the winner {same or f'is at most {rival.excluded[1]:.3f} better (95 %, by itself)'}{saves}"
     if limit and rival.name in ("bm25", "naive"):
-        return NextStep("embedder", f"Keep {rival.against} ({loses}), and {limit}.")
+        return NextStep("embedder", f"Use {rival.against} ({loses}), and {limit}.")
     if rival.name in ("bm25", "naive"):
-        kind, verb = "keep", "Keep"
+        kind, verb = "keep", "Use"
     else:
         kind, verb = ("simplify", "Simplify: take") if _simpler(rival.name, saved, facts) else ("take", "Take")
     return NextStep(kind, f"{verb} {rival.against}: {loses}.")

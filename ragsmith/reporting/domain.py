@@ -108,7 +108,7 @@ def domain_of(about: About, material: Material) -> Domain:
         ablation=material.ablation,
         questions=questions(material),
         cheapest=nearest,
-        next_step=next_step_of(material, comparisons, found_rivals),
+        next_step=next_step_of(material, comparisons, tested),
         timed=_timed(material, best_drawn),
         besides=_besides(material),
         effects=_option_effects(material),

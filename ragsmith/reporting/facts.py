@@ -106,7 +106,7 @@ def _drafted(material: Material) -> str:
         return f"{counted} What is claimed rests on questions that people wrote."
     return (
         f"{counted} Such questions show what is found, not what is answered: the verdict is about retrieval alone. "
-        "Nor do they name the best: take the recommended pipeline, unless it is clearly behind here. "
+        "Nor do they name the best: use the recommended pipeline, unless it is shown to be behind here. "
         f"{MIN_TEST} questions that people wrote, beside them, would be the test."
     )
 

@@ -19,17 +19,17 @@ EFFECTS = (
 )
 
 
-def explained(found: Ablation) -> str:
-    """What the numbers are, and what they are not."""
+def explained(found: Ablation, named: str = "the winner", *, chosen: bool = True) -> str:
+    """What the numbers are, and what they are not; ``chosen`` says whether search questions chose the pipeline."""
     groups = next((one.worth["fitness"].groups for one in found.outs if "fitness" in one.worth), 0)
     linked = f" in {groups} groups that hang together" if groups else ""
     asked = "" if found.part == "all" else f"{found.part} "
-    biased = " These questions chose the winner, so each part looks a little better than it is."
+    biased = f" These questions chose {named}, so each part looks a little better than it is."
     return (
-        f"Each part of the winner was taken out in turn, which leaves naive RAG's option there, on {found.questions} "
-        f"{asked}questions{linked}. Worth is the winner less what is left, question by question: above 0 the part is "
+        f"Each part of {named} was taken out in turn, which leaves naive RAG's option there, on {found.questions} "
+        f"{asked}questions{linked}. Worth is {named} less what is left, question by question: above 0 the part is "
         "worth having, and an interval that holds 0 shows nothing. Intervals are of one part by itself, not adjusted "
-        f"for how many parts there are.{biased if found.part == 'search' else ''}"
+        f"for how many parts there are.{biased if chosen and found.part == 'search' else ''}"
     )
 
 

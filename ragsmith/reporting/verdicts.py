@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from shlex import quote
 
 from ragsmith.comparison.advice import SIMPLE, Facts, NextStep, next_step
 from ragsmith.comparison.clusters import Clusters
@@ -142,10 +143,12 @@ def cheapest(tested: Mapping[str, Evaluation], terms: Terms, comparisons: Sequen
 def next_step_of(
     material: Material, comparisons: Sequence[Comparison], tested: Mapping[str, Evaluation]
 ) -> NextStep | None:
-    """What to do after the test of a run, in a sentence."""
+    """What to do after the test of a run, in a sentence; ``tested`` has all, whoever is compared."""
     record, fitness = material.record, material.terms_of_test.fitness
     if record.no_winner or (not comparisons and (record.tested or record.settings.verdict == CROSSFIT)):
         return None
+    same = same_as(record, tested)
+    tested = rivals(tested)
     winner = tested.get("winner")
     simple = next((tested[name] for name in SIMPLE if name in tested), None)
     by_type: dict[str, list[float]] = {}
@@ -166,6 +169,9 @@ def next_step_of(
             _unfound(winner, fitness) if winner else None,
             embedded=described("embedder", embedder).startswith("embedded"),
             parts={name: sum(gene.technique.name != "none" for gene in one.candidate) for name, one in tested.items()},
+            drafted=not set(record.tested).isdisjoint(material.about.data.drafted),
+            recommended=same.get("recommended", "recommended"),
+            command=f"ragsmith recommend {quote(material.about.dataset)} -o recommended.yaml",
         )
     )
 

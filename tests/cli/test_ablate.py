@@ -63,6 +63,7 @@ def test_what_lacks_is_evaluated_on_search_questions_and_kept_for_the_report(
     shown = ragsmith(*asked)
     assert shown.code == 0
     assert "What each part is worth" in shown.out
+    assert "These questions chose this pipeline, so each part" in " ".join(shown.out.split())
     again = json.loads(ragsmith(*asked, "--json").out)
     assert again["plan"]["answers"] == 0
     assert {one["kind"] for one in again["parts"]} == {"out", "swap"}
@@ -95,6 +96,16 @@ def test_another_data_set_is_asked_its_search_questions_unless_all_are_named(
     assert plans[1].questions >= plans[0].questions + found.questions
     with pytest.raises(UsageError, match="part is 'half': give search, test or all"):
         library.ablate(winner, part="half", **asked)
+
+
+def test_of_a_recommended_pipeline_it_is_not_said_that_the_questions_chose_it(
+    winner: Path, ragsmith: Command, tiny_space: Path, tmp_path: Path
+) -> None:
+    named = tmp_path / "recommended.yaml"
+    assert ragsmith("recommend", "island", "-o", named, "--calls", 1).code == 0
+    shown = ragsmith("ablate", named, "--space", tiny_space, "--workers", 1, "--cache", tmp_path / "c.sqlite")
+    said = " ".join(shown.out.split())
+    assert (shown.code, "Each part of this pipeline was taken out" in said, "chose" in said) == (0, True, False)
 
 
 def test_naive_rag_has_nothing_to_take_out(winner: Path, ragsmith: Command, tiny_space: Path, tmp_path: Path) -> None:

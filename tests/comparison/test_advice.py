@@ -59,8 +59,8 @@ def test_questions_that_were_looked_at_too_often_ask_for_fresh_ones() -> None:
     [
         ((Verdict.BETTER, Verdict.WORSE), "take", "Take BM25: the winner is shown to be worse."),
         ((Verdict.BETTER, Verdict.BETTER), "take", "Take the winner: it is better than everything"),
-        ((Verdict.BETTER, Verdict.NO_DIFFERENCE), "keep", "Keep BM25: the winner is at most 0.080 better"),
-        ((Verdict.NOT_WORSE, Verdict.BETTER), "keep", "Keep naive RAG"),
+        ((Verdict.BETTER, Verdict.NO_DIFFERENCE), "keep", "Use BM25: the winner is at most 0.080 better"),
+        ((Verdict.NOT_WORSE, Verdict.BETTER), "keep", "Use naive RAG"),
     ],
 )
 def test_what_was_shown_decides(verdicts: tuple[Verdict, Verdict], kind: str, words: str) -> None:
@@ -130,7 +130,32 @@ def test_where_most_is_missing_because_nothing_is_found_another_embedder_is_to_b
 def test_a_rival_that_scores_the_same_is_said_to() -> None:
     same = Difference(20, 0.0, 0.0, 0.0, 1.0, 0, 10, 0, 0.0)
     found = said(replace(FACTS, comparisons=[compared("bm25", Verdict.NOT_WORSE, same)]))
-    assert found == ("keep", "Keep BM25: the winner scores the same on each question.")
+    assert found == ("keep", "Use BM25: the winner scores the same on each question.")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "words"),
+    [
+        (Verdict.NO_DIFFERENCE, "Use the recommended pipeline: a machine drafted test questions, and it is not shown"),
+        (Verdict.WORSE, "Use the recommended pipeline: "),
+        (Verdict.BETTER, "Use BM25: "),
+    ],
+)
+def test_drafted_questions_leave_the_recommended_pipeline_unless_it_is_shown_to_be_behind(
+    verdict: Verdict, words: str
+) -> None:
+    facts = replace(FACTS, drafted=True, command="ragsmith recommend law -o recommended.yaml")
+    both = [compared("bm25", Verdict.NO_DIFFERENCE), compared("recommended", verdict)]
+    _, sentence = said(replace(facts, comparisons=both))
+    assert sentence.startswith(words)
+    assert ("`ragsmith recommend law -o recommended.yaml`" in sentence) == (verdict is not Verdict.BETTER)
+
+
+def test_the_recommended_pipeline_may_be_the_winner_or_a_baseline() -> None:
+    itself = said(replace(FACTS, drafted=True, recommended="winner"))
+    assert itself == ("take", "Use the winner: it is the recommended pipeline, and a machine drafted test questions.")
+    assert said(replace(FACTS, drafted=True, recommended="bm25"))[1].startswith("Use the recommended pipeline, BM25: ")
+    assert said(replace(FACTS, drafted=True, recommended="naive"))[1].startswith("Use BM25: ")  # it is behind
 
 
 def test_nothing_compared_asks_for_nothing() -> None:
