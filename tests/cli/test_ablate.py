@@ -99,10 +99,10 @@ def test_another_data_set_is_asked_its_search_questions_unless_all_are_named(
 
 
 def test_of_a_recommended_pipeline_it_is_not_said_that_the_questions_chose_it(
-    winner: Path, ragsmith: Command, tiny_space: Path, tmp_path: Path
+    ragsmith: Command, tiny_folder: Path, tiny_space: Path, tmp_path: Path
 ) -> None:
     named = tmp_path / "recommended.yaml"
-    assert ragsmith("recommend", "island", "-o", named, "--calls", 1).code == 0
+    assert ragsmith("recommend", tiny_folder, "-o", named, "--calls", 1).code == 0
     shown = ragsmith("ablate", named, "--space", tiny_space, "--workers", 1, "--cache", tmp_path / "c.sqlite")
     said = " ".join(shown.out.split())
     assert (shown.code, "Each part of this pipeline was taken out" in said, "chose" in said) == (0, True, False)
