@@ -33,8 +33,8 @@ class Facts:
     ``calls`` are the model calls a question, by rival, ``winner`` among them, and ``parts`` the techniques that are on
     in each. ``by_type`` has the differences from the first of `SIMPLE` that was compared, by type of question.
     ``unfound`` is the share of what the winner lacks to the best score there is that it lacks on questions for which
-    nothing relevant was found. Where a machine ``drafted`` test questions, the recommended pipeline is advised, which is
-    compared under the name ``recommended``, or is the ``winner``; ``command`` writes it.
+    nothing relevant was found. Where a machine ``drafted`` test questions, the recommended pipeline is advised, which
+    is compared under the name ``recommended``, or is the ``winner``; ``command`` writes it.
     """
 
     comparisons: Sequence[Comparison]
