@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 
 from ragsmith.digest import digest
 from ragsmith.errors import Notice
+from ragsmith.text.writing import sync_folder
 
 FORMAT = 1
 """Of the files; a volume of another format is left where it is, for the ragsmith that wrote it."""
@@ -119,7 +120,7 @@ class Shelf:
             _write(draft, address, arrays)
             with suppress(FileExistsError):  # somebody else was faster: what is there is the same
                 _rename(draft, place)
-            _sync(place.parent)
+            sync_folder(place.parent)
         except OSError as error:
             what = error.strerror or type(error).__name__
             warnings.warn(
@@ -231,7 +232,7 @@ def _write(draft: Path, address: Address, arrays: Arrays) -> None:
     text = json.dumps({"format": FORMAT, **about, "files": files}, ensure_ascii=True)
     _write_text(draft / _MANIFEST, f"{text}\n{_text_digest(text)}\n")
     _write_text(draft / _SEAL, json.dumps(_states(draft, files)))
-    _sync(draft)
+    sync_folder(draft)
 
 
 def _write_text(path: Path, text: str) -> None:
@@ -264,16 +265,6 @@ def _number(place: Path) -> int:
     with suppress(OSError):
         return place.stat().st_ino
     return 0
-
-
-def _sync(folder: Path) -> None:
-    """Have the names in a folder on the disk, where the system can."""
-    if os.name == "posix":
-        opened = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(opened)
-        finally:
-            os.close(opened)
 
 
 def _manifest(place: Path) -> tuple[Address, dict[str, dict[str, Any]]]:

@@ -1,13 +1,13 @@
 """The documents that `ragsmith index` holds for a pipeline: what was there when it was built, added to and taken from.
 
-They lie beside the shelf in a file for each pipeline, one document a line and a digest of all in the last; the file is
-replaced as a whole, and whoever replaces it holds a lock from reading it on.
+They lie beside the shelf in a file for each index (`ExportedFile.index`: pipelines that only differ in what stands
+behind retrieval share one), one document a line and a digest of all in the last; the file is replaced as a whole, and
+whoever replaces it holds a lock from reading it on.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from hashlib import blake2b
@@ -16,10 +16,11 @@ from pathlib import Path
 from ragsmith.datasets.dataset import load_documents, make_dataset
 from ragsmith.datasets.documents import document_in
 from ragsmith.datasets.locking import held as locked
-from ragsmith.digest import digest
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.index.shelf import Shelf
+from ragsmith.runs.pipeline_file import ExportedFile
 from ragsmith.text.suggest import did_you_mean
+from ragsmith.text.writing import replace_file
 from ragsmith.types import Dataset, Document, Modality
 
 FOLDER = "collections"
@@ -29,12 +30,16 @@ Documents = dict[str, Document]
 
 
 class Collection:
-    """The documents that are held for the pipeline in the file ``winner``, beside ``shelf``."""
+    """The documents that are held for the pipeline in the file ``winner``, beside ``shelf``.
+
+    Raises:
+        UsageError: the file is not one of a pipeline.
+    """
 
     def __init__(self, winner: Path, shelf: Shelf) -> None:
         self._winner = winner
         self._folder = shelf.folder / FOLDER
-        self._path = self._folder / f"{digest('collection', winner.read_text(encoding='utf-8'))}.jsonl"
+        self._path = self._folder / f"{ExportedFile(winner).index()}.jsonl"
 
     def start(self, documents: Iterable[Document]) -> Dataset:
         """Hold these documents, and no others."""
@@ -91,12 +96,7 @@ class Collection:
         with (self._folder / ".lock").open("ab") as file, locked(file.fileno()):
             data = self._dataset(change())
             lines = [json.dumps(asdict(document)) for document in data.documents]
-            draft = self._path.with_name(f".{self._path.name}")
-            with draft.open("w", encoding="utf-8") as written:
-                written.writelines(f"{line}\n" for line in [*lines, _seal(lines)])
-                written.flush()
-                os.fsync(written.fileno())
-            draft.replace(self._path)
+            replace_file("\n".join([*lines, _seal(lines), ""]).encode(), self._path)
         return data
 
     def _held(self) -> Documents:

@@ -15,6 +15,7 @@ from ragsmith.datasets.bundled import bundled
 from ragsmith.datasets.dataset import load_dataset, load_documents
 from ragsmith.datasets.groups import GAP
 from ragsmith.datasets.splits import CROSSFIT
+from ragsmith.digest import digest
 from ragsmith.errors import SpaceError, UsageError
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup
@@ -208,6 +209,21 @@ class ExportedFile:
         """Whether a crossfit found it, which searches on all questions; also where some were edited since."""
         found = self._tree.mapping(("run",), optional=True).get("verdict") == CROSSFIT
         return bool(found) and (self.is_on(data) or self._tree.mapping(("dataset",)).get("name") == data.name)
+
+    def index(self) -> str:
+        """What tells its index from others': the documents that it was found on, how they are cut, entered and found.
+
+        So a comment, another prompt, a reference or the file's own name and place tell none from another. Techniques
+        count by name and parameters as they are written, not by their code, which the next ragsmith may have changed.
+        """
+        section = self._tree.mapping(("dataset",))
+        documents = section.get("digest") or {
+            kind: value if kind in ("name", "bundled") else str(Path(self._path.parent, str(value)).resolve())
+            for kind, value in section.items()
+        }
+        genes = [self._tree.mapping(("pipeline", family), optional=True) for family in ("pre_embedding", "retrieval")]
+        techniques = [[gene.get("technique"), gene.get("parameters") or {}] for gene in genes]
+        return digest("index", documents, self._size(()), self._overlap(()), techniques)
 
     def digest(self) -> str:
         """The digest of the data set that the pipeline was found on; blank where the file names none."""
