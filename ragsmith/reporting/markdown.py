@@ -18,16 +18,19 @@ _SPECIAL = re.compile(r"[\\`*<>|#~&$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|\](?=[(
 
 _BREAKS = re.compile(r"\s+")
 
+_CODE = re.compile(r"(?<!`)(`[^`]+`|``[^`]+``)(?!`)")
+"""A span of code: it shows what stands in it as it is, so that nothing in it is escaped, nor acts."""
+
 
 def domain_markdown(domain: Domain) -> str:
     """The report of one run."""
-    parts = [f"# {_text(domain.about.data.title)}", *(f"> {_text(note)}" for note in domain.notes)]
+    parts = [f"# {_text(domain.about.data.title)}", *(f"> {_prose(note)}" for note in domain.notes)]
     return _joined([*parts, "## Summary", *_summary(domain), *_sections(sections(domain))])
 
 
 def index_markdown(domains: Sequence[Domain], found: Across | None = None) -> str:
     """The report across several data sets."""
-    parts = ["# Across data sets", *(f"> {_text(note)}" for note in backbone.notes(domains)), "## Is it real?"]
+    parts = ["# Across data sets", *(f"> {_prose(note)}" for note in backbone.notes(domains)), "## Is it real?"]
     parts += [_bullet(f"[{_text(d.about.data.title)}]({_link(d)}): {_text(wording.headline(d))}") for d in domains]
     return _joined([*parts, *_sections(backbone.sections(domains, found or across(domains)))])
 
@@ -54,11 +57,11 @@ def _parts(block: Block) -> Iterator[str]:
             for example in block.examples:
                 yield from _example(example)
         case Terms():
-            yield from (_bullet(f"**{_text(name)}**: {_text(meaning)}") for name, meaning in block.entries)
+            yield from (_bullet(f"**{_text(name)}**: {_prose(meaning)}") for name, meaning in block.entries)
         case Table() | QuestionList():
             yield _table(block if isinstance(block, Table) else block.table)
         case _:
-            yield _text(block)
+            yield _prose(block)
 
 
 def _example(example: Example) -> Iterator[str]:
@@ -78,7 +81,7 @@ def _summary(domain: Domain) -> list[str]:
         lines.append(f"Winner: **{_text(domain.winner.label)}**")
     lines += [_bullet(_text(wording.sentence(comparison))) for comparison in domain.comparisons]
     lines += map(_text, wording.same_in_words(domain))
-    return [*lines, *([_text(f"Next: {domain.next_step.sentence}")] if domain.next_step else [])]
+    return [*lines, *([_prose(f"Next: {domain.next_step.sentence}")] if domain.next_step else [])]
 
 
 def _table(table: Table) -> str:
@@ -104,6 +107,12 @@ def _line(cells: Sequence[str]) -> str:
 def _text(text: str) -> str:
     """Text as data: one line, and nothing in it is Markdown or HTML."""
     return _SPECIAL.sub(r"\\\g<0>", _BREAKS.sub(" ", text).strip())
+
+
+def _prose(sentence: str) -> str:
+    """A sentence as data, but for what stands between backticks, one or two, which is code."""
+    parts = _CODE.split(_BREAKS.sub(" ", sentence).strip())
+    return "".join(part if place % 2 else _SPECIAL.sub(r"\\\g<0>", part) for place, part in enumerate(parts))
 
 
 def _bullet(text: str) -> str:

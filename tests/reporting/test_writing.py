@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import pytest
 from toy import put_toy
 
+from ragsmith.comparison.advice import NextStep
 from ragsmith.reporting import Domain, domain_json, load_domain, summary_lines, write_report
 from ragsmith.reporting.backbone import backbone
 from ragsmith.reporting.charts import Steps
@@ -110,6 +111,22 @@ def test_text_is_data(domain: Domain) -> None:
     assert "<script>alert(1)" not in html
     assert "no reply | <b>" in Page(html).text
     assert "\\<script\\>alert(1)\\</script\\> \\| \\*all\\*" in domain_markdown(domain)
+
+
+@pytest.mark.parametrize(
+    ("said", "written"),
+    [
+        ("`export --pick 'calls<=2'` writes <one>", "`export --pick 'calls<=2'` writes \\<one\\>"),
+        ("a ` alone, and *stars*", "a \\` alone, and \\*stars\\*"),
+        ("``<two>`` and `code_`", "``<two>`` and `code_`"),
+        ("```three``` and ``one` <b>", "\\`\\`\\`three\\`\\`\\` and \\`\\`one\\` \\<b\\>"),
+        ("`a` <b> `", "`a` \\<b\\> \\`"),
+    ],
+)
+def test_code_stands_in_markdown_as_it_is_and_all_else_is_data(domain: Domain, said: str, written: str) -> None:
+    text = domain_markdown(replace(domain, notes=(said,), next_step=NextStep("take", said)))
+    assert f"\n> {written}\n" in text
+    assert f"\nNext: {written}\n" in text
 
 
 def test_the_page_can_be_read_without_its_scripts(domain: Domain) -> None:
