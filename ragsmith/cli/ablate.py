@@ -95,4 +95,4 @@ def _say(content: Table) -> None:
     say()
     say(content.caption)
     right = frozenset(place for place, column in enumerate(content.columns) if column.number)
-    table([list(row) for row in content.rows], [column.name for column in content.columns], right)
+    table([list(row) for row in content.rows], [column.name for column in content.columns], right, fold=True)

@@ -185,6 +185,8 @@ def evaluate(
 
 def _say_findings(found: Findings) -> None:
     """A table for each measure, then what stands in the way of each claim that is not made."""
+    from ragsmith.reporting.numbers import interval, signed
+
     head = ["against", "dev", "test", "95 % interval", "p", "p (BH)", "p (signs)", "differ", "claim"]
     for measure in dict.fromkeys(effect.measure for effect in found.effects):
         effects = [effect for effect in found.effects if effect.measure == measure]
@@ -192,9 +194,9 @@ def _say_findings(found: Findings) -> None:
         rows = [
             [
                 effect.system,
-                f"{effect.dev.difference:+.4f}",
-                f"{effect.test.difference:+.4f}",
-                f"{effect.test.low:+.4f} .. {effect.test.high:+.4f}",
+                signed(effect.dev.difference, 4),
+                signed(effect.test.difference, 4),
+                interval(effect.test.low, effect.test.high, sign=True, digits=4),
                 f"{effect.test.p:.4f}",
                 f"{effect.adjusted_p:.4f}",
                 f"{effect.test.sign_flip_p:.4f}",
@@ -203,7 +205,7 @@ def _say_findings(found: Findings) -> None:
             ]
             for effect in effects
         ]
-        table(rows, head, frozenset({1, 2, 4, 5, 6, 7}))
+        table(rows, head, frozenset({1, 2, 4, 5, 6, 7}), fold=True)
         for effect in effects:
             left_out = max(effect.dev.left_out, effect.test.left_out)
             if left_out:
@@ -212,11 +214,13 @@ def _say_findings(found: Findings) -> None:
 
 
 def _say_found(found: Scores) -> None:
+    from ragsmith.reporting.numbers import interval
+
     for part, scored in found.parts.items():
         counts = f"{scored.attempted} attempted = {scored.scored} scored + {scored.failed} failed"
         say(f"{found.dataset}, {part} questions: {counts}")
         shown = {name: name if m.n is None else f"{name} (n {m.n})" for name, m in scored.metrics.items()}
-        rows = [[shown[name], f"{m.mean:.4f}", f"{m.low:.4f} .. {m.high:.4f}"] for name, m in scored.metrics.items()]
+        rows = [[shown[name], f"{m.mean:.4f}", interval(m.low, m.high, digits=4)] for name, m in scored.metrics.items()]
         table(rows, ["metric", "mean", "95 % interval"], frozenset({1}))
         for question, failure in scored.failures.items():
             say(f"{question} failed in {failure['stage']}: {failure['error']}")

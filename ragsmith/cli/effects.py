@@ -84,6 +84,7 @@ def _plain(known: Knowledge) -> list[dict[str, Any]]:
 def _say_checked(known: Knowledge) -> None:
     from ragsmith.effects import pooled
     from ragsmith.effects.knowledge import in_words
+    from ragsmith.reporting.numbers import interval
 
     if not known.checked:
         say("nothing was checked: at least three data sets with answers are needed to leave one out")
@@ -97,16 +98,16 @@ def _say_checked(known: Knowledge) -> None:
             f"{one.expected:+.4f}",
             f"{one.sd:.4f}",
             f"{one.gain:+.4f}" + " (R)" * (one.measure == "retrieval"),
-            f"{one.low:+.4f} .. {one.high:+.4f}",
+            interval(one.low, one.high, sign=True, digits=4),
             f"{one.calls:.1f}",
             in_words(one.pipeline),
         ]
         for one in known.checked
     ]
-    table(rows, head, frozenset({2, 3, 4, 6}))
+    table(rows, head, frozenset({2, 3, 4, 6}), fold=True)
     say()
     for most, its in pooled(known.checked).items():
-        gains = f"{its.mean:+.4f} ({its.low:+.4f} .. {its.high:+.4f})"
+        gains = f"{its.mean:+.4f} {interval(its.low, its.high, sign=True, digits=4)}"
         say(f"{in_calls(most)}: {gains}, above BM25 on {its.above} of {its.datasets} data sets")
 
 

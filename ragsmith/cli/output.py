@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from typing import Any
+
+WIDTH = 80
+"""Characters of a line."""
+
+GAP, INDENT = "  ", "    "
+"""What stands between two columns of a table, and before those that go on in another line."""
 
 
 def say(text: str = "") -> None:
@@ -33,11 +40,37 @@ def note(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def table(rows: list[list[str]], head: list[str], right: frozenset[int] = frozenset()) -> None:
-    """Print a plain table; columns in ``right`` are aligned right."""
+def table(rows: list[list[str]], head: list[str], right: frozenset[int] = frozenset(), *, fold: bool = False) -> None:
+    """Print a plain table; columns in ``right`` are aligned right.
+
+    With ``fold``, columns for which 80 characters have no room go on in further lines of each row, further in.
+    """
     widths = [max(len(row[i]) for row in [head, *rows]) for i in range(len(head))]
+    if fold and sum(widths) + len(GAP) * (len(widths) - 1) > WIDTH:
+        _say_in_lines(rows, head, right, widths)
+        return
+    every = range(len(head))
     for row in [head, ["-" * width for width in widths], *rows]:
-        cells = [
-            cell.rjust(w) if i in right else cell.ljust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        say("  ".join(cells).rstrip())
+        say(_line(row, every, widths, right))
+
+
+def _say_in_lines(rows: list[list[str]], head: list[str], right: frozenset[int], widths: list[int]) -> None:
+    groups: list[list[int]] = [[]]
+    room = WIDTH
+    for place, width in enumerate(widths):
+        if groups[-1] and width > room:
+            groups.append([])
+            room = WIDTH - len(INDENT)
+        groups[-1].append(place)
+        room -= width + len(GAP)
+    for number, row in enumerate([head, *rows]):
+        for group in groups:
+            indent = "" if group is groups[0] else INDENT
+            say_folded(indent + _line(row, group, widths, right))
+        if not number:
+            say("-" * WIDTH)
+
+
+def _line(row: list[str], places: Iterable[int], widths: list[int], right: frozenset[int]) -> str:
+    cells = (row[i].rjust(widths[i]) if i in right else row[i].ljust(widths[i]) for i in places)
+    return GAP.join(cells).rstrip()

@@ -9,7 +9,7 @@ import typer
 
 from ragsmith.cli.app import app
 from ragsmith.cli.options import JsonOption, ModelFlags, merged
-from ragsmith.cli.output import say, say_json
+from ragsmith.cli.output import say, say_folded, say_json
 
 if TYPE_CHECKING:
     from ragsmith.effects import Recommendation
@@ -50,9 +50,9 @@ def recommend(
         f"{corpus.language or 'in no language that is recognised'}"
     )
     own = f", without {', '.join(found.left_out)}, which is this very text" if found.left_out else ""
-    say(f"learned on {', '.join(found.learned_on)}{own}")
+    say_folded(f"learned on {', '.join(found.learned_on)}{own}")
     for reason in found.chosen.unlike:
-        say(f"take care: {reason}")
+        say_folded(f"take care: {reason}")
     for one in found.classes:
         say()
         _say(one)
@@ -67,11 +67,12 @@ def in_calls(most: int | None) -> str:
 
 def _say(one: Recommendation) -> None:
     from ragsmith.pipelines.genes import label
+    from ragsmith.reporting import numbers
 
-    say(f"{in_calls(one.most_calls)} a question: {label(one.candidate) or 'naive RAG'}")
+    say_folded(f"{in_calls(one.most_calls)} a question: {label(one.candidate) or 'naive RAG'}")
     say(
         f"  {one.calls:.1f} calls; expected over BM25 {one.gain:+.3f} ± {one.sd:.3f} fitness "
-        f"(95 %: {one.low:+.3f} .. {one.high:+.3f})"
+        f"(95 %: {numbers.interval(one.low, one.high, sign=True)})"
     )
     if one.reasons:
         say("  what it would be expected to lose without each option:")

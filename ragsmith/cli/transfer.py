@@ -9,7 +9,7 @@ import typer
 
 from ragsmith.cli.app import app
 from ragsmith.cli.options import CACHE, CacheOption, ImportsOption, JsonOption, WorkersOption
-from ragsmith.cli.output import note, say, say_json, table
+from ragsmith.cli.output import note, say, say_folded, say_json, table
 
 
 @app.command()
@@ -51,7 +51,9 @@ def transfer(
         place = "" if one.place is None else f"{one.place} of {one.of}"
         counts = [f"{one.questions}", numbers.plain(one.fitness), numbers.signed(one.regret)]
         rows.append([one.source, one.target, *counts, bounds, place, one.label])
-    table(rows, head, frozenset({2, 3, 4, 5}))
+    table(rows, head, frozenset({2, 3, 4, 5}), fold=True)
     say()
     if part == "search":
-        say("search questions chose the winner that is at home there: what it is ahead by looks larger than it is")
+        say_folded(
+            "search questions chose the winner that is at home there: what it is ahead by looks larger than it is"
+        )
