@@ -41,8 +41,9 @@ def export(
 
     ``pick`` names another pipeline that the search evaluated: ``knee``, where quality against model calls bends;
     ``cheapest``, shown not to be behind the winner by 0.02 of fitness; ``single``, the best with one option more than
-    naive RAG; a place in the ranking; ``"calls<=2"``, the best with so few calls a question; or
-    ``"latency<=0.5"``, the best within so many seconds, where the search weighed latency.
+    naive RAG; ``recommended``, what other data sets name for these documents; a place in the ranking; ``"calls<=2"``,
+    the best with so few calls a question; or ``"latency<=0.5"``, the best within so many seconds, where the search
+    weighed latency.
     Without an ``output`` the winner goes to ``winner.yaml``, and another to a file that is named after ``pick``, such
     as ``cheapest.yaml``, ``place-3.yaml`` or ``calls-2.yaml``. What is returned says which pipeline it is; where
     ``output`` was a file with something else in it, a `Notice` does.

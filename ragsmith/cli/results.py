@@ -62,7 +62,8 @@ def export(
     pick: Annotated[
         str,
         typer.Option(
-            "--pick", help="best, knee, cheapest, single, a place in the ranking, calls<=N or latency<=SECONDS."
+            "--pick",
+            help="best, knee, cheapest, single, recommended, a place in the ranking, calls<=N or latency<=SECONDS.",
         ),
     ] = "best",
     imports: ImportsOption = None,

@@ -34,7 +34,7 @@ class Facts:
     in each. ``by_type`` has the differences from the first of `SIMPLE` that was compared, by type of question.
     ``unfound`` is the share of what the winner lacks to the best score there is that it lacks on questions for which
     nothing relevant was found. Where a machine ``drafted`` test questions, the recommended pipeline is advised, which
-    is compared under the name ``recommended``, or is the ``winner``; ``command`` writes it.
+    is compared under the name ``recommended``, or is the ``winner``.
     """
 
     comparisons: Sequence[Comparison]
@@ -48,7 +48,6 @@ class Facts:
     parts: Mapping[str, int] = field(default_factory=dict)
     drafted: bool = False
     recommended: str = "recommended"
-    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +107,8 @@ def _by_effects(facts: Facts, compared: Sequence[Comparison]) -> NextStep | None
     named = "the recommended pipeline" + f", {rival.against}" * (rival.name != "recommended")
     return NextStep(
         "take",
-        f"Use {named}: a machine drafted test questions, and it is not shown to be behind on them. `{facts.command}` "
-        "writes it.",
+        f"Use {named}: a machine drafted test questions, and it is not shown to be behind on them. `ragsmith "
+        "export --pick recommended` writes it.",
     )
 
 

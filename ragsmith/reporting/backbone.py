@@ -127,8 +127,8 @@ def verdicts_table(domains: Sequence[Domain]) -> Table:
         for name in (*OTHERS, "recommended", "single", "cheapest", "random"):
             comparison = found.get(name)
             if other := domain.same.get(name):
-                none_cheaper = "none is cheaper" if name == "cheapest" else "is the winner"
-                cells.append(none_cheaper if other == "winner" else f"is {TITLES[other]}")
+                none_within = "none is within the margin" if name == "cheapest" else "is the winner"
+                cells.append(none_within if other == "winner" else f"is {TITLES[other]}")
             elif comparison is None or comparison.verdict is None or comparison.difference is None:
                 cells.append("no claim")
             else:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from shlex import quote
 
 from ragsmith.comparison.advice import SIMPLE, Facts, NextStep, next_step
 from ragsmith.comparison.clusters import Clusters
@@ -171,7 +170,6 @@ def next_step_of(
             parts={name: sum(gene.technique.name != "none" for gene in one.candidate) for name, one in tested.items()},
             drafted=not set(record.tested).isdisjoint(material.about.data.drafted),
             recommended=same.get("recommended", "recommended"),
-            command=f"ragsmith recommend {quote(material.about.dataset)} -o recommended.yaml",
         )
     )
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:  # how evaluations are come by is no part of what is chosen, n
 One = TypeVar("One")
 
 PICKS = (
-    "best, knee, cheapest, single, a place in the ranking such as 3, at most so many calls such as 'calls<=2', or at "
-    "most so many seconds such as 'latency<=0.5'"
+    "best, knee, cheapest, single, recommended, a place in the ranking such as 3, at most so many calls such as "
+    "'calls<=2', or at most so many seconds such as 'latency<=0.5'"
 )
 
 _BOUND = re.compile(r"(calls|latency)\s*<=\s*(\d+(?:\.\d+)?)")
@@ -126,11 +126,16 @@ def picked(store: Store, run_key: str, record: RunRecord, pick: str) -> Evaluati
     Raises:
         UsageError: it names nothing, or nothing that the run has.
     """
-    assert record.winner is not None
-    winner = stored_evaluation(store, record.winner, record.split.search)
-    if pick == "best":
-        return winner
-    met = _finishers(store, run_key, record)
+    if pick not in ("best", "recommended"):
+        return _among(_finishers(store, run_key, record), store, record, pick)
+    key = record.winner if pick == "best" else record.recommended
+    if key is None:
+        raise UsageError(f"--pick {pick}: nothing was recommended for this search before it began")
+    return stored_evaluation(store, key, record.split.search)
+
+
+def _among(met: Mapping[str, Evaluation], store: Store, record: RunRecord, pick: str) -> Evaluation:
+    """The pipeline that ``pick`` names among those that the search ``met`` on all of its questions."""
     terms = Terms.of(list(met.values()), record.settings.fitness, record.settings.may_miss)
     found = points(list(met.values()), terms, record.winner)
     if pick.isdecimal():
@@ -145,6 +150,7 @@ def picked(store: Store, run_key: str, record: RunRecord, pick: str) -> Evaluati
     if pick == "knee":
         return knee(front(offered, by_calls)).evaluation
     if pick == "cheapest":
+        winner = stored_evaluation(store, record.winner or "", record.split.search)
         return cheapest(found, winner, terms, record.settings.margin)
     if pick == "single":
         naive = stored_evaluation(store, record.baselines["naive"], record.split.search)

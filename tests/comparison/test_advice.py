@@ -144,11 +144,11 @@ def test_a_rival_that_scores_the_same_is_said_to() -> None:
 def test_drafted_questions_leave_the_recommended_pipeline_unless_it_is_shown_to_be_behind(
     verdict: Verdict, words: str
 ) -> None:
-    facts = replace(FACTS, drafted=True, command="ragsmith recommend law -o recommended.yaml")
+    facts = replace(FACTS, drafted=True)
     both = [compared("bm25", Verdict.NO_DIFFERENCE), compared("recommended", verdict)]
     _, sentence = said(replace(facts, comparisons=both))
     assert sentence.startswith(words)
-    assert ("`ragsmith recommend law -o recommended.yaml`" in sentence) == (verdict is not Verdict.BETTER)
+    assert ("`ragsmith export --pick recommended` writes it." in sentence) == (verdict is not Verdict.BETTER)
 
 
 def test_the_recommended_pipeline_may_be_the_winner_or_a_baseline() -> None:

@@ -17,6 +17,7 @@ from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness, Weights
 from ragsmith.evaluation.ranking import Terms
 from ragsmith.evaluation.testbed import Setup
+from ragsmith.pipelines.genes import read_configuration
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.reporting.domain import load_domain
@@ -114,6 +115,8 @@ def test_what_finds_nothing_is_offered_by_its_place_alone(
     assert yaml.safe_load(last.read_text())["expected"]["search"]["retrieval"] == 0
     with pytest.raises(UsageError, match=r"asks 1\.0 calls a question, but for those that find nothing"):
         write_winner(store, key, tiny_setup, tmp_path / "p.yaml", "calls<=0")
+    with pytest.raises(UsageError, match="nothing was recommended for this search"):
+        write_winner(store, key, tiny_setup, tmp_path / "p.yaml", "recommended")
 
 
 @given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), max_size=20))
@@ -134,12 +137,18 @@ def test_what_is_picked_is_written_and_reproduced(
     run = store.run(key)
     assert run is not None
     record = RunRecord.read(run.value)
-    for pick in ("best", "knee", "cheapest", "single", "2", "calls<=1", "calls <= 1.5"):
+    for pick in ("best", "knee", "cheapest", "single", "recommended", "2", "calls<=1", "calls <= 1.5"):
         path = write_winner(store, key, tiny_setup, tmp_path / "picked.yaml", pick)
         written = yaml.safe_load(path.read_text())
         assert written["run"].get("pick", "best") == pick
         assert written["expected"]["search"]["questions"] == len(record.split.search)
         assert Pipeline.load(path, dataset=tiny_setup.dataset).verify() == []
+        if pick == "recommended":
+            stored = store.evaluation(record.recommended or "")
+            assert stored is not None
+            assert Pipeline.load(path, dataset=tiny_setup.dataset).candidate == read_configuration(
+                stored.configuration["pipeline"]
+            )
     for pick, said in (
         ("best of all", "names no pipeline: give best, knee,"),
         ("0", "the ranking has the places 1 to"),
