@@ -51,11 +51,11 @@ class SpaceError(UsageError):
 
 
 class DatasetError(UsageError):
-    """A data set cannot be used; ``mistakes`` holds every one that was found."""
+    """A data set cannot be used; ``mistakes`` holds every one that was found, ``advice`` what to do about several."""
 
-    def __init__(self, mistakes: Sequence[str]) -> None:
-        self.mistakes = tuple(mistakes)
-        super().__init__("\n".join(self.mistakes))
+    def __init__(self, mistakes: Sequence[str], advice: Sequence[str] = ()) -> None:
+        self.mistakes, self.advice = tuple(mistakes), tuple(advice)
+        super().__init__("\n".join((*self.mistakes, *self.advice)))
 
 
 class MissingExtra(UsageError):

@@ -11,7 +11,7 @@ from ragsmith.api.given import CACHE, GivenModels, GivenPrices, refuse_no_worker
 from ragsmith.comparison.per_query import PerQuery, read_per_query
 from ragsmith.comparison.protocols.hetdocqa import Findings, judge
 from ragsmith.datasets.changes import still_answerable
-from ragsmith.datasets.dataset import load_documents, make_dataset
+from ragsmith.datasets.dataset import documents_given, make_dataset
 from ragsmith.errors import UsageError, WrongOption
 from ragsmith.gateway.budget import Prices, read_prices
 from ragsmith.reporting.protocol import measured
@@ -60,7 +60,7 @@ def evaluate(
     if documents is not None:
         if dataset is not None or latency or prices is not None or isinstance(pipeline, Pipeline):
             raise UsageError("--documents compares a file's scores before and after: leave out what else is measured")
-        data, now = loaded.setup.dataset, load_documents(documents).documents
+        data, now = loaded.setup.dataset, documents_given(documents).documents
         carried = make_dataset(
             {"name": data.name},
             now,

@@ -30,11 +30,12 @@ class Intake:
 
     @property
     def next_steps(self) -> tuple[str, ...]:
-        """The commands that go on from here."""
+        """The commands that go on from here; where evidence lies in documents that changed, the first mends it."""
         output = self.taken.output
         folder = shlex.quote(str(output))
         if (output / QUESTIONS).exists():
-            return (f"ragsmith dataset validate {folder}", f"ragsmith search --dataset {folder}")
+            repair = [f"ragsmith dataset anchor --repair {folder}"] if self.taken.repointed else []
+            return (*repair, f"ragsmith dataset validate {folder}", f"ragsmith search --dataset {folder}")
         return (f"ragsmith recommend {folder}", f"ragsmith dataset draft {folder}")
 
     def plain(self) -> dict[str, Any]:

@@ -16,8 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ragsmith.datasets.bundled import bundled_path
+from ragsmith.datasets.bundled import bundled_path, names
 from ragsmith.datasets.documents import FOLDER, documents_in, read_documents
+from ragsmith.datasets.evidence import moved
 from ragsmith.datasets.languages import in_their_languages
 from ragsmith.datasets.manifest import FILE as MANIFEST
 from ragsmith.datasets.manifest import KEYS, folder_name, read_manifest
@@ -26,11 +27,19 @@ from ragsmith.datasets.questions import question_record, read_questions
 from ragsmith.datasets.summary import describe
 from ragsmith.datasets.writing import document_files, new_folder, write_documents
 from ragsmith.digest import digest
-from ragsmith.errors import DatasetError, UsageError
+from ragsmith.errors import DatasetError, UsageError, WrongOption
 from ragsmith.text.languages import ENGLISH
 from ragsmith.types import Dataset, Document, Example, Modality, Span
 
-__all__ = ["describe", "load_dataset", "load_documents", "make_dataset", "validate_dataset", "write_dataset"]
+__all__ = [
+    "describe",
+    "documents_given",
+    "load_dataset",
+    "load_documents",
+    "make_dataset",
+    "validate_dataset",
+    "write_dataset",
+]
 
 
 def load_dataset(name_or_path: str | Path) -> Dataset:
@@ -46,7 +55,7 @@ def load_dataset(name_or_path: str | Path) -> Dataset:
     documents, wrong_documents = read_documents(folder, manifest.titles)
     examples, wrong_questions = read_questions(folder, documents)
     if mistakes := (*wrong, *manifest.strangers(documents), *wrong_documents, *wrong_questions):
-        raise DatasetError(mistakes)
+        raise DatasetError(mistakes, [_found_again(folder, stale)] if (stale := moved(wrong_questions)) else [])
     found = [document for document in documents.values() if document]
     made = make_dataset(manifest.about, found, examples, languages=manifest.languages)
     return replace(made, source=str(folder.resolve() if Path(name_or_path).is_dir() else name_or_path))
@@ -66,10 +75,35 @@ def load_documents(folder: str | Path) -> Dataset:
             raise DatasetError(mistakes)
         there = [document for document in documents.values() if document]
         return make_dataset(manifest.about, there, [], languages=manifest.languages)
-    documents, wrong = documents_in(inner if inner.is_dir() else found, "")
+    at = inner if inner.is_dir() else found
+    foreign: list[str] = []
+    documents, wrong = documents_in(at, "", foreign=foreign)
+    if foreign:
+        raise DatasetError([_to_be_converted(at, foreign), *wrong])
     if wrong:
         raise DatasetError(wrong if inner.is_dir() else [_no_data_set(found), *wrong])
     return make_dataset({"name": folder_name(found)}, [document for document in documents.values() if document], [])
+
+
+def documents_given(folder: str | Path) -> Dataset:
+    """`load_documents` of what the option ``documents`` names. Raises as that does, and names the option."""
+    if not Path(folder).is_dir() and str(folder) not in names("datasets"):
+        raise WrongOption("documents", f"names no folder: {folder}; give one of documents, or a data set")
+    return load_documents(folder)
+
+
+def _to_be_converted(folder: Path, foreign: Sequence[str]) -> str:
+    some = foreign[0] if len(foreign) == 1 else f"{foreign[0]} and {len(foreign) - 1:,} more"
+    return (
+        f"{some} cannot be read as {'it is' if len(foreign) == 1 else 'they are'}: "
+        f"`ragsmith dataset init {shlex.quote(str(folder))} -o DIR` converts the folder; then name DIR instead"
+    )
+
+
+def _found_again(folder: Path, stale: int) -> str:
+    what = "a piece of evidence is" if stale == 1 else f"{stale:,} pieces of evidence are"
+    repair = f"ragsmith dataset anchor --repair {shlex.quote(str(folder))}"
+    return f"{QUESTIONS}: {what} not where it says, as after an edit of documents: `{repair}` looks for it again"
 
 
 def _no_data_set(folder: Path) -> str:

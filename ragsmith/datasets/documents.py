@@ -50,10 +50,13 @@ def _paged(document: Document, source: Source | None) -> Document:
     return replace(document, pages=source.pages)
 
 
-def documents_in(folder: Path, called: str, titles: Mapping[str, str] | None = None) -> tuple[Documents, list[str]]:
+def documents_in(
+    folder: Path, called: str, titles: Mapping[str, str] | None = None, *, foreign: list[str] | None = None
+) -> tuple[Documents, list[str]]:
     """Return the documents that lie in ``folder``, at any depth; mistakes name it as ``called``, ending with a slash.
 
-    No symbolic link is followed, so nothing outside is read and nothing is gone around in circles.
+    No symbolic link is followed, so nothing outside is read and nothing is gone around in circles. Where ``foreign`` is
+    given, the names of files of no kind that can be read are put there instead of a mistake for each.
     """
     if problem := _folder_problem(folder):
         return {}, [f"{called or folder}: {problem}"]
@@ -63,6 +66,9 @@ def documents_in(folder: Path, called: str, titles: Mapping[str, str] | None = N
     for name, path in _files(folder):
         id_, kind = document_id(name), kind_of(path.name)
         problem = _name_problem(path, kind)
+        if foreign is not None and problem == _no_kind():
+            foreign.append(name)
+            continue
         if not problem and id_ in files:
             problem = f"has the same identifier {id_!r} as {files[id_]}; rename one of them"
         if kind is None or problem:
@@ -76,7 +82,7 @@ def documents_in(folder: Path, called: str, titles: Mapping[str, str] | None = N
             documents[id_] = _read(path, kind, id_, (titles or {}).get(id_))
         except TextError as error:
             mistakes.append(error.at(f"{called}{name}"))
-    if not documents and not mistakes:
+    if not documents and not mistakes and not foreign:
         mistakes.append(f"{called or folder}: has no documents; put {kinds_in_words()} files there")
     return dict(sorted(documents.items())), mistakes
 
@@ -181,8 +187,12 @@ def _name_problem(path: Path, kind: DocumentKind | None) -> str | None:
     if path.is_dir():
         return LINK if path.is_symlink() else CLOSED
     if kind is None:
-        return f"is of no kind that can be read: {kinds_in_words()}; {CONVERT}"
+        return _no_kind()
     return None
+
+
+def _no_kind() -> str:
+    return f"is of no kind that can be read: {kinds_in_words()}; {CONVERT}"
 
 
 def _read(path: Path, kind: DocumentKind, id_: str, wanted: str | None) -> Document:

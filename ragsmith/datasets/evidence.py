@@ -9,7 +9,7 @@ a place must stand there once.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ragsmith.datasets.documents import Documents
 from ragsmith.datasets.places import PLACES, place, whole
@@ -22,6 +22,14 @@ from ragsmith.types import Document, Modality, Span
 KEYS = ("doc", "start", "end", "text")
 MOST_SHOWN = 5
 """How many of the places where a text stands are listed."""
+
+DIFFERS = "text differs from document"
+OUTSIDE = "lies outside document"
+
+
+def moved(mistakes: Iterable[str]) -> int:
+    """How many of these mistakes are of evidence at whose place something else stands, as after an edit."""
+    return sum(DIFFERS in mistake or OUTSIDE in mistake for mistake in mistakes)
 
 
 class EvidenceChecker:
@@ -190,13 +198,13 @@ def _text_problem(span: Span, text: str, document: Document) -> str | None:
     at = f"[{span.start}, {span.end})"
     if span.start < 0 or span.end > len(document.text):
         length = len(document.text)
-        return f"{at} lies outside document {span.doc!r} of {length} characters{_elsewhere(span, text, document)}"
+        return f"{at} {OUTSIDE} {span.doc!r} of {length} characters{_elsewhere(span, text, document)}"
     if span.start >= span.end:
         return f"{at} is empty: 'start' must be below 'end'{_elsewhere(span, text, document)}"
     found = document.text[span.start : span.end]
     if found == text:
         return None
-    return f"text differs from document {span.doc!r} at {at}: found {shown(found)}{_elsewhere(span, text, document)}"
+    return f"{DIFFERS} {span.doc!r} at {at}: found {shown(found)}{_elsewhere(span, text, document)}"
 
 
 def _elsewhere(span: Span, text: str, document: Document) -> str:

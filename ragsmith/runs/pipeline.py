@@ -21,7 +21,7 @@ import yaml
 
 from ragsmith.datasets.bundled import names
 from ragsmith.datasets.changes import Changes
-from ragsmith.datasets.dataset import load_documents
+from ragsmith.datasets.dataset import documents_given
 from ragsmith.datasets.groups import GAP
 from ragsmith.datasets.splits import undivided
 from ragsmith.errors import RagsmithError, UsageError
@@ -166,7 +166,7 @@ class Pipeline:
         refuse_absent({role: names.of(role) for role in names.named}, given)
         if documents is not None and dataset is not None:
             raise UsageError("--documents and --dataset both say what is asked: give one of them")
-        data = exported.dataset(dataset if documents is None else load_documents(documents))
+        data = exported.dataset(dataset if documents is None else documents_given(documents))
         expected = exported.expected() if exported.is_on(data) else {}
         claims = any("faithfulness" in scores for scores in expected.values()) if expected else None
         fitness = exported.fitness()

@@ -6,7 +6,8 @@ file without ``expected`` can be asked and evaluated, and has nothing to verify.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from ragsmith.datasets.dataset import load_dataset, load_documents
 from ragsmith.datasets.groups import GAP
 from ragsmith.datasets.splits import CROSSFIT
 from ragsmith.digest import digest
-from ragsmith.errors import SpaceError, UsageError
+from ragsmith.errors import DatasetError, SpaceError, UsageError
 from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup
 from ragsmith.models.file import models_in
@@ -165,15 +166,37 @@ class ExportedFile:
         """The data set that the file names, which must not have changed since a search on it; or ``other``."""
         if other is not None:
             return other if isinstance(other, Dataset) else load_dataset(other)
-        data = self.named_dataset()
+        try:
+            data = self.named_dataset()
+        except DatasetError as error:
+            raise DatasetError(error.mistakes, (*error.advice, *self._asked_anyway())) from error
         if data.digest != self._tree.mapping(("dataset",)).get("digest", data.digest):
             raise self._tree.error(
                 ("dataset", "digest"),
                 f"data set {self._location()[1]!r} is not the one this pipeline was found on: its documents or "
-                "questions changed; search again, or name the data set to use with --dataset (or a folder of documents "
-                "alone with --documents)",
+                "questions changed; search again, name the data set to use with --dataset, or ask the documents as "
+                f"they are:  {self._asking()}",
             )
         return data
+
+    def _asked_anyway(self) -> Sequence[str]:
+        """What works where the questions of the data set cannot be read, and its documents can."""
+        if self._location()[0] == "bundled":
+            return ()
+        try:
+            load_documents(self._path.parent / self._location()[1])
+        except UsageError:
+            return ()
+        return (f"asking needs no questions:  {self._asking()}",)
+
+    def _asking(self) -> str:
+        """The command that asks the documents as they are now, whatever the questions are."""
+        kind, location = self._location()
+        if kind != "bundled":
+            folder = (self._path.parent / location).resolve()
+            here = Path.cwd()
+            location = str(folder.relative_to(here) if folder.is_relative_to(here) else folder)
+        return f'ragsmith ask {shlex.quote(str(self._path))} "..." --documents {shlex.quote(location)}'
 
     def named_dataset(self) -> Dataset:
         """The data set that the file names, as it is now."""

@@ -74,7 +74,8 @@ def _say(made: Intake) -> None:
         "answers for 100 questions: with the embedded models nothing is sent and nothing costs money, and for others "
         "ragsmith plan  says what it comes to, once there are questions"
     )
-    say(f"next: {'  or  '.join(made.next_steps)}")
+    first, *others = made.next_steps
+    say(f"next: {first}{'  then  ' if taken.repointed else '  or  '}{'  or  '.join(others)}")
 
 
 def _say_files(taken: Taken) -> None:

@@ -44,20 +44,20 @@ def validate(
     """Check a data set and list every mistake."""
     from ragsmith.datasets.bundled import bundled_path
     from ragsmith.datasets.coarse import warnings_about
-    from ragsmith.datasets.dataset import load_dataset, validate_dataset
+    from ragsmith.datasets.dataset import load_dataset
     from ragsmith.datasets.offsets import write_offsets
     from ragsmith.datasets.splits import leaks, split
     from ragsmith.errors import DatasetError, Notice
 
     folder = bundled_path("datasets", dataset)
-    mistakes = validate_dataset(folder)
-    if as_json and mistakes:
-        say_json({"valid": False, "mistakes": list(mistakes)})
-        raise typer.Exit(2)
-    if mistakes:
-        raise DatasetError(mistakes)
+    try:
+        data = load_dataset(folder)
+    except DatasetError as error:
+        if not as_json:
+            raise
+        say_json({"valid": False, "mistakes": list(error.mistakes), "advice": list(error.advice)})
+        raise typer.Exit(2) from error
     written = write_offsets(folder) if write else 0
-    data = load_dataset(folder)
     found = leaks(data, divided := split(data))
     warned = [f"{found}: the test is less unseen than it should be"] if found.near else []
     warned += warnings_about(data)
