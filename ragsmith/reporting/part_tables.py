@@ -9,6 +9,7 @@ from ragsmith.evaluation.fitness import HEADLINE
 from ragsmith.reporting import numbers
 from ragsmith.reporting.tables import Table, columns
 from ragsmith.reporting.values import Domain
+from ragsmith.reporting.wording import in_groups
 
 ALL_TOGETHER = "all parts"
 
@@ -22,7 +23,7 @@ EFFECTS = (
 def explained(found: Ablation, named: str = "the winner", *, chosen: bool = True) -> str:
     """What the numbers are, and what they are not; ``chosen`` says whether search questions chose the pipeline."""
     groups = next((one.worth["fitness"].groups for one in found.outs if "fitness" in one.worth), 0)
-    linked = f" in {groups} groups that hang together" if groups else ""
+    linked = f" in {in_groups(groups)} that hang together" if groups else ""
     asked = "" if found.part == "all" else f"{found.part} "
     biased = f" These questions chose {named}, so each part looks a little better than it is."
     return (

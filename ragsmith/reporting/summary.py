@@ -20,6 +20,7 @@ from ragsmith.reporting.wording import (
     cheapest_in_words,
     chosen,
     headline,
+    in_groups,
     listed,
     looked_before,
     questions_in_words,
@@ -105,7 +106,7 @@ def _rivals(domain: Domain) -> Iterator[str]:
     found = [one.difference for one in domain.comparisons if one.difference]
     if not found:
         return  # the headline says so
-    asked = f"{found[0].n} {'questions' if domain.folds else 'test questions'} in {found[0].groups} groups"
+    asked = f"{found[0].n} {'questions' if domain.folds else 'test questions'} in {in_groups(found[0].groups)}"
     yield f"  {domain.comparisons[0].of} of the winner less that of each, on {asked}:"
     rows = [
         (

@@ -64,7 +64,7 @@ def sentence(comparison: Comparison, *, asked: str = "test questions") -> str:
     if found.nonzero == 0:
         return f"The same score as {against} on each of the {found.n} {asked}."
     seen = f"{numbers.signed(found.mean_difference)} {comparison.of}"
-    counted = f"{found.n} {asked} in {found.groups} groups"
+    counted = f"{found.n} {asked} in {in_groups(found.groups)}"
     size = (
         f"{seen} {numbers.interval(found.low, found.high, sign=True)} on {counted}, "
         f"{_equals('adjusted p', numbers.probability(comparison.adjusted_p))}"
@@ -86,7 +86,7 @@ def _too_few(comparison: Comparison, found: Difference, asked: str, seen: str) -
             f"Looked at too often to tell it from {comparison.against}: the {asked} were looked at {times} before, and "
             f"nothing could be shown on them any more ({seen})."
         )
-    counted = f"{found.n} {asked} in {found.groups} groups"
+    counted = f"{found.n} {asked} in {in_groups(found.groups)}"
     few = (
         f"{counted}, and with fewer than {FEWEST_GROUPS} nothing is called better"
         if found.groups < FEWEST_GROUPS
@@ -103,9 +103,14 @@ def _open(comparison: Comparison) -> str:
     if comparison.detectable is not None:
         said += f"; {numbers.plain(comparison.detectable)} would have been shown four times in five"
     if comparison.more_questions is not None:
-        groups = f"{comparison.more_groups:,} group{'' if comparison.more_groups == 1 else 's'}"
+        groups = in_groups(comparison.more_groups or 0)
         said += f"; {comparison.more_questions:,} more questions, in {groups} like these, would show what was seen"
     return f"{said}."
+
+
+def in_groups(number: int) -> str:
+    """``1 group``, ``8 groups``."""
+    return f"{number:,} group{'' if number == 1 else 's'}"
 
 
 def looked_before(look: int) -> str:

@@ -141,7 +141,7 @@ def test_only_questions_with_evidence_count_in_the_test(law: Dataset) -> None:
     ]
     found = library.check_dataset(make_dataset({"name": "half"}, law.documents, half), only=["questions"])["questions"]
     assert found.figure == 30
-    assert found.sentence.startswith("30 test questions with evidence; ")
+    assert found.sentence.startswith("30 test questions with evidence, in ")
 
 
 def test_without_answers_guesses_are_not_judged(law: Dataset) -> None:

@@ -11,10 +11,12 @@ import pytest
 from ragsmith.datasets.bundled import names
 from ragsmith.datasets.dataset import load_dataset, make_dataset
 from ragsmith.datasets.relevance import ChunkMap
+from ragsmith.datasets.splits import crossfit
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.labelling.checking.check import check
-from ragsmith.labelling.checking.finding import State
+from ragsmith.labelling.checking.finding import Limit, State
 from ragsmith.labelling.checking.gates import gates
+from ragsmith.runs.record import RunSettings
 from ragsmith.types import Dataset, Document, Example, Span
 
 NAMES = [
@@ -226,6 +228,51 @@ def test_a_damaged_set_fails_the_gate_of_its_damage_and_no_other(
     assert [finding.gate for finding in found.failed] == [gate]
     assert found[gate].advice
     assert not found.passed()
+
+
+def in_sections(sizes: list[int], tested: int) -> Dataset:
+    """Documents of one section each, with so many questions; those of the first ``tested`` documents are the test."""
+    documents, examples = [], []
+    for at, size in enumerate(sizes):
+        lines = [f"Lamp {at}-{n} hangs on hook {7 * n + at} in the hall of house {at}." for n in range(size)]
+        text = f"# House {at}\n\n" + "\n\n".join(lines) + "\n"
+        documents.append(Document(f"house-{at}", f"House {at}", text))
+        for n, line in enumerate(lines):
+            span = Span(f"house-{at}", start := text.index(line), start + len(line))
+            part = "test" if at < tested else "search"
+            asked = f"Where does lamp {at}-{n} hang?"
+            examples.append(Example(f"q{at}-{n}", asked, f"hook {7 * n + at}", "lamps", (span,), part))
+    return make_dataset({"name": "houses"}, documents, examples)
+
+
+def test_a_test_in_one_group_can_show_nothing_and_it_is_said_what_to_do() -> None:
+    found = check(in_sections([8, 20], 1), only=["questions"])["questions"]
+    assert found.state is State.WARNING
+    assert found.sentence == "8 test questions, in 1 group: with fewer than 8 groups nothing can be shown"
+    assert (found.figure, found.limit) == (1.0, Limit(low=8.0))
+    assert found.advice.startswith("questions whose gold lies together count as one group, so ask about other")
+
+
+def test_where_all_questions_have_groups_enough_a_crossfit_is_named() -> None:
+    data = in_sections([4] * 12, 3)
+    found = check(data, only=["questions"])["questions"]
+    assert found.sentence == "12 test questions, in 3 groups: with fewer than 8 groups nothing can be shown"
+    said = "`ragsmith search --verdict crossfit` tests 48 questions, in 12 groups, without new ones; "
+    assert found.advice.startswith(said)
+    assert sum(len(split.test) for split in crossfit(data, RunSettings().folds)) == 48
+
+
+def test_questions_without_a_test_are_counted_in_groups_too() -> None:
+    data = in_sections([30], 0)
+    found = check(with_examples(data, [replace(e, split=None) for e in data.examples]), only=["questions"])["questions"]
+    assert found.sentence.startswith("30 questions, without a test, in 1 group: ")
+
+
+@pytest.mark.parametrize("documents", [7, 8, 9])
+def test_eight_groups_are_enough_to_say_what_can_be_shown(documents: int) -> None:
+    found = check(in_sections([3] * (documents + 4), documents), only=["questions"])["questions"]
+    counted = f"{3 * documents} test questions, in {documents} groups"
+    assert found.sentence.startswith(f"{counted}: with fewer than 8" if documents < 8 else f"{counted}; to show ")
 
 
 def test_every_gate_has_a_damage() -> None:

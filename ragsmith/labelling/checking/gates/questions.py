@@ -5,18 +5,26 @@ from __future__ import annotations
 from itertools import combinations
 from statistics import median
 
+from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
 from ragsmith.comparison.power import detectable, needed, variance
-from ragsmith.datasets.splits import MIN_QUESTIONS
+from ragsmith.datasets.splits import MIN_QUESTIONS, crossfit
 from ragsmith.labelling.checking.finding import Finding, Limit, State, not_judged
 from ragsmith.labelling.checking.ranking import PIPELINES
 from ragsmith.labelling.checking.registry import gate
 from ragsmith.labelling.checking.view import FEWEST, View
 from ragsmith.reporting.charts import Curve, Line
+from ragsmith.reporting.wording import in_groups
+
+FOLDS = 5
+"""The folds of a search with ``--verdict crossfit``, unless another number is given."""
 
 
 @gate("Are there questions enough?")
 def questions(view: View) -> Finding:
     """Fail below 20 questions, of which no test can be split off; warn where the test cannot show what it should.
+
+    A test whose questions hang together in fewer than 8 groups shows nothing, however many they are: the groups are
+    counted as the verdict of a search counts them, and the figure is then theirs.
 
     A test shows a true difference d of R four times in five, at a two-sided level of 0.05, from
     n = (2.80 sd / d)^2 questions on (Cohen 1988; Sakai 2016 for search). sd^2 is the variance of the difference
@@ -39,13 +47,16 @@ def questions(view: View) -> Finding:
     test = [example for example in view.split.test if example.id in located]
     here, part = (len(test), "test questions") if test else (len(located), "questions, without a test")
     part += " with evidence" if len(located) < total else ""
+    groups = len(Clusters.of(view.dataset, test or view.located).groups)
+    counted = f"{here} {part}, in {in_groups(groups)}"
+    if groups < FEWEST_GROUPS:
+        said = f"{counted}: with fewer than {FEWEST_GROUPS} groups nothing can be shown"
+        return Finding("", State.WARNING, said, float(groups), Limit(low=float(FEWEST_GROUPS)), _more_groups(view))
     of_one = _variance(view)
     wanted, difference = needed(of_one, view.settings.difference), view.settings.difference
     limit = Limit(low=float(wanted))
     can = detectable(of_one, here)
-    said = (
-        f"{here} {part}; to show a difference of {difference:g} in R takes {wanted:,}, and {here} show one of {can:.3f}"
-    )
+    said = f"{counted}; to show a difference of {difference:g} in R takes {wanted:,}, and {here} show one of {can:.3f}"
     last = max(2.0 * here, min(float(wanted), 20.0 * here))
     points = [last * (0.04 + 0.96 * step / 40) for step in range(41)]
     chart = Curve(
@@ -59,6 +70,19 @@ def questions(view: View) -> Finding:
         return Finding("", State.PASSED, said, float(here), limit, charts=(chart,))
     advice = "expect no verdict on smaller differences, or add questions: `ragsmith dataset draft` proposes some"
     return Finding("", State.WARNING, said, float(here), limit, advice, charts=(chart,))
+
+
+def _more_groups(view: View) -> str:
+    """What to do where the test has too few groups: test all questions, if those have enough, or ask about more."""
+    advice = (
+        "questions whose gold lies together count as one group, so ask about other documents or sections: "
+        "`ragsmith dataset draft` proposes questions"
+    )
+    tested = [example for fold in crossfit(view.dataset, FOLDS) for example in fold.test]
+    if (groups := len(Clusters.of(view.dataset, tested).groups)) < FEWEST_GROUPS:
+        return advice
+    crossfitted = f"`ragsmith search --verdict crossfit` tests {len(tested)} questions, in {in_groups(groups)}"
+    return f"{crossfitted}, without new ones; {advice}"
 
 
 def _variance(view: View) -> float:
