@@ -1,8 +1,11 @@
 """What people say of answers, kept as drafted questions: a person reviews them, and the next search has them.
 
 A line is a row of ``questions.jsonl`` as a draft is one: ``origin`` says that nobody has looked at it, and by its
-``method`` what was said. It is on the disk when `Feedback.keep` returns, whole; a line that a crash cut off was never
-confirmed, and is taken off before the next. Lines that somebody else wrote are never touched.
+``method`` what was said. Where an answer was wrong and nobody said what is right, there is nothing to mark a question
+by: such feedback goes to a second file beside, ``feedback.down.jsonl``, whose lines are no questions.
+
+A line is on the disk when `Feedback.keep` returns, whole; one that a crash cut off was never confirmed, and is taken
+off before the next. Lines that somebody else wrote are never touched.
 """
 
 from __future__ import annotations
@@ -47,15 +50,23 @@ class Said:
     declined: bool = False
     evidence: Sequence[tuple[Span, str]] = ()
 
+    @property
+    def gives_a_question(self) -> bool:
+        """Whether it says what a right answer is, or that there is none."""
+        return bool(self.corrected) or self.thumb == UP
 
-def drafted_row(said: Said, id_: str, model: str) -> Mapping[str, object]:
-    """The row of a drafted question; ``model`` is what answered."""
+
+def row(said: Said, id_: str, model: str) -> Mapping[str, object]:
+    """The line that ``said`` becomes, that of a drafted question if it gives one; ``model`` is what answered."""
+    evidence = [{"doc": s.doc, "start": s.start, "end": s.end, "text": text} for s, text in said.evidence]
+    asked = {"id": id_, "question": said.question}
+    if not said.gives_a_question:
+        wrong = {"declined": True} if said.declined else {"answer": said.answer, "evidence": evidence}
+        return {**asked, "thumb": DOWN, **wrong, "model": model}
     answer = said.corrected or ("" if said.declined else said.answer)
-    evidence = [{"doc": s.doc, "start": s.start, "end": s.end, "text": text} for s, text in said.evidence if answer]
     method = "corrected" if said.corrected else f"thumbs_{said.thumb}"
     return {
-        "id": id_,
-        "question": said.question,
+        **asked,
         **({"answer": answer} if answer else {"answerable": False}),
         "type": TYPE,
         **({"evidence": evidence} if answer else {}),
@@ -64,22 +75,26 @@ def drafted_row(said: Said, id_: str, model: str) -> Mapping[str, object]:
 
 
 class Feedback:
-    """A file of feedback, at most ``most`` bytes of it; threads and processes may write to it at the same time."""
+    """A file of feedback, and ``down``, the one beside it for what gives no question; at most ``most`` bytes of each.
+
+    Threads and processes may write to them at the same time.
+    """
 
     def __init__(self, path: Path, most: int) -> None:
         self.path = path
+        self.down = path.with_name(f"{path.stem}.down{path.suffix}")
         self._most = most
         self._lock = threading.Lock()
 
     def keep(self, said: Said, model: str) -> str:
-        """Write a line, and return the id of the drafted question; it is on the disk then.
+        """Write a line, and return its id; it is on the disk then.
 
         Raises:
             OSError: it cannot be written; nothing of it is left.
         """
         id_ = f"feedback-{secrets.token_hex(6)}"
-        line = (json.dumps(drafted_row(said, id_, model), ensure_ascii=False) + "\n").encode()
-        with self._lock, self._open() as handle:
+        line = (json.dumps(row(said, id_, model), ensure_ascii=False) + "\n").encode()
+        with self._lock, _open(self.path if said.gives_a_question else self.down) as handle:
             end, before = _without_broken_line(handle)
             line = before + line
             if end + len(line) > self._most:
@@ -93,15 +108,16 @@ class Feedback:
                 raise
         return id_
 
-    @contextmanager
-    def _open(self) -> Iterator[int]:
-        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-        handle = os.open(self.path, flags, 0o600)
-        try:
-            with held(handle):
-                yield handle
-        finally:
-            os.close(handle)
+
+@contextmanager
+def _open(path: Path) -> Iterator[int]:
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    handle = os.open(path, flags, 0o600)
+    try:
+        with held(handle):
+            yield handle
+    finally:
+        os.close(handle)
 
 
 def _without_broken_line(handle: int) -> tuple[int, bytes]:

@@ -8,11 +8,13 @@ import stat
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from asking import sent
 
 import ragsmith
+from ragsmith.errors import DatasetError
 from ragsmith.serving.app import ServingApp
 from ragsmith.serving.feedback import Feedback, Said
 from ragsmith.types import Span
@@ -21,13 +23,13 @@ Serving = Callable[..., ServingApp]
 QUESTION = "When does the ferry to Marrow leave?"
 
 
-def rows(path: Path) -> list[dict[str, object]]:
+def rows(path: Path) -> list[dict[str, Any]]:
     text = path.read_text()
     assert text.endswith("\n")
     return [json.loads(line) for line in text.splitlines()]
 
 
-def test_feedback_on_an_answer_becomes_drafts_that_a_review_and_a_data_set_read(
+def test_what_was_right_or_corrected_becomes_drafts_that_a_review_and_a_data_set_read(
     serving: Serving, tiny_folder: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "feedback.jsonl"
@@ -36,22 +38,46 @@ def test_feedback_on_an_answer_becomes_drafts_that_a_review_and_a_data_set_read(
     assert answered["feedback"] is True
     sources = [{key: p[key] for key in ("doc", "start", "end")} for p in answered["passages"] if p["cited"]]
     about = {"question": QUESTION, "answer": answered["answer"], "sources": sources}
-    for said in ({"thumb": "up"}, {"thumb": "down", "corrected": "At seven."}, {"thumb": "down"}):
+    for said in ({"thumb": "up"}, {"thumb": "down", "corrected": "At seven."}):
         assert sent(app, "POST", "/feedback", {**about, **said}).status == 201
     assert sent(app, "POST", "/feedback", {**about, "answer": "No.", "declined": True, "thumb": "up"}).status == 201
     kept = rows(path)
     assert [row["origin"]["method"] for row in kept] == [
-        *("feedback_thumbs_up", "feedback_corrected", "feedback_thumbs_down", "feedback_thumbs_up")
+        *("feedback_thumbs_up", "feedback_corrected", "feedback_thumbs_up")
     ]
-    assert [row.get("answer") for row in kept] == [answered["answer"], "At seven.", answered["answer"], None]
+    assert [row.get("answer") for row in kept] == [answered["answer"], "At seven.", None]
     folder = shutil.copytree(tiny_folder, tmp_path / "grown")
     with (folder / "questions.jsonl").open("a") as file:
         file.write(path.read_text())
     assert {draft.id for draft in ragsmith.review(folder).pending} == {row["id"] for row in kept}
     grown = ragsmith.load_dataset(folder)
     drafted = [example for example in grown.examples if example.drafted]
-    assert sorted(e.answerable for e in drafted) == [False, True, True, True]
+    assert sorted(e.answerable for e in drafted) == [False, True, True]
     assert all(e.evidence for e in drafted if e.answerable)
+
+
+def test_an_answer_that_is_only_said_to_be_wrong_is_kept_and_becomes_no_question(
+    serving: Serving, tiny_folder: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "feedback.jsonl"
+    app = serving(feedback=path)
+    down = {"question": QUESTION, "answer": "On Sundays.", "thumb": "down"}
+    place = {"doc": "ferry", "start": 0, "end": 9}
+    ids = [
+        sent(app, "POST", "/feedback", {**down, **more}).json["id"]
+        for more in ({"sources": [place]}, {"declined": True, "answer": "The documents do not say."})
+    ]
+    assert not path.exists()
+    wrong, declined = rows(tmp_path / "feedback.down.jsonl")
+    assert [wrong["id"], declined["id"]] == ids
+    assert (wrong["answer"], wrong["thumb"], declined["declined"]) == ("On Sundays.", "down", True)
+    assert [{key: e[key] for key in place} for e in wrong["evidence"]] == [place]
+    assert not {"answer", "answerable"} & declined.keys()
+    folder = shutil.copytree(tiny_folder, tmp_path / "grown")
+    with (folder / "questions.jsonl").open("a") as file:
+        file.write((tmp_path / "feedback.down.jsonl").read_text())
+    with pytest.raises(DatasetError, match="thumb"):
+        ragsmith.load_dataset(folder)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +161,7 @@ def test_many_write_whole_lines_at_the_same_time(tmp_path: Path) -> None:
 
     def write(number: int) -> None:
         own = Feedback(path, 1 << 20)  # as another process would
-        ids.extend(own.keep(Said(f"{number} {i}?", "x" * 500, "down"), "m") for i in range(5))
+        ids.extend(own.keep(Said(f"{number} {i}?", "x" * 500, "up"), "m") for i in range(5))
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(8)]
     for thread in threads:
