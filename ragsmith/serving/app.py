@@ -84,7 +84,7 @@ class ServingApp:
         }
         inner = Starlette(
             routes=[Route(path, handler, methods=[method]) for path, (method, handler) in routes.items()],
-            exception_handlers={HTTPException: _no_route, Refused: _refusal},
+            exception_handlers={HTTPException: _no_route, Refused: _refusal, Exception: _refusal},
         )
         inner.router.redirect_slashes = False  # it would repeat the name that the request asks for
         self._guarded = Guard(inner, self.metrics, routes, token, hosts)

@@ -50,13 +50,13 @@ def read_chat(body: Body, limits: ServingLimits) -> ChatRequest:
     if model != MODEL:
         raise Refused(404, f"there is no such model here: it is called {MODEL!r}", "model_not_found", parameter="model")
     if body.get("n") not in (None, 1):
-        raise wrong("there is one answer to a question: leave 'n' out", "n")
+        raise wrong("there is one answer to a question: leave 'n' out", "n", "unsupported_value")
     for name in ("tools", "functions"):
         if body.get(name):
-            raise wrong(f"a pipeline calls no tools: leave {name!r} out", name)
+            raise wrong(f"a pipeline calls no tools: leave {name!r} out", name, "unsupported_parameter")
     form = body.get("response_format")
     if form is not None and (not isinstance(form, dict) or form.get("type") != "text"):
-        raise wrong("answers are plain text: leave 'response_format' out", "response_format")
+        raise wrong("answers are plain text: leave 'response_format' out", "response_format", "unsupported_value")
     options = body.get("stream_options")
     with_usage = isinstance(options, dict) and options.get("include_usage") is True
     question, turns = _conversation(body.get("messages"), limits)

@@ -106,14 +106,19 @@ class Guard:
         if self._token is not None:
             if path not in OPEN and not hmac.compare_digest(_digest(_bearer(headers)), self._token):
                 said = "the request has no valid token: send  Authorization: Bearer TOKEN"
-                raise Refused(401, said, "invalid_token", closes=True)
+                raise Refused(401, said, "invalid_api_key", closes=True)
         elif _name(host) not in self._hosts:
             said = (
                 "the server answers under names of its own machine alone: ask for localhost, or start it with a token"
             )
             raise Refused(403, said, "unknown_host", closes=True)
         origin = headers.get("origin")
-        if origin is not None and urlsplit(f"//{host}").netloc.lower() != _netloc(origin):
+        if origin is None:
+            return
+        own = _netloc(f"//{host}")
+        if not own:
+            raise Refused(400, "the request names no host: send  Host: NAME", "invalid_host", closes=True)
+        if own != _netloc(origin):
             raise Refused(403, "pages of other sites are not answered", "cross_origin", closes=True)
 
 
@@ -153,8 +158,9 @@ def _name(host: str) -> str:
         return ""
 
 
-def _netloc(origin: str) -> str:
+def _netloc(address: str) -> str:
+    """The name and the port of ``address``; "" where there are none."""
     try:
-        return urlsplit(origin).netloc.lower()
+        return urlsplit(address).netloc.lower()
     except ValueError:
         return ""

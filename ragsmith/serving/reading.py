@@ -59,13 +59,16 @@ def question_of(value: object, limits: ServingLimits, parameter: str = "question
     Raises:
         Refused: it is no text, blank, too long, or has characters that no text has.
     """
+    if value is None:
+        raise wrong(f"{parameter!r} is missing: send a text", parameter, "missing_required_parameter")
     if not isinstance(value, str):
-        raise wrong(f"{parameter!r} must be a text, not {kind(value)}", parameter)
+        raise wrong(f"{parameter!r} must be a text, not {kind(value)}", parameter, "invalid_type")
     text = value.strip()
     if not text:
         raise wrong(f"{parameter!r} is blank", parameter)
     if len(text) > limits.question:
-        raise wrong(f"{parameter!r} has {len(text):,} characters: give at most {limits.question:,}", parameter)
+        said = f"{parameter!r} has {len(text):,} characters: give at most {limits.question:,}"
+        raise wrong(said, parameter, "string_above_max_length")
     return plain_text(text, parameter)
 
 
@@ -90,7 +93,7 @@ def switch(body: Body, name: str, *, default: bool = False) -> bool:
     if value is None:
         return default
     if not isinstance(value, bool):
-        raise wrong(f"{name!r} must be true or false, not {kind(value)}", name)
+        raise wrong(f"{name!r} must be true or false, not {kind(value)}", name, "invalid_type")
     return value
 
 
@@ -98,4 +101,4 @@ def refuse_unknown(body: Body, known: tuple[str, ...]) -> None:
     """Raise `Refused` where ``body`` has keys that mean nothing here."""
     for key in body:
         if key not in known:
-            raise wrong(f"there is no parameter {key[:40]!r}: give {', '.join(known)}")
+            raise wrong(f"there is no parameter {key[:40]!r}: give {', '.join(known)}", code="unknown_parameter")

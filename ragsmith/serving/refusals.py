@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from ragsmith.errors import ModelUnavailable, StageFailed
 
-KINDS = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    403: "permission_error",
-    404: "not_found_error",
-    405: "invalid_request_error",
-    408: "timeout_error",
-    413: "invalid_request_error",
-    415: "invalid_request_error",
-}
-"""Status to what OpenAI calls the type of the error; those from 500 up are ``server_error``."""
+INVALID, BROKEN = "invalid_request_error", "server_error"
+"""What OpenAI calls errors of the request, whatever is wrong with it, and those of the server, from status 500 up."""
 
 AGAIN_SECONDS = 2
 """When to come again, where nobody knows better."""
@@ -24,7 +15,8 @@ class Refused(Exception):
     """A request is answered by an error with this ``status``; ``message`` is what the client is told.
 
     ``code`` names the reason for programs, ``parameter`` the part of the request that is wrong. ``retry_after`` is in
-    seconds, 0 where coming again is of no use, and ``closes`` says that the connection is of no use any more.
+    seconds, 0 where coming again is of no use: OpenAI's clients, which send again whatever failed with 500 or above,
+    are told so, as it may have been paid. ``closes`` says that the connection is of no use any more.
     """
 
     def __init__(
@@ -48,13 +40,15 @@ class Refused(Exception):
     @property
     def body(self) -> dict[str, object]:
         """The error as OpenAI sends it."""
-        kind = KINDS.get(self.status, "server_error")
+        kind = BROKEN if self.status >= 500 else INVALID
         return {"error": {"message": self.message, "type": kind, "param": self.parameter, "code": self.code}}
 
     @property
     def headers(self) -> dict[str, str]:
         """What belongs into the head of the reply."""
         found = {"Retry-After": str(self.retry_after)} if self.retry_after else {}
+        if self.status >= 500 and not self.retry_after:
+            found["X-Should-Retry"] = "false"
         if self.closes:
             found["Connection"] = "close"
         if self.status == 401:
@@ -62,9 +56,9 @@ class Refused(Exception):
         return found
 
 
-def wrong(message: str, parameter: str | None = None) -> Refused:
+def wrong(message: str, parameter: str | None = None, code: str = "invalid_value") -> Refused:
     """A request that says something wrong."""
-    return Refused(400, message, "invalid_request", parameter=parameter)
+    return Refused(400, message, code, parameter=parameter)
 
 
 def busy() -> Refused:

@@ -264,6 +264,14 @@ def test_pages_of_others_are_not_answered(serving: Serving, origin: str) -> None
     assert "access-control-allow-origin" not in got.headers
 
 
+@pytest.mark.parametrize("host", ["[", "", "[::1"])
+@pytest.mark.parametrize("origin", ["http://localhost:8000", "null", ""])
+def test_a_page_that_asks_for_no_name_is_told_so(serving: Serving, host: str, origin: str) -> None:
+    headers = {"host": host, "origin": origin, "authorization": f"Bearer {TOKEN}"}
+    got = sent(serving(token=TOKEN), "POST", "/ask", {"question": QUESTION}, headers=headers)
+    assert (got.status, got.json["error"]["code"]) == (400, "invalid_host")
+
+
 def test_the_page_itself_is_answered(serving: Serving) -> None:
     headers = {"host": "localhost:8000", "origin": "http://localhost:8000"}
     assert sent(serving(), "POST", "/ask", {"question": QUESTION}, headers=headers).status == 200
@@ -292,7 +300,7 @@ def test_a_wrong_token_is_refused_everywhere_but_where_nothing_is_told(serving: 
     headers += [] if given is None else [(b"authorization", given.encode("latin-1"))]
     for method, path in (("POST", "/ask"), ("GET", "/metrics"), ("GET", "/v1/models"), ("GET", "/nothing")):
         got = sent(app, method, path, {"question": QUESTION}, headers=headers)
-        assert (got.status, got.json["error"]["code"]) == (401, "invalid_token")
+        assert (got.status, got.json["error"]["code"]) == (401, "invalid_api_key")
         assert got.headers["www-authenticate"] == "Bearer"
         assert TOKEN not in got.text
     assert [sent(app, "GET", path, headers=headers).status for path in ("/", "/health", "/ready")] == [200] * 3
@@ -381,6 +389,7 @@ def test_more_than_may_wait_are_told_to_come_again(serving: Serving) -> None:
             third = await send(app, "POST", path, body)
             assert (third.status, third.json["error"]["code"]) == (503, "busy")
             assert int(third.headers["retry-after"]) > 0
+            assert "x-should-retry" not in third.headers
         assert (await send(app, "GET", "/ready")).status == 503
         assert (await send(app, "GET", "/health")).status == 200
         model.free.set()
@@ -397,6 +406,7 @@ def test_a_model_that_hangs_costs_its_request_alone(serving: Serving) -> None:
     async def go() -> None:
         hung = await send(app, "POST", "/ask", {"question": "Who hangs?"})
         assert (hung.status, hung.json["error"]["code"]) == (504, "timeout")
+        assert hung.headers["x-should-retry"] == "false"  # it may have been paid
         streamed = await send(app, "POST", "/v1/chat/completions", chat("Who hangs on?", stream=True))
         assert events(streamed)[-1]["error"]["code"] == "timeout"
         model.free.set()
@@ -551,6 +561,40 @@ SPICE = [
     " ",
     "\x00",
     "\ud800",
+def test_what_nobody_thought_of_is_an_error_in_the_form_of_all_others(
+    serving: Serving, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = serving()
+
+    def fails(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("secret-path")
+
+    app.answerer.retrieve = app.metrics.text = fails  # type: ignore[assignment,method-assign]
+    with caplog.at_level("INFO", logger="ragsmith.serving"):
+        got = [sent(app, "GET", "/metrics"), sent(app, "POST", "/retrieve", {"question": QUESTION})]
+    for one in got:
+        assert (one.status, one.headers["content-type"]) == (500, "application/json")
+        assert (one.json["error"]["type"], one.json["error"]["code"]) == ("server_error", "internal_error")
+        assert one.headers["x-request-id"] in {getattr(r, "fields", {}).get("id") for r in caplog.records if r.exc_info}
+        assert "secret-path" not in one.text
+
+
+def test_what_was_wrong_is_named_as_openai_names_it(serving: Serving) -> None:
+    app = serving(limits={"question": 10})
+    for path, body, code in (
+        ("/ask", {}, "missing_required_parameter"),
+        ("/ask", {"question": 1}, "invalid_type"),
+        ("/ask", {"question": "x" * 11}, "string_above_max_length"),
+        ("/ask", {"question": "x", "stage": True}, "unknown_parameter"),
+        ("/v1/chat/completions", chat("x", tools=[{}]), "unsupported_parameter"),
+        ("/v1/chat/completions", chat("x", n=2), "unsupported_value"),
+        ("/v1/chat/completions", chat("x", model="other"), "model_not_found"),
+    ):
+        error = sent(app, "POST", path, body).json["error"]
+        assert (error["type"], error["code"]) == ("invalid_request_error", code)
+    assert sent(serving(token=TOKEN), "GET", "/v1/models").json["error"]["type"] == "invalid_request_error"
+
+
     "é" * 50,
     "x" * 5000,
     "[1]",
