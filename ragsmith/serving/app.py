@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mappin
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
@@ -29,8 +29,9 @@ from ragsmith.serving.logs import event as log
 from ragsmith.serving.metrics import Metrics
 from ragsmith.serving.page import page
 from ragsmith.serving.reading import Body, plain_text, question_of, read_body, refuse_unknown, switch
-from ragsmith.serving.refusals import Refused, broken, busy, failed, wrong
-from ragsmith.serving.workers import Full, Stop, Work, Workers
+from ragsmith.serving.refusals import AGAIN_SECONDS, Refused, broken, busy, failed, wrong
+from ragsmith.serving.streaming import Streamed
+from ragsmith.serving.workers import Full, Stop, Work, Workers, arrival
 from ragsmith.text.redaction import redacted
 from ragsmith.types import Span
 
@@ -165,7 +166,7 @@ class ServingApp:
         id_ = request.state.request_id
         if asked.stream:
             stream = self._stream(work, asked, Events(id_, created), id_, began)
-            return StreamingResponse(stream, media_type="text/event-stream; charset=utf-8")
+            return Streamed(stream, began + self.limits.seconds, partial(self.workers.leave, work))
         answered = await self._done(request, work, began)
         return JSONResponse(completion(answered, id_, created, sources=asked.sources))
 
@@ -175,7 +176,7 @@ class ServingApp:
         """The events of a reply: what goes wrong after the first is an event, too, as clients of OpenAI read it."""
         try:
             yield events.begin()
-            arrived = _arrival(work)
+            arrived = arrival(work)
             while not arrived.is_set():
                 left = began + self.limits.seconds - time.monotonic()
                 if left <= 0:
@@ -189,8 +190,6 @@ class ServingApp:
                 yield said
         except Refused as refused:
             yield event(refused.body)
-        finally:
-            self.workers.leave(work)
         yield Events.DONE
 
     def _enter(self, key: Hashable, do: Callable[[Stop], T]) -> Work[T]:
@@ -213,7 +212,7 @@ class ServingApp:
         Raises:
             Refused: there is none.
         """
-        arrived = _arrival(work)
+        arrived = arrival(work)
         waiting = asyncio.ensure_future(arrived.wait())
         gone = asyncio.ensure_future(_gone(request))
         try:
@@ -282,18 +281,6 @@ def _text(body: Body, name: str) -> str:
     if value is not None and not isinstance(value, str):
         raise wrong(f"{name!r} must be a text", name)
     return plain_text((value or "").strip(), name)
-
-
-def _arrival(work: Work[Any]) -> asyncio.Event:
-    """Set when ``work`` is done; the thread that did it is not this loop's."""
-    arrived, loop = asyncio.Event(), asyncio.get_running_loop()
-
-    def tell(_: object) -> None:
-        with suppress(RuntimeError):  # the loop has ended: nobody waits
-            loop.call_soon_threadsafe(arrived.set)
-
-    work.future.add_done_callback(tell)
-    return arrived
 
 
 def _result(work: Work[T], id_: str) -> T:

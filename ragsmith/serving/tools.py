@@ -15,7 +15,7 @@ from ragsmith.serving.chat import MODEL, citations
 from ragsmith.serving.limits import ServingLimits
 from ragsmith.serving.reading import question_of
 from ragsmith.serving.refusals import Refused, busy, failed
-from ragsmith.serving.workers import Full, Stop, Workers
+from ragsmith.serving.workers import Full, Stop, Workers, arrival
 
 T = TypeVar("T")
 
@@ -64,11 +64,9 @@ async def _done(workers: Workers, key: Hashable, do: Callable[[Stop], T], second
         work = workers.enter(key, do)
     except Full:
         raise busy() from None
-    arrived, loop = asyncio.Event(), asyncio.get_running_loop()
-    work.future.add_done_callback(lambda _: loop.call_soon_threadsafe(arrived.set))
     try:
         async with asyncio.timeout(seconds):
-            await arrived.wait()
+            await arrival(work).wait()
     except TimeoutError:
         raise Refused(504, f"there was no answer within {seconds:g} seconds", "timeout") from None
     finally:

@@ -7,6 +7,7 @@ is told to ask no model any more; its thread is free when it ends.
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Hashable
@@ -55,6 +56,10 @@ class Work(Generic[T]):
     stop: Stop = field(default_factory=Stop)
     wanted_by: int = 0
     has_begun: bool = False
+
+
+class Aborted(Exception):
+    """Work asked its thread, or the process, to end: what it wanted goes no further than its own result."""
 
 
 class Workers:
@@ -128,6 +133,9 @@ class Workers:
                 result = work.do(work.stop)
             except Exception as error:  # noqa: BLE001  it is the result of the work, for whoever waits for it
                 result = error
+            except BaseException as error:  # noqa: BLE001  as above: the thread stays, it is one of a few
+                result = Aborted(type(error).__name__)
+                result.__cause__ = error
             with self._changed:
                 self._busy -= 1
                 if self._joined.get(work.key) is work:
@@ -145,3 +153,18 @@ class Workers:
             work.has_begun = True
             self._busy += 1
             return work
+
+
+def arrival(work: Work[Any]) -> asyncio.Event:
+    """Set when ``work`` is done; the thread that did it is not this loop's."""
+    arrived, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def tell(_: object) -> None:
+        try:
+            loop.call_soon_threadsafe(arrived.set)
+        except RuntimeError:
+            if not loop.is_closed():  # where it is, nobody waits
+                raise
+
+    work.future.add_done_callback(tell)
+    return arrived

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import Down, Got, Held, send, sent, until
+from asking import PATIENCE, Down, Got, Held, send, sent, until
 from prometheus_client.parser import text_string_to_metric_families
 
 import ragsmith
@@ -481,6 +481,40 @@ def test_a_client_that_goes_away_pays_for_no_further_call(
     asyncio.run(go())
 
 
+@pytest.mark.parametrize("taken", [0, 1, 2])
+@pytest.mark.parametrize("leaves", [True, False], ids=["goes", "stays"])
+def test_a_stream_whose_client_takes_nothing_more_pays_for_no_further_call(
+    serving: Serving, pipeline: Callable[..., Candidate], written: Written, taken: int, *, leaves: bool
+) -> None:
+    """It takes so many messages, the head first; then it goes, or stays without reading."""
+    model = Held()
+    limits = {"seconds": PATIENCE if leaves else 0.3, "heartbeat_seconds": 0.02}
+    app = serving(calls_twice(pipeline, written), models={"language_model": model}, limits=limits)
+
+    async def go() -> None:
+        async def stops_taking() -> None:
+            await until(lambda: len(model.prompts) == 1)
+            if not leaves:
+                await asyncio.sleep(PATIENCE)
+
+        asked = asyncio.create_task(
+            send(
+                app,
+                *("POST", "/v1/chat/completions", chat("Who steers the ferry?", stream=True)),
+                leaves=stops_taking,
+                takes=taken,
+            )
+        )
+        await until(lambda: app.workers.given_up == 1)
+        model.free.set()
+        await until(lambda: app.workers.busy == 0)
+        assert len(model.prompts) == 1
+        assert asked.done() == leaves
+        asked.cancel()
+
+    asyncio.run(go())
+
+
 def test_the_same_question_at_the_same_time_is_asked_once_and_one_may_leave(
     serving: Serving, pipeline: Callable[..., Candidate], written: Written
 ) -> None:
@@ -527,40 +561,6 @@ def test_what_a_failing_model_says_is_not_told(serving: Serving, caplog: pytest.
     assert "sk-abcdefghijklmnop1234" not in str(failure.fields)
 
 
-# --- what is measured ------------------------------------------------------------------------------------------------
-
-
-def test_the_metrics_are_prometheus_and_count_requests(serving: Serving) -> None:
-    app = serving()
-    for path in ("/ask", "/ask", "/never/heard/of/1", "/never/heard/of/2"):
-        sent(app, "POST", path, {"question": QUESTION})
-    got = sent(app, "GET", "/metrics")
-    assert got.headers["content-type"].startswith("text/plain; version=0.0.4")
-    families = {family.name: family for family in text_string_to_metric_families(got.text)}
-    counts = {
-        (s.labels["route"], s.labels["status"]): s.value
-        for s in families["ragsmith_requests"].samples
-        if s.name.endswith("_total")
-    }
-    assert counts == {("/ask", "200"): 2, ("other", "404"): 2}
-    assert families["ragsmith_answering"].samples[0].value == 0
-
-
-def test_the_page_fetches_nothing_from_elsewhere(serving: Serving) -> None:
-    got = sent(serving(), "GET", "/")
-    assert not re.findall(r"(?:src|href)=\"(?!#|data:)|url\(|@import|https?://", got.text)
-    policy = got.headers["content-security-policy"]
-    assert policy.startswith("default-src 'none'; script-src 'sha256-")
-    assert "unsafe" not in policy
-
-
-# --- what nobody should send -----------------------------------------------------------------------------------------
-
-SPICE = [
-    "",
-    " ",
-    "\x00",
-    "\ud800",
 def test_what_nobody_thought_of_is_an_error_in_the_form_of_all_others(
     serving: Serving, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -595,6 +595,40 @@ def test_what_was_wrong_is_named_as_openai_names_it(serving: Serving) -> None:
     assert sent(serving(token=TOKEN), "GET", "/v1/models").json["error"]["type"] == "invalid_request_error"
 
 
+# --- what is measured ------------------------------------------------------------------------------------------------
+
+
+def test_the_metrics_are_prometheus_and_count_requests(serving: Serving) -> None:
+    app = serving()
+    for path in ("/ask", "/ask", "/never/heard/of/1", "/never/heard/of/2"):
+        sent(app, "POST", path, {"question": QUESTION})
+    got = sent(app, "GET", "/metrics")
+    assert got.headers["content-type"].startswith("text/plain; version=0.0.4")
+    families = {family.name: family for family in text_string_to_metric_families(got.text)}
+    counts = {
+        (s.labels["route"], s.labels["status"]): s.value
+        for s in families["ragsmith_requests"].samples
+        if s.name.endswith("_total")
+    }
+    assert counts == {("/ask", "200"): 2, ("other", "404"): 2}
+    assert families["ragsmith_answering"].samples[0].value == 0
+
+
+def test_the_page_fetches_nothing_from_elsewhere(serving: Serving) -> None:
+    got = sent(serving(), "GET", "/")
+    assert not re.findall(r"(?:src|href)=\"(?!#|data:)|url\(|@import|https?://", got.text)
+    policy = got.headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe" not in policy
+
+
+# --- what nobody should send -----------------------------------------------------------------------------------------
+
+SPICE = [
+    "",
+    " ",
+    "\x00",
+    "\ud800",
     "é" * 50,
     "x" * 5000,
     "[1]",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import threading
 from concurrent.futures import wait
@@ -9,7 +10,7 @@ from concurrent.futures import wait
 import pytest
 from asking import PATIENCE
 
-from ragsmith.serving.workers import Full, Stop, Work, Workers
+from ragsmith.serving.workers import Aborted, Full, Stop, Work, Workers, arrival
 
 
 class Gate:
@@ -107,3 +108,34 @@ def test_whatever_order_they_come_and_go_in_all_that_is_wanted_is_done() -> None
     workers.close()
     with pytest.raises(Full):
         workers.enter("late", lambda stop: 1)
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_work_that_wants_to_end_its_thread_ends_with_an_error_and_the_thread_goes_on(kind: type[BaseException]) -> None:
+    workers = Workers(1, 1)
+
+    def ends(stop: Stop) -> int:
+        raise kind
+
+    found = result(workers.enter("a", ends))
+    assert isinstance(found, Aborted)
+    assert str(found) == kind.__name__
+    assert result(workers.enter("a", lambda stop: 7)) == 7
+    assert workers.busy == 0
+
+
+def test_an_arrival_is_told_to_the_loop_that_waits_and_to_no_loop_that_has_ended() -> None:
+    workers, gate = Workers(1, 1), Gate()
+
+    async def first() -> Work[int]:
+        work = workers.enter("a", gate)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(arrival(work).wait(), 0.01)
+        return work
+
+    async def second(work: Work[int]) -> None:
+        arrived = arrival(work)
+        gate.open.set()
+        await asyncio.wait_for(arrived.wait(), PATIENCE)
+
+    asyncio.run(second(asyncio.run(first())))

@@ -46,8 +46,12 @@ async def send(
     leaves: Callable[[], Awaitable[None]] | None = None,
     root: str = "",
     query: bytes = b"",
+    takes: int | None = None,
 ) -> Got:
-    """Send a request; ``body`` is sent as JSON, or as it is where it is bytes. The client goes when ``leaves`` ends."""
+    """Send a request; ``body`` is sent as JSON, or as it is where it is bytes. The client goes when ``leaves`` ends.
+
+    It takes so many messages of the reply as ``takes`` says, and then nothing more; all if that is None.
+    """
     data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
     given = [(k.lower().encode(), v.encode()) for k, v in headers.items()] if isinstance(headers, Mapping) else headers
     names = {name for name, _ in given}
@@ -66,7 +70,7 @@ async def send(
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 8000),
     }
-    got, sent, ended = Got(), False, asyncio.Event()
+    got, sent, taken, ended = Got(), False, 0, asyncio.Event()
 
     async def receive() -> Any:
         nonlocal sent
@@ -77,6 +81,10 @@ async def send(
         return {"type": "http.disconnect"}
 
     async def sending(message: Any) -> None:
+        nonlocal taken
+        if taken == takes:
+            await asyncio.Event().wait()
+        taken += 1
         if message["type"] == "http.response.start":
             got.status = message["status"]
             for key, value in message["headers"]:
