@@ -238,6 +238,9 @@ class ServingApp:
         ids = self.answerer.setup.model_ids
         try:
             id_ = await asyncio.to_thread(self.feedback.keep, said, ids["language_model"].partition(":")[0])
+        except TimeoutError:
+            held = "the feedback was not kept, as others hold its file: send it again"
+            raise Refused(503, held, "not_kept", retry_after=AGAIN_SECONDS) from None
         except OSError as error:
             full = isinstance(error, FileFull) or error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
             log("feedback_lost", logging.ERROR, id=request.state.request_id, error=type(error).__name__, full=full)

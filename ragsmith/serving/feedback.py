@@ -14,6 +14,7 @@ import json
 import os
 import secrets
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 UP, DOWN = "up", "down"
 TYPE = "feedback"
+PATIENCE_SECONDS = 5.0
+"""How long others may hold the file."""
 BEGINNING = b'{"id": "feedback-'
 """Of every line that is written here."""
 
@@ -80,21 +83,23 @@ class Feedback:
     Threads and processes may write to them at the same time.
     """
 
-    def __init__(self, path: Path, most: int) -> None:
+    def __init__(self, path: Path, most: int, patience: float = PATIENCE_SECONDS) -> None:
         self.path = path
         self.down = path.with_name(f"{path.stem}.down{path.suffix}")
         self._most = most
+        self._patience = patience
         self._lock = threading.Lock()
 
     def keep(self, said: Said, model: str) -> str:
         """Write a line, and return its id; it is on the disk then.
 
         Raises:
+            TimeoutError: others hold the file; nothing was written.
             OSError: it cannot be written; nothing of it is left.
         """
         id_ = f"feedback-{secrets.token_hex(6)}"
         line = (json.dumps(row(said, id_, model), ensure_ascii=False) + "\n").encode()
-        with self._lock, _open(self.path if said.gives_a_question else self.down) as handle:
+        with self._open(self.path if said.gives_a_question else self.down) as handle:
             end, before = _without_broken_line(handle)
             line = before + line
             if end + len(line) > self._most:
@@ -108,16 +113,21 @@ class Feedback:
                 raise
         return id_
 
-
-@contextmanager
-def _open(path: Path) -> Iterator[int]:
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-    handle = os.open(path, flags, 0o600)
-    try:
-        with held(handle):
-            yield handle
-    finally:
-        os.close(handle)
+    @contextmanager
+    def _open(self, path: Path) -> Iterator[int]:
+        until = time.monotonic() + self._patience
+        if not self._lock.acquire(timeout=self._patience):
+            raise TimeoutError("other threads hold the file of feedback")
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+            handle = os.open(path, flags, 0o600)
+            try:
+                with held(handle, max(until - time.monotonic(), 0.0)):
+                    yield handle
+            finally:
+                os.close(handle)
+        finally:
+            self._lock.release()
 
 
 def _without_broken_line(handle: int) -> tuple[int, bytes]:

@@ -14,6 +14,7 @@ import pytest
 from asking import sent
 
 import ragsmith
+from ragsmith.datasets.locking import held
 from ragsmith.errors import DatasetError
 from ragsmith.serving.app import ServingApp
 from ragsmith.serving.feedback import Feedback, Said
@@ -170,3 +171,20 @@ def test_many_write_whole_lines_at_the_same_time(tmp_path: Path) -> None:
         thread.join()
     assert sorted(str(row["id"]) for row in rows(path)) == sorted(ids)
     assert len(set(ids)) == 40
+
+
+def test_a_file_that_others_hold_is_waited_for_no_longer_than_a_moment(serving: Serving, tmp_path: Path) -> None:
+    path = tmp_path / "feedback.jsonl"
+    app = serving(feedback=path)
+    app.feedback = Feedback(path, 1 << 20, patience=0.1)
+    said = {"question": "x", "answer": "y", "thumb": "up"}
+    with path.open("ab") as file, held(file.fileno()):
+        got = sent(app, "POST", "/feedback", said)
+        assert (got.status, got.json["error"]["code"]) == (503, "not_kept")
+        assert int(got.headers["retry-after"]) > 0
+    assert path.read_bytes() == b""
+    assert sent(app, "POST", "/feedback", said).status == 201
+    own = Feedback(path, 1 << 20, patience=0.1)
+    with own._open(path), pytest.raises(TimeoutError):  # as another thread would
+        own.keep(Said("One?", "One.", "up"), "m")
+    assert len(rows(path)) == 1
