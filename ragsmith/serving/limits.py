@@ -18,10 +18,11 @@ class ServingLimits:
 
     ``concurrency`` questions are answered at a time; None is 2, and 16 where a model elsewhere is waited for. ``queue``
     more wait for their turn, and others are told to come again. ``seconds`` is how long a request may take from its
-    arrival, ``body_seconds`` how long its head and its body may each take to arrive. ``question`` and ``turns`` are in
-    characters: of a question, and of each turn of a conversation before it that is read. ``body`` is in bytes, and so
-    is ``feedback``, the file that feedback is written to; ``connections`` are open at a time. A stream that has nothing
-    to say yet says so every ``heartbeat_seconds``, so that nothing between takes it for dead.
+    arrival, ``body_seconds`` how long its head and its body may each take to arrive, and how long a client may take
+    nothing of its reply. ``question`` and ``turns`` are in characters: of a question, and of each turn of a
+    conversation before it that is read. ``body`` is in bytes, and so is ``feedback``, the file that feedback is written
+    to; ``connections`` are open at a time. A stream that has nothing to say yet says so every ``heartbeat_seconds``, so
+    that nothing between takes it for dead.
     """
 
     concurrency: int | None = None

@@ -164,7 +164,7 @@ class _Server(uvicorn.Server):
 
 
 def _bounded(limits: ServingLimits) -> type[asyncio.Protocol]:
-    """The protocol of connections, with a limit on their number and on how long the head of a request may take."""
+    """The protocol of connections, with limits: on their number, and on how long a client may send or take nothing."""
 
     class Bounded(H11Protocol):
         _patience: asyncio.TimerHandle | None = None
@@ -182,9 +182,11 @@ def _bounded(limits: ServingLimits) -> type[asyncio.Protocol]:
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
+        _taking: asyncio.TimerHandle | None = None
             if self._nothing_begun():
                 self._await_head()
             else:
+            transport.set_write_buffer_limits(high=0)  # so that it is told of whatever a client does not take
                 self._calm()
 
         def _await_head(self) -> None:
@@ -192,6 +194,7 @@ def _bounded(limits: ServingLimits) -> type[asyncio.Protocol]:
                 self._patience = self.loop.call_later(limits.body_seconds, self._too_slow)
 
         def _calm(self) -> None:
+            self._taken()
             if self._patience is not None:
                 self._patience.cancel()
                 self._patience = None
@@ -201,6 +204,30 @@ def _bounded(limits: ServingLimits) -> type[asyncio.Protocol]:
                 self.transport.close()
 
         def _nothing_begun(self) -> bool:
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._await_taking()
+
+        def resume_writing(self) -> None:
+            self._taken()
+            super().resume_writing()
+
+        def _await_taking(self) -> None:
+            left = self.transport.get_write_buffer_size()
+            self._taking = self.loop.call_later(limits.body_seconds, self._none_taken, left)
+
+        def _none_taken(self, left: int) -> None:
+            """Hang up on a client that took nothing of what waits for it, or go on waiting; closing would wait, too."""
+            if self.transport.get_write_buffer_size() < left:
+                self._await_taking()
+            else:
+                self.transport.abort()
+
+        def _taken(self) -> None:
+            if self._taking is not None:
+                self._taking.cancel()
+                self._taking = None
+
             """Whether no request is being answered: what still comes may be the body of one that was answered."""
             return self.conn.their_state is h11.IDLE or (self.cycle is not None and self.cycle.response_complete)
 

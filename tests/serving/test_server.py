@@ -196,6 +196,13 @@ def test_heads_and_bodies_that_never_end_are_given_up(winner: Path, tmp_path: Pa
             assert got.startswith(b"HTTP/1.1 405 ")
             done.sendall(b"x")
             assert done.recv(100) == b""
+        page = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        with closing(socket.socket()) as deaf:  # it asks, and reads nothing of what it is sent
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.settimeout(PATIENCE)
+            deaf.connect(("127.0.0.1", server.port))
+            with pytest.raises(ConnectionError):
+                deaf.sendall(page * (1 << 20))
         crowd = [server.connected() for _ in range(60)]
         until, open_ = time.monotonic() + 1, len(crowd)  # later they would be given up for what they do not say
         while open_ > 20 and time.monotonic() < until:
