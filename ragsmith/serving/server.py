@@ -124,7 +124,9 @@ def _run(app: ServingApp, listening: socket.socket, on_start: Callable[[str], No
     finally:
         listening.close()
         app.close()
-    event("stopped")
+    event("stopped", in_time=not server.pressed)
+    if server.pressed:
+        signal.raise_signal(signal.SIGINT)  # for whoever hears it now: not all that was accepted was answered
 
 
 class _Server(uvicorn.Server):
@@ -135,9 +137,13 @@ class _Server(uvicorn.Server):
     ) -> None:
         super().__init__(config)
         self._app, self._url, self._on_start = app, url, on_start
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.pressed = False
+        """Whether Ctrl-C came while it was stopping."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """See `uvicorn.Server.startup`."""
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets=sockets)
         if self.started:
             event("started", url=self._url, threads=self._app.workers.threads, queue=self._app.workers.queue)
@@ -160,7 +166,15 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     def _hear(self, number: int, frame: Any) -> None:
+        if self.should_exit and number == signal.SIGINT and self._loop is not None:
+            self.pressed = True
+            self._loop.call_soon_threadsafe(self._hang_up)
         self._app.stopping = self.should_exit = True
+
+    def _hang_up(self) -> None:
+        """Give up all who wait, as if they had gone: nothing is left to be waited for then."""
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
 
 def _bounded(limits: ServingLimits) -> type[asyncio.Protocol]:
@@ -168,9 +182,11 @@ def _bounded(limits: ServingLimits) -> type[asyncio.Protocol]:
 
     class Bounded(H11Protocol):
         _patience: asyncio.TimerHandle | None = None
+        _taking: asyncio.TimerHandle | None = None
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
+            transport.set_write_buffer_limits(high=0)  # so that it is told of whatever a client does not take
             if len(self.connections) > limits.connections:
                 transport.abort()
                 return
@@ -178,32 +194,16 @@ def _bounded(limits: ServingLimits) -> type[asyncio.Protocol]:
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._calm()
+            self._taken()
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
-        _taking: asyncio.TimerHandle | None = None
             if self._nothing_begun():
                 self._await_head()
             else:
-            transport.set_write_buffer_limits(high=0)  # so that it is told of whatever a client does not take
                 self._calm()
 
-        def _await_head(self) -> None:
-            if self._patience is None:
-                self._patience = self.loop.call_later(limits.body_seconds, self._too_slow)
-
-        def _calm(self) -> None:
-            self._taken()
-            if self._patience is not None:
-                self._patience.cancel()
-                self._patience = None
-
-        def _too_slow(self) -> None:
-            if self._nothing_begun() and not self.transport.is_closing():
-                self.transport.close()
-
-        def _nothing_begun(self) -> bool:
         def pause_writing(self) -> None:
             super().pause_writing()
             self._await_taking()
@@ -228,6 +228,20 @@ def _bounded(limits: ServingLimits) -> type[asyncio.Protocol]:
                 self._taking.cancel()
                 self._taking = None
 
+        def _await_head(self) -> None:
+            if self._patience is None:
+                self._patience = self.loop.call_later(limits.body_seconds, self._too_slow)
+
+        def _calm(self) -> None:
+            if self._patience is not None:
+                self._patience.cancel()
+                self._patience = None
+
+        def _too_slow(self) -> None:
+            if self._nothing_begun() and not self.transport.is_closing():
+                self.transport.close()
+
+        def _nothing_begun(self) -> bool:
             """Whether no request is being answered: what still comes may be the body of one that was answered."""
             return self.conn.their_state is h11.IDLE or (self.cycle is not None and self.cycle.response_complete)
 

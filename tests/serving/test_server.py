@@ -316,6 +316,48 @@ def test_a_stop_while_a_model_hangs_ends_when_the_time_of_its_requests_is_up(
     assert "Traceback" not in log
 
 
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_while_it_is_stopping_ends_it_at_once(
+    start: Start, pipeline: Callable[..., Candidate], written: Callable[[Candidate], Path], first: signal.Signals
+) -> None:
+    path = written(pipeline(retrieval="bm25"))
+    with Ruled(latency=300.0) as model:
+        flags = ("--llm", "openai:tiny", "--base-url", model.url)
+        server = start(*flags, pipeline=path, OPENAI_API_KEY="none-here")
+        given_up: list[Exception] = []
+
+        def ask(path: str, body: object) -> None:
+            try:
+                httpx.post(f"{server.url}{path}", json=body, timeout=PATIENCE)
+            except httpx.RemoteProtocolError as error:
+                given_up.append(error)
+
+        said = {"messages": [{"role": "user", "content": "Who steers the ferry?"}], "stream": True}
+        bodies: list[tuple[str, object]] = [("ask", {"question": QUESTION}), ("v1/chat/completions", said)]
+        threads = [threading.Thread(target=ask, args=pair) for pair in bodies]
+        for thread in threads:
+            thread.start()
+        until = time.monotonic() + PATIENCE
+        while len(model.log) < 2 and time.monotonic() < until:
+            time.sleep(0.01)
+        server.process.send_signal(first)
+        lines: list[str] = []
+        assert server.process.stderr is not None
+        while '"stopping"' not in "".join(lines):
+            lines.append(server.process.stderr.readline())
+        began = time.monotonic()
+        server.process.send_signal(signal.SIGTERM)  # a supervisor that says it twice does not press
+        server.process.send_signal(signal.SIGINT)
+        _, rest = server.process.communicate(timeout=PATIENCE)
+        for thread in threads:
+            thread.join(PATIENCE)
+    assert time.monotonic() - began < 10
+    *log, sentence = ("".join(lines) + rest).splitlines()
+    assert (server.process.returncode, len(given_up)) == (130, 2)
+    assert sentence.startswith("interrupted")
+    assert requests("\n".join(log))[-1]["event"] == "stopped"
+
+
 def test_ctrl_c_ends_it_as_well(start: Start) -> None:
     server = start()
     server.process.send_signal(signal.SIGINT)
