@@ -52,7 +52,8 @@ def repair(dataset: str | Path) -> RepairedFolder:
 
     ``dataset`` is a folder. Evidence that stands where it stood is ``given``; what has moved is found by its text, also
     where some of its words were changed. What is not sure to be the same text stays as it is, and is listed in
-    ``unrepaired.jsonl`` beside the questions, with the places that come into question.
+    ``unrepaired.jsonl`` beside the questions, with the places that come into question. What was found in other words is
+    ``reworded``, for a person to look at, and is kept in ``reworded.jsonl``.
 
     Raises:
         UsageError: there is no such folder, or its documents or questions cannot be read.

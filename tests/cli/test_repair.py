@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ragsmith.datasets.dataset import load_dataset
+from ragsmith.labelling.reviewing.review import Review
 
 Command = Callable[..., Any]
 
@@ -34,10 +35,12 @@ def test_what_moved_or_changed_is_found_and_what_is_gone_is_listed(ragsmith: Com
     shown = ragsmith("dataset", "anchor", "--repair", edited)
     assert (shown.code, shown.err) == (1, "")
     assert shown.out.splitlines() == [
-        f"{edited}: 23 of 24 pieces of evidence stand (18 unchanged, 4 exact, 1 fuzzy); 5 questions written anew",
+        f"{edited}: 23 of 24 pieces of evidence stand (18 unchanged, 4 exact, 1 fuzzy), 1 of them in other words; "
+        "5 questions written anew",
         "fuzzy: questions.jsonl:4 (ferry-4), evidence 1: a number in it changed: look at its answer",
         "  before: Captain Ilse Varn has steered the ferry since the winter of 1987.",
         "  now:    Captain Ilse Varn has steered the ferry since the winter of 1988.",
+        f"{edited}/reworded.jsonl: what is in other words; look at it before you search, then remove the file",
         "left as it is: questions.jsonl:5 (ferry-5), evidence 1: the text stands nowhere, nor anything like it",
         f"{edited}/unrepaired.jsonl: what was left, with the places that come into question",
     ]
@@ -191,6 +194,7 @@ def test_what_is_listed_as_left_goes_when_nothing_is(ragsmith: Command, copied: 
         "fuzzy: questions.jsonl:1 (q001), evidence 1: a number in it changed: look at its answer",
         f"  before: {text.format(28)}",
         f"  now:    {text.format(30)}",
+        f"{copied}/reworded.jsonl: what is in other words; look at it before you search, then remove the file",
     ]
 
 
@@ -204,3 +208,49 @@ def test_words_that_were_added_at_the_end_of_a_sentence_belong_to_it(ragsmith: C
         "Every employee of the house has a right to 28 days of paid leave in a calendar year, on full pay, and part of "
         "it in May."
     ]
+
+
+def test_what_is_in_other_words_stays_listed_until_somebody_looked(ragsmith: Command, copied: Path) -> None:
+    (copied / "documents" / "leave copy.md").unlink()
+    page, listed = copied / "documents" / "leave.md", copied / "reworded.jsonl"
+    [first] = json.loads(ragsmith("dataset", "anchor", "--repair", copied, "--json").out)["reworded"]
+    assert first["changes_a_number"]
+    page.write_text(page.read_text().replace("four weeks before it begins", "four weeks before it starts"))
+    [second] = json.loads(ragsmith("dataset", "anchor", "--repair", copied, "--json").out)["reworded"]
+    assert ragsmith("dataset", "anchor", "--repair", copied).code == 0  # finds nothing more, and forgets nothing
+    assert [json.loads(line) for line in listed.read_text().splitlines()] == [first, second]
+    assert (first["id"], second["id"]) == ("q001", "q002")
+    said = "reworded.jsonl lists 2 pieces of evidence that a repair found in other words: look at it, then remove"
+    assert said in ragsmith("dataset", "validate", copied).err
+    warned = json.loads(ragsmith("dataset", "validate", copied, "--json").out)["warnings"]
+    assert sum(said in one for one in warned) == 1
+    listed.unlink()
+    assert "reworded" not in ragsmith("dataset", "validate", copied).err
+
+
+def test_evidence_that_only_moved_is_not_listed(ragsmith: Command, copied: Path) -> None:
+    (copied / "documents" / "leave copy.md").unlink()
+    page = copied / "documents" / "leave.md"
+    page.write_text(page.read_text().replace("30", "28"))
+    shown = ragsmith("dataset", "anchor", "--repair", copied)
+    assert (shown.code, len(shown.out.splitlines())) == (0, 1)
+    assert "3 of 3 pieces of evidence stand (3 exact); 3 questions written anew" in shown.out
+    assert not (copied / "reworded.jsonl").exists()
+
+
+def test_a_review_of_the_old_words_is_none_of_the_new(ragsmith: Command, copied: Path) -> None:
+    (copied / "documents" / "leave copy.md").unlink()
+    questions = copied / "questions.jsonl"
+    rows = [json.loads(line) for line in questions.read_text().splitlines()]
+    drafted = {"by": "drafted", "method": "headings"}
+    for row in rows:
+        row["origin"] = {**drafted, "reviewed": "accepted", "reviewer": "Jo"}
+    questions.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    shown = ragsmith("dataset", "anchor", "--repair", copied)
+    said = "look at its answer; it was reviewed with the old words, and is to be reviewed again"
+    assert shown.out.splitlines()[1].endswith(said)
+    assert shown.out.splitlines()[-1] == f"review it again  ragsmith dataset review {copied}"
+    after = [json.loads(line)["origin"] for line in questions.read_text().splitlines()]
+    assert after == [drafted, rows[1]["origin"], rows[2]["origin"]]
+    found = Review.open(copied)
+    assert [draft.id for draft in found.pending] == ["q001"]

@@ -77,34 +77,28 @@ def anchor(
 
 def _repair(folder: Path, as_json: bool) -> None:
     import ragsmith
-    from ragsmith.datasets.anchoring.repaired_folder import UNREPAIRED
+    from ragsmith.datasets.anchoring.repaired_folder import REWORDED, UNREPAIRED
 
     found = ragsmith.repair(folder)
     hows = {"unchanged" if how == "given" else how: count for how, count in found.hows.items()}
     standing = sum(hows.values())
     if as_json:
         left = [{"line": e.line, "id": e.id, "evidence": e.number, "reason": e.why} for e in found.left]
-        reworded = [
-            {
-                "line": each.line,
-                "id": each.id,
-                "evidence": each.number,
-                "how": str(each.how),
-                "before": each.before,
-                "now": list(each.now),
-                "changes_a_number": each.changes_a_number,
-            }
-            for each in found.reworded
-        ]
         counts = {"found": hows, "questions_changed": found.changed}
-        say_json({"output": str(folder), **counts, "reworded": reworded, "left": left})
+        say_json({"output": str(folder), **counts, "reworded": [each.plain() for each in found.reworded], "left": left})
     else:
         said = f"{standing} of {standing + len(found.left)} pieces of evidence stand{_counted(hows)}"
+        if found.reworded:
+            said += f", {len(found.reworded)} of them in other words"
         say(f"{folder}: {said}; {found.changed} questions written anew")
         for new in found.reworded:
             say(f"{new.how}: questions.jsonl:{new.line} ({new.id}), evidence {new.number}: {_telling(new)}")
             say(f"  before: {_one_line(new.before)}")
             say(f"  now:    {_one_line(' [...] '.join(new.now))}")
+        if found.reworded:
+            say(f"{folder / REWORDED}: what is in other words; look at it before you search, then remove the file")
+        if any(new.reopened for new in found.reworded):
+            say(f"review it again  ragsmith dataset review {shlex.quote(str(folder))}")
         for each in found.left:
             say(f"left as it is: questions.jsonl:{each.line} ({each.id}), evidence {each.number}: {each.why}")
         if found.left:
@@ -115,9 +109,10 @@ def _repair(folder: Path, as_json: bool) -> None:
 
 def _telling(reworded: Reworded) -> str:
     """What a person should do about evidence whose words were changed."""
+    again = "; it was reviewed with the old words, and is to be reviewed again" if reworded.reopened else ""
     if reworded.changes_a_number:
-        return "a number in it changed: look at its answer"
-    return "its words changed: see that it answers still"
+        return f"a number in it changed: look at its answer{again}"
+    return f"its words changed: see that it answers still{again}"
 
 
 def _one_line(text: str) -> str:

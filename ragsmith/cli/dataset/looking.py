@@ -42,6 +42,7 @@ def validate(
     as_json: JsonOption = False,
 ) -> None:
     """Check a data set and list every mistake."""
+    from ragsmith.datasets.anchoring.repaired_folder import REWORDED, reworded_unseen
     from ragsmith.datasets.bundled import bundled_path
     from ragsmith.datasets.coarse import warnings_about
     from ragsmith.datasets.dataset import load_dataset
@@ -61,6 +62,9 @@ def validate(
     found = leaks(data, divided := split(data))
     warned = [f"{found}: the test is less unseen than it should be"] if found.near else []
     warned += warnings_about(data)
+    if unseen := reworded_unseen(folder):
+        pieces = f"{unseen} {'piece' if unseen == 1 else 'pieces'} of evidence"
+        warned += [f"{REWORDED} lists {pieces} that a repair found in other words: look at it, then remove the file"]
     if as_json:
         said = {"valid": True, "mistakes": [], "warnings": warned, **({"written": written} if write else {})}
         say_json({**said, "split": divided.rule, "leaks": asdict(found)})

@@ -25,6 +25,10 @@ from ragsmith.text.writing import write_file
 from ragsmith.types import Document, Span
 
 UNREPAIRED = "unrepaired.jsonl"
+REWORDED = "reworded.jsonl"
+"""What repairs found in other words, until a person has looked at it and removes the file."""
+_REVIEW = frozenset({"reviewed", "reviewer"})
+"""What a review of a drafted question leaves in its ``origin``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +55,26 @@ class Reworded:
     how: How
     before: str
     now: tuple[str, ...]
+    reopened: bool = False
+    """Whether a person had reviewed the question as it was, so that it is to be reviewed again."""
 
     @property
     def changes_a_number(self) -> bool:
         """Whether a number in it is gone or new: the answer to its question may be another now."""
         return numbers(self.before) != numbers(" ".join(self.now))
+
+    def plain(self) -> dict[str, object]:
+        """For programs and for `REWORDED`."""
+        return {
+            "line": self.line,
+            "id": self.id,
+            "evidence": self.number,
+            "how": str(self.how),
+            "before": self.before,
+            "now": list(self.now),
+            "changes_a_number": self.changes_a_number,
+            "reopened": self.reopened,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +92,9 @@ def repair_folder(folder: Path) -> RepairedFolder:
     """Find the evidence of ``questions.jsonl`` in the documents of ``folder`` as they are, and write where it stands.
 
     Lines whose evidence stands where it stood are kept to the letter, and so is evidence that is not found, which is
-    listed in ``unrepaired.jsonl``. Raises ``DatasetError`` when the documents or the lines cannot be read; nothing is
-    written then.
+    listed in ``unrepaired.jsonl``. What was found in other words is added to ``reworded.jsonl``, and a drafted question
+    that a person had reviewed with the old words is to be reviewed again. Raises ``DatasetError`` when the documents or
+    the lines cannot be read; nothing is written then.
     """
     with locked(folder):
         return _repair_folder(folder)
@@ -100,6 +120,10 @@ def _repair_folder(folder: Path) -> RepairedFolder:
     if left:  # first: how far the text around them moved is not seen any more once the others are written anew
         listed = [json.dumps(_listed(each, known), ensure_ascii=False) + "\n" for each in left]
         write_file("".join(listed), folder / UNREPAIRED)
+    if found.reworded:  # first, too: once questions.jsonl has the new words, nothing tells them from others
+        added = [json.dumps(each.plain(), ensure_ascii=False) for each in found.reworded]
+        listing = dict.fromkeys([*_reworded_before(folder), *added])
+        write_file("".join(f"{line}\n" for line in listing), folder / REWORDED)
     for number, record in found.changed.items():
         lines[number - 1] = json.dumps(record, ensure_ascii=False)
     if found.changed:
@@ -107,6 +131,19 @@ def _repair_folder(folder: Path) -> RepairedFolder:
     if not left:
         (folder / UNREPAIRED).unlink(missing_ok=True)
     return RepairedFolder(counted(found.outcomes), tuple(left), len(found.changed), tuple(found.reworded))
+
+
+def reworded_unseen(folder: Path) -> int:
+    """How many pieces of evidence repairs found in other words, by the file that lists them until somebody looked."""
+    return len(_reworded_before(folder))
+
+
+def _reworded_before(folder: Path) -> list[str]:
+    try:
+        text = read_text(folder / REWORDED, limit=MAX_BYTES) if (folder / REWORDED).exists() else ""
+    except TextError:
+        return []
+    return [line for line in text.split("\n") if line.strip()]
 
 
 def _moved_before(folder: Path) -> dict[Stood, tuple[int, ...]]:
@@ -167,6 +204,8 @@ def _repaired(
     reworded: list[Reworded] = []
     for number, evidence in entries.items():
         mended: list[object] = []
+        reviewed = bool(_origin(records[number]).keys() & _REVIEW)
+        unsure = False
         for at, entry in enumerate(evidence if isinstance(evidence, list) else []):
             piece = stood.get((number, at))
             outcome = repaired[piece] if piece else None
@@ -189,11 +228,20 @@ def _repaired(
                 new = [entry]
             elif piece and isinstance(outcome, Repaired) and (how := outcome.how) in (How.FUZZY, How.PARTS):
                 now = tuple(_text(place.span, documents) for place in outcome.places)
-                reworded.append(Reworded(number, id_, at + 1, how, piece.text, now))
+                reworded.append(Reworded(number, id_, at + 1, how, piece.text, now, reviewed))
+                unsure = True
             mended += [each for each in new if each not in mended]
         if mended != evidence:
             changed[number] = {**records[number], "evidence": mended}
+            if unsure and reviewed:
+                origin = {key: said for key, said in _origin(records[number]).items() if key not in _REVIEW}
+                changed[number] = {**changed[number], "origin": origin}
     return _Found(changed, outcomes, reworded), left
+
+
+def _origin(record: Mapping[str, object]) -> Mapping[str, object]:
+    origin = record.get("origin")
+    return origin if isinstance(origin, dict) else {}
 
 
 def _has_list(record: Mapping[str, object]) -> bool:
