@@ -360,11 +360,12 @@ def spawn(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
     """Start a command in a process and a process group of its own; what still runs at the end is killed."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(*arguments: object, **environment: str) -> subprocess.Popen[str]:
+    def start(*arguments: object, stdin: int | None = None, **environment: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             [sys.executable, "-m", "ragsmith", *map(str, arguments)],
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[1]), **environment},
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

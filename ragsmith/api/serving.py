@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -77,10 +78,13 @@ def serve(
         import_files(imports)
         loaded = _loaded(pipeline, dataset, documents, models, base_url, vector_store, cache, indexed=indexed)
         answerer = _answerer(loaded, cache)
+        tools = tool_server(answerer, chosen, __version__)
         try:
-            tool_server(answerer, chosen, __version__).run("stdio")
+            tools.run("stdio")
         finally:
             answerer.close()
+        if tools.pressed:
+            signal.raise_signal(signal.SIGINT)
         return
     token = server.read_token(token_file, os.environ.get(TOKEN))
     server.refuse_open(host, token)

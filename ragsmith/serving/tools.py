@@ -7,7 +7,6 @@ from collections.abc import Callable, Hashable
 from functools import partial
 from typing import Any, TypeVar
 
-from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
 from ragsmith.serving.answering import Answerer, plain
@@ -15,16 +14,17 @@ from ragsmith.serving.chat import MODEL, citations
 from ragsmith.serving.limits import ServingLimits
 from ragsmith.serving.reading import question_of
 from ragsmith.serving.refusals import Refused, busy, failed
+from ragsmith.serving.standard_streams import ToolServer
 from ragsmith.serving.workers import Full, Stop, Workers, arrival
 
 T = TypeVar("T")
 
 
-def tool_server(answerer: Answerer, limits: ServingLimits, version: str) -> MCPServer:
+def tool_server(answerer: Answerer, limits: ServingLimits, version: str) -> ToolServer:
     """A server of the three tools."""
     workers = Workers(limits.threads(waits=answerer.waits), limits.queue)
     name = answerer.setup.dataset.name
-    server = MCPServer(
+    server = ToolServer(
         MODEL,
         version=version,
         instructions=f"Answers questions from the documents of {name!r}, and says which parts of them it rests on.",

@@ -151,6 +151,86 @@ def test_an_agent_lists_and_calls_the_tools(winner: Path, tmp_path: Path) -> Non
     asyncio.run(asyncio.wait_for(go(), 60))
 
 
+class Agent:
+    """A client that speaks to the tools line by line."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        first = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+        self.says(id=0, method="initialize", params=first)
+        assert self.hears()["result"]["serverInfo"]["name"] == "ragsmith"
+        self.says(method="notifications/initialized")
+
+    def says(self, **message: object) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        self.process.stdin.flush()
+
+    def asks(self, id_: int, question: str) -> None:
+        self.says(id=id_, method="tools/call", params={"name": "ask", "arguments": {"question": question}})
+
+    def hears(self) -> Any:
+        assert self.process.stdout is not None
+        return json.loads(self.process.stdout.readline())
+
+
+@pytest.fixture
+def agent(spawn: Spawn, winner: Path) -> Callable[..., Agent]:
+    def begin(*more: object, pipeline: Path = winner, **environment: str) -> Agent:
+        return Agent(spawn("serve", pipeline, "--mcp", *more, stdin=subprocess.PIPE, **environment))
+
+    return begin
+
+
+@pytest.mark.processes
+def test_the_tools_stop_after_what_they_have_accepted(
+    agent: Callable[..., Agent], pipeline: Callable[..., Candidate], written: Callable[[Candidate], Path]
+) -> None:
+    path = written(pipeline(retrieval="bm25"))
+    with Ruled(latency=1.5) as model:
+        asking = agent("--llm", "openai:tiny", "--base-url", model.url, pipeline=path, OPENAI_API_KEY="none-here")
+        for id_ in (1, 2, 3):
+            asking.asks(id_, f"{QUESTION} Number {id_}")
+        until = time.monotonic() + PATIENCE
+        while len(model.log) < 3 and time.monotonic() < until:
+            time.sleep(0.01)
+        asking.process.send_signal(signal.SIGTERM)
+        heard = [asking.hears() for _ in range(3)]
+        assert asking.process.wait(PATIENCE) == 0
+    assert sorted(reply["id"] for reply in heard) == [1, 2, 3]
+    assert all(reply["result"]["structuredContent"]["answer"] for reply in heard)
+    assert asking.process.stderr is not None
+    assert asking.process.stderr.read() == ""
+
+
+@pytest.mark.processes
+def test_the_tools_end_at_once_where_nobody_waits_or_ctrl_c_comes_again(
+    agent: Callable[..., Agent], pipeline: Callable[..., Candidate], written: Callable[[Candidate], Path]
+) -> None:
+    idle = agent()
+    idle.process.send_signal(signal.SIGINT)
+    assert idle.process.wait(PATIENCE) == 0
+    left = agent()
+    assert left.process.stdin is not None
+    left.process.stdin.close()
+    left.process.stdin = None
+    assert left.process.wait(PATIENCE) == 0
+    path = written(pipeline(retrieval="bm25"))
+    with Ruled(latency=300.0) as model:
+        asking = agent("--llm", "openai:tiny", "--base-url", model.url, pipeline=path, OPENAI_API_KEY="none-here")
+        asking.asks(1, "Who steers the ferry?")
+        asking.asks(2, "Who wrote a diary of storms?")
+        until = time.monotonic() + PATIENCE
+        while len(model.log) < 2 and time.monotonic() < until:
+            time.sleep(0.01)
+        asking.says(method="notifications/cancelled", params={"requestId": 2})
+        asking.process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            asking.process.wait(0.5)  # the first is waited for
+        asking.process.send_signal(signal.SIGINT)
+        assert asking.process.wait(PATIENCE) == 130
+
+
 @pytest.mark.processes
 def test_heads_and_bodies_that_never_end_are_given_up(winner: Path, tmp_path: Path) -> None:
     program = tmp_path / "served.py"

@@ -1,0 +1,169 @@
+"""A tool server on standard input and output that stops as the other does: after what it has accepted.
+
+The library serves until its input ends, and drops what it is answering then. So a request to stop ends the input from
+here, and not before every request that was read has its reply.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from enum import Enum, auto
+from types import TracebackType
+from typing import Any, Self, cast
+
+from mcp.server import MCPServer
+from mcp.server.stdio import stdio_server
+from mcp.shared.message import SessionMessage
+
+from ragsmith.evaluation.signals import SIGNALS
+
+AT_ONCE = 1 << 16
+"""Bytes of the input that are read at a time."""
+
+
+class End(Enum):
+    """Why no line comes any more."""
+
+    OF_INPUT = auto()
+    ASKED = auto()
+
+
+class ToolServer(MCPServer):
+    """An MCP server whose `run_stdio_async` also ends when a signal comes, and then answers first what it has read.
+
+    ``pressed`` says whether Ctrl-C came while it was stopping, which ends it at once. The signals are heard in the main
+    thread, where alone they arrive.
+    """
+
+    pressed = False
+
+    async def run_stdio_async(self) -> None:
+        """Serve until the input ends, or a signal comes."""
+        loop, serving = asyncio.get_running_loop(), asyncio.current_task()
+        lines: asyncio.Queue[str | End] = asyncio.Queue()
+        unanswered = _Unanswered()
+        stopping = False
+
+        def hear(number: int, _: Any) -> None:
+            nonlocal stopping
+            if not stopping:
+                loop.call_soon_threadsafe(lines.put_nowait, End.ASKED)
+            elif number == signal.SIGINT and serving is not None:
+                self.pressed = True
+                loop.call_soon_threadsafe(serving.cancel)
+            stopping = True
+
+        with _hearing(hear):
+            _read_into(lines, loop)
+            # it only goes through the lines: a file has more than is asked of it
+            incoming = cast("Any", unanswered.noting(lines))
+            try:
+                async with stdio_server(stdin=incoming) as (reading, writing):
+                    options = self._lowlevel_server.create_initialization_options()
+                    await self._lowlevel_server.run(reading, _Replies(writing, unanswered), options)
+            except asyncio.CancelledError:
+                if not self.pressed:
+                    raise
+
+
+class _Unanswered:
+    """The requests that were read and have no reply yet, by their ids."""
+
+    def __init__(self) -> None:
+        self._ids: set[str | int] = set()
+        self._none = asyncio.Event()
+        self._none.set()
+
+    async def noting(self, lines: asyncio.Queue[str | End]) -> AsyncIterator[str]:
+        """The lines that come; where a stop was asked for, the end comes when all that asked for a reply have one."""
+        while not isinstance(line := await lines.get(), End):
+            self._note(line)
+            yield line
+        if line is End.ASKED:
+            await self._none.wait()
+
+    def answered(self, id_: object) -> None:
+        """The request ``id_`` has its reply, or wants none any more."""
+        if isinstance(id_, str | int):
+            self._ids.discard(id_)
+        if not self._ids:
+            self._none.set()
+
+    def _note(self, line: str) -> None:
+        try:
+            said = json.loads(line)
+        except ValueError:
+            return
+        if not isinstance(said, dict):
+            return
+        id_, method, about = said.get("id"), said.get("method"), said.get("params")
+        if method == "notifications/cancelled" and isinstance(about, dict):
+            self.answered(about.get("requestId"))
+        elif isinstance(method, str) and isinstance(id_, str | int):
+            self._ids.add(id_)
+            self._none.clear()
+
+
+class _Replies:
+    """The stream that replies are written to; ``unanswered`` learns of those that were written."""
+
+    def __init__(self, inner: Any, unanswered: _Unanswered) -> None:
+        self._inner, self._unanswered = inner, unanswered
+
+    async def send(self, item: SessionMessage, /) -> None:
+        await self._inner.send(item)
+        self._unanswered.answered(getattr(item.message, "id", None))
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def _read_into(lines: asyncio.Queue[str | End], loop: asyncio.AbstractEventLoop) -> None:
+    """Read standard input in a thread that nobody waits for: it may hang in there until the process ends."""
+    handle = sys.stdin.fileno()
+
+    def tell(line: str | End) -> bool:
+        try:
+            loop.call_soon_threadsafe(lines.put_nowait, line)
+        except RuntimeError:
+            if not loop.is_closed():
+                raise
+            return False
+        return True
+
+    def read() -> None:
+        rest = b""
+        while data := os.read(handle, AT_ONCE):
+            *whole, rest = (rest + data).split(b"\n")
+            if not all(tell(line.decode("utf-8", "replace")) for line in whole):
+                return
+        if rest:
+            tell(rest.decode("utf-8", "replace"))
+        tell(End.OF_INPUT)
+
+    threading.Thread(target=read, name="ragsmith-input", daemon=True).start()
+
+
+@contextmanager
+def _hearing(hear: Callable[[int, Any], None]) -> Iterator[None]:
+    before = {number: signal.signal(number, hear) for number in SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
