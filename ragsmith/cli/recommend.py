@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,9 +55,9 @@ def recommend(
     say_folded(f"learned on {', '.join(found.learned_on)}{own}")
     for reason in found.chosen.unlike:
         say_folded(f"take care: {reason}")
-    for one in found.classes:
+    for one, *more in alike(found.classes):
         say()
-        _say(one)
+        _say(one, more)
     say()
     say(f"{output}: the pipeline of {in_calls(most)}")
 
@@ -65,11 +67,24 @@ def in_calls(most: int | None) -> str:
     return "any number of calls" if most is None else f"at most {most} call{'s' if most > 1 else ''}"
 
 
-def _say(one: Recommendation) -> None:
+def alike(classes: Iterable[Recommendation]) -> list[list[Recommendation]]:
+    """Classes of costs, from few calls to many, those one after another together for which the same is recommended."""
+    together: list[list[Recommendation]] = []
+    for one in classes:
+        if together and replace(together[-1][0], most_calls=one.most_calls) == one:
+            together[-1].append(one)
+        else:
+            together.append([one])
+    return together
+
+
+def _say(one: Recommendation, more: Sequence[Recommendation]) -> None:
+    """Print what is recommended for ``one`` class of costs, and for ``more`` that allow more calls."""
     from ragsmith.pipelines.genes import label
     from ragsmith.reporting import numbers
 
-    say_folded(f"{in_calls(one.most_calls)} a question: {label(one.candidate) or 'naive RAG'}")
+    too = f", and the same with {in_calls(more[-1].most_calls)}" if more else ""
+    say_folded(f"{in_calls(one.most_calls)} a question{too}: {label(one.candidate) or 'naive RAG'}")
     say(
         f"  {one.calls:.1f} calls; expected over BM25 {one.gain:+.3f} ± {one.sd:.3f} fitness "
         f"(95 %: {numbers.interval(one.low, one.high, sign=True)})"

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ragsmith.cli.recommend import alike
 from ragsmith.effects.knowledge import SHIPPED
+from ragsmith.effects.recommending import Recommendation
+from ragsmith.evaluation.baselines import baseline
 
 Command = Callable[..., Any]
 
@@ -22,14 +26,17 @@ def folder(tmp_path: Path) -> Path:
     return documents
 
 
-def test_three_classes_of_costs_are_told_and_the_file_is_asked(ragsmith: Command, folder: Path, tmp_path: Path) -> None:
+def test_what_is_named_is_told_once_and_the_file_is_asked(
+    ragsmith: Command, folder: Path, tmp_path: Path
+) -> None:
     file = tmp_path / "winner.yaml"
     ended = ragsmith("recommend", folder, "-o", file, "--calls", 1)
     assert ended.code == 0
-    classes = [line for line in ended.out.splitlines() if " a question: " in line]
-    assert [line.partition(" a question")[0] for line in classes] == [
-        *("at most 1 call", "at most 2 calls", "any number of calls"),
-    ]
+    blocks = [block for block in ended.out.split("\n\n") if " a question" in block]
+    told = [block.partition(": ")[2] for block in blocks]
+    assert len(set(told)) == len(told) > 0
+    assert blocks[0].startswith("at most 1 call a question")
+    assert "any number of calls" in blocks[-1].splitlines()[0]
     assert "take care: these documents are of the kind conversation" in ended.out
     assert ended.out.splitlines()[-1] == f"{file}: the pipeline of at most 1 call"
     assert "shed" in ragsmith("ask", file, "Where is the key?").out
@@ -42,6 +49,15 @@ def test_three_classes_of_costs_are_told_and_the_file_is_asked(ragsmith: Command
     assert ragsmith("recommend", folder, "-o", file, "--calls", 1).err == ""
     file.write_text("something of mine")
     assert f"{file} replaces a file of that name" in ragsmith("recommend", folder, "-o", file, "--calls", 1).err
+
+
+def test_classes_of_costs_are_together_where_the_same_is_recommended() -> None:
+    one = Recommendation(baseline("naive"), 1, 1.0, 0.01, 0.02, -0.03, 0.05, (), 7, ())
+    two, most, other = (replace(one, most_calls=2), replace(one, most_calls=None), replace(one, most_calls=2, gain=0.3))
+    assert alike([one, two, most]) == [[one, two, most]]
+    assert alike([one, other, most]) == [[one], [other], [most]]
+    assert alike([one, two, replace(most, gain=0.3)]) == [[one, two], [replace(most, gain=0.3)]]
+    assert alike([]) == []
 
 
 def test_for_programs(ragsmith: Command, folder: Path, tmp_path: Path) -> None:
