@@ -26,9 +26,7 @@ def folder(tmp_path: Path) -> Path:
     return documents
 
 
-def test_what_is_named_is_told_once_and_the_file_is_asked(
-    ragsmith: Command, folder: Path, tmp_path: Path
-) -> None:
+def test_what_is_named_is_told_once_and_the_file_is_asked(ragsmith: Command, folder: Path, tmp_path: Path) -> None:
     file = tmp_path / "winner.yaml"
     ended = ragsmith("recommend", folder, "-o", file, "--calls", 1)
     assert ended.code == 0
