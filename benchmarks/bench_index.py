@@ -29,7 +29,7 @@ from ragsmith.runs.pipeline import Pipeline
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.types import Dataset, Document
 
-RETRIEVERS = ("bm25", "vector", "hybrid", "nest", "graph_ppr")
+RETRIEVERS = ("bm25", "vector", "hybrid", "nest", "graph_ppr", "complete_hybrid")
 PLAIN = {
     "pre_embedding": "none",
     "query_expansion": "none",

@@ -1,14 +1,15 @@
 """A pipeline with its index on a shelf: opened where it is there, else built and put there for whoever comes next.
 
 What a pre-embedding makes with models, and the relations that are read from chunks, are kept whole, by the corpus and
-the models that they come from; words, vectors and chunk graphs are in `ragsmith.index.kept`. Chunks, keys that are cut
-from them without a model, and what else retrievers derive (scopes, the entity graph's arrays) are made at each start.
+the models that they come from; words, vectors and chunk graphs are in `ragsmith.index.kept`, the entity graph in
+`ragsmith.index.kept_graph`. Chunks, keys that are cut from them without a model, and scopes are made at each start.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from functools import partial
 from pathlib import Path
@@ -19,9 +20,10 @@ import numpy as np
 from ragsmith.datasets.changes import Changes, changes, contents
 from ragsmith.digest import digest, fingerprint
 from ragsmith.errors import UsageError
-from ragsmith.index.entity_graph import EXTRACT_RELATIONS, EntityGraph, passage_of
+from ragsmith.index.entity_graph import EXTRACT_RELATIONS, passage_of
 from ragsmith.index.index import Corpus
 from ragsmith.index.kept import KeptIndex
+from ragsmith.index.kept_graph import kept_graph
 from ragsmith.index.relations import Triple
 from ragsmith.index.shelf import Address, Arrays, Shelf, packed, unpacked
 from ragsmith.index.stores import open_vectors
@@ -176,18 +178,25 @@ def _read_chunk(known: dict[str, Any]) -> Chunk:
 
 
 def _install_graph(engine: Engine, shelf: Shelf) -> None:
-    """Have the entity graph of relations that are kept, or keep those that a model reads now."""
-    chunks, code = engine.corpus.chunks, fingerprint("ragsmith.index.entity_graph", "build_graph")
-    address = Address("relations", json.dumps([code, engine.models.asked.id]), _identity(engine.corpus))
+    """Have the entity graph that is kept, or build it: of relations that are kept, or of those that a model reads."""
+    chunks, of = engine.corpus.chunks, _identity(engine.corpus)
+    extractor = json.dumps([fingerprint("ragsmith.index.entity_graph", "build_graph"), engine.models.asked.id])
+    with failing_as("collection", "entity_graph"):
+        graph = kept_graph(
+            of, chunks, extractor, shelf, lambda: _relations(engine, shelf, Address("relations", extractor, of))
+        )
+    engine.install_graph(graph)
+
+
+def _relations(engine: Engine, shelf: Shelf, address: Address) -> Sequence[Sequence[Triple]]:
+    """Of each chunk, what was read from it, or is now."""
     volume = shelf.read(address)
     if volume is not None:
         texts = unpacked(volume.arrays["content"], volume.arrays["ends"])
-        read: list[list[Triple]] = [[(s, label, o) for s, label, o in json.loads(text)] for text in texts]
-        engine.install_graph(EntityGraph(chunks, read))
-        return
+        return [[(s, label, o) for s, label, o in json.loads(text)] for text in texts]
     model = engine.gateway.language_model(engine.models.asked, engine.collection_usage)
-    with failing_as("collection", "entity_graph"):
-        found = model.run_all(EXTRACT_RELATIONS, [{"passage": passage_of(chunk)} for chunk in chunks])
-        engine.install_graph(EntityGraph(chunks, found))
+    passages = [{"passage": passage_of(chunk)} for chunk in engine.corpus.chunks]
+    found = model.run_all(EXTRACT_RELATIONS, passages)
     content, ends = packed([json.dumps(triples) for triples in found])
     shelf.write(address, {"content": content, "ends": ends})
+    return found

@@ -144,7 +144,7 @@ def test_a_complete_index_is_only_read_the_next_time(tmp_path: Path) -> None:
     data, shelf = states(seed=1, steps=0)[0], Shelf(tmp_path)
     open_with_index(pipeline(data, candidate(retrieval="complete_hybrid", pre_embedding="hype")), shelf, complete=True)
     kinds = {one.address.kind for one in shelf.listed()}
-    assert kinds == {"documents", "entries", "relations", "vectors", "words"}
+    assert kinds == {"documents", "entity graph", "entries", "relations", "vectors", "words"}
     changed = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npy")}
     again = pipeline(data, candidate(retrieval="complete_hybrid", pre_embedding="hype"))
     open_with_index(again, shelf)
@@ -168,12 +168,13 @@ def test_what_models_made_of_chunks_is_not_believed_of_equal_cuts_that_differ(
         opened = pipeline(data, chosen)
         opened.engine.corpus = Corpus(data.documents, chunks)
         open_with_index(opened, shelf)
-        return Counter(one.address.kind for one in shelf.listed() if one.address.kind in ("entries", "relations"))
+        kinds = "entries", "relations", "entity graph"
+        return Counter(one.address.kind for one in shelf.listed() if one.address.kind in kinds)
 
     chunks = pipeline(data, chosen).engine.corpus.chunks
     other = tuple(replace(chunk, **changed) for chunk in chunks)
-    assert made(chunks) == made(chunks) == {"entries": 1, "relations": 1}
-    assert made(other) == made(other) == {"entries": 2, "relations": 2}
+    assert made(chunks) == made(chunks) == {"entries": 1, "relations": 1, "entity graph": 1}
+    assert made(other) == made(other) == {"entries": 2, "relations": 2, "entity graph": 2}
 
 
 def test_a_damaged_index_is_built_anew_with_a_warning(tmp_path: Path) -> None:
