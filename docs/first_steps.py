@@ -12,7 +12,8 @@ from pathlib import Path
 import ragsmith
 from ragsmith.errors import MissingExtra
 
-FOLDER = Path(sys.argv[1] if len(sys.argv) > 1 else "first_steps")
+GIVEN = [word for word in sys.argv[1:2] if not word.startswith("-")]  # a notebook is given options of its own
+FOLDER = Path(GIVEN[0] if GIVEN else "first_steps")
 
 
 def main() -> None:
@@ -62,5 +63,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if {"-h", "--help"} & {*sys.argv}:
+        sys.exit(print(__doc__))
     FOLDER.mkdir(parents=True, exist_ok=True)
     main()

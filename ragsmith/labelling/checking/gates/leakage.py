@@ -29,7 +29,8 @@ def leakage(view: View) -> Finding:
     gap = view.setup.gap
     found = leaks(view.dataset, divided, cuts=((view.settings.chunk_size, 0),), gap=gap)
     rule = "the set's own split" if divided.rule == GIVEN else "drawn"
-    said = f"{found} ({len(divided.search)} search, {found.test} test, {len(divided.unused)} unused; {rule})"
+    neither = f", {len(divided.unused)} in neither part" if divided.unused else ""
+    said = f"{found} ({len(divided.search)} search, {found.test} test{neither}; {rule})"
     figure = found.near / found.test
     if LIMIT.holds(figure):
         return Finding("", State.PASSED, said, figure, LIMIT)
