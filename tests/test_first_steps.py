@@ -51,6 +51,14 @@ def test_the_first_steps_can_be_walked(walked: tuple[Path, str]) -> None:
     assert "<svg" in (folder / "convergence.html").read_text(encoding="utf-8")
 
 
+def test_the_first_steps_say_how_they_are_walked(tmp_path: Path) -> None:
+    command = [sys.executable, ROOT / "docs" / "first_steps.py", "--help"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    said = subprocess.check_output(command, text=True, env=environment, timeout=300, cwd=tmp_path)
+    assert "python docs/first_steps.py FOLDER" in said
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_the_examples_of_docstrings_hold(
     walked: tuple[Path, str], monkeypatch: pytest.MonkeyPatch, module: object

@@ -210,6 +210,8 @@ def ranking(domain: Domain) -> Iterator[Block]:
     """The best pipelines on the search questions."""
     if domain.ranking or domain.baselines:
         yield wording.SELECTED
+        if said := wording.first_place(domain):
+            yield said
         if any(row.ranked_by is not None for row in domain.ranking):
             yield wording.ranked_by(domain)
         yield tables.ranking(domain)

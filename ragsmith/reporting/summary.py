@@ -19,6 +19,7 @@ from ragsmith.reporting.wording import (
     besides_in_words,
     cheapest_in_words,
     chosen,
+    first_place,
     headline,
     in_groups,
     listed,
@@ -61,6 +62,7 @@ def summary_lines(domain: Domain, columns: int = COLUMNS) -> list[str]:
         asked = "calls and seconds per question" if record.settings.timed else "calls per question"
         lines += ["", f"search questions: fitness with 95 % interval, {parts}, {asked}"]
         lines += [_ranked(place, row) for place, row in enumerate(domain.ranking[:LISTED], 1)]
+        lines += [f"  ({said[:1].lower()}{said[1:-1]})"] if (said := first_place(domain)) else []
     lines += [_ranked(None, row, TITLES[name]) for name, row in domain.baselines.items()]
     if domain.random:
         lines.append(_ranked(None, domain.random, against_random(domain)))

@@ -319,6 +319,20 @@ def chosen(domain: Domain) -> str:
     return TITLES["estimate" if by_estimate else "leader"]
 
 
+def first_place(domain: Domain) -> str:
+    """Why the winner stands first where another that is listed has a higher fitness; "" where none has."""
+    if not domain.winner or not domain.ranking or domain.ranking[0].key != domain.winner.key:
+        return ""
+    first, *others = domain.ranking
+    if all(numbers.plain(one.level) <= numbers.plain(first.level) for one in others if one.scores):
+        return ""
+    if any(removal.left_out for removal in domain.about.record.removals):
+        why = "what does not pay was left out of it, which may lower its fitness a little"
+    else:
+        why = f"it has the {chosen(domain)}, by which it was chosen"
+    return f"The winner stands first, though others have a higher fitness: {why}."
+
+
 def simplified(domain: Domain) -> str:
     """How options were left out, in a paragraph."""
     shrunk = (

@@ -23,7 +23,7 @@ from ragsmith.reporting.page import domain_page
 from ragsmith.reporting.sections import Plot, sections
 from ragsmith.reporting.spreadsheet import activity_csv, defused, groups_csv, questions_csv, ranking_csv
 from ragsmith.reporting.tables import Table
-from ragsmith.reporting.values import Besides
+from ragsmith.reporting.values import Besides, Score
 from ragsmith.reporting.wording import front_explained
 from ragsmith.runs.record import Removal
 from ragsmith.store.store import Store
@@ -421,6 +421,25 @@ def test_the_summary_has_ranking_baselines_and_verdict(domain: Domain) -> None:
     assert lines[-1].startswith("1 answers failed")
     said = "Better than naive RAG. Not worse than BM25 or the best of 2 random pipelines by 0.020."
     assert f"verdict: {said}" in lines
+
+
+def test_it_is_said_why_the_winner_stands_first_where_others_have_a_higher_fitness(domain: Domain) -> None:
+    first, second, *rest = domain.ranking
+    better = replace(second, ranked_by=None, scores={**second.scores, "fitness": Score(0.701, 0.69, 0.71)})
+    beaten = replace(domain, ranking=(first, better, *rest))
+    gone = Removal("reranking", "cross_encoder", "toy: hybrid", 0.001, 0.004, 1.0, left_out=True)
+    by_estimate = replace(domain.about.record.settings, choose="estimate")
+    told = {
+        "what does not pay was left out of it": {"removals": (gone,)},
+        "it has the highest estimate of the search": {"estimated": first.key, "leader": "x", "settings": by_estimate},
+    }
+    for why, found in told.items():
+        record = replace(domain.about.record, **found)  # type: ignore[arg-type]
+        known = replace(beaten, about=replace(domain.about, record=record))
+        said = f"he winner stands first, though others have a higher fitness: {why}"
+        assert f"  (t{said}" in "\n".join(summary_lines(known, columns=1000))
+        assert f"T{said}" in domain_markdown(known)
+        assert said not in "\n".join(summary_lines(replace(known, ranking=domain.ranking), columns=1000))
 
 
 def test_the_summary_sends_no_control_characters_to_the_terminal(store: Store) -> None:
