@@ -17,7 +17,7 @@ class Cause(StrEnum):
     FOUND = "found"
     NOT_INDEXED = "not in the index"
     CUT_BY_CHUNKING = "cut by chunking"
-    BELOW_K = "below k"
+    NOT_RETRIEVED = "not retrieved"
     LOST_BY_RERANKER = "lost by the reranker"
     CUT_BY_FILTER = "cut by the filter"
     LOST_IN_COMPRESSION = "lost in compression"
@@ -28,6 +28,11 @@ class Cause(StrEnum):
     NOT_REFUSED = "not refused"
     NOT_TRACED = "not traced"
     FAILED = "failed"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Cause | None:
+        """What caches of earlier versions call by another name."""
+        return cls.NOT_RETRIEVED if value == "below k" else None
 
     @property
     def good(self) -> bool:
@@ -40,7 +45,7 @@ MEANINGS: Mapping[Cause, str] = {
     Cause.FOUND: "all gold passages were found, and whether the answer is right was not measured",
     Cause.NOT_INDEXED: "the gold text is in no chunk that is searched",
     Cause.CUT_BY_CHUNKING: "no chunk holds half of a gold passage, and the pieces that were read do not either",
-    Cause.BELOW_K: "a gold passage is not among the candidates that were retrieved",
+    Cause.NOT_RETRIEVED: "a gold passage is not among the candidates that were retrieved",
     Cause.LOST_BY_RERANKER: "a gold passage was retrieved high enough, and the reranker dropped it or put it too low",
     Cause.CUT_BY_FILTER: "a gold passage was retrieved and ranked, and the filter did not keep it",
     Cause.LOST_IN_COMPRESSION: "a gold passage was kept, and what it says is not in the compressed text",
@@ -57,7 +62,7 @@ MEANINGS: Mapping[Cause, str] = {
 REMEDIES: Mapping[Cause, str] = {
     Cause.NOT_INDEXED: "index what is left out, or mend the evidence of the question",
     Cause.CUT_BY_CHUNKING: "larger chunks, overlap, or neighbours read with each hit",
-    Cause.BELOW_K: "another retrieval, query expansion, or a better embedder",
+    Cause.NOT_RETRIEVED: "another retrieval, query expansion, or a better embedder",
     Cause.LOST_BY_RERANKER: "another reranker, more depth, or more weight on the first stage",
     Cause.CUT_BY_FILTER: "a filter that keeps more, or a reranker in front of it",
     Cause.LOST_IN_COMPRESSION: "no compression, or more words",

@@ -60,7 +60,7 @@ STATIONS = (
 
 _LOST_AT: Mapping[str, Cause] = {
     "index": Cause.NOT_INDEXED,
-    "query_expansion": Cause.BELOW_K,
+    "query_expansion": Cause.NOT_RETRIEVED,
     "reranking": Cause.LOST_BY_RERANKER,
     "passage_filter": Cause.CUT_BY_FILTER,
     "passage_augment": Cause.CUT_FROM_PROMPT,
@@ -144,7 +144,7 @@ def cause_of(found: Followed, *, answerable: bool, mark: float | None, well: flo
       * *not in the index*: the chunks that are searched, taken together, hold less than half of it.
       * *cut by chunking*: none of them alone holds half of it, nor did all that passed the filter. Gold that is the
         whole of a document says which document, and not where: any of its chunks holds it.
-      * *below k*: the candidates that query expansion returned hold less than half.
+      * *not retrieved*: the candidates that query expansion returned hold less than half.
       * *lost by the reranker*: its output holds less than half; or the filter kept n hits and cut it, where it was
         among the first n before the reranker and not among those after it.
       * *cut by the filter*: what passed the filter holds less than half.

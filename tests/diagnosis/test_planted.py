@@ -311,7 +311,7 @@ def below_k() -> Iterator[Plant]:
         {"retrieval": ("bm25", {"k": 3}), "query_expansion": "decomposition"},
     )
     for world, options in zip(WORLDS, ways, strict=True):
-        yield Plant(Cause.BELOW_K, world, apart(*world.decoys, world.far), (world.far,), options)
+        yield Plant(Cause.NOT_RETRIEVED, world, apart(*world.decoys, world.far), (world.far,), options)
 
 
 def lost_by_the_reranker() -> Iterator[Plant]:

@@ -68,7 +68,9 @@ class Elements(HTMLParser):
 def asked(number: int, winner: float | None = 0.5, naive: float | None = 0.5, **other: Any) -> Asked:
     """A question of the search that both pipelines scored so; None where one failed."""
     both = [
-        Treated({}, "failed") if f is None else Treated({"fitness": f}, "answered well" if f > 0.5 else "below k", 1, 1)
+        Treated({}, "failed")
+        if f is None
+        else Treated({"fitness": f}, "answered well" if f > 0.5 else "not retrieved", 1, 1)
         for f in (winner, naive)
     ]
     given = {"type": "factual", "split": "search", "text": f"What is {number}?", "reference": f"It is {number}."}
@@ -184,7 +186,7 @@ def test_questions_are_listed_by_how_much_the_winner_changed_them(domain: Domain
     assert rows is not None
     assert [one.question for one in rows.asked] == ["q2", "q3", "q1", "q4"]
     assert (rows.types, rows.splits) == (["factual", "multi_hop"], ["search"])
-    assert rows.causes == ["answered well", "below k", "failed"]
+    assert rows.causes == ["answered well", "not retrieved", "failed"]
     for text in (domain_page(known), domain_markdown(known)):
         assert text.index("What is 2?") < text.index("What is 3?") < text.index("What is 1?")
         assert "−0.80" in text
@@ -223,11 +225,14 @@ def test_examples_have_both_answers_what_was_read_and_the_gold_marked(domain: Do
 
 
 def test_causes_and_repairs_are_tables_with_what_may_help(domain: Domain) -> None:
-    counts = (CauseCounts("naive", "search", 10, {"below k": 4, "answered well": 6}),)
-    repairs = (Repair("alone", "retrieval", "bm25", 10, {"below k": 3}, {"below k": 1}),)
+    counts = (CauseCounts("naive", "search", 10, {"not retrieved": 4, "answered well": 6}),)
+    repairs = (Repair("alone", "retrieval", "bm25", 10, {"not retrieved": 3}, {"not retrieved": 1}),)
     text = domain_markdown(replace(domain, questions=Questions(causes=counts, repairs=repairs)))
-    assert "| below k | 4 | a gold passage is not among the candidates that were retrieved | another retrieval" in text
-    assert "| retrieval bm25 alone in naive RAG | 3 below k | 3 | 1 | 10 |" in text
+    assert (
+        "| not retrieved | 4 | a gold passage is not among the candidates that were retrieved | another retrieval"
+        in text
+    )
+    assert "| retrieval bm25 alone in naive RAG | 3 not retrieved | 3 | 1 | 10 |" in text
 
 
 def filled(domain: Domain, text: str) -> Domain:

@@ -125,7 +125,7 @@ def test_a_run_of_rankings_says_where_gold_was_lost(tiny_setup: Setup, space: Sp
         Run(tiny_setup, space, store, replace(SETTINGS, fitness=Fitness.of(None).about("retrieval"))).go()
         found = load_domain(store, tiny_setup.dataset.name).questions
     causes = {one.winner.cause for one in found.asked}
-    assert causes <= {"found", "below k", "cut by the filter", "lost by the reranker", "not in the index"}
+    assert causes <= {"found", "not retrieved", "cut by the filter", "lost by the reranker", "not in the index"}
     assert "found" in causes
     assert not found.shown
 
