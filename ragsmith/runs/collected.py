@@ -94,8 +94,10 @@ class Collection:
     def _replaced(self, change: Callable[[], Documents]) -> Dataset:
         self._folder.mkdir(parents=True, exist_ok=True)
         with (self._folder / ".lock").open("ab") as file, locked(file.fileno()):
-            data = self._dataset(change())
-            lines = [json.dumps(asdict(document)) for document in data.documents]
+            documents = change()
+            data = self._dataset(documents)
+            # twins, of which a data set keeps one, stay apart here: the other is there when one of them goes
+            lines = [json.dumps(asdict(documents[name])) for name in sorted(documents)]
             replace_file("\n".join([*lines, _seal(lines), ""]).encode(), self._path)
         return data
 

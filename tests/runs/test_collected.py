@@ -153,3 +153,12 @@ def test_a_full_disk_leaves_what_was_held_and_no_draft(tmp_path: Path, monkeypat
             collection.start(OTHERS)
     assert sorted(tmp_path.rglob("*")) == before
     assert collection.read().documents == tuple(DOCUMENTS)
+
+
+def test_of_two_documents_with_the_same_text_one_stays_when_the_other_goes(tmp_path: Path) -> None:
+    winner = written(tmp_path)
+    collection = Collection(winner, Shelf(tmp_path / "shelf"))
+    copy = Document("zebra", "The bell", DOCUMENTS[0].text)
+    assert collection.start([*OTHERS, copy]).documents == tuple(OTHERS)
+    left = collection.remove(["bell"])
+    assert {document.id: document.text for document in left.documents} == {"tower": OTHERS[1].text, "zebra": copy.text}
