@@ -20,7 +20,8 @@ from ragsmith.api.given import (
     space_of,
 )
 from ragsmith.api.settings import Changes, settings_of
-from ragsmith.errors import BudgetExhausted, ModelUnavailable, Notice, WrongOption
+from ragsmith.datasets.bundled import names
+from ragsmith.errors import BudgetExhausted, ModelUnavailable, Notice, UsageError, WrongOption
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Limits, Prices, Spent, read_prices, read_spent
 from ragsmith.gateway.memory import read_size
@@ -30,6 +31,7 @@ from ragsmith.reporting.result import Result
 from ragsmith.reporting.writing import write_run
 from ragsmith.runs.crossfit import Crossfit
 from ragsmith.runs.objectives import priced
+from ragsmith.runs.pipeline_file import ExportedFile
 from ragsmith.runs.record import CROSSFIT, RunSettings
 from ragsmith.runs.run import Run, Start, Step
 from ragsmith.store.store import Store, opened
@@ -248,8 +250,27 @@ def _files(setup: Setup, winner: str | Path | None, reports: str | Path | None) 
         raise WrongOption("winner", f"{winner} is a folder: name a file in it")
     if reports is not None:
         files.append(Path(reports) / folder_of(setup.dataset.name) / "winner.yaml")
+        _refuse_another(files[-1], setup.dataset)
     with ExitStack() as stack:
         for file in files:
             file.parent.mkdir(parents=True, exist_ok=True)
             stack.enter_context(tempfile.TemporaryFile(dir=file.parent))
     return files
+
+
+def _refuse_another(winner: Path, dataset: Dataset) -> None:
+    """Refuse to write over the report of another data set of the same name that is still where its winner says."""
+    if not winner.exists() or not dataset.source:
+        return
+    try:
+        found = ExportedFile(winner)
+        source, same = found.source(), found.digest() == dataset.digest
+    except UsageError:  # no file of ours, or of a data set that is in no folder: nothing tells that it is another
+        return
+    there = source in names("datasets") or Path(source).is_dir()
+    if there and source != dataset.source and not same:
+        raise WrongOption(
+            "reports",
+            f"has in {winner.parent} the report of another data set of the name {dataset.name!r}, {source}: name "
+            "another folder, or change the name in dataset.yaml",
+        )

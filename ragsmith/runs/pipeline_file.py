@@ -198,6 +198,11 @@ class ExportedFile:
             location = str(folder.relative_to(here) if folder.is_relative_to(here) else folder)
         return f'ragsmith ask {shlex.quote(str(self._path))} "..." --documents {shlex.quote(location)}'
 
+    def source(self) -> str:
+        """Where the data set that the file names was read from, as `Dataset.source` says it: a folder, or a name."""
+        kind, location = self._location()
+        return location if kind == "bundled" else str((self._path.parent / location).resolve())
+
     def named_dataset(self) -> Dataset:
         """The data set that the file names, as it is now."""
         kind, location = self._location()

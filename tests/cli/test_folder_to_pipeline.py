@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -156,3 +157,28 @@ def test_what_else_is_wrong_in_the_folder_is_listed_too(files: Path) -> None:
 
 def test_a_bundled_data_set_is_a_folder_of_documents_too() -> None:
     assert len(documents_given("law").documents) == len(load_dataset("law").documents)
+
+
+def test_the_report_of_another_data_set_of_the_same_name_is_not_written_over(
+    ragsmith: Command, tmp_path: Path, tiny_folder: Path, tiny_space: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    options = ("--space", tiny_space, "--strategy", "random", "--max-evaluations", "2", "--cache", "c.sqlite", "-q")
+    for folder in ("one", "same", "other"):
+        shutil.copytree(tiny_folder, folder)
+    questions = Path("other/questions.jsonl")
+    questions.write_text("".join(questions.read_text().splitlines(keepends=True)[1:]))
+    assert ragsmith("search", "--dataset", "one", *options).code == 0
+    before = {path: path.read_bytes() for path in Path("reports").rglob("*") if path.is_file()}
+    shown = ragsmith("search", "--dataset", "other", *options)
+    assert (shown.code, shown.out) == (2, "")
+    assert shown.err == (
+        f"error: --reports has in reports/island the report of another data set of the name 'island', {tmp_path}/one: "
+        "name another folder, or change the name in dataset.yaml\n"
+    )
+    assert {path: path.read_bytes() for path in Path("reports").rglob("*") if path.is_file()} == before
+    assert ragsmith("search", "--dataset", "same", *options).code == 0  # the same documents and questions
+    assert ragsmith("search", "--dataset", "other", *options, "--reports", "apart").code == 0
+    shutil.rmtree("one")
+    shutil.rmtree("same")
+    assert ragsmith("search", "--dataset", "other", *options).code == 0  # what it was of is gone
