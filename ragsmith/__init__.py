@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ragsmith.api.reviewing import review
     from ragsmith.api.scoring import by_protocol, evaluate
     from ragsmith.api.searching import plan, search
+    from ragsmith.api.searching_each import Searched, search_each
     from ragsmith.api.serving import asgi_app, serve
     from ragsmith.api.taking_in import init_dataset
     from ragsmith.api.transferring import transfer
@@ -53,6 +54,7 @@ __all__ = [
     "Prices",
     "Result",
     "RunSettings",
+    "Searched",
     "ServingLimits",
     "Weights",
     "__version__",
@@ -86,6 +88,7 @@ __all__ = [
     "report",
     "review",
     "search",
+    "search_each",
     "serve",
     "transfer",
     "verify",
@@ -101,6 +104,7 @@ _HOME = {
     "Pipeline": "ragsmith.runs.pipeline",
     "Result": "ragsmith.reporting.result",
     "RunSettings": "ragsmith.runs.record",
+    "Searched": "ragsmith.api.searching_each",
     "ServingLimits": "ragsmith.serving.limits",
     "Weights": "ragsmith.evaluation.fitness",
     "load_dataset": "ragsmith.datasets.dataset",
@@ -133,6 +137,7 @@ _HOME = {
     "report": "ragsmith.api.reporting",
     "review": "ragsmith.api.reviewing",
     "search": "ragsmith.api.searching",
+    "search_each": "ragsmith.api.searching_each",
     "asgi_app": "ragsmith.api.serving",
     "serve": "ragsmith.api.serving",
     "transfer": "ragsmith.api.transferring",

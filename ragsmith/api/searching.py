@@ -42,6 +42,27 @@ if TYPE_CHECKING:
     from ragsmith.runs.plan import Plan
 
 
+class Arguments(Changes, total=False):
+    """What `search` takes beside a data set, and what `search_each` hands on to it."""
+
+    space: Space | str | Path | None
+    without: Sequence[str] | None
+    settings: RunSettings | None
+    preset: str | None
+    models: GivenModels
+    base_url: str | None
+    vector_store: str | None
+    prices: GivenPrices
+    faithfulness: bool | None
+    chunk_size: int | None
+    imports: Sequence[str | Path]
+    retry_failed: bool
+    workers: int | None
+    memory: int | str | None
+    on_step: Callable[[Step], None] | None
+    on_progress: Callable[[int, int], None] | None
+
+
 def search(
     dataset: Dataset | str | Path,
     *,

@@ -49,8 +49,22 @@ class Progress:
         """Seconds since the command began."""
         return time.perf_counter() - self._started
 
+    def of_several(self, place: int, of: int, name: str) -> None:
+        """Say which of several data sets is searched next."""
+        self.clear()
+        if self._mode == "json":
+            self._tell("data set", name=name, place=place, of=of)
+        elif self._mode != "none":
+            note(f"{place} of {of}: {name}")
+
     def begin(self, start: Start) -> None:
-        """Say what is searched, and remember where to ask what providers do and what was spent."""
+        """Say what is searched, and remember where to ask what providers do and what was spent.
+
+        A search that begins after another is told of from its own beginning; seconds go on from that of the command.
+        """
+        self.clear()
+        self._best, self._best_label, self._step, self._batch = None, "", ("", 0, 0), (0, 0)
+        self._searching_since = None
         self._pulse, self._steps = start.pulse, start.steps
         data, space, size = start.setup.dataset, start.space.name, start.space.feasible_size
         chunks = len(start.setup.corpus.chunks)

@@ -16,7 +16,6 @@ from ragsmith.cli.options import (
     BudgetFlags,
     CacheOption,
     ChunkSizeOption,
-    DatasetOption,
     FaithfulnessOption,
     JsonOption,
     ModelFlags,
@@ -24,18 +23,28 @@ from ragsmith.cli.options import (
     RunFlags,
     merged,
 )
-from ragsmith.cli.output import note, say, say_json
+from ragsmith.cli.output import note, say, say_folded, say_json, table
 from ragsmith.cli.progress import Progress
 
 if TYPE_CHECKING:
+    from ragsmith.api.searching_each import Searched
     from ragsmith.reporting.result import Result
+
+DatasetsOption = Annotated[
+    list[str],
+    typer.Option(
+        "--dataset",
+        help="A bundled data set by name, or a folder; several times, or all: each bundled domain in turn, which "
+        "share what --max-calls, --max-cost and --time-limit allow, and nothing else.",
+    ),
+]
 
 
 @app.command()
 @merged
 def search(
     *,
-    dataset: DatasetOption,
+    dataset: DatasetsOption,
     space: PresetSpaceOption = None,
     run: RunFlags,
     time_limit: Annotated[float | None, typer.Option(help="Pause after so many seconds; resumable.")] = None,
@@ -62,31 +71,49 @@ def search(
     as_json: JsonOption = False,
 ) -> None:
     """Search for the best pipeline; the same command again goes on where it stopped."""
+    voice = Progress.suited(quiet=quiet, as_json=as_json)
+    arguments = {
+        "space": space,
+        **asdict(run),
+        "time_limit": time_limit,
+        **models.given(),
+        "limits": budget.limits(),
+        "prices": budget.prices,
+        "faithfulness": faithfulness,
+        "chunk_size": chunk_size,
+        "retry_failed": retry_failed,
+        "workers": workers,
+        "memory": memory,
+        "cache": cache,
+        "reports": reports,
+        "on_start": voice.begin,
+        "on_step": voice.step,
+        "on_progress": voice.progress,
+    }
+    if len(dataset) == 1 and not _is_all(dataset[0]):
+        _search_one(dataset[0], {**arguments, "accept_spent": budget.accept_spent}, voice, models.base_url, as_json)
+        return
+    if budget.accept_spent is not None:
+        from ragsmith.errors import WrongOption
+
+        raise WrongOption(
+            "accept_spent", "is about the search of one data set: name that one alone, and then all again"
+        )
+    _search_each(dataset, arguments, voice, as_json)
+
+
+def _is_all(dataset: str) -> bool:
+    from ragsmith.datasets.bundled import ALL
+
+    return dataset == ALL and not Path(ALL).is_dir()
+
+
+def _search_one(dataset: str, arguments: dict[str, Any], voice: Progress, base_url: str | None, as_json: bool) -> None:
     import ragsmith
     from ragsmith.errors import BudgetExhausted
 
-    voice = Progress.suited(quiet=quiet, as_json=as_json)
     try:
-        found = ragsmith.search(
-            dataset,
-            space=space,
-            **asdict(run),
-            time_limit=time_limit,
-            **models.given(),
-            limits=budget.limits(),
-            prices=budget.prices,
-            accept_spent=budget.accept_spent,
-            faithfulness=faithfulness,
-            chunk_size=chunk_size,
-            retry_failed=retry_failed,
-            workers=workers,
-            memory=memory,
-            cache=cache,
-            reports=reports,
-            on_start=voice.begin,
-            on_step=voice.step,
-            on_progress=voice.progress,
-        )
+        found = ragsmith.search(dataset, **arguments)
     except BudgetExhausted as stop:
         voice.clear()
         said = f"paused before any pipeline that the search proposed was complete: {stop}"
@@ -99,13 +126,98 @@ def search(
     if as_json:
         say_json(_plain(found))
     else:
-        _say_found(found, voice.seconds(), models.base_url)
+        _say_found(found, voice.seconds(), base_url)
     if found.state == "interrupted":
         note(f"paused: {found.why}.")
-    for damaged in found.damaged:
-        note(f"the cache row {damaged} was damaged and was computed again")
+    _note_damaged(found)
     if found.no_winner:
         raise typer.Exit(INTERRUPTED if found.state == "interrupted" else 1)
+
+
+def _search_each(datasets: list[str], arguments: dict[str, Any], voice: Progress, as_json: bool) -> None:
+    """Search several data sets: a line for each, and what they say together.
+
+    The exit code is 1 where a search failed or has no winner, else `INTERRUPTED` where one was not begun, or was paused
+    before it had a winner.
+    """
+    import ragsmith
+    from ragsmith.reporting.result import Result
+    from ragsmith.text.redaction import redacted
+
+    def ended(name: str, result: Result | Exception) -> None:
+        voice.clear()
+        if not isinstance(result, Result):
+            note(f"error: {name}: {redacted(str(result))}")
+            return
+        if result.state == "interrupted":
+            note(f"paused: {name}: {result.why}.")
+        if result.no_winner:
+            note(f"no winner: {name}: {result.no_winner}.")
+        _note_damaged(result)
+
+    try:
+        found = ragsmith.search_each(datasets, **arguments, on_dataset=voice.of_several, on_end=ended)
+    finally:
+        voice.clear()
+    if as_json:
+        say_json(_each_plain(found))
+    else:
+        _say_each(found, voice.seconds())
+    for name, why in found.not_begun.items():
+        note(f"not begun: {name}: {redacted(why)}.")
+    if found.failed or any(one.no_winner and one.state != "interrupted" for one in found.found.values()):
+        raise typer.Exit(1)
+    if found.not_begun or any(one.no_winner for one in found.found.values()):
+        raise typer.Exit(INTERRUPTED)
+
+
+def _note_damaged(found: Result) -> None:
+    for damaged in found.damaged:
+        note(f"the cache row {damaged} was damaged and was computed again")
+
+
+def _each_plain(found: Searched) -> dict[str, Any]:
+    from ragsmith.reporting.spreadsheet import across_json
+
+    return {
+        "datasets": {
+            **{name: _plain(one) for name, one in found.found.items()},
+            **{name: {"state": "failed", "why": why} for name, why in found.failed.items()},
+            **{name: {"state": "not begun", "why": why} for name, why in found.not_begun.items()},
+        },
+        **({} if found.across is None else {"across": across_json(found.across)}),
+        "report": [str(path) for path in found.files],
+    }
+
+
+def _say_each(found: Searched, seconds: float) -> None:
+    """A line for each data set, and what the winners gain over all of them."""
+    from ragsmith.reporting.across_tables import in_words
+    from ragsmith.reporting.in_turn import HEAD, SHOWN, row
+
+    results = found.found.values()
+    ended = [*(row(one.domain) for one in results), *([name, "failed"] for name in found.failed)]
+    ended += [[name, "not begun"] for name in found.not_begun]
+    table([cells + [""] * (len(HEAD) - len(cells)) for cells in ended], list(HEAD), frozenset({1, 2}))
+    say_folded(f"({SHOWN})")
+    for rival in found.across.tested if found.across else ():
+        if said := in_words(rival):
+            say_folded(said)
+    say()
+    computed, reused, calls = (
+        sum(getattr(one, name) for one in results) for name in ("computed", "reused", "calls_made")
+    )
+    say(f"{computed:,} answers computed, {reused:,} from the cache, {calls:,} model calls, {seconds:.1f} s")
+    if sent := sum(one.spent.calls for one in results):
+        money = sum(one.spent.cost for one in results)
+        of_money = f", {money:.4f} in money" if money else ""
+        say(f"{sent:,} requests sent so far, {sum(one.spent.tokens for one in results):,} tokens{of_money}")
+    for page in found.files:
+        if page.suffix == ".html":
+            say(f"report  {page}")
+    for one in results:
+        for winner in filter(_is_winner, one.files):
+            say(f"winner  {winner}")
 
 
 def _plain(found: Result) -> dict[str, Any]:

@@ -15,6 +15,12 @@ Kind = Literal["datasets", "search_spaces"]
 
 PACKAGE = Path(__file__).resolve().parent.parent
 
+ALL = "all"
+"""Stands for every bundled domain where several data sets may be named."""
+
+NO_DOMAINS = frozenset({"workshop"})
+"""Bundled data sets that are no domain: `workshop` is one place with files of every kind, for trying those."""
+
 
 def bundled_path(kind: Kind, name: str | Path, *, package: Path = PACKAGE) -> Path:
     """Return the folder of a data set or the file of a search space, given as a path or by name.
@@ -43,6 +49,11 @@ def names(kind: Kind, *, package: Path = PACKAGE) -> tuple[str, ...]:
     if kind == "datasets":
         return tuple(sorted(p.parent.name for p in home.glob("*/dataset.yaml")))
     return tuple(sorted(p.stem for p in home.glob("*.yaml")))
+
+
+def domains(*, package: Path = PACKAGE) -> tuple[str, ...]:
+    """Return the sorted names of the bundled domains: collections of prose about one subject each."""
+    return tuple(name for name in names("datasets", package=package) if name not in NO_DOMAINS)
 
 
 def _home(kind: Kind, package: Path) -> Path:

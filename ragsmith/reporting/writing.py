@@ -100,7 +100,14 @@ def write_domains(folder: Path, domains: Sequence[Domain], found: Across | None 
             },
         )
     if found is not None:
-        paths += _write(
+        paths += write_across(folder, domains, found)
+    return tuple(paths)
+
+
+def write_across(folder: Path, domains: Sequence[Domain], found: Across) -> tuple[Path, ...]:
+    """Write what was ``found`` across ``domains``."""
+    return tuple(
+        _write(
             folder,
             {
                 "index.html": index_page(domains, found),
@@ -111,7 +118,7 @@ def write_domains(folder: Path, domains: Sequence[Domain], found: Across | None 
                 "across.json": json.dumps(across_json(found), ensure_ascii=False, indent=1) + "\n",
             },
         )
-    return tuple(paths)
+    )
 
 
 def _write(folder: Path, files: dict[str, str]) -> list[Path]:
