@@ -13,6 +13,7 @@ from ragsmith.api.given import (
     CACHE,
     GivenModels,
     GivenPrices,
+    named_models,
     refuse_no_workers,
     refuse_twice,
     say_what_is_not_covered,
@@ -247,6 +248,27 @@ def plan(
     chosen = _priced(chosen, setup, known)
     with opened(cache) as store:
         return work_out(setup, found, store, chosen, prices=known, latency=latency, in_flight=in_flight, sample=sample)
+
+
+def refuse_wrong(arguments: Arguments) -> None:
+    """Refuse arguments of `search` that are wrong whatever the data set is.
+
+    Raises:
+        UsageError: one of them is.
+    """
+    given = dict(arguments)
+    import_files(arguments.get("imports", ()))
+    space = space_of(arguments.get("space"), arguments.get("preset"), arguments.get("without"))
+    changes = {
+        name: given[name] for name in given if name not in Arguments.__annotations__ or name in Changes.__annotations__
+    }
+    settings_of(arguments.get("settings"), arguments.get("preset"), changes)
+    refuse_no_workers(arguments.get("workers"))
+    refuse_twice(space, arguments.get("chunk_size"), arguments.get("models"))
+    named_models(arguments.get("models"), arguments.get("base_url"), arguments.get("vector_store"))
+    _prices(arguments.get("prices"))
+    if isinstance(memory := arguments.get("memory"), str):
+        read_size(memory)
 
 
 def _prices(prices: GivenPrices) -> Prices:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Unpack
 
 from ragsmith.api.given import CACHE
-from ragsmith.api.searching import Arguments, search
+from ragsmith.api.searching import Arguments, refuse_wrong, search
 from ragsmith.datasets.bundled import ALL, domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.diagnosis.transfer import kept
@@ -37,13 +37,14 @@ class Searched:
     """What `search_each` found of several data sets, each by its name.
 
     ``found`` has what a search of each found, finished or paused. ``failed`` says why a search ended without anything
-    to hand out, and ``not_begun`` why one was not begun: what bounds all of them together was reached before.
+    to hand out, and ``waiting`` why one was not begun, or has come to nothing yet: what bounds all of them together was
+    reached before, and the same call goes on there.
     ``across`` is what the reports say together, of two data sets or more, and ``files`` are those written of it.
     """
 
     found: Mapping[str, Result]
     failed: Mapping[str, str]
-    not_begun: Mapping[str, str]
+    waiting: Mapping[str, str]
     across: Across | None = None
     files: tuple[Path, ...] = ()
 
@@ -79,6 +80,7 @@ def search_each(
     Raises:
         UsageError: a data set or an argument cannot be used, or two data sets have one name; or no search could begin.
     """
+    refuse_wrong(arguments)
     chosen = _read(datasets)
     seconds = arguments.pop("time_limit", None)
     if seconds is None and (settings := arguments.get("settings")) is not None:
@@ -86,7 +88,7 @@ def search_each(
     began, spent, stopped = time.monotonic(), NOTHING_SPENT, ""
     found: dict[str, Result] = {}
     failed: dict[str, RagsmithError] = {}
-    not_begun: dict[str, str] = {}
+    waiting: dict[str, str] = {}
     for place, data in enumerate(chosen, 1):
         bounds, exhausted = _left(limits or Limits(), spent)
         left = seconds
@@ -94,7 +96,7 @@ def search_each(
             left = seconds - (time.monotonic() - began)
             exhausted = exhausted or ("the time limit is reached" if left <= 0 else "")
         if stopped := stopped or exhausted:
-            not_begun[data.name] = stopped
+            waiting[data.name] = stopped
             continue
         if on_dataset is not None:
             on_dataset(place, len(chosen), data.name)
@@ -109,20 +111,24 @@ def search_each(
         ended: Result | RagsmithError
         try:
             ended = search(data, limits=bounds, cache=cache, reports=reports, on_start=start, **arguments)
-        except (UsageError, ModelUnavailable, BudgetExhausted, StageFailed) as error:
+        except BudgetExhausted as error:
+            ended, stopped = error, str(error)
+            waiting[data.name] = stopped
+        except (UsageError, ModelUnavailable, StageFailed) as error:
             ended = failed[data.name] = error
             spent += pulse[0]()[1] if pulse else NOTHING_SPENT
-            stopped = str(error) if isinstance(error, BudgetExhausted) else ""
         else:
             found[data.name] = ended
             spent += ended.spent
             stopped = ended.why if ended.state == "interrupted" else ""
         if on_end is not None:
             on_end(data.name, ended)
-    if not found and len({str(error) for error in failed.values()}) == 1:  # it is none of the data sets'
+    if (
+        not found and not waiting and len({str(error) for error in failed.values()}) == 1
+    ):  # it is none of the data sets'
         raise next(iter(failed.values()))
     files, together = _together(cache, list(found.values()), reports)
-    return Searched(found, {name: str(error) for name, error in failed.items()}, not_begun, together, files)
+    return Searched(found, {name: str(error) for name, error in failed.items()}, waiting, together, files)
 
 
 def _read(given: str | Sequence[Dataset | str | Path]) -> list[Dataset]:

@@ -137,15 +137,18 @@ def _search_one(dataset: str, arguments: dict[str, Any], voice: Progress, base_u
 def _search_each(datasets: list[str], arguments: dict[str, Any], voice: Progress, as_json: bool) -> None:
     """Search several data sets: a line for each, and what they say together.
 
-    The exit code is 1 where a search failed or has no winner, else `INTERRUPTED` where one was not begun, or was paused
-    before it had a winner.
+    The exit code is 1 where a search failed or has no winner, else `INTERRUPTED` where one waits, or was paused before it
+    had a winner.
     """
     import ragsmith
+    from ragsmith.errors import BudgetExhausted
     from ragsmith.reporting.result import Result
     from ragsmith.text.redaction import redacted
 
     def ended(name: str, result: Result | Exception) -> None:
         voice.clear()
+        if isinstance(result, BudgetExhausted):  # it is among those that wait
+            return
         if not isinstance(result, Result):
             note(f"error: {name}: {redacted(str(result))}")
             return
@@ -163,11 +166,11 @@ def _search_each(datasets: list[str], arguments: dict[str, Any], voice: Progress
         say_json(_each_plain(found))
     else:
         _say_each(found, voice.seconds())
-    for name, why in found.not_begun.items():
-        note(f"not begun: {name}: {redacted(why)}.")
+    for name, why in found.waiting.items():
+        note(f"waiting: {name}: {redacted(why)}.")
     if found.failed or any(one.no_winner and one.state != "interrupted" for one in found.found.values()):
         raise typer.Exit(1)
-    if found.not_begun or any(one.no_winner for one in found.found.values()):
+    if found.waiting or any(one.no_winner for one in found.found.values()):
         raise typer.Exit(INTERRUPTED)
 
 
@@ -183,7 +186,7 @@ def _each_plain(found: Searched) -> dict[str, Any]:
         "datasets": {
             **{name: _plain(one) for name, one in found.found.items()},
             **{name: {"state": "failed", "why": why} for name, why in found.failed.items()},
-            **{name: {"state": "not begun", "why": why} for name, why in found.not_begun.items()},
+            **{name: {"state": "waiting", "why": why} for name, why in found.waiting.items()},
         },
         **({} if found.across is None else {"across": across_json(found.across)}),
         "report": [str(path) for path in found.files],
@@ -197,7 +200,7 @@ def _say_each(found: Searched, seconds: float) -> None:
 
     results = found.found.values()
     ended = [*(row(one.domain) for one in results), *([name, "failed"] for name in found.failed)]
-    ended += [[name, "not begun"] for name in found.not_begun]
+    ended += [[name, "waiting"] for name in found.waiting]
     table([cells + [""] * (len(HEAD) - len(cells)) for cells in ended], list(HEAD), frozenset({1, 2}))
     say_folded(f"({SHOWN})")
     for rival in found.across.tested if found.across else ():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
@@ -148,6 +150,31 @@ def test_a_limit_after_the_first_candidates_pauses_the_run(
     assert ended.code == 0
     assert re.search(r"paused: .*--max-calls", ended.err)
     assert len(server.log) == 2 * needed - 5
+
+
+def test_several_data_sets_share_a_limit(
+    ragsmith: Callable[..., Any], limited: Arguments, server: FaultServer, tiny_folder: Path, tmp_path: Path
+) -> None:
+    """The other islands have other questions, so that no reply of the first serves it."""
+    for name in ("harrow", "barrow"):
+        other = shutil.copytree(tiny_folder, tmp_path / name)
+        for path in (file for file in other.rglob("*") if file.is_file()):
+            text = path.read_text().replace("Marrow", name.title()).replace("name: island", f"name: {name}")
+            path.write_text(text.replace('"question": "', f'"question": "On {name.title()}: '))
+    more = ("--dataset", tmp_path / "harrow", "--dataset", tmp_path / "barrow", "--json")
+    assert ragsmith(*limited()).code == 0
+    alone = len(server.log)
+    (tmp_path / "cache.sqlite").unlink()
+    for _ in range(2):
+        ended = ragsmith(*limited("--max-calls", alone + 20, *more))
+        said = json.loads(ended.out)["datasets"]
+        assert ended.code == 130
+        assert [said[name]["state"] for name in ("island", "harrow", "barrow")] == ["finished", "waiting", "waiting"]
+        assert len(server.log) == alone + alone + 20
+    ended = ragsmith(*limited("--max-calls", 10 * alone, *more))
+    assert ended.code == 0
+    assert {one["state"] for one in json.loads(ended.out)["datasets"].values()} == {"finished"}
+    assert paid_twice(server) == alone  # the cache of the first search was removed
 
 
 @pytest.mark.parametrize(
