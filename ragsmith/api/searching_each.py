@@ -123,9 +123,7 @@ def search_each(
             stopped = ended.why if ended.state == "interrupted" else ""
         if on_end is not None:
             on_end(data.name, ended)
-    if (
-        not found and not waiting and len({str(error) for error in failed.values()}) == 1
-    ):  # it is none of the data sets'
+    if not found and not waiting and len({str(error) for error in failed.values()}) == 1:
         raise next(iter(failed.values()))
     files, together = _together(cache, list(found.values()), reports)
     return Searched(found, {name: str(error) for name, error in failed.items()}, waiting, together, files)

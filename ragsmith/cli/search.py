@@ -34,8 +34,7 @@ DatasetsOption = Annotated[
     list[str],
     typer.Option(
         "--dataset",
-        help="A bundled data set by name, or a folder; several times, or all: each bundled domain in turn, which "
-        "share what --max-calls, --max-cost and --time-limit allow, and nothing else.",
+        help="A bundled data set by name, or a folder; several times, or all of the domains, searches each in turn.",
     ),
 ]
 
@@ -137,8 +136,8 @@ def _search_one(dataset: str, arguments: dict[str, Any], voice: Progress, base_u
 def _search_each(datasets: list[str], arguments: dict[str, Any], voice: Progress, as_json: bool) -> None:
     """Search several data sets: a line for each, and what they say together.
 
-    The exit code is 1 where a search failed or has no winner, else `INTERRUPTED` where one waits, or was paused before it
-    had a winner.
+    The exit code is 1 where a search failed or has no winner, else `INTERRUPTED` where one waits, or was paused before
+    it had a winner.
     """
     import ragsmith
     from ragsmith.errors import BudgetExhausted

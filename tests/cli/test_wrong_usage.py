@@ -21,7 +21,11 @@ WRONG = [
     (("search", *DATASET, "--no-rase"), "ragsmith search has no option '--no-rase': did you mean --no-race?"),
     (("search", *DATASET, "--foo"), "ragsmith search has no option '--foo': `ragsmith search -h` lists its options"),
     (("ask", "-z"), "ragsmith ask has no option '-z': `ragsmith ask -h` lists its options"),
-    (("search",), "ragsmith search needs --dataset: a bundled data set by name, or a folder"),
+    (
+        ("search",),
+        "ragsmith search needs --dataset: a bundled data set by name, or a folder; several times, or all of the "
+        "domains, searches each in turn",
+    ),
     (("ask",), "ragsmith ask needs PIPELINE: an exported pipeline (winner.yaml)"),
     (("dataset", "show"), "ragsmith dataset show needs DATASET: a bundled data set by name, or a folder"),
     (("search", *DATASET, "--seed", "x"), "--seed is 'x': give a whole number"),
