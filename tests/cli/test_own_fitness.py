@@ -154,7 +154,8 @@ def test_a_report_of_all_leaves_out_what_was_ranked_by_a_file_that_is_gone(
     Path("gone_fitness.py").write_text("def flat(measures):\n    return measures['recall']\n")
     small = ("--max-evaluations", 3, "--no-probes", "--workers", 1, "--quiet")
     assert ragsmith(*search_arguments(*small)).code == 0
-    own = ragsmith(*search_arguments(*small, "--dataset", other, "--fitness", "gone_fitness.py:flat"))
+    arguments = search_arguments(*small, "--fitness", "gone_fitness.py:flat")
+    own = ragsmith(*(other if argument == tiny_folder else argument for argument in arguments))
     assert own.code == 0, own.err
     Path("gone_fitness.py").rename("elsewhere.py")
     reported = spawn("report")  # in a process of its own, which has never seen the file
