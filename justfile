@@ -24,6 +24,10 @@ docs:
 catalogue:
     python tools/documentation.py
 
+# counts, gates and mistakes of the bundled domains
+domains *args:
+    python tools/domains.py {{args}}
+
 # learn the effects that ship again; FOLDER has the published data sets (see tools/effects.py)
 effects folder:
     python tools/effects.py {{folder}}

@@ -1,0 +1,155 @@
+"""What may stand beside the questions of a data set: a right and a wrong answer to each, and what it is asked for.
+
+    annotations.jsonl   a line for each question: its cluster and traits, a second correct answer, a plausible wrong one
+                        with its kind, and for some other wordings; no search reads it, and no digest covers it
+    clusters.yaml       the documents that a question across documents may join, by the name of the cluster
+
+Both are optional, and of use to whoever wants to know what is in a data set, or how good a judge is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ragsmith.errors import DatasetError
+from ragsmith.text.files import MIB, TextError, read_text
+from ragsmith.text.jsonl import key_problems, parse_record
+from ragsmith.text.strict_yaml import read_yaml
+
+FILE = "annotations.jsonl"
+CLUSTERS = "clusters.yaml"
+MAX_BYTES = 16 * MIB
+
+TRAITS = ("across_documents", "other_words", "table", "newer_version", "unanswerable")
+"""Evidence in two documents; asked in words that the evidence has not; answered by a table; only by the newer of two
+versions; and not at all by these documents."""
+
+WRONG_KINDS = ("number", "negation", "confusion")
+"""How an answer is wrong: another figure or date, the contrary, or what is true of something else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """What is known of the question ``id``.
+
+    ``paraphrase`` is a second correct answer, ``wrong`` one that is wrong in the way of ``wrong_kind``; ``wordings``
+    ask the same otherwise. Questions of one ``cluster`` rest on the same documents, those of one ``group``, where a
+    cluster is divided, on the same sections. ``from_spans`` and ``without_documents`` say whether a second reader could
+    answer it from its evidence alone, and from nothing, at the first reading, None where nobody read it so; and
+    ``mended`` what was changed after that.
+    """
+
+    id: str
+    cluster: str
+    traits: tuple[str, ...]
+    paraphrase: str
+    wrong: str
+    wrong_kind: str
+    wordings: tuple[str, ...] = ()
+    group: str = ""
+    from_spans: bool | None = None
+    without_documents: bool | None = None
+    mended: str = ""
+
+
+def read_annotations(folder: Path) -> Mapping[str, Annotation]:
+    """The annotations of the data set in ``folder`` by the id of their question; none where it has no such file.
+
+    Raises:
+        DatasetError: a line cannot be used; it lists all of them.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        return {}
+    found: dict[str, Annotation] = {}
+    mistakes: list[str] = []
+    try:
+        lines = read_text(path, limit=MAX_BYTES).split("\n")
+    except TextError as error:
+        raise DatasetError([f"{FILE}: {error}"]) from None
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = parse_record(line)
+        except TextError as error:
+            mistakes.append(f"{FILE}:{number}: {error}")
+            continue
+        wrong = list(_problems(row)) or (["a line before has this id"] if row["id"] in found else [])
+        mistakes += (f"{FILE}:{number} ({row.get('id')}): {problem}" for problem in wrong)
+        if not wrong:
+            found[str(row["id"])] = _annotation(row)
+    if mistakes:
+        raise DatasetError(mistakes)
+    return found
+
+
+def read_clusters(folder: Path) -> Mapping[str, tuple[str, ...]]:
+    """The documents of each cluster of the data set in ``folder`` by its name; none where it has no such file.
+
+    Raises:
+        UsageError: the file cannot be used; the message has file and line.
+    """
+    path = folder / CLUSTERS
+    if not path.is_file():
+        return {}
+    tree = read_yaml(path)
+    form = "clusters are 'name: [document, ...]'"
+    found = {}
+    for name, documents in tree.mapping(form=form).items():
+        if not isinstance(documents, list) or not documents or not all(isinstance(one, str) for one in documents):
+            raise tree.error((name,), form)
+        found[name] = tuple(map(str, documents))
+    return found
+
+
+def _problems(row: Mapping[str, object]) -> Iterator[str]:
+    """What is wrong with a line, in sentences."""
+    required = ("id", "cluster", "traits", "paraphrase", "wrong", "wrong_kind")
+    yield from key_problems(row, required=required, optional=("wordings", "group", "second_reading"))
+    for name in (*(one for one in required if one != "traits"), "group"):
+        value = row.get(name, "-")
+        if not isinstance(value, str) or not value.strip():
+            yield f"{name!r} is no text: write some"
+    for name in ("traits", "wordings"):
+        if not _texts(row.get(name, [])):
+            yield f"{name!r} is no list of texts: write [...]"
+        elif name == "traits" and (strange := [one for one in _listed(row, name) if one not in TRAITS]):
+            yield f"there is no trait {strange[0]!r}: known are {', '.join(TRAITS)}"
+    if "wrong_kind" in row and row["wrong_kind"] not in WRONG_KINDS:
+        yield f"there is no wrong_kind {row['wrong_kind']!r}: known are {', '.join(WRONG_KINDS)}"
+    read = row.get("second_reading", {})
+    if not isinstance(read, dict) or not all(
+        isinstance(value, str if name == "mended" else bool) for name, value in read.items()
+    ):
+        yield '\'second_reading\' is not {"from_spans": true or false, "without_documents": true or false}'
+
+
+def _texts(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) and one.strip() for one in value)
+
+
+def _listed(row: Mapping[str, object], name: str) -> Sequence[str]:
+    value = row.get(name, [])
+    return [str(one) for one in value] if isinstance(value, list) else []
+
+
+def _annotation(row: Mapping[str, object]) -> Annotation:
+    read = row.get("second_reading", {})
+    judged: Mapping[str, Any] = read if isinstance(read, dict) else {}
+    return Annotation(
+        id=str(row["id"]),
+        cluster=str(row["cluster"]),
+        traits=tuple(_listed(row, "traits")),
+        paraphrase=str(row["paraphrase"]),
+        wrong=str(row["wrong"]),
+        wrong_kind=str(row["wrong_kind"]),
+        wordings=tuple(_listed(row, "wordings")),
+        group=str(row.get("group", "")),
+        from_spans=judged.get("from_spans"),
+        without_documents=judged.get("without_documents"),
+        mended=judged.get("mended", ""),
+    )

@@ -1,0 +1,216 @@
+"""Every bundled domain is what its files say, and `tools/domains.py` finds what is not.
+
+Domains are found by themselves; gates are held in `tests/labelling/checking/test_gates.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import domains as tool
+import pytest
+
+from ragsmith.datasets.bundled import bundled, domains
+
+Rows = list[dict[str, Any]]
+
+
+@pytest.mark.parametrize("name", domains())
+def test_everything_holds_of_each_bundled_domain(name: str) -> None:
+    assert list(tool.mistakes(tool.Domain.read(bundled("datasets", name)))) == []
+
+
+# --- a small domain, and what can be wrong with one -------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tiny_folder: Path, tmp_path: Path) -> Path:
+    """The island, annotated: two clusters of two documents each, the second is the test."""
+    home = shutil.copytree(tiny_folder, tmp_path / "island")
+    (home / "clusters.yaml").write_text("sea: [ferry, lighthouse]\nland: [market, school]\n")
+    rows, notes = [], []
+    for line in (home / "questions.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        sea = row["evidence"][0]["doc"] in ("ferry", "lighthouse")
+        rows.append({**row, "split": "search" if sea else "test"})
+        notes.append(
+            {
+                "id": row["id"],
+                "cluster": "sea" if sea else "land",
+                "traits": [],
+                "paraphrase": f"It is this: {row['answer']}",
+                "wrong": "Nobody knows.",
+                "wrong_kind": "confusion",
+                "second_reading": {"from_spans": True, "without_documents": False},
+            }
+        )
+    write(home, rows, notes)
+    return home
+
+
+def write(folder: Path, rows: Rows, notes: Rows) -> None:
+    for name, listed in (("questions", rows), ("annotations", notes)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in listed))
+
+
+def read(folder: Path) -> tuple[Rows, Rows]:
+    names = ("questions", "annotations")
+    questions, notes = ([json.loads(line) for line in (folder / f"{n}.jsonl").read_text().splitlines()] for n in names)
+    return questions, notes
+
+
+def wrong(folder: Path) -> list[str]:
+    """The mistakes of single questions, clusters and references: such a set is too small for its figures."""
+    domain = tool.Domain.read(folder)
+    figures = {one.name for one in tool.figures(domain)}
+    return [said for said in tool.mistakes(domain) if said.partition(": ")[0] not in figures]
+
+
+def in_both_parts(rows: Rows, notes: Rows) -> None:
+    rows[0]["split"] = "test"
+
+
+def in_another_cluster(rows: Rows, notes: Rows) -> None:
+    notes[0]["cluster"] = "land"
+
+
+def of_no_cluster(rows: Rows, notes: Rows) -> None:
+    notes[0]["cluster"] = "air"
+
+
+def not_across(rows: Rows, notes: Rows) -> None:
+    notes[0]["traits"] = ["across_documents"]
+
+
+def not_unanswerable(rows: Rows, notes: Rows) -> None:
+    notes[0]["traits"] = ["unanswerable"]
+
+
+def same_answers(rows: Rows, notes: Rows) -> None:
+    notes[0]["wrong"] = rows[0]["answer"].upper()
+
+
+def same_wordings(rows: Rows, notes: Rows) -> None:
+    notes[0]["wordings"] = [rows[0]["question"], "When does the boat sail?"]
+
+
+def unknown_question(rows: Rows, notes: Rows) -> None:
+    notes[0]["id"] = "nobody-1"
+
+
+DAMAGES: list[tuple[Callable[[Rows, Rows], None], list[str]]] = [
+    (in_both_parts, ["cluster sea: its questions are in several parts"]),
+    (
+        in_another_cluster,
+        [
+            "cluster land: its questions are in several parts",
+            "ferry-1: its evidence lies in ferry, which is not in the cluster land",
+        ],
+    ),
+    (of_no_cluster, ["ferry-1: there is no cluster air"]),
+    (not_across, ["ferry-1: is not across documents, and its traits say otherwise"]),
+    (not_unanswerable, ["ferry-1: is not unanswerable, and its traits say otherwise"]),
+    (same_answers, ["ferry-1: answer, paraphrase and wrong answer are not three different texts"]),
+    (same_wordings, ["ferry-1: its other wordings are not two or three that differ"]),
+    (unknown_question, ["ferry-1: is in questions.jsonl alone", "nobody-1: is in annotations.jsonl alone"]),
+]
+
+
+def test_a_sound_one_has_no_mistake(folder: Path) -> None:
+    assert wrong(folder) == []
+
+
+@pytest.mark.parametrize(("damage", "said"), DAMAGES, ids=[damage.__name__ for damage, _ in DAMAGES])
+def test_a_mistake_is_named_and_no_other(folder: Path, damage: Callable[[Rows, Rows], None], said: list[str]) -> None:
+    rows, notes = read(folder)
+    damage(rows, notes)
+    write(folder, rows, notes)
+    assert wrong(folder) == said
+
+
+def test_each_document_is_in_one_cluster(folder: Path) -> None:
+    (folder / "clusters.yaml").write_text("sea: [ferry, lighthouse, harbour]\nland: [market, school, ferry]\n")
+    assert wrong(folder) == [
+        "clusters.yaml: ferry is in 2 clusters, and not in one",
+        "clusters.yaml: there is no document harbour",
+    ]
+
+
+def test_a_large_cluster_is_divided_by_groups(folder: Path) -> None:
+    rows, notes = read(folder)
+    (folder / "clusters.yaml").write_text("all: [ferry, lighthouse, market, school]\n")
+    everywhere = [{**note, "cluster": "all"} for note in notes]
+    write(folder, rows, everywhere)
+    assert wrong(folder) == [
+        "cluster all: joins 4 documents, and 3 are the most",
+        "cluster all: its questions are in several parts",
+    ]
+    write(folder, rows, [{**note, "group": note["id"].partition("-")[0]} for note in everywhere])
+    assert wrong(folder) == []
+
+
+def test_counts_are_held_against_what_is_asked_of_a_domain(folder: Path) -> None:
+    found = {one.name: one for one in tool.figures(tool.Domain.read(folder))}
+    assert (found["questions"].value, found["questions"].holds) == (24, False)
+    assert (found["search questions"].value, found["test questions"].value) == (12, 12)
+    assert (found["clusters"].value, found["clusters or groups tested"].value) == (2, 1)
+    assert found["documents with gold"].holds
+    assert found["percent factual"].value == 100
+
+
+def test_what_a_second_reader_could_not_answer_has_to_be_mended(folder: Path) -> None:
+    rows, notes = read(folder)
+    notes[0]["second_reading"] = {"from_spans": False, "without_documents": False}
+    notes[1]["second_reading"] = {"from_spans": True, "without_documents": True, "mended": "asks for the reason"}
+    write(folder, rows, notes)
+    found = {one.name: one for one in tool.figures(tool.Domain.read(folder))}
+    assert found["answered from spans, first reading"].value == pytest.approx(23 / 24)
+    assert not found["answered from spans, or mended"].holds
+    assert found["guessed without documents, first reading"].value == pytest.approx(1 / 24)
+    assert found["guessed and not mended"].value == 0
+
+
+@pytest.mark.parametrize(
+    ("sentence", "title", "holds"),
+    [
+        ("As section 2 of the Tolls Order says, no toll is due.", "tolls order", True),
+        ("As section 7 of the Tolls Order says, no toll is due.", "tolls order", False),
+        ("See DD-14, section 1, on this.", "dd-14", True),
+        ("See DD-14, section 3, on this.", "dd-14", False),
+        ("See section 1 below.", "", True),
+        ("See section 2 below.", "", False),
+    ],
+)
+def test_a_place_that_is_named_is_looked_up(folder: Path, sentence: str, title: str, holds: bool) -> None:
+    domain = tool.Domain.read(folder)
+    ferry, light, market, school = domain.data.documents
+    texts = {
+        ferry: ("Tolls Order", "# Tolls Order\n\n## 1 What\n\nA toll.\n\n## 2 Who\n\nNobody.\n"),
+        light: ("DD-14: The lamp", "# DD-14: The lamp\n\n## Section 1. Oil\n\nWhale oil.\n"),
+        market: ("The market", f"# The market\n\n## 1 Eels\n\n{sentence}\n"),
+        school: (school.title, school.text),
+    }
+    made = tuple(replace(one, title=name, text=text) for one, (name, text) in texts.items())
+    [found] = tool.references(replace(domain, data=replace(domain.data, documents=made)))
+    assert (found.title, found.holds) == (title, holds)
+
+
+def test_the_page_has_a_column_a_domain_and_every_mistake(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows, notes = read(folder)
+    write(folder, rows, notes[1:])
+    assert tool.main([str(folder)]) == 1
+    shown = capsys.readouterr().out
+    assert shown.splitlines()[0].split() == ["island", "limit"]
+    assert "  ferry-1: is in questions.jsonl alone" in shown.splitlines()
+    assert "gate: leakage" in shown
+    assert tool.main([str(folder), "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)["island"]
+    assert told["figures"]["questions"] == {"value": 24, "limit": "200 to 200"}
+    (folder / "questions.jsonl").write_text("{\n")
+    assert tool.main([str(folder)]) == 1
+    assert "questions.jsonl:1" in capsys.readouterr().out
