@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,6 +36,7 @@ def recommend(
 ) -> None:
     """Name a pipeline for documents without any question, by what was learned on other data sets."""
     import ragsmith
+    from ragsmith.effects.recommending import alike
     from ragsmith.errors import WrongOption
 
     if calls != "any" and (not calls.isdecimal() or int(calls) < 1):
@@ -65,17 +65,6 @@ def recommend(
 def in_calls(most: int | None) -> str:
     """A class of costs in words."""
     return "any number of calls" if most is None else f"at most {most} call{'s' if most > 1 else ''}"
-
-
-def alike(classes: Iterable[Recommendation]) -> list[list[Recommendation]]:
-    """Classes of costs, from few calls to many, those one after another together for which the same is recommended."""
-    together: list[list[Recommendation]] = []
-    for one in classes:
-        if together and replace(together[-1][0], most_calls=one.most_calls) == one:
-            together[-1].append(one)
-        else:
-            together.append([one])
-    return together
 
 
 def _say(one: Recommendation, more: Sequence[Recommendation]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf
 
@@ -73,6 +73,17 @@ class Recommendation:
     reasons: tuple[Reason, ...]
     datasets: int
     unlike: tuple[str, ...]
+
+
+def alike(classes: Iterable[Recommendation]) -> list[list[Recommendation]]:
+    """Classes of costs, from few calls to many, those one after another together for which the same is recommended."""
+    together: list[list[Recommendation]] = []
+    for one in classes:
+        if together and replace(together[-1][0], most_calls=one.most_calls) == one:
+            together[-1].append(one)
+        else:
+            together.append([one])
+    return together
 
 
 def recommended(

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from ragsmith.cli.recommend import alike
 from ragsmith.effects.knowledge import SHIPPED
-from ragsmith.effects.recommending import Recommendation
+from ragsmith.effects.recommending import Recommendation, alike
 from ragsmith.evaluation.baselines import baseline
 
 Command = Callable[..., Any]
