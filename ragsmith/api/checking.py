@@ -16,8 +16,11 @@ from ragsmith.api.given import (
     setup_of,
     space_of,
 )
+from ragsmith.datasets.annotations import FILE as ANNOTATIONS
+from ragsmith.datasets.bundled import ALL, bundled, domains
 from ragsmith.errors import WrongOption
 from ragsmith.evaluation.fitness import Fitness
+from ragsmith.measures.judge_calibration import Calibration
 from ragsmith.pipelines.space import Space
 from ragsmith.reporting.audit import audit_markdown
 from ragsmith.reporting.audit_page import audit_page
@@ -39,6 +42,7 @@ def check_models(
     base_url: str | None = None,
     faithfulness: bool | None = None,
     judge_cases: bool = True,
+    calibration: str | Path | Sequence[str | Path] = (),
     imports: Sequence[str | Path] = (),
     cache: Store | str | Path | None = None,
     on_start: Callable[[int], None] | None = None,
@@ -49,9 +53,11 @@ def check_models(
     [('language_model', True), ('embedder', True), ('cross_encoder', True)]
 
     The question and the passages are of a bundled data set. With ``judge_cases`` the judge also marks 180 answers whose
-    order is known, to find out how often it errs. ``cache`` keeps what is learnt of the models, so that a search begins
-    with it. ``on_start`` is told how many requests will be sent at most, one more for each reply that is cut and each
-    parameter that is refused. The other arguments are those of `search`.
+    order is known, to find out how often it errs. ``calibration`` names data sets whose questions are annotated, or
+    ``"all"`` bundled domains that are: the judge marks a right and a wrong answer to each of their questions, and
+    ``calibrated`` of what is returned for it says how often it took them for what they are. ``cache`` keeps what is
+    learnt of the models, so that a search begins with it. ``on_start`` is told how many requests will be sent at most,
+    one more for each reply that is cut and each parameter that is refused. The other arguments are those of `search`.
 
     Raises:
         UsageError: the space or a model cannot be used, or the space searches over a model that is given.
@@ -67,12 +73,22 @@ def check_models(
         given=given,
         faithfulness=faithfulness,
         judge_cases=judge_cases,
+        calibrations=[Calibration.read(one) for one in _calibrations(calibration)],
         on_start=on_start,
     )
     if cache is None:
         return asked()
     with opened(cache) as store:
         return asked(store=store)
+
+
+def _calibrations(given: str | Path | Sequence[str | Path]) -> list[str | Path]:
+    """The data sets to calibrate with, each once; ``"all"`` stands for the bundled domains that are annotated."""
+    listed = [given] if isinstance(given, str | Path) else given
+    annotated = [one for one in domains() if (bundled("datasets", one) / ANNOTATIONS).is_file()]
+    if ALL in listed and not annotated:
+        raise WrongOption("calibration", f"is {ALL}, and no bundled domain has {ANNOTATIONS}: name a folder that has")
+    return list(dict.fromkeys(one for each in listed for one in (annotated if each == ALL else [each])))
 
 
 def audit(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ragsmith.cli.app import app
 from ragsmith.cli.options import FaithfulnessOption, ImportsOption, JsonOption, RoleFlags, merged
-from ragsmith.cli.output import note, say, say_json, table
+from ragsmith.cli.output import note, say, say_folded, say_json, table
 
 if TYPE_CHECKING:
     from ragsmith.runs.check import Checked
@@ -68,6 +68,14 @@ def check(
         bool,
         typer.Option("--judge-cases/--no-judge-cases", help="Have the judge mark 180 answers whose order is known."),
     ] = True,
+    calibration: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--calibration",
+            help="Have the judge mark right and wrong answers to the questions of an annotated data set, by name or "
+            "folder, or of all such domains; may be given several times.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Ask every model once for each task that a search would ask it for, and say what works and what was learnt."""
@@ -79,11 +87,12 @@ def check(
         base_url=models.base_url,
         faithfulness=faithfulness,
         judge_cases=judge_cases,
+        calibration=calibration or (),
         cache=cache,
         on_start=_say_requests,
     )
     if as_json:
-        say_json([{**asdict(checked), "ok": checked.ok} for checked in found])
+        say_json([_plain(checked) for checked in found])
     else:
         of_role = Counter(checked.role for checked in found)
         called = [one.role if of_role[one.role] == 1 else f"{one.role} {_known_as(one)}" for one in found]
@@ -91,8 +100,40 @@ def check(
         for name, checked in zip(called, found, strict=True):
             _say_problems(name, checked)
             _say_learnt(checked)
+            _say_calibrated(checked)
     if not all(checked.ok for checked in found):
         raise typer.Exit(1)
+
+
+def _plain(checked: Checked) -> dict[str, Any]:
+    calibrated = [one.plain() for one in checked.calibrated]
+    return {**asdict(checked), "calibrated": calibrated, "ok": checked.ok}
+
+
+def _say_calibrated(checked: Checked) -> None:
+    """A line for each data set: how often right and wrong answers were taken for what they are, and put in order."""
+    from ragsmith.measures.judge_calibration import pooled
+    from ragsmith.reporting import numbers
+
+    each = checked.calibrated
+    if not each:
+        return
+    say()
+    rows = []
+    for one in (*each, *([pooled(each)] if len(each) > 1 else [])):
+        for name, shares in (("taken for what it is", one.accuracy), ("below the right one", one.ordered)):
+            cells = []
+            for kind in one.accuracy:
+                its = shares.get(kind)
+                low, high = (its and its.interval) or (None, None)
+                value = numbers.plain(its.value if its else None, 2)
+                cells.append(f"{value} {numbers.interval(low, high, digits=2)}".strip())
+            rows.append([one.dataset, name, *cells])
+    counts = ", ".join(f"{share.n:,} {kind}" for kind, share in pooled(each).accuracy.items())
+    table(rows, ["data set", "share of answers", *each[0].accuracy], frozenset(range(2, 2 + len(each[0].accuracy))))
+    unread = sum(one.unread for one in each)
+    missing = f"; {unread:,} verdicts could not be had" if unread else ""
+    say_folded(f"(95 % intervals; above the middle of the scale counts as taken for right; {counts}{missing})")
 
 
 def _say_requests(requests: int) -> None:

@@ -23,6 +23,7 @@ from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.limits import whole
 from ragsmith.index.entity_graph import EXTRACT_RELATIONS
 from ragsmith.measures.judge import JUDGE
+from ragsmith.measures.judge_calibration import Calibrated, Calibration
 from ragsmith.measures.judge_check import JudgeChecked, check_judge
 from ragsmith.measures.judge_check import asked as verdicts
 from ragsmith.models.calls import ChatModel, Completion, StoredCall, completes, completion_key
@@ -69,7 +70,8 @@ class Checked:
 
     ``seconds`` is None for a model of language tasks, each of which has its own, and where nothing came. ``dimensions``
     are those of an embedder's vectors. ``thinking_tokens`` is what a chat model was seen to need to think. ``judged``
-    says how the model that marks answers did on the bundled cases, if it was asked.
+    says how the model that marks answers did on the bundled cases, if it was asked, and ``calibrated`` how on the
+    answers of data sets.
     """
 
     role: str
@@ -82,6 +84,7 @@ class Checked:
     refuses: tuple[str, ...] = ()
     thinking_tokens: int = 0
     judged: JudgeChecked | None = None
+    calibrated: tuple[Calibrated, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -96,6 +99,7 @@ def check_models(
     given: Mapping[str, Any] | None = None,
     faithfulness: bool | None = None,
     judge_cases: bool = True,
+    calibrations: Sequence[Calibration] = (),
     store: CallStore | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> tuple[Checked, ...]:
@@ -105,15 +109,15 @@ def check_models(
 
     ``on_start`` is told, before the first, how many requests servers and objects will get at most: one more for each
     reply that is cut and each parameter that is refused. ``store`` keeps what is learnt of a model, and replies that
-    could be used; of those only the verdicts on ``judge_cases``, which say how often a judge errs (`check_judge`), are
-    read from it.
+    could be used; of those only the verdicts on ``judge_cases``, which say how often a judge errs (`check_judge`), and
+    on the answers of ``calibrations`` are read from it.
 
     Raises:
         UsageError: a name is unknown, or has an option that its model has not; or chunks of ``space`` cannot overlap.
     """
     names.check()
     setup = Setup(load_dataset(DATASET), names, faithfulness=faithfulness, given=given or {})
-    check = _Check(setup.searching(space.settings), space, store, judge_cases)
+    check = _Check(setup.searching(space.settings), space, store, judge_cases, calibrations)
     if on_start is not None:
         on_start(check.requests)
     with ThreadPoolExecutor(len(check.models)) as pool:
@@ -132,22 +136,32 @@ class _Asked:
 class _Check:
     """What is asked of whom, and of what."""
 
-    def __init__(self, setup: Setup, space: Space, store: CallStore | None, judge_cases: bool) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        space: Space,
+        store: CallStore | None,
+        judge_cases: bool,
+        calibrations: Sequence[Calibration],
+    ) -> None:
         self._setup = setup
         self._space = space
         self._store = store
-        self._marks = ("judge" if "judge" in setup.models.named else "language_model") if judge_cases else ""
+        self._marks = "judge" if "judge" in setup.models.named else "language_model"
+        self._judge_cases = judge_cases
+        self._calibrations = calibrations
 
     @property
     def requests(self) -> int:
         """To models outside this process."""
         outside = [one for one in self.models if _is_outside(one.chosen.kind, one.role)]
         spoken = [one for one in outside if one.role not in ("embedder", "cross_encoder")]
-        verdicts_asked = len(verdicts()) * sum(map(self._has_cases, outside))
+        for_each = len(verdicts()) * self._judge_cases + sum(len(one.cases) for one in self._calibrations)
+        verdicts_asked = for_each * sum(map(self._is_judge, outside))
         return verdicts_asked + sum(len(self._tasks(one)) for one in spoken) + len(outside) - len(spoken)
 
-    def _has_cases(self, one: _Asked) -> bool:
-        """Whether a model is to mark the bundled cases."""
+    def _is_judge(self, one: _Asked) -> bool:
+        """Whether a model marks answers in a search, so that it may be asked to mark known ones."""
         return one.marks and one.role == self._marks
 
     @cached_property
@@ -187,9 +201,12 @@ class _Check:
                 return Checked(role, chosen.name, name, "", time.perf_counter() - started)
             checked, traits = self._language(model, self._tasks(one))
             refuses = tuple(sorted(traits.refuses))
-            able = self._has_cases(one) and not any(task.problem for task in checked if task.task == JUDGE.name)
-            judged = self._judged(model) if able else None
-            return Checked(role, chosen.name, name, "", None, None, checked, refuses, traits.thinking_tokens, judged)
+            able = self._is_judge(one) and not any(task.problem for task in checked if task.task == JUDGE.name)
+            judged = self._judged(model) if able and self._judge_cases else None
+            calibrated = tuple(self._calibrated(one, role, chosen) for one in self._calibrations) if able else ()
+            return Checked(
+                role, chosen.name, name, "", None, None, checked, refuses, traits.thinking_tokens, judged, calibrated
+            )
         except RagsmithError as error:
             return Checked(role, chosen.name, name, _sentence(error))
         finally:
@@ -220,6 +237,18 @@ class _Check:
             return check_judge(gateway.language_model(model, Meter()))
         finally:
             gateway.write_rest()
+
+    def _calibrated(self, calibration: Calibration, role: str, chosen: ModelName) -> Calibrated:
+        """How a judge marks the answers of a data set, loaded for its documents as a search on it would load it."""
+        chunks = Setup(calibration.dataset, ModelNames()).corpus.chunks
+        texts, languages = tuple(chunk.text for chunk in chunks), [chunk.language for chunk in chunks]
+        loader = Loader({role: chosen}, texts, self._setup.given, languages=languages, attempts=1)
+        gateway = Gateway(self._store)
+        try:
+            return calibration.of(gateway.language_model(loader.model(role), Meter()))
+        finally:
+            gateway.write_rest()
+            loader.servers.close()
 
     def _ask(self, model: LanguageModel | ChatModel, task: Task[Any], *, alone: bool = False) -> TaskChecked:
         """Ask for one task.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -269,3 +270,57 @@ def test_a_model_that_the_space_searches_over_is_not_given_as_well(
     refused = ragsmith("models", "check", "--space", space, flag, "openai:some")
     assert refused.code == 2
     assert refused.err == f"error: {flag} is searched over by the space 'tiny': leave it out\n"
+
+
+# --- answers of a data set that are known to be right or wrong --------------------------------------------------------
+
+
+@pytest.fixture
+def annotated(tiny_folder: Path, tmp_path: Path) -> Path:
+    home = shutil.copytree(tiny_folder, tmp_path / "island")
+    note = {"id": "ferry-2", "cluster": "c", "traits": [], "wrong_kind": "number"}
+    (home / "annotations.jsonl").write_text(json.dumps({**note, "paraphrase": "50 minutes.", "wrong": "An hour."}))
+    return home
+
+
+def test_the_embedded_judge_is_calibrated_and_nothing_is_sent(ragsmith: Command, annotated: Path) -> None:
+    asked = ("models", "check", "--no-judge-cases", "--space", "quick", "--calibration", annotated)
+    found = json.loads(ragsmith(*asked, "--json").out)[0]
+    assert found["judged"] is None
+    [calibrated] = found["calibrated"]
+    assert calibrated["dataset"] == "island"
+    assert {kind: share["n"] for kind, share in calibrated["accuracy"].items()} == {
+        "right": 1,
+        "number": 1,
+        "negation": 0,
+        "confusion": 0,
+    }
+    shown = ragsmith(*asked)
+    assert (shown.code, shown.err) == (0, "")
+    assert "1 right, 1 number, 0 negation, 0 confusion" in " ".join(shown.out.split())
+
+
+def test_a_served_judge_marks_each_answer_once_and_it_is_said_before(
+    ragsmith: Command, server: FaultServer, annotated: Path
+) -> None:
+    judge = ("--judge", "openai:strict", "--base-url", server.url)
+    asked = ("models", "check", *judge, "--no-judge-cases", "--space", "quick", "--calibration", annotated, "--json")
+    shown = ragsmith(*asked)
+    assert shown.err.startswith("sending up to 3 requests")
+    assert len(server.log) == 3
+    by_role = {one["role"]: one for one in json.loads(shown.out)}
+    assert len(by_role["judge"]["calibrated"]) == 1
+    assert by_role["language_model"]["calibrated"] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("workshop", "--calibration workshop has no answers to calibrate with"),
+        ("nowhere", "'nowhere' is neither a folder nor the name of a data set"),
+    ],
+)
+def test_what_cannot_calibrate_is_refused(ragsmith: Command, given: str, said: str) -> None:
+    shown = ragsmith("models", "check", "--calibration", given)
+    assert shown.code == 2
+    assert said in shown.err

@@ -1,0 +1,137 @@
+"""A judge is held against answers that are known to be right or wrong."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from statsmodels.stats.proportion import proportion_confint
+
+from ragsmith.errors import ModelUnavailable, Unreadable, WrongOption
+from ragsmith.measures.judge_calibration import RIGHT, Calibrated, Calibration, CalibrationCase, Share, pooled, summed
+from ragsmith.text.blocks import quoted
+
+
+@given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_the_interval_is_wilsons(counted: tuple[int, int]) -> None:
+    hits, n = counted
+    assert Share(hits, n).interval == pytest.approx(proportion_confint(hits, n, method="wilson"), abs=1e-12)
+
+
+def test_of_nothing_nothing_is_said() -> None:
+    assert (Share(0, 0).value, Share(0, 0).interval) == (None, None)
+
+
+def case(id_: str, kind: str) -> CalibrationCase:
+    return CalibrationCase(id_, kind, "Why?", "So.", "An answer.")
+
+
+CASES = tuple(
+    case(id_, kind) for id_, wrong in (("a", "number"), ("b", "number"), ("c", "negation")) for kind in (RIGHT, wrong)
+)
+
+
+@pytest.mark.parametrize(
+    ("marks", "right", "number", "ordered", "unread"),
+    [
+        ([1, 0, 1, 0, 1, 0], (3, 3), (2, 2), (2, 2), 0),
+        ([1, 1, 1, 0.5, 0.25, 1], (2, 3), (1, 2), (1, 2), 0),  # the middle is not above it, and as high is not below
+        ([0.75, 0.75, None, 0, 1, 0], (2, 2), (1, 2), (0, 1), 1),
+        ([None] * 6, (0, 0), (0, 0), (0, 0), 6),
+    ],
+)
+def test_marks_are_counted(
+    marks: list[float | None],
+    right: tuple[int, int],
+    number: tuple[int, int],
+    ordered: tuple[int, int],
+    unread: int,
+) -> None:
+    found = summed("set", CASES, marks)
+    assert found.accuracy[RIGHT] == Share(*right)
+    assert found.accuracy["number"] == Share(*number)
+    assert found.ordered["number"] == Share(*ordered)
+    assert found.accuracy["confusion"] == Share(0, 0)
+    assert found.unread == unread
+
+
+def test_several_are_added() -> None:
+    one, other = summed("one", CASES, [1, 0, 1, 0, 1, 0]), summed("other", CASES, [1, 1, 0, 0, 1, None])
+    both = pooled([one, other])
+    assert both.accuracy[RIGHT] == Share(5, 6)
+    assert both.accuracy["number"] == Share(3, 4)
+    assert both.ordered["negation"] == Share(1, 1)
+    assert both.unread == 1
+
+
+class Marks:
+    """A judge that marks by the answer alone, and says what it was asked."""
+
+    id = "marks"
+
+    def __init__(self, known: Mapping[str, Any]) -> None:
+        self.known, self.asked = known, []
+
+    def run(self, task: Any, *, sample: int = 0, **inputs: Any) -> Any:
+        self.asked.append(inputs)
+        found = self.known[inputs["answer"]]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+@pytest.fixture
+def folder(tiny_folder: Path, tmp_path: Path) -> Path:
+    """The island, with two questions that are annotated, and a third that the documents do not answer."""
+    home = shutil.copytree(tiny_folder, tmp_path / "island")
+    note = {"cluster": "c", "traits": [], "wrong_kind": "number"}
+    rows = [
+        {**note, "id": "ferry-1", "paraphrase": "At 7 a.m.", "wrong": "At nine."},
+        {**note, "id": "ferry-2", "paraphrase": "50 minutes.", "wrong": "An hour."},
+        {**note, "id": "nobody-1", "paraphrase": "It is not said.", "wrong": "Green.", "wrong_kind": "confusion"},
+    ]
+    (home / "annotations.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = {"id": "nobody-1", "question": "What colour is the ferry?", "answer": "Not said.", "type": "factual"}
+    with (home / "questions.jsonl").open("a") as file:
+        file.write(json.dumps({**asked, "answerable": False}) + "\n")
+    return home
+
+
+def test_answers_are_those_of_the_annotations_of_questions_that_can_be_answered(folder: Path) -> None:
+    found = Calibration.read(folder)
+    assert [(one.id, one.kind, one.answer) for one in found.cases] == [
+        ("ferry-1", RIGHT, "At 7 a.m."),
+        ("ferry-1", "number", "At nine."),
+        ("ferry-2", RIGHT, "50 minutes."),
+        ("ferry-2", "number", "An hour."),
+    ]
+    judge = Marks({quoted(one.answer): float(one.kind == RIGHT) for one in found.cases})
+    marked = found.of(judge)  # type: ignore[arg-type]
+    assert marked == Calibrated(
+        "island",
+        {RIGHT: Share(2, 2), "number": Share(2, 2), "negation": Share(0, 0), "confusion": Share(0, 0)},
+        {"number": Share(2, 2), "negation": Share(0, 0), "confusion": Share(0, 0)},
+    )
+    assert {one["question"]: one["reference"] for one in judge.asked} == {
+        "When does the ferry to Marrow leave?": "At seven in the morning.",
+        "How long is a crossing in calm weather?": "Fifty minutes.",
+    }
+
+
+def test_a_verdict_that_cannot_be_had_is_counted_and_a_judge_that_is_down_is_said(folder: Path) -> None:
+    found = Calibration.read(folder)
+    known: dict[str, Any] = {quoted(one.answer): 1.0 for one in found.cases}
+    assert found.of(Marks({**known, quoted("At nine."): Unreadable("?")})).unread == 1  # type: ignore[arg-type]
+    with pytest.raises(ModelUnavailable):
+        found.of(Marks({**known, quoted("At nine."): ModelUnavailable("down")}))  # type: ignore[arg-type]
+
+
+def test_a_data_set_without_annotations_is_refused(tiny_folder: Path) -> None:
+    with pytest.raises(WrongOption, match=r"island has no answers to calibrate with: .*annotations\.jsonl is missing"):
+        Calibration.read(tiny_folder)
