@@ -162,16 +162,14 @@ def _annotated(domain: Domain) -> Iterator[Figure]:
         yield Figure(trait, len(having), Limit(low=AT_LEAST[trait]))
         yield Figure(f"{trait}, tested", _count(having, "test"))
     yield Figure("with other wordings", sum(bool(note.wordings) for _, note in noted), Limit(low=WORDINGS))
-    read = [note for example, note in noted if note.from_spans is not None and example.answerable]
-    guessed = [note for _, note in noted if note.without_documents]
-    yield Figure("read a second time", sum(note.from_spans is not None for _, note in noted), Limit(low=len(noted)))
-    if read:
-        yield Figure("answered from spans, first reading", sum(bool(note.from_spans) for note in read) / len(read))
-        open_ = sum(not note.from_spans and not note.mended for note in read)
-        yield Figure("answered from spans, or mended", 1 - open_ / len(read), Limit(low=FROM_SPANS))
-        yield Figure("guessed without documents, first reading", len(guessed) / len(noted))
-        left = sum(not note.mended for note in guessed)
-        yield Figure("guessed and not mended", left / len(noted), Limit(high=GUESSED))
+    read = [(example, note.readings) for example, note in noted if note.readings]
+    yield Figure("read by another", len(read), Limit(low=len(noted)))
+    for name, which in (("first", 0), ("latest", -1)) if read else ():
+        able = [readings[which].from_spans for example, readings in read if example.answerable]
+        guessed = [readings[which].without_documents for _, readings in read]
+        limited = which == -1
+        yield Figure(f"answered from spans, {name} reading", _share(able), Limit(low=FROM_SPANS) if limited else None)
+        yield Figure(f"guessed without documents, {name}", _share(guessed), Limit(high=GUESSED) if limited else None)
     found = references(domain)
     for kind, some in (
         ("by title", [one for one in found if one.title]),
@@ -206,6 +204,10 @@ def _count(examples: Sequence[Example], part: str) -> int:
     return sum(example.split == part for example in examples)
 
 
+def _share(said: Sequence[bool]) -> float:
+    return sum(said) / len(said)
+
+
 def _exactly(count: int, asked: bool) -> Limit | None:
     return Limit(count, count) if asked else None
 
@@ -231,7 +233,9 @@ def mistakes(domain: Domain) -> Iterator[str]:
     for example, note in domain.noted:
         yield from (f"{example.id}: {said}" for said in _wrong_note(domain, example, note))
     yield from (
-        f"{one.document}: {one.text!r}: {one.title} has no {one.unit}" for one in references(domain) if not one.holds
+        f"{one.document}: {one.text!r}: {one.title} has no {one.unit}"
+        for one in references(domain)
+        if one.title and not one.holds
     )
 
 
@@ -279,6 +283,13 @@ def _wrong_note(domain: Domain, example: Example, note: Annotation) -> Iterator[
 
 def _plain(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.lower()))
+
+
+def elsewhere(domain: Domain) -> Iterator[str]:
+    """Numbered places that no document near names by title and none near has: of texts outside of the set, or wrong."""
+    for one in references(domain):
+        if not one.title and not one.holds:
+            yield f"{one.document}: {one.text!r}: nothing near has {one.unit}"
 
 
 # --- cross-references -------------------------------------------------------------------------------------------------
@@ -373,7 +384,7 @@ def main(arguments: Sequence[str]) -> int:
         try:
             told[folder.name] = _told(Domain.read(folder))
         except UsageError as error:
-            told[folder.name] = {"figures": {}, "mistakes": str(error).splitlines()}
+            told[folder.name] = {"figures": {}, "mistakes": str(error).splitlines(), "elsewhere": []}
     if "--json" in arguments:
         print(json.dumps(told, indent=1, ensure_ascii=False))
     else:
@@ -390,7 +401,7 @@ def _told(domain: Domain) -> dict[str, Any]:
         if state is State.FAILED or (domain.annotations and state is State.WARNING and name not in ALLOWED_WARNINGS):
             wrong.append(f"{figure.name} {state.value}: {sentence}")
     shown = {name: {"value": value, "limit": None if limit is None else str(limit)} for name, value, limit in listed}
-    return {"figures": shown, "mistakes": wrong}
+    return {"figures": shown, "mistakes": wrong, "elsewhere": list(elsewhere(domain))}
 
 
 def _say(told: Mapping[str, dict[str, Any]]) -> None:
@@ -413,6 +424,8 @@ def _say(told: Mapping[str, dict[str, Any]]) -> None:
         print(f"{name}: {len(one['mistakes'])} mistakes" if one["mistakes"] else f"{name}: everything holds")
         for said in one["mistakes"]:
             print(f"  {said}")
+        for said in one["elsewhere"]:
+            print(f"  to be read: {said}")
 
 
 def _value(figure: Mapping[str, Any] | None) -> str:

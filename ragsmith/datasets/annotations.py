@@ -31,15 +31,26 @@ WRONG_KINDS = ("number", "negation", "confusion")
 """How an answer is wrong: another figure or date, the contrary, or what is true of something else."""
 
 
+READINGS = ("second_reading", "third_reading")
+"""By somebody who had not written the question, in their order; the third where the second led to a change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """Whether a reader could answer a question from its evidence alone, and from nothing, and what was changed then."""
+
+    from_spans: bool
+    without_documents: bool
+    mended: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Annotation:
     """What is known of the question ``id``.
 
     ``paraphrase`` is a second correct answer, ``wrong`` one that is wrong in the way of ``wrong_kind``; ``wordings``
     ask the same otherwise. Questions of one ``cluster`` rest on the same documents, those of one ``group``, where a
-    cluster is divided, on the same sections. ``from_spans`` and ``without_documents`` say whether a second reader could
-    answer it from its evidence alone, and from nothing, at the first reading, None where nobody read it so; and
-    ``mended`` what was changed after that.
+    cluster is divided, on the same sections. ``readings`` are what others than the writer found, in their order.
     """
 
     id: str
@@ -50,9 +61,7 @@ class Annotation:
     wrong_kind: str
     wordings: tuple[str, ...] = ()
     group: str = ""
-    from_spans: bool | None = None
-    without_documents: bool | None = None
-    mended: str = ""
+    readings: tuple[Reading, ...] = ()
 
 
 def read_annotations(folder: Path) -> Mapping[str, Annotation]:
@@ -109,7 +118,7 @@ def read_clusters(folder: Path) -> Mapping[str, tuple[str, ...]]:
 def _problems(row: Mapping[str, object]) -> Iterator[str]:
     """What is wrong with a line, in sentences."""
     required = ("id", "cluster", "traits", "paraphrase", "wrong", "wrong_kind")
-    yield from key_problems(row, required=required, optional=("wordings", "group", "second_reading"))
+    yield from key_problems(row, required=required, optional=("wordings", "group", *READINGS))
     for name in (*(one for one in required if one != "traits"), "group"):
         value = row.get(name, "-")
         if not isinstance(value, str) or not value.strip():
@@ -121,11 +130,17 @@ def _problems(row: Mapping[str, object]) -> Iterator[str]:
             yield f"there is no trait {strange[0]!r}: known are {', '.join(TRAITS)}"
     if "wrong_kind" in row and row["wrong_kind"] not in WRONG_KINDS:
         yield f"there is no wrong_kind {row['wrong_kind']!r}: known are {', '.join(WRONG_KINDS)}"
-    read = row.get("second_reading", {})
-    if not isinstance(read, dict) or not all(
-        isinstance(value, str if name == "mended" else bool) for name, value in read.items()
-    ):
-        yield '\'second_reading\' is not {"from_spans": true or false, "without_documents": true or false}'
+    for name in READINGS:
+        if name in row and not _is_reading(row[name]):
+            yield f'{name!r} is not {{"from_spans": true or false, "without_documents": true or false}}'
+
+
+def _is_reading(value: object) -> bool:
+    return (
+        isinstance(value, dict)
+        and {"from_spans", "without_documents"} <= value.keys() <= {"from_spans", "without_documents", "mended"}
+        and all(isinstance(said, str if name == "mended" else bool) for name, said in value.items())
+    )
 
 
 def _texts(value: object) -> bool:
@@ -138,8 +153,7 @@ def _listed(row: Mapping[str, object], name: str) -> Sequence[str]:
 
 
 def _annotation(row: Mapping[str, object]) -> Annotation:
-    read = row.get("second_reading", {})
-    judged: Mapping[str, Any] = read if isinstance(read, dict) else {}
+    readings: list[Any] = [row[name] for name in READINGS if name in row]
     return Annotation(
         id=str(row["id"]),
         cluster=str(row["cluster"]),
@@ -149,7 +163,5 @@ def _annotation(row: Mapping[str, object]) -> Annotation:
         wrong_kind=str(row["wrong_kind"]),
         wordings=tuple(_listed(row, "wordings")),
         group=str(row.get("group", "")),
-        from_spans=judged.get("from_spans"),
-        without_documents=judged.get("without_documents"),
-        mended=judged.get("mended", ""),
+        readings=tuple(Reading(**reading) for reading in readings),
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ragsmith.datasets.annotations import CLUSTERS, FILE, Annotation, read_annotations, read_clusters
+from ragsmith.datasets.annotations import CLUSTERS, FILE, Annotation, Reading, read_annotations, read_clusters
 from ragsmith.datasets.dataset import load_dataset, validate_dataset
 from ragsmith.errors import DatasetError, UsageError
 
@@ -44,14 +44,16 @@ def test_they_change_neither_the_digest_nor_the_verdict_of_validate(folder: Path
 
 def test_they_are_read(folder: Path) -> None:
     read = {"from_spans": True, "without_documents": False, "mended": "a word"}
-    write(folder, ROW, {**ROW, "id": "ferry-2", "wordings": ["How", "When"], "group": "g", "second_reading": read})
+    again = {"from_spans": True, "without_documents": True}
+    more = {"wordings": ["How", "When"], "group": "g", "second_reading": read, "third_reading": again}
+    write(folder, ROW, {**ROW, "id": "ferry-2", **more})
     found = read_annotations(folder)
     assert found["ferry-1"] == Annotation(
         "ferry-1", "quay", ("other_words",), "It leaves at 7 a.m.", "At nine.", "number"
     )
     other = found["ferry-2"]
-    assert (other.wordings, other.group, other.mended) == (("How", "When"), "g", "a word")
-    assert (other.from_spans, other.without_documents) == (True, False)
+    assert (other.wordings, other.group) == (("How", "When"), "g")
+    assert other.readings == (Reading(True, False, "a word"), Reading(True, True))
 
 
 def test_a_data_set_without_them_has_none(tiny_folder: Path) -> None:
@@ -69,6 +71,7 @@ def test_a_data_set_without_them_has_none(tiny_folder: Path) -> None:
         ({"wordings": [""]}, "'wordings' is no list of texts"),
         ({"colour": "red"}, "colour"),
         ({"second_reading": {"from_spans": "yes"}}, "'second_reading' is not"),
+        ({"third_reading": {"from_spans": True}}, "'third_reading' is not"),
     ],
 )
 def test_what_is_wrong_is_said_with_line_and_question(folder: Path, change: dict[str, Any], said: str) -> None:

@@ -163,16 +163,25 @@ def test_counts_are_held_against_what_is_asked_of_a_domain(folder: Path) -> None
     assert found["percent factual"].value == 100
 
 
-def test_what_a_second_reader_could_not_answer_has_to_be_mended(folder: Path) -> None:
+def test_what_another_reader_could_not_answer_has_to_be_read_again(folder: Path) -> None:
     rows, notes = read(folder)
-    notes[0]["second_reading"] = {"from_spans": False, "without_documents": False}
+    notes[0]["second_reading"] = {"from_spans": False, "without_documents": False, "mended": "evidence added"}
     notes[1]["second_reading"] = {"from_spans": True, "without_documents": True, "mended": "asks for the reason"}
     write(folder, rows, notes)
     found = {one.name: one for one in tool.figures(tool.Domain.read(folder))}
     assert found["answered from spans, first reading"].value == pytest.approx(23 / 24)
-    assert not found["answered from spans, or mended"].holds
-    assert found["guessed without documents, first reading"].value == pytest.approx(1 / 24)
-    assert found["guessed and not mended"].value == 0
+    assert found["guessed without documents, first"].value == pytest.approx(1 / 24)
+    assert not found["answered from spans, latest reading"].holds
+    assert not found["guessed without documents, latest"].holds
+    for note in notes[:2]:
+        note["third_reading"] = {"from_spans": True, "without_documents": False}
+    write(folder, rows, notes)
+    found = {one.name: one for one in tool.figures(tool.Domain.read(folder))}
+    assert (found["answered from spans, latest reading"].value, found["guessed without documents, latest"].value) == (
+        1,
+        0,
+    )
+    assert found["answered from spans, first reading"].value == pytest.approx(23 / 24)
 
 
 @pytest.mark.parametrize(
