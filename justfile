@@ -28,6 +28,10 @@ catalogue:
 domains *args:
     python tools/domains.py {{args}}
 
+# search every bundled domain, and write docs/leaderboard.md: hours with a chat model, which has to be named
+leaderboard *args:
+    python tools/leaderboard.py {{args}}
+
 # learn the effects that ship again; FOLDER has the published data sets (see tools/effects.py)
 effects folder:
     python tools/effects.py {{folder}}

@@ -1,0 +1,147 @@
+"""The leaderboard: rows are what searches found, the page is what is kept, and a chat model is not asked unasked."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import leaderboard
+import pytest
+from fault_server import FaultServer
+
+import ragsmith
+
+
+@pytest.fixture(scope="module")
+def islands(tmp_path_factory: pytest.TempPathFactory, tiny_folder: Path) -> list[Path]:
+    home = tmp_path_factory.mktemp("islands")
+    found = []
+    for name in ("marrow", "harrow"):
+        folder = shutil.copytree(tiny_folder, home / name)
+        for path in (file for file in folder.rglob("*") if file.is_file()):
+            path.write_text(path.read_text().replace("Marrow", name.title()).replace("name: island", f"name: {name}"))
+        found.append(folder)
+    return found
+
+
+@pytest.fixture(scope="module")
+def made(islands: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a small search of both."""
+    folder = tmp_path_factory.mktemp("made")
+    assert leaderboard.main([*arguments(islands, folder), "--workers", "1"]) == 0
+    return folder / "board.md"
+
+
+def arguments(islands: list[Path], folder: Path, *more: str) -> list[str]:
+    named = [part for one in islands for part in ("--dataset", str(one))]
+    small = ("--preset", "quick", "--max-evaluations", "3", "--cache", str(folder / "cache.sqlite"))
+    return [*named, *small, "--output", str(folder / "board.md"), *more]
+
+
+def rows(text: str, table: int) -> list[list[str]]:
+    """The cells of a table of the page, below its head."""
+    blocks = [block for block in text.split("\n\n") if block.startswith("| ")]
+    lines = [line.strip("| ").split(" | ") for line in blocks[table].splitlines()]
+    return [[cell.strip() for cell in line] for line in lines[2:]]
+
+
+def test_the_page_is_what_the_kept_numbers_say() -> None:
+    kept = leaderboard.PAGE.with_suffix(".json")
+    assert leaderboard.PAGE.exists() == kept.exists()
+    if kept.exists():
+        sections = leaderboard.read(kept)
+        names = list(sections[0]["domains"])
+        assert leaderboard.PAGE.read_text("utf-8") == leaderboard.page(sections, names), (
+            "run  tools/leaderboard.py --page"
+        )
+
+
+def test_rows_are_what_the_searches_found(made: Path, islands: list[Path]) -> None:
+    text, sections = made.read_text(), json.loads(made.with_suffix(".json").read_text())
+    [section] = sections
+    assert list(section["domains"]) == ["marrow", "harrow"]
+    scores = {row[0]: row[1:] for row in rows(text, 0)}
+    differences = {row[0]: row[1:] for row in rows(text, 1)}
+    for place, folder in enumerate(islands):
+        found = ragsmith.search(
+            folder, preset="quick", max_evaluations=3, cache=made.parent / "cache.sqlite", workers=1
+        )
+        assert found.computed == 0
+        for finalist in found.test:
+            if finalist.name in leaderboard.PIPELINES:
+                mean = finalist.test.scores["fitness"].mean
+                assert scores[leaderboard.PIPELINES[finalist.name]][place].startswith(f"{mean:.3f} [")
+        by_name = {one.name: one.difference for one in found.verdict.comparisons}
+        if its := by_name.get("naive"):
+            sign = "+" if its.mean_difference > 0 else ""
+            assert differences["naive RAG"][place].startswith(f"{sign}{its.mean_difference:.3f}".replace("-", "−"))
+    assert list(scores) == list(leaderboard.PIPELINES.values())
+
+
+def test_an_interval_holds_its_mean(made: Path) -> None:
+    [section] = json.loads(made.with_suffix(".json").read_text())
+    for found in section["domains"].values():
+        for its in found["pipelines"].values():
+            assert its["interval"][0] <= its["fitness"] <= its["interval"][1]
+
+
+def test_the_page_is_written_again_from_what_is_kept(made: Path, islands: list[Path]) -> None:
+    before = made.read_text()
+    made.unlink()
+    assert leaderboard.main([*arguments(islands, made.parent), "--page"]) == 0
+    assert made.read_text() == before
+
+
+def section(models: str, fitness: float) -> dict[str, Any]:
+    one = {"pipeline": "bm25", "fitness": fitness, "interval": [0.1, 0.9], "calls": 1.0, "questions": 10}
+    level = {"mean": 0.0, "error": 0.0, "same": True}
+    found = {"questions": 10, "pipelines": {"winner": one}, "differences": {"bm25": level}}
+    return {"models": models, "domains": {"marrow": found}, "pooled": {}}
+
+
+def test_rows_of_other_models_are_kept_and_those_of_the_same_replaced() -> None:
+    old = [section(leaderboard.EMBEDDED, 0.4), section("openai:big", 0.6)]
+    new = leaderboard.kept(old, section("openai:big", 0.7))
+    assert [one["models"] for one in new] == [leaderboard.EMBEDDED, "openai:big"]
+    text = leaderboard.page(new, ["marrow"])
+    assert "## With openai:big" in text
+    assert "0.700 [0.100, 0.900]" in text
+    assert "0.600" not in text
+    assert "is the winner" in text
+    assert leaderboard.COMMAND not in text
+
+
+def test_rows_of_a_chat_model_stand_empty_until_somebody_ran_it() -> None:
+    text = leaderboard.page([section(leaderboard.EMBEDDED, 0.4)], ["marrow"])
+    assert leaderboard.COMMAND in text
+    assert {cell for row in rows(text, 3) for cell in row[1:]} == {"–"}
+    assert len(rows(text, 3)) == len(leaderboard.PIPELINES)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultServer]:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    with FaultServer() as running:
+        yield running
+
+
+def test_a_chat_model_is_asked_only_with_run_and_within_the_limit(
+    islands: list[Path], tmp_path: Path, server: FaultServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prices = tmp_path / "prices.yaml"
+    prices.write_text("openai:tiny: {input: 1000, output: 2000}\n")
+    chat = ("--llm", "openai:tiny", "--base-url", server.url, "--prices", str(prices))
+    assert leaderboard.main(arguments(islands, tmp_path, *chat)) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert server.log == []
+    assert [line.partition(":")[0] for line in said[:2]] == [str(one) for one in islands]
+    assert said[2].startswith("openai:tiny, all 2: ")
+    assert all(" in money" in line for line in said[:3])
+    assert "nothing was sent" in said[3]
+    assert not (tmp_path / "board.md").exists()
+    assert leaderboard.main(arguments(islands, tmp_path, *chat, "--run", "--max-calls", "10")) == 130
+    assert len(server.log) == 10
+    assert not (tmp_path / "board.md").exists()
