@@ -4,8 +4,8 @@
     python benchmarks/landscape.py ../shared/data/tatqa_dev -o tatqa.npz --space default --sample 400 --processes 4
 
 Candidates share their stages within a question, so questions are done one after the other, each by all pipelines, and
-what was remembered of one is dropped before the next. Finished questions lie in a folder beside the output: the same
-command goes on there, and whatever changes a result begins anew.
+what was remembered of one is dropped before the next. Questions without evidence are left out. Finished questions lie
+in a folder beside the output: the same command goes on there, and whatever changes a result begins anew.
 """
 
 import argparse
@@ -370,8 +370,10 @@ def main() -> None:
     print(f"{setup.dataset.name}: {len(genomes):,} pipelines of {task.searched.name!r}", flush=True)
     _begin(task, folder)
     assert _scorer is not None
-    wanted = chosen(sorted(setup.examples), given.questions)
-    places = {question: n for n, question in enumerate(sorted(setup.examples)) if question in wanted}
+    # what the documents do not answer has no evidence, so no R: its score would not be of the same kind
+    able = sorted(example.id for example in setup.dataset.examples if example.evidence)
+    wanted = chosen(able, given.questions)
+    places = {question: n for n, question in enumerate(able) if question in wanted}
     paths = compute(task, folder, places, given.processes)
     landscape, seconds = put_together(task, _scorer, genomes, paths)
     landscape.save(given.output)
