@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import pytest
 
-from ragsmith.datasets.bundled import bundled_path, names
+from ragsmith.datasets.bundled import PACKAGE, bundled_path, domains, names
 from ragsmith.errors import UsageError
 
 
@@ -69,3 +70,21 @@ def test_an_unknown_name_is_answered_with_the_known_ones(checkout: Path) -> None
 def test_only_listed_names_are_found(checkout: Path, name: str) -> None:
     with pytest.raises(UsageError, match="known: finance, law"):
         bundled_path("datasets", name, package=checkout)
+
+
+MOST_BYTES = 6_000_000
+
+
+def test_what_a_wheel_carries_stays_small() -> None:
+    """Each file compressed alone, as a wheel has it; of the package itself all that is no bytecode."""
+    carried = [PACKAGE, PACKAGE.parent / "datasets", PACKAGE.parent / "search_spaces"]
+    files = [file for home in carried for file in home.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
+    assert sum(len(zlib.compress(file.read_bytes())) for file in files) < MOST_BYTES
+
+
+def test_domains_are_found_by_themselves_and_all_but_the_workshop(checkout: Path, tmp_path: Path) -> None:
+    assert domains(package=checkout) == ("finance", "law")
+    for name in ("workshop", "zoology"):
+        (tmp_path / "datasets" / name).mkdir()
+        (tmp_path / "datasets" / name / "dataset.yaml").touch()
+    assert domains(package=checkout) == ("finance", "law", "zoology")
