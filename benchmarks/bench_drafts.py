@@ -126,7 +126,7 @@ def candidates(dataset: Dataset) -> list[Candidate]:
 
 def written(name: str, dataset: Dataset) -> list[Example]:
     """The questions that people wrote: of a bundled set those of the search, and of no set more than `WRITTEN`."""
-    examples = list(split(dataset).search if name in names("datasets") else dataset.examples)
+    examples = list(split(dataset).search if SETS[name] in names("datasets") else dataset.examples)
     return random.Random(SEED).sample(examples, WRITTEN) if len(examples) > WRITTEN else examples
 
 
@@ -330,7 +330,7 @@ def main() -> int:
     for name in given.sets or SETS:
         if any(row["set"] == name for row in rows):
             continue
-        if name not in names("datasets") and not Path(SETS[name]).exists():
+        if SETS[name] not in names("datasets") and not Path(SETS[name]).exists():
             print(f"{name}: left out, as {SETS[name]} is not there")
             continue
         rows.append(judged(name, given.cache, "fitness" if given.answers else "retrieval"))
