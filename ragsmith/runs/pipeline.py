@@ -28,13 +28,14 @@ from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import HEADLINE, Fitness
 from ragsmith.evaluation.ranking import common
-from ragsmith.evaluation.testbed import Setup, ordered
+from ragsmith.evaluation.testbed import CHUNK_SIZE, Setup, ordered
 from ragsmith.evaluation.threads import ANSWER, RANKING, evaluate_job
 from ragsmith.models.given import apart, refuse_absent
+from ragsmith.models.names import ModelNames, read_name
 from ragsmith.models.vector_address import AUTO, serves_one_process, written_in
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.further import GENES
-from ragsmith.pipelines.genes import Candidate, configuration, facing
+from ragsmith.pipelines.genes import Candidate, configuration, facing, read_configuration
 from ragsmith.pipelines.stations import COLD, START, WARM, WHOLE, Clock, Timed, Timing
 from ragsmith.pipelines.trace import Trace
 from ragsmith.runs.pipeline_file import FORMAT, ExportedFile
@@ -183,6 +184,47 @@ class Pipeline:
             saw_all=saw_all,
             found_on=exported.digest(),
         )
+
+    @classmethod
+    def of(
+        cls,
+        documents: str | Path,
+        families: Mapping[str, Mapping[str, Any]],
+        *,
+        models: Mapping[str, Any] | None = None,
+        chunk_size: int = CHUNK_SIZE,
+        chunk_overlap: int = 0,
+        base_url: str | None = None,
+        vector_store: str | None = None,
+        imports: Sequence[str | Path] = (),
+    ) -> Pipeline:
+        """A pipeline that is written out in Python, on the documents in a folder: it can be asked, and has no scores.
+
+        ``families`` has for each of the nine ``{"technique": name, "parameters": {...}}``, as an exported file has
+        under ``pipeline``; parameters that are left out have their defaults. ``models`` are by role: a name, a mapping
+        of ``model`` and the options that shape results, or an object. Chunks have ``chunk_size`` characters at most,
+        and begin with up to ``chunk_overlap`` of the one before. The other arguments are those of `load`.
+
+        >>> ragsmith.Pipeline.of("minutes", {"retrieval": {"technique": "hybrid"}, ...}).ask("Who pays?").answer
+        'The buyer.'
+
+        Raises:
+            UsageError: a family is missing, a technique, parameter or model is not known, or documents cannot be read.
+        """
+        load_techniques()
+        import_files(imports)
+        plain = {role: read_name(one) if isinstance(one, Mapping) else one for role, one in (models or {}).items()}
+        named, given = apart(plain)
+        chosen = ModelNames().overridden(named, base_url, vector_store)
+        chosen.check()
+        if chunk_size < 1 or not 0 <= chunk_overlap < chunk_size:
+            raise UsageError(
+                f"chunks of {chunk_size} characters cannot overlap by {chunk_overlap}: give a chunk_size from 1 on, "
+                "and a chunk_overlap from 0 on that is less"
+            )
+        data = documents_given(documents)
+        setup = Setup(data, chosen, chunk_size, None, given=given, chunk_overlap=chunk_overlap)
+        return cls(read_configuration(families), setup)
 
     @contextmanager
     def remembering(self, store: Store) -> Iterator[Pipeline]:
@@ -388,7 +430,12 @@ def export_yaml(
         head += (
             "# Retrieval alone was tuned: what stands behind passage_filter was not searched, and no answer scored.\n"
         )
-    return head + yaml.dump(content, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
+    return head + exported_yaml(content)
+
+
+def exported_yaml(content: Mapping[str, Any]) -> str:
+    """What an exported file holds, as YAML; text of several lines reads as it is."""
+    return yaml.dump(dict(content), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
 
 
 class _Dumper(yaml.SafeDumper):
