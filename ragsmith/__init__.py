@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ragsmith.api.checking import audit, audits, check_models
     from ragsmith.api.comparing import compare, gate
     from ragsmith.api.dataset_checks import check_dataset
+    from ragsmith.api.deploying import deploy
     from ragsmith.api.drafting import draft_questions
     from ragsmith.api.explaining import explain
     from ragsmith.api.indexing import add_to_index, build_index, index_status, remove_from_index
@@ -70,6 +71,7 @@ __all__ = [
     "check_dataset",
     "check_models",
     "compare",
+    "deploy",
     "draft_questions",
     "evaluate",
     "explain",
@@ -119,6 +121,7 @@ _HOME = {
     "check_models": "ragsmith.api.checking",
     "compare": "ragsmith.api.comparing",
     "gate": "ragsmith.api.comparing",
+    "deploy": "ragsmith.api.deploying",
     "draft_questions": "ragsmith.api.drafting",
     "by_protocol": "ragsmith.api.scoring",
     "evaluate": "ragsmith.api.scoring",

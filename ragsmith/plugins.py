@@ -159,6 +159,11 @@ def file_of(module: str) -> Path | None:
     return next((path for path, loaded in list(_loaded.items()) if loaded.__name__ == module), None)
 
 
+def parts_of(place: Path) -> tuple[Path, ...]:
+    """A file of one's own that this process has loaded, and what it imports from next to it, directly or not."""
+    return _parts[place.resolve()]
+
+
 def load_files(files: Mapping[Path, Mapping[Path, str]]) -> None:
     """Load ``files``, each given with the digests of its parts; see `load_file`.
 

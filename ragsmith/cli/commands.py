@@ -13,6 +13,7 @@ from ragsmith.cli import (  # noqa: F401  # isort: skip  each adds its commands 
     ask,
     index,
     serve,
+    deploy,
     explain,
     ablate,
     compare,

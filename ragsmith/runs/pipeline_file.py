@@ -214,6 +214,15 @@ class ExportedFile:
             case _:
                 return load_documents(self._path.parent / location)
 
+    def content(self) -> dict[str, Any]:
+        """What the file holds, as plain data."""
+        return dict(self._tree.mapping())
+
+    def folder(self) -> Path:
+        """Where the data set that it names lies, or its documents."""
+        kind, location = self._location()
+        return bundled("datasets", location) if kind == "bundled" else self._path.parent / location
+
     def _location(self) -> tuple[str, str]:
         """In what way the file names its data set, and by what."""
         section = self._tree.mapping(("dataset",))

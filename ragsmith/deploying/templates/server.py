@@ -1,0 +1,50 @@
+"""Serve winner.yaml over HTTP, as ``ragsmith serve`` does; what differs from place to place is a variable.
+
+It prints its address once it answers, and stops on SIGTERM or Ctrl-C when what it has accepted is answered.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import ragsmith
+from ragsmith.errors import RagsmithError, UsageError
+
+HERE = Path(__file__).resolve().parent
+
+
+def setting(name: str, default: str = "") -> str:
+    """What a variable says; one that is empty says nothing."""
+    return os.environ.get(f"RAGSMITH_{name}") or default
+
+
+def main() -> int:
+    """Serve until a signal comes."""
+    if not os.environ.get("RAGSMITH_TOKEN"):
+        os.environ.pop("RAGSMITH_TOKEN", None)
+    try:
+        limits = ragsmith.ServingLimits(
+            concurrency=int(setting("CONCURRENCY")) if setting("CONCURRENCY") else None,
+            queue=int(setting("QUEUE", "64")),
+            seconds=float(setting("SECONDS", "120")),
+        )
+        ragsmith.serve(
+            HERE / "winner.yaml",
+            host=setting("HOST", "127.0.0.1"),
+            port=int(setting("PORT", "8000")),
+            cache=setting("CACHE", str(HERE / "cache.sqlite")),
+            models=setting("MODELS") or None,
+            base_url=setting("BASE_URL") or None,
+            vector_store=setting("VECTOR_STORE") or None,
+            feedback=setting("FEEDBACK") or None,
+            limits=limits,
+            on_start=lambda url: print(url, flush=True),
+        )
+    except (RagsmithError, ValueError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError | ValueError) else 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

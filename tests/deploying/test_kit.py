@@ -1,0 +1,245 @@
+"""A starter kit stands alone, says nothing of the machine that made it, and answers as the winner does."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import ragsmith
+from ragsmith.datasets.dataset import load_dataset, write_dataset
+from ragsmith.deploying.kit import Kit
+from ragsmith.errors import UsageError
+
+Program = Callable[..., "subprocess.CompletedProcess[str]"]
+TEXTS = (".py", ".yaml", ".yml", ".md", ".txt", ".json", ".example", "Dockerfile", "ignore")
+
+
+@pytest.fixture
+def moved(kit: Kit, tmp_path: Path) -> Path:
+    """The kit in another place: nothing in it may lead back."""
+    shutil.copytree(kit.folder, tmp_path / "elsewhere")
+    return tmp_path / "elsewhere"
+
+
+def test_it_holds_what_it_says_and_nothing_else(kit: Kit) -> None:
+    there = {path.relative_to(kit.folder).as_posix() for path in kit.folder.rglob("*") if path.is_file()}
+    assert there == set(kit.files)
+    listed = json.loads((kit.folder / "kit.json").read_text())["files"]
+    assert set(listed) == there - {"kit.json"}
+    assert all(sha256((kit.folder / name).read_bytes()).hexdigest() == digest for name, digest in listed.items())
+    readme = (kit.folder / "README.md").read_text()
+    named = set(re.findall(r"`([\w./-]+\.(?:py|yaml|yml|txt|json|example))`", readme)) - {"base.yaml"}
+    assert named <= there | {"requirements-services.txt"}
+    assert (kit.extras, kit.keys) == (("serve",), ())
+
+
+def test_no_file_names_a_place_of_this_machine(kit: Kit, winner: Path) -> None:
+    places = {str(winner.parent), str(kit.folder.parent), str(Path.home()), str(Path(sys.prefix)), str(Path.cwd())}
+    for name in kit.files:
+        if name.endswith(TEXTS):
+            text = (kit.folder / name).read_text()
+            assert [place for place in places if place in text] == [], name
+    with zipfile.ZipFile(next((kit.folder / "wheels").iterdir())) as wheel:
+        about = [name for name in wheel.namelist() if ".dist-info/" in name]
+        assert {name.partition("/")[2] for name in about} <= {
+            "METADATA",
+            "WHEEL",
+            "entry_points.txt",
+            "licenses/LICENSE",
+            "RECORD",
+        }
+
+
+def test_the_wheel_is_this_package_and_its_record_is_true(kit: Kit) -> None:
+    package = Path(ragsmith.__file__).parent
+    with zipfile.ZipFile(next((kit.folder / "wheels").iterdir())) as wheel:
+        names = wheel.namelist()
+        assert wheel.testzip() is None
+        for name in ("ragsmith/__init__.py", "ragsmith/deploying/templates/gitignore", "ragsmith/py.typed"):
+            assert wheel.read(name) == (package.parent / name).read_bytes()
+        [record] = [name for name in names if name.endswith("RECORD")]
+        lines = wheel.read(record).decode().splitlines()
+    assert [line.partition(",")[0] for line in lines] == names
+    assert not [name for name in names if "__pycache__" in name or name.startswith("/")]
+    assert any(name.startswith("ragsmith/_bundled/search_spaces/") for name in names)
+
+
+def test_every_requirement_is_pinned_to_what_is_installed(kit: Kit) -> None:
+    from importlib.metadata import version  # noqa: PLC0415
+
+    lines = (kit.folder / "requirements.txt").read_text().splitlines()
+    pins = dict(line.split("==") for line in lines if "==" in line)
+    assert {"numpy", "uvicorn", "starlette", "wordllama", "h11", "pyyaml"} <= set(pins)
+    assert not {"torch", "qdrant-client", "pytest"} & set(pins)
+    assert all(version(name).partition("+")[0] == pinned for name, pinned in pins.items())
+    assert [line for line in lines if line.startswith("./wheels/")] == [
+        f"./{name}" for name in kit.files if name.startswith("wheels/")
+    ]
+
+
+def test_its_programs_are_python_and_its_settings_are_yaml(kit: Kit) -> None:
+    for path in kit.folder.glob("*.py"):
+        ast.parse(path.read_text())
+    compose = yaml.safe_load((kit.folder / "compose.yaml").read_text())
+    assert {name: its.get("profiles") for name, its in compose["services"].items()} == {
+        "server": None,
+        "qdrant": ["qdrant"],
+        "postgres": ["postgres"],
+    }
+    gate = yaml.safe_load((kit.folder / ".github" / "workflows" / "gate.yml").read_text())
+    [command] = [
+        step["run"] for step in gate["jobs"]["gate"]["steps"] if step.get("run", "").startswith("ragsmith gate")
+    ]
+    assert "--against base.yaml" in command
+    empty = [
+        line for line in (kit.folder / ".env.example").read_text().splitlines() if re.match(r"\w*(TOKEN|KEY)", line)
+    ]
+    assert empty == ["RAGSMITH_TOKEN="]
+
+
+def test_the_script_says_the_same_pipeline_and_answers_as_the_winner_does(
+    moved: Path, winner: Path, program: Program
+) -> None:
+    script = ast.parse((moved / "pipeline.py").read_text())
+    [written] = [
+        ast.literal_eval(one.value)
+        for one in script.body
+        if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name) and one.targets[0].id == "PIPELINE"
+    ]
+    assert written == yaml.safe_load(winner.read_text())["pipeline"]
+    question = "Who steers the ferry?"
+    said = program(moved, "pipeline.py", question, "--json")
+    assert said.returncode == 0, said.stderr
+    reply = ragsmith.ask(winner, question)
+    found = json.loads(said.stdout)
+    assert found["answer"] == reply.answer
+    assert [(one["doc"], one["start"], one["end"], one["cited"]) for one in found["sources"]] == [
+        (one.doc, one.start, one.end, one.cited) for one in reply.sources
+    ]
+    assert ragsmith.ask(moved / "winner.yaml", question) == reply
+
+
+def test_its_gate_passes_on_the_scores_that_came_along(moved: Path, winner: Path) -> None:
+    assert ragsmith.gate(moved / "winner.yaml", dataset=moved / "data", cache=moved / "cache.sqlite").passed
+    (moved / "base.yaml").write_bytes((moved / "winner.yaml").read_bytes())
+    against = moved / "base.yaml"
+    assert ragsmith.gate(
+        moved / "winner.yaml", dataset=moved / "data", against=against, cache=moved / "c.sqlite"
+    ).passed
+    assert ragsmith.verify(moved / "winner.yaml", cache=moved / "cache.sqlite").differences == ()
+
+
+@pytest.mark.processes
+def test_it_passes_its_own_smoke_test_and_load_test(moved: Path, program: Program) -> None:
+    smoke = program(moved, "smoke_test.py")
+    assert (smoke.returncode, smoke.stdout.splitlines()[-1:]) == (0, ["passed"]), smoke.stderr
+    load = program(moved, "load_test.py", "--clients", "2", "--seconds", "1", "--json")
+    assert load.returncode == 0, load.stderr
+    figures: dict[str, Any] = json.loads(load.stdout)
+    assert figures["answers"] > 0
+    assert figures["errors"] == 0
+    assert 0 < figures["p50_ms"] <= figures["p99_ms"]
+
+
+@pytest.mark.processes
+def test_the_tests_of_a_kit_that_is_broken_fail(moved: Path, program: Program) -> None:
+    with (moved / "data" / "documents" / "ferry.md").open("a") as document:
+        document.write("\nOn Sundays it does not sail.\n")
+    for name in ("smoke_test.py", "load_test.py"):
+        done = program(moved, name)
+        assert done.returncode == 1
+        assert "its documents or questions" in done.stderr
+
+
+def test_documents_alone_have_no_questions_no_scores_and_no_gate(winner: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "well.md").write_text("# The well\n\nThe well of Coldwell is ninety feet deep.")
+    made = ragsmith.deploy(winner, tmp_path / "kit", documents=tmp_path / "notes")
+    assert "data/documents/well.md" in made.files
+    assert not {"data/questions.jsonl", ".github/workflows/gate.yml"} & set(made.files)
+    content = yaml.safe_load((made.folder / "winner.yaml").read_text())
+    assert content["dataset"]["documents"] == "data"
+    assert not {"expected", "reference"} & set(content)
+    assert any("no gate" in note for note in made.notes)
+    assert "ninety feet" in ragsmith.ask(made.folder / "winner.yaml", "How deep is the well of Coldwell?").answer
+    assert "gate" not in (made.folder / "README.md").read_text().replace("no gate", "")
+
+
+def test_other_documents_and_questions_have_no_scores_yet(winner: Path, tiny_folder: Path, tmp_path: Path) -> None:
+    data = load_dataset(tiny_folder)
+    kept = [example for example in data.examples if example.evidence[0].doc != "ferry"]
+    other = ragsmith.datasets.dataset.make_dataset({"name": "fewer"}, data.documents, kept)
+    write_dataset(other, tmp_path / "fewer")
+    made = ragsmith.deploy(winner, tmp_path / "kit", dataset=tmp_path / "fewer")
+    assert load_dataset(made.folder / "data").digest == other.digest
+    assert any("scores are left out" in note for note in made.notes)
+    assert not {"expected", "reference"} & set(yaml.safe_load((made.folder / "winner.yaml").read_text()))
+    assert ".github/workflows/gate.yml" in made.files
+
+
+def test_models_elsewhere_are_asked_for_by_the_names_of_their_keys(winner: Path, tmp_path: Path) -> None:
+    content = yaml.safe_load(winner.read_text())
+    content["models"] = {"language_model": "openai:gpt-4.1-mini"}
+    beside = winner.parent / "served.yaml"
+    beside.write_text(yaml.safe_dump(content))
+    made = ragsmith.deploy(beside, tmp_path / "kit")
+    assert made.keys == ("OPENAI_API_KEY",)
+    assert "postgres" in made.services
+    assert "\nOPENAI_API_KEY=\n" in (made.folder / ".env.example").read_text()
+    gate = (made.folder / ".github" / "workflows" / "gate.yml").read_text()
+    assert "OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }}" in gate
+    assert yaml.safe_load(gate)
+
+
+def test_files_of_one_s_own_come_along_with_what_they_import(winner: Path, tmp_path: Path, program: Program) -> None:
+    from ragsmith.digest import fingerprint  # noqa: PLC0415
+    from ragsmith.plugins import load_file  # noqa: PLC0415
+
+    own = tmp_path / "mine"
+    own.mkdir()
+    (own / "kit_words_beside.py").write_text("MARK = 'From the kit: '\n")
+    (own / "kit_said.py").write_text(
+        "from kit_words_beside import MARK\n"
+        "from ragsmith.techniques.families import prompt_maker\n"
+        "from ragsmith.techniques.prompt_maker.listing import listing\n"
+        "from ragsmith.types import Passages, Prompt, Question\n\n"
+        "@prompt_maker(paper='none')\n"
+        "def kit_said(question: Question, passages: Passages) -> Prompt:\n"
+        "    '''Show the passages, and say where they come from.'''\n"
+        "    return listing(question, passages)\n\n"
+        "NOTE = MARK\n"
+    )
+    module = load_file(own / "kit_said.py")
+    content = yaml.safe_load(winner.read_text())
+    content["pipeline"]["prompt_maker"] = {"technique": "kit_said"}
+    content["imports"] = [{"file": str(own / "kit_said.py"), "digest": fingerprint(module.__name__)}]
+    beside = winner.parent / "own.yaml"
+    beside.write_text(yaml.safe_dump(content))
+    made = ragsmith.deploy(beside, tmp_path / "kit")
+    assert {"own/kit_said.py", "own/kit_words_beside.py"} <= set(made.files)
+    (tmp_path / "mine").rename(tmp_path / "gone")
+    said = program(made.folder, "pipeline.py", "Who steers the ferry?")
+    assert said.returncode == 0, said.stderr
+    assert "Varn" in said.stdout
+
+
+def test_nothing_is_left_behind_where_it_cannot_be_made(winner: Path, tmp_path: Path) -> None:
+    content = yaml.safe_load(winner.read_text())
+    content["models"] = {"language_model": "given:a model of mine"}
+    beside = winner.parent / "given.yaml"
+    beside.write_text(yaml.safe_dump(content))
+    with pytest.raises(UsageError, match="was an object in Python"):
+        ragsmith.deploy(beside, tmp_path / "kit")
+    assert list(tmp_path.iterdir()) == []
