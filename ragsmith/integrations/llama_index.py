@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
-from uuid import UUID
 
-from ragsmith.digest import digest
-from ragsmith.errors import MissingExtra, UsageError
+from ragsmith.errors import MissingExtra
+from ragsmith.integrations.found import Found, asked, found, parts
 from ragsmith.integrations.llama_index_documents import WrittenDocuments, dataset_from_documents, write_documents
 from ragsmith.pipelines.trace import Trace
 from ragsmith.runs.pipeline import Pipeline
-from ragsmith.types import Passages, Question, Span
 
 try:
     from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -66,9 +65,7 @@ class PipelineRetriever(BaseRetriever):
         _ = pipeline.engine  # built now, in one thread: a mistake shows at once, and concurrent questions share it
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        question = Question(_asked(query_bundle))
-        pipeline = self.pipeline
-        return _nodes(pipeline, pipeline.engine.retrieve(pipeline.candidate, question))
+        return [_node(one, {}) for one in found(self.pipeline, query_bundle.query_str)]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return await asyncio.to_thread(self._retrieve, query_bundle)
@@ -90,9 +87,9 @@ class PipelineQueryEngine(BaseQueryEngine):
         return self._retriever.retrieve(query_bundle)
 
     def _query(self, query_bundle: QueryBundle) -> Response:
-        trace = self.pipeline.run(_asked(query_bundle))
+        trace = self.pipeline.run(asked(query_bundle.query_str))
         nodes = _answered(self.pipeline, trace)
-        return Response(trace.answer.text, nodes, {found.node_id: found.metadata for found in nodes})
+        return Response(trace.answer.text, nodes, {one.node_id: one.metadata for one in nodes})
 
     async def _aquery(self, query_bundle: QueryBundle) -> Response:
         return await asyncio.to_thread(self._query, query_bundle)
@@ -101,39 +98,24 @@ class PipelineQueryEngine(BaseQueryEngine):
         return {}
 
 
-def _asked(query: QueryBundle) -> str:
-    if not query.query_str.strip():
-        raise UsageError("the question is blank: ask something")
-    return query.query_str
-
-
 def _answered(pipeline: Pipeline, trace: Trace) -> list[NodeWithScore]:
     """The spans behind what the generator was shown; cited if any passage made from them is."""
     passages, cited = trace.prompt.passages, set(trace.answer.cited)
     behind = {span for position in cited for span in passages[position].sources}
-    return _nodes(pipeline, passages, lambda span: {"cited": span in behind})
+    return [_node(one, {"cited": one.span in behind}) for one in parts(pipeline, passages)]
 
 
-def _nodes(pipeline: Pipeline, passages: Passages, more: Any = lambda span: {}) -> list[NodeWithScore]:
-    """Each span behind ``passages`` once, in their order, with the best score of those it is in."""
-    best: dict[Span, float] = {}
-    for passage in passages:
-        for span in passage.sources:
-            best[span] = max(passage.score, best.get(span, passage.score))
-    return [NodeWithScore(node=_node(pipeline, span, more(span)), score=score) for span, score in best.items()]
-
-
-def _node(pipeline: Pipeline, span: Span, more: dict[str, Any]) -> TextNode:
-    """A span as a node. Its id depends on its place and text alone, and is a UUID, as vector stores want it."""
-    corpus = pipeline.setup.corpus
-    text, title = corpus.text(span), corpus.documents[span.doc].title
-    return TextNode(
-        id_=str(UUID(digest("llama_index", span, text))),
-        text=text,
+def _node(one: Found, more: Mapping[str, Any]) -> NodeWithScore:
+    """A part of a document as a node with its score."""
+    span = one.span
+    node = TextNode(
+        id_=one.id("llama_index"),
+        text=one.text,
         start_char_idx=span.start,
         end_char_idx=span.end,
-        metadata={"doc": span.doc, "title": title, "start": span.start, "end": span.end, **more},
+        metadata={**one.place, **more},
         excluded_llm_metadata_keys=PLACE_KEYS,
         excluded_embed_metadata_keys=PLACE_KEYS,
         relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=span.doc)},
     )
+    return NodeWithScore(node=node, score=one.score)
