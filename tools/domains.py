@@ -255,8 +255,7 @@ def _wrong_clusters(domain: Domain) -> Iterator[str]:
             yield f"clusters.yaml: {document} is in {len(places[document])} clusters, and not in one"
     parts: defaultdict[tuple[str, str], set[str | None]] = defaultdict(set)
     for example, note in domain.noted:
-        if example.split != "unused":
-            parts[note.cluster, note.group].add(example.split)
+        parts[note.cluster, note.group].add(example.split)
     for (cluster, group), found in sorted(parts.items()):
         if len(found) > 1:
             yield f"cluster {cluster}{f', group {group}' if group else ''}: its questions are in several parts"

@@ -221,7 +221,7 @@ def literal(value: Any) -> str:
     """Plain data as Python has it, with double quotes."""
     match value:
         case str():
-            return json.dumps(value)
+            return json.dumps(value, ensure_ascii=False)
         case Mapping():
             return "{" + ", ".join(f"{literal(key)}: {literal(one)}" for key, one in value.items()) + "}"
         case list() | tuple():

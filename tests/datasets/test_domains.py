@@ -133,13 +133,6 @@ def test_a_mistake_is_named_and_no_other(folder: Path, damage: Callable[[Rows, R
     assert wrong(folder) == said
 
 
-def test_a_question_in_neither_part_divides_no_cluster(folder: Path) -> None:
-    rows, notes = read(folder)
-    rows[0]["split"] = "unused"
-    write(folder, rows, notes)
-    assert wrong(folder) == []
-
-
 def test_each_document_is_in_one_cluster(folder: Path) -> None:
     (folder / "clusters.yaml").write_text("sea: [ferry, lighthouse, harbour]\nland: [market, school, ferry]\n")
     assert wrong(folder) == [

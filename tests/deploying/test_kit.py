@@ -16,10 +16,12 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 import ragsmith
 from ragsmith.datasets.dataset import load_dataset, write_dataset
-from ragsmith.deploying.kit import Kit
+from ragsmith.deploying.kit import Kit, literal
 from ragsmith.errors import UsageError
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -233,6 +235,48 @@ def test_files_of_one_s_own_come_along_with_what_they_import(winner: Path, tmp_p
     said = program(made.folder, "pipeline.py", "Who steers the ferry?")
     assert said.returncode == 0, said.stderr
     assert "Varn" in said.stdout
+
+
+JSON_LIKE = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+
+
+@given(JSON_LIKE)
+def test_what_the_script_says_is_what_the_file_says(value: object) -> None:
+    assert ast.literal_eval(literal(value)) == value
+
+
+@pytest.mark.parametrize(("source", "kept"), [("notes/minutes.docx", True), ("/home/me/minutes.docx", False)])
+def test_what_documents_were_made_of_comes_along_unless_it_names_a_place(
+    winner: Path, tiny_folder: Path, tmp_path: Path, source: str, kept: bool
+) -> None:
+    shutil.copytree(tiny_folder, tmp_path / "island")
+    digest = "0" * 64
+    row = {
+        "source": source,
+        "sha256": digest,
+        "kind": "docx",
+        "converter": "x",
+        "text_sha256": digest,
+        "ending": ".docx",
+    }
+    (tmp_path / "island" / "sources.jsonl").write_text(json.dumps({**row, "doc": "ferry"}) + "\n")
+    made = ragsmith.deploy(winner, tmp_path / "kit", dataset=tmp_path / "island")
+    assert ("data/sources.jsonl" in made.files) == kept
+
+
+def test_a_pipeline_chosen_on_all_questions_has_a_gate_on_all_of_them(winner: Path, tmp_path: Path) -> None:
+    content = yaml.safe_load(winner.read_text())
+    content["run"]["verdict"] = "crossfit"
+    content.pop("reference", None)
+    beside = winner.parent / "crossfit.yaml"
+    beside.write_text(yaml.safe_dump(content))
+    made = ragsmith.deploy(beside, tmp_path / "kit")
+    gate = (made.folder / ".github" / "workflows" / "gate.yml").read_text()
+    assert "--against base.yaml --split all --min-effect" in gate
+    assert "--dataset data  " not in (made.folder / "README.md").read_text()
 
 
 def test_nothing_is_left_behind_where_it_cannot_be_made(winner: Path, tmp_path: Path) -> None:
