@@ -410,3 +410,43 @@ def test_a_search_that_is_not_there_is_named(found: tuple[Store, Outcome], tiny_
     _, setup = run_setup(found[0], str(tiny_folder))
     with pytest.raises(UsageError, match="no winner yet"):
         winner_yaml(store, "nothing", setup, Path())
+
+
+# --- written out in Python -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def families(winner: Path) -> dict[str, Any]:
+    """The techniques of the winner, as plain data."""
+    plain: dict[str, Any] = yaml.safe_load(winner.read_text())["pipeline"]
+    return plain
+
+
+def test_a_pipeline_of_plain_python_is_that_of_the_file(
+    winner: Path, families: dict[str, Any], tiny_folder: Path
+) -> None:
+    models = {"embedder": {"model": "wordllama"}}
+    made = Pipeline.of(tiny_folder, families, models=models, chunk_size=100)
+    loaded = Pipeline.load(winner)
+    assert made.candidate == loaded.candidate
+    for question in ("Who steers the ferry?", "How high is the lighthouse?"):
+        assert made.ask(question) == loaded.ask(question)
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ({"chunk_size": 0}, "chunk_size from 1 on"),
+        ({"chunk_size": 50, "chunk_overlap": 50}, "cannot overlap by 50"),
+        ({"models": {"embedder": "wordlama"}}, "did you mean 'wordllama'"),
+        ({"models": {"writer": "extractive"}}, "no role 'writer'"),
+    ],
+)
+def test_what_is_wrong_in_it_is_said(
+    families: dict[str, Any], tiny_folder: Path, more: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        Pipeline.of(tiny_folder, families, **more)
+    del families["retrieval"]
+    with pytest.raises(UsageError, match="the pipeline has no retrieval"):
+        Pipeline.of(tiny_folder, families)
