@@ -72,6 +72,11 @@ def load_models(
     )
 
 
+_EMBEDDED = "ragsmith.models.embedded."
+_OF_THIS_PROCESS: Made = {}
+"""Embedded models that are made of nothing but their files, which are read once a process, however many corpora it has."""
+
+
 class OwnModel:
     """A model that a file of one's own makes: its ``id`` names the code of the file, too."""
 
@@ -127,6 +132,8 @@ class Loader:
         known = ROLES[role], chosen
         declared = providers(role)[chosen.kind]
         models = self._made if "texts" in declared.handed_over else self._shared.models
+        if not declared.handed_over and declared.factory.__module__.startswith(_EMBEDDED):
+            models = _OF_THIS_PROCESS
         if known not in models:
             if declared.extra:
                 installed_version(declared.extra, declared.extra)

@@ -28,6 +28,7 @@ def page(title: str, *paragraphs: str) -> str:
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a page of the web and a page of text; paths are from where it lies."""
+    pytest.importorskip("markdownify", reason="needs the extra documents, to read a page of the web")
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / "files"
     folder.mkdir()

@@ -42,6 +42,12 @@ def test_the_embedded_models() -> None:
     assert not models.waits
 
 
+def test_word_vectors_are_read_once_a_process_however_many_corpora_it_has() -> None:
+    one, other = load_models(ModelNames(), TEXTS), load_models(ModelNames(), ["Another corpus."])
+    assert one.embedder is other.embedder
+    assert one.language_model is not other.language_model
+
+
 def test_every_role_gets_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("OPENAI_API_KEY", "CO_API_KEY"):
         monkeypatch.setenv(variable, KEY)
