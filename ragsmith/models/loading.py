@@ -74,7 +74,7 @@ def load_models(
 
 _EMBEDDED = "ragsmith.models.embedded."
 _OF_THIS_PROCESS: Made = {}
-"""Embedded models that are made of nothing but their files, which are read once a process, however many corpora it has."""
+"""Embedded models made of nothing but their files, which are read once a process, however many corpora it has."""
 
 
 class OwnModel:

@@ -205,10 +205,31 @@ def test_models_elsewhere_are_asked_for_by_the_names_of_their_keys(winner: Path,
     assert yaml.safe_load(gate)
 
 
-def test_files_of_one_s_own_come_along_with_what_they_import(winner: Path, tmp_path: Path, program: Program) -> None:
-    from ragsmith.digest import fingerprint  # noqa: PLC0415
-    from ragsmith.plugins import load_file  # noqa: PLC0415
+DEPLOYS_OWN = """
+import json
+import sys
+from pathlib import Path
 
+import yaml
+
+import ragsmith
+from ragsmith.digest import fingerprint
+from ragsmith.plugins import load_file
+
+own, winner, folder = map(Path, sys.argv[1:])
+module = load_file(own)
+content = yaml.safe_load(winner.read_text())
+content["pipeline"]["prompt_maker"] = {"technique": own.stem}
+content["imports"] = [{"file": str(own), "digest": fingerprint(module.__name__)}]
+beside = winner.parent / "own.yaml"
+beside.write_text(yaml.safe_dump(content))
+made = ragsmith.deploy(beside, folder)
+print(json.dumps({"files": made.files, "notes": made.notes}))
+"""
+"""Deploys a pipeline with a technique of one's own in a process of its own: what a file registers stays for good."""
+
+
+def test_files_of_one_s_own_come_along_with_what_they_import(winner: Path, tmp_path: Path, program: Program) -> None:
     own = tmp_path / "mine"
     own.mkdir()
     (own / "kit_words_beside.py").write_text("MARK = 'From the kit: '\n")
@@ -223,16 +244,13 @@ def test_files_of_one_s_own_come_along_with_what_they_import(winner: Path, tmp_p
         "    return listing(question, passages)\n\n"
         "NOTE = MARK\n"
     )
-    module = load_file(own / "kit_said.py")
-    content = yaml.safe_load(winner.read_text())
-    content["pipeline"]["prompt_maker"] = {"technique": "kit_said"}
-    content["imports"] = [{"file": str(own / "kit_said.py"), "digest": fingerprint(module.__name__)}]
-    beside = winner.parent / "own.yaml"
-    beside.write_text(yaml.safe_dump(content))
-    made = ragsmith.deploy(beside, tmp_path / "kit")
-    assert {"own/kit_said.py", "own/kit_words_beside.py"} <= set(made.files)
-    (tmp_path / "mine").rename(tmp_path / "gone")
-    said = program(made.folder, "pipeline.py", "Who steers the ferry?")
+    (tmp_path / "deploys.py").write_text(DEPLOYS_OWN)
+    arguments = (str(own / "kit_said.py"), str(winner), str(tmp_path / "kit"))
+    done = program(tmp_path, "deploys.py", *arguments)
+    assert done.returncode == 0, done.stderr
+    assert {"own/kit_said.py", "own/kit_words_beside.py"} <= set(json.loads(done.stdout)["files"])
+    own.rename(tmp_path / "gone")
+    said = program(tmp_path / "kit", "pipeline.py", "Who steers the ferry?")
     assert said.returncode == 0, said.stderr
     assert "Varn" in said.stdout
 
