@@ -33,10 +33,12 @@ def deploy(
     It has the pipeline's file, its documents and questions (or those of ``dataset``, or ``documents`` alone), this
     ragsmith as a wheel, pinned requirements, a server with its settings, container files, a smoke test, a load test, a
     gate for continuous integration, and the pipeline as a Python script. No model is asked, and no key is read or
-    written. ``force`` replaces the files of an earlier kit in ``folder``, and leaves others.
+    written. ``force`` replaces the files that an earlier kit wrote to ``folder``, and leaves others; where a file of
+    your own, or an edit, would be lost, nothing is changed.
 
     Raises:
-        UsageError: the file, its documents or a file of your own cannot be used; or ``folder`` is not empty.
+        UsageError: the file, its documents or a file of your own cannot be used; or ``folder`` is not empty, or has
+            something of yours that would be lost.
     """
     from ragsmith.deploying.kit import make_kit  # noqa: PLC0415  templates, and what reads versions, for this alone
 

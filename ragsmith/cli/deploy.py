@@ -25,7 +25,10 @@ def deploy(
         Path | None, typer.Option("--documents", help="A folder of documents to answer from, without questions.")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Replace the files of an earlier kit there; your own stay.")
+        bool,
+        typer.Option(
+            "--force", help="Replace an earlier kit there, unless a file of your own, or an edit, would be lost."
+        ),
     ] = False,
     imports: ImportsOption = None,
     as_json: JsonOption = False,

@@ -17,6 +17,8 @@ from ragsmith.errors import UsageError
 
 LIST = "kit.json"
 """The file that lists what was written, with digests: by it an earlier kit is known."""
+NAMED = 10
+"""How many files a refusal names; of more it says how many."""
 
 
 def refuse_taken(folder: Path, *, force: bool) -> None:
@@ -34,11 +36,12 @@ def refuse_taken(folder: Path, *, force: bool) -> None:
 def write_kit(contents: Contents, folder: Path, check: Callable[[Path], None]) -> None:
     """Write ``contents`` to ``folder``, once ``check`` has found nothing wrong with them where they were prepared.
 
-    Of an earlier kit, the files that it wrote are replaced or removed; others stay, but for documents, which the new
-    file would not be about.
+    Of an earlier kit, the files that it wrote are replaced or removed, and others stay. Files that were edited since,
+    files of somebody's at a name that the new kit writes, and documents that the new file would not be about are not
+    gone over.
 
     Raises:
-        UsageError: documents in the folder are not the kit's; nothing was changed.
+        UsageError: a file of somebody's, or an edit, would be lost; nothing was changed.
         OSError: it cannot be written; what was there before is there still.
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -78,16 +81,32 @@ def _listed(folder: Path) -> Mapping[str, str]:
 
 
 def _refuse_strangers(folder: Path, earlier: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Refuse to go over documents and questions that somebody put there, or edited, and that the new kit has not."""
-    there = sorted(path for path in (folder / DATA).rglob("*") if path.is_file())
-    digests = {path.relative_to(folder).as_posix(): sha256(path.read_bytes()).hexdigest() for path in there}
-    strange = [name for name, digest in digests.items() if digest not in (earlier.get(name), new.get(name))]
-    if strange:
-        more = f" and {len(strange) - 1} more" if len(strange) > 1 else ""
-        raise UsageError(
-            f"{folder / strange[0]}{more} was put there, or edited, since the kit was made: move it away, or deploy on "
-            f"these documents (--dataset {folder / DATA})"
-        )
+    """Refuse to go over what somebody put there, or edited, and that the new kit has not.
+
+    That is looked for at every name that is written or removed, and among documents and questions at any name.
+    """
+    documents = (path.relative_to(folder).as_posix() for path in (folder / DATA).rglob("*") if path.is_file())
+    strange = [
+        name
+        for name in sorted({*earlier, *new, *documents})
+        if os.path.lexists(folder / name) and _digest(folder / name) not in (earlier.get(name), new.get(name))
+    ]
+    if not strange:
+        return
+    rest = len(strange) - NAMED
+    listed = ", ".join(strange[:NAMED]) + (f" and {rest:,} more" if rest > 0 else "")
+    was, them = ("was", "it") if len(strange) == 1 else ("were", "them")
+    data = any(name.startswith(f"{DATA}/") for name in strange)
+    kept = f", or deploy on these documents (--dataset {folder / DATA})" if data else ""
+    raise UsageError(
+        f"in {folder}, {listed} {was} put there, or edited, since the kit was made, and would be lost: "
+        f"move {them} away, or name a new folder{kept}"
+    )
+
+
+def _digest(path: Path) -> str:
+    """The digest of a file; none for a folder or a link, which no kit writes."""
+    return sha256(path.read_bytes()).hexdigest() if path.is_file() and not path.is_symlink() else ""
 
 
 @contextmanager

@@ -77,3 +77,15 @@ def test_a_kit_is_replaced_only_where_that_is_asked_for(here: Path, capsys: pyte
     assert run("-o", "kit") == 2
     assert "--force" in capsys.readouterr().err
     assert {path: path.stat().st_mtime_ns for path in Path("kit").rglob("*") if path.is_file()} == before
+
+
+def test_programs_that_were_edited_are_not_replaced(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("-o", "kit") == 0
+    for name in ("pipeline.py", "server.py", "compose.yaml", "Dockerfile"):
+        with (here / "kit" / name).open("a") as file:
+            file.write("# mine\n")
+    before = {path: path.read_bytes() for path in Path("kit").rglob("*") if path.is_file()}
+    assert run("-o", "kit", "--force") == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert "Dockerfile, compose.yaml, pipeline.py, server.py were put there, or edited, since the kit was made" in said
+    assert {path: path.read_bytes() for path in Path("kit").rglob("*") if path.is_file()} == before

@@ -255,6 +255,22 @@ def test_files_of_one_s_own_come_along_with_what_they_import(winner: Path, tmp_p
     assert "Varn" in said.stdout
 
 
+def test_a_gate_of_one_s_own_is_not_gone_over_by_that_of_the_next_kit(winner: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "well.md").write_text("# The well\n\nThe well of Coldwell is ninety feet deep.")
+    folder = tmp_path / "kit"
+    ragsmith.deploy(winner, folder, documents=tmp_path / "notes")  # no questions, and no gate
+    mine = folder / ".github" / "workflows" / "gate.yml"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("name: mine\n")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    with pytest.raises(UsageError, match=r"gate\.yml was put there"):
+        ragsmith.deploy(winner, folder, force=True)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    mine.unlink()
+    assert ".github/workflows/gate.yml" in ragsmith.deploy(winner, folder, force=True).files
+
+
 JSON_LIKE = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),

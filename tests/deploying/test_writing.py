@@ -67,6 +67,58 @@ def test_documents_of_somebody_are_not_gone_over(tmp_path: Path, change: dict[st
     assert files(kit)["README.md"] == b"two"
 
 
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"README.md": b"edited"}, ["README.md was put"]),  # would be replaced
+        ({"old.py": b"edited"}, ["old.py was put"]),  # would be removed
+        ({"server.py": b"mine"}, ["server.py was put"]),  # the earlier kit had none
+        ({"README.md": b"edited", "server.py": b"mine"}, ["README.md, server.py were put", "move them away"]),
+    ],
+)
+def test_what_somebody_wrote_or_edited_is_not_gone_over(
+    tmp_path: Path, change: dict[str, bytes], named: list[str]
+) -> None:
+    kit = tmp_path / "kit"
+    write_kit({**FIRST, "old.py": b"old"}, kit, nothing_wrong)
+    for name, data in change.items():
+        (kit / name).write_bytes(data)
+    before = files(kit)
+    with pytest.raises(UsageError, match="would be lost") as refused:
+        write_kit(SECOND, kit, nothing_wrong)
+    assert all(words in str(refused.value) for words in named)
+    assert files(kit) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["kit"]
+    for name in change:
+        (kit / name).rename(tmp_path / name)
+    write_kit(SECOND, kit, nothing_wrong)  # moved away, as it was told
+    assert without_list(kit) == SECOND
+
+
+def test_a_folder_or_a_link_where_a_file_is_written_is_not_gone_over(tmp_path: Path) -> None:
+    kit = tmp_path / "kit"
+    write_kit(FIRST, kit, nothing_wrong)
+    (kit / "server.py").mkdir()
+    (kit / "server.py" / "mine.py").write_text("mine")
+    (kit / "README.md").unlink()
+    (kit / "README.md").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(UsageError, match=r"README\.md, server\.py were put there"):
+        write_kit(SECOND, kit, nothing_wrong)
+    assert (kit / "server.py" / "mine.py").read_text() == "mine"
+    assert (kit / "README.md").is_symlink()
+
+
+def test_of_many_files_a_few_are_named(tmp_path: Path) -> None:
+    kit = tmp_path / "kit"
+    many = {f"data/documents/{number:02}.md": b"a" for number in range(30)}
+    write_kit(many, kit, nothing_wrong)
+    for name in many:
+        (kit / name).write_bytes(b"edited")
+    with pytest.raises(UsageError, match=r"09\.md and 20 more were .*--dataset") as refused:
+        write_kit(many, kit, nothing_wrong)
+    assert "10.md" not in str(refused.value)
+
+
 def test_a_kit_that_is_wrong_is_not_written(tmp_path: Path) -> None:
     def wrong(draft: Path) -> None:
         raise UsageError("the documents changed")
