@@ -97,29 +97,32 @@ class Collection:
             documents = change()
             data = self._dataset(documents)
             # twins, of which a data set keeps one, stay apart here: the other is there when one of them goes
-            lines = [json.dumps(asdict(documents[name])) for name in sorted(documents)]
-            replace_file("\n".join([*lines, _seal(lines), ""]).encode(), self._path)
+            lines = [json.dumps(asdict(documents[name])).encode() for name in sorted(documents)]
+            replace_file(b"\n".join([*lines, _seal(lines), b""]), self._path)
         return data
 
     def _held(self) -> Documents:
         again = f"build it with  ragsmith index build {self._winner}"
         if not self._path.is_file():
             raise UsageError(f"there is no index of {self._winner} yet: {again}")
-        *lines, seal = self._path.read_text(encoding="utf-8").split("\n")[:-1] or [""]
+        *lines, seal = self._path.read_bytes().split(b"\n")[:-1] or [b""]
         if seal != _seal(lines):
             raise UsageError(f"{self._path} is damaged: {again}")
-        return {document.id: document for document in map(_document, lines)}
+        try:
+            return {document.id: document for document in map(_document, lines)}
+        except (ValueError, KeyError, TypeError):  # whole, and not of this version
+            raise UsageError(f"{self._path} holds documents that this version cannot read: {again}") from None
 
     def _dataset(self, documents: Documents) -> Dataset:
         languages = {document.id: document.language for document in documents.values()}
         return make_dataset({"name": self._winner.stem}, list(documents.values()), [], languages=languages)
 
 
-def _document(line: str) -> Document:
+def _document(line: bytes) -> Document:
     fields = json.loads(line)
     modality, pages = Modality(fields.pop("modality")), tuple(fields.pop("pages"))
     return Document(**fields, modality=modality, pages=pages)
 
 
-def _seal(lines: Sequence[str]) -> str:
-    return blake2b("\n".join(lines).encode(), digest_size=16).hexdigest()
+def _seal(lines: Sequence[bytes]) -> bytes:
+    return blake2b(b"\n".join(lines), digest_size=16).hexdigest().encode()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
 from collections.abc import Callable
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +164,37 @@ def test_of_two_documents_with_the_same_text_one_stays_when_the_other_goes(tmp_p
     assert collection.start([*OTHERS, copy]).documents == tuple(OTHERS)
     left = collection.remove(["bell"])
     assert {document.id: document.text for document in left.documents} == {"tower": OTHERS[1].text, "zebra": copy.text}
+
+
+@pytest.mark.parametrize("bits", [0x01, 0x80, 0xFF])
+@pytest.mark.parametrize("place", [0, 40, -1, -20])
+def test_whatever_byte_of_the_file_changed_it_is_said_to_be_damaged(bits: int, place: int, tmp_path: Path) -> None:
+    collection = Collection(written(tmp_path), Shelf(tmp_path / "shelf"))
+    collection.start(OTHERS)
+    [file] = tmp_path.glob("shelf/*/*.jsonl")
+    content = bytearray(file.read_bytes())
+    content[place] ^= bits
+    file.write_bytes(content)
+    with pytest.raises(UsageError, match=r"\.jsonl is damaged: build it with  ragsmith index build"):
+        collection.read()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda fields: fields.update(colour="red"),
+        lambda fields: fields.pop("pages"),
+        lambda fields: fields.update(modality="smell"),
+        lambda fields: fields.update(pages=None),
+    ],
+)
+def test_documents_of_another_version_are_one_sentence(change: Callable[[Content], object], tmp_path: Path) -> None:
+    collection = Collection(written(tmp_path), Shelf(tmp_path / "shelf"))
+    collection.start(DOCUMENTS)
+    [file] = tmp_path.glob("shelf/*/*.jsonl")
+    fields = json.loads(file.read_bytes().splitlines()[0])
+    change(fields)
+    line = json.dumps(fields).encode()
+    file.write_bytes(line + b"\n" + blake2b(line, digest_size=16).hexdigest().encode() + b"\n")
+    with pytest.raises(UsageError, match="that this version cannot read: build it with  ragsmith index build"):
+        collection.read()
