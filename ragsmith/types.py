@@ -357,5 +357,7 @@ class Dataset:
     digest: str
     merged: tuple[tuple[str, str], ...] = field(default=())
     """Identical documents: (dropped id, kept id)."""
+    twins: tuple[Document, ...] = field(default=(), compare=False)
+    """The documents that were dropped as identical, for who holds every document by its own identifier."""
     source: str = field(default="", compare=False)
     """The folder that it was read from, or the name of a bundled one; empty where it was made in Python."""

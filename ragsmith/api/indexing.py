@@ -10,7 +10,7 @@ from pathlib import Path
 from ragsmith.api.asking import changes_of, existing, held_documents, loaded_pipeline, open_index, remembering, shelf_of
 from ragsmith.api.given import CACHE, GivenModels
 from ragsmith.datasets.changes import Changes
-from ragsmith.runs.collected import Collection
+from ragsmith.runs.collected import Collection, every
 from ragsmith.store.store import Store
 from ragsmith.techniques.own import import_files
 from ragsmith.types import Dataset
@@ -70,7 +70,7 @@ def build_index(
     """
     import_files(imports)
     data = loaded_pipeline(existing(pipeline), None, models, base_url, vector_store, documents).setup.dataset
-    return _indexed(pipeline, lambda held: held.start(data.documents), models, base_url, vector_store, cache)
+    return _indexed(pipeline, lambda held: held.start(every(data)), models, base_url, vector_store, cache)
 
 
 def add_to_index(

@@ -135,6 +135,8 @@ def make_dataset(
     """
     kept, merged = _merge(documents)
     kept, language = in_their_languages(kept, about.get("language"), languages)
+    said = {**{document.id: document.language for document in kept}, **(languages or {})}
+    given = {document.id: document for document in documents}
     moved = [_repoint(example, merged) for example in examples]
     ordered = tuple(sorted(moved, key=lambda example: example.id))
     return Dataset(
@@ -147,6 +149,7 @@ def make_dataset(
         examples=ordered,
         digest=digest("dataset", [_text_of(document) for document in kept], [_content(example) for example in ordered]),
         merged=tuple(merged.items()),
+        twins=tuple([replace(given[one], language=said.get(one, said[first])) for one, first in merged.items()]),
     )
 
 

@@ -29,6 +29,11 @@ Documents = dict[str, Document]
 """By identifier."""
 
 
+def every(data: Dataset) -> tuple[Document, ...]:
+    """The documents of a data set with those that it dropped as identical: what is held can be removed one by one."""
+    return (*data.documents, *data.twins)
+
+
 class Collection:
     """The documents that are held for the pipeline in the file ``winner``, beside ``shelf``.
 
@@ -56,7 +61,7 @@ class Collection:
         mistakes: list[str] = []
         for path in map(Path, paths):
             try:
-                read = load_documents(path).documents if path.is_dir() else (document_in(path),)
+                read = every(load_documents(path)) if path.is_dir() else (document_in(path),)
                 found |= {document.id: document for document in read}
             except DatasetError as error:
                 mistakes += error.mistakes

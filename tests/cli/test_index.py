@@ -124,3 +124,23 @@ def test_a_damaged_collection_is_not_believed(here: Path) -> None:
         collection.read()
     collection.start(load_documents("documents").documents)
     assert len(collection.read().documents) == 3
+
+
+def test_of_two_files_with_one_text_each_can_be_removed_and_the_other_is_asked(here: Path) -> None:
+    """The data set keeps one of them; the index must not lose the text with it, nor not know the other."""
+    write(here / "documents", {"zebra": DOCUMENTS["bell"]})
+    assert said("index", "build", "winner.yaml", "--documents", "documents")["documents"] == 3
+    assert said("index", "remove", "winner.yaml", "bell")["documents"] == 3
+    assert ask("Which bell is rung for every ship?", "--indexed")["sources"][0]["doc"] == "zebra"
+    assert said("index", "add", "winner.yaml", "documents")["documents"] == 3
+    assert said("index", "remove", "winner.yaml", "zebra")["documents"] == 3
+    assert ask("Which bell is rung for every ship?", "--indexed")["sources"][0]["doc"] == "bell"
+
+
+def test_a_folder_that_is_added_brings_both_files_of_one_text(here: Path) -> None:
+    said("index", "build", "winner.yaml")
+    ferry = "The ferry of Dunmere carries sheep."
+    write(here / "new", {"ferry": ferry, "yacht": ferry})
+    assert said("index", "add", "winner.yaml", "new")["documents"] == 4
+    assert said("index", "remove", "winner.yaml", "ferry")["changes"]["added"] == ["yacht"]
+    assert ask("What does the ferry of Dunmere carry?", "--indexed")["sources"][0]["doc"] == "yacht"
