@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -145,3 +147,31 @@ def test_a_chat_model_is_asked_only_with_run_and_within_the_limit(
     assert leaderboard.main(arguments(islands, tmp_path, *chat, "--run", "--max-calls", "10")) == 130
     assert len(server.log) == 10
     assert not (tmp_path / "board.md").exists()
+
+
+def test_models_of_a_file_are_said_to_cost_what_the_same_named_one_does(
+    islands: list[Path], tmp_path: Path, server: FaultServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "models.yaml"
+    file.write_text("language_model: openai:tiny\n")
+    said = []
+    for chosen in (("--llm", "openai:tiny"), ("--models", str(file))):
+        assert leaderboard.main(arguments(islands, tmp_path, *chosen, "--base-url", server.url)) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1]
+    assert "openai:tiny, all 2: " in said[1]
+    assert server.log == []
+
+
+def test_a_mistake_in_a_file_of_models_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "models.yaml").write_text("language_model: openai:tiny\nwriter: openai:other\n")
+    ended = subprocess.run(
+        [sys.executable, leaderboard.__file__, "--models", "models.yaml", "--output", "board.md"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("error: models.yaml:2: ")
+    assert len(ended.stderr.splitlines()) == 1

@@ -32,12 +32,14 @@ from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.difference import interval
 from ragsmith.datasets.bundled import domains
 from ragsmith.diagnosis.pooling import pooled
-from ragsmith.errors import UsageError
+from ragsmith.errors import RagsmithError
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.gateway.budget import Limits
+from ragsmith.models.file import read_models
 from ragsmith.models.names import ModelNames
 from ragsmith.reporting import numbers
 from ragsmith.reporting.result import Result
+from ragsmith.text.redaction import redacted
 from ragsmith.text.writing import write_file
 
 PAGE = ROOT / "docs" / "leaderboard.md"
@@ -297,7 +299,10 @@ def _amounts(total: Mapping[str, Any]) -> str:
 
 
 def _models(given: argparse.Namespace) -> dict[str, Any]:
-    models = given.models if given.models else {"language_model": given.llm} if given.llm else None
+    """The models by role: those of the file, and the chat model that is named, which goes before that of the file."""
+    models = read_models(given.models) if given.models else {}
+    if given.llm:
+        models = {**models, "language_model": given.llm}
     return {"models": models, "base_url": given.base_url} if models else {}
 
 
@@ -326,6 +331,6 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
-    except UsageError as wrong:
-        print(f"error: {wrong}", file=sys.stderr)
+    except RagsmithError as wrong:
+        print(f"error: {redacted(str(wrong))}", file=sys.stderr)
         sys.exit(2)
