@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import leaderboard
@@ -15,6 +16,8 @@ import pytest
 from fault_server import FaultServer
 
 import ragsmith
+from ragsmith.datasets.bundled import domains
+from ragsmith.errors import UsageError
 
 
 @pytest.fixture(scope="module")
@@ -175,3 +178,53 @@ def test_a_mistake_in_a_file_of_models_is_one_sentence(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith("error: models.yaml:2: ")
     assert len(ended.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("unlike", "said"),
+    [
+        (("--dataset", "law"), "a search of --dataset law is not one"),
+        (("--preset", "quick"), "one with --preset quick is not one"),
+        (("--max-evaluations", "3"), "one with --max-evaluations 3 is not one"),
+    ],
+)
+def test_what_is_not_published_is_refused_before_it_is_searched(
+    unlike: tuple[str, str], said: str, published: Path, tmp_path: Path
+) -> None:
+    before = published.read_bytes()
+    with pytest.raises(UsageError, match=rf"{said}: name another page with --output FILE"):
+        leaderboard.main([*unlike, "--cache", str(tmp_path / "cache.sqlite")])
+    assert published.read_bytes() == before
+    assert not (tmp_path / "cache.sqlite").exists()
+
+
+@pytest.fixture
+def published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What is published, and a page of it, in a folder of its own."""
+    monkeypatch.setattr(leaderboard, "PAGE", tmp_path / "leaderboard.md")
+    file = tmp_path / "leaderboard.json"
+    file.write_text(json.dumps([section(leaderboard.EMBEDDED, 0.4)]))
+    parser = leaderboard._parsed
+    monkeypatch.setattr(
+        leaderboard, "_parsed", lambda given: parser(["--output", str(file.with_suffix(".md")), *given])
+    )
+    return file
+
+
+@pytest.mark.parametrize("ended", [{"failed": {"harrow": "it broke"}}, {"waiting": {"harrow": "no time"}}])
+def test_a_run_of_which_a_domain_is_missing_leaves_what_is_published(
+    ended: dict[str, dict[str, str]],
+    published: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = {name: SimpleNamespace(state="finished") for name in domains()[1:]}
+    of_all = SimpleNamespace(found=found, **{"failed": {}, "waiting": {}, **ended})
+    monkeypatch.setattr(ragsmith, "search_each", lambda *_, **__: of_all)
+    monkeypatch.setenv("RAGSMITH_LEDGER", str(published.parent / "looks.sqlite"))
+    before = published.read_bytes()
+    assert leaderboard.main([]) == (1 if "failed" in ended else 130)
+    assert published.read_bytes() == before
+    assert f"leaderboard.md is left as it is, for {len(found)} of {len(domains())} domains ended" in (
+        capsys.readouterr().err
+    )

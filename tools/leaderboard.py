@@ -10,7 +10,8 @@ rows are added and none is lost. A chat model is named as in `ragsmith search`: 
 --base-url and --prices go with it. Searches go on where they stopped, from what --cache holds. They count looks at test
 questions in a ledger beside the cache, as of somebody who never looked before.
 
-To try it: --dataset NAME (several times), --max-evaluations N, --preset quick, and --output FILE for another page.
+To try it: --dataset NAME (several times), --max-evaluations N, --preset quick, and --output FILE for another page; the
+published one takes only what default searches of all bundled domains found, when all of them ended.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from ragsmith.comparison.clusters import Clusters
 from ragsmith.comparison.difference import interval
 from ragsmith.datasets.bundled import domains
 from ragsmith.diagnosis.pooling import pooled
-from ragsmith.errors import RagsmithError
+from ragsmith.errors import RagsmithError, UsageError
 from ragsmith.evaluation.statistics import Verdict
 from ragsmith.gateway.budget import Limits
 from ragsmith.models.file import read_models
@@ -44,6 +45,7 @@ from ragsmith.text.writing import write_file
 
 PAGE = ROOT / "docs" / "leaderboard.md"
 EMBEDDED = "the embedded models"
+PRESET = "default"
 
 PIPELINES: Mapping[str, str] = {
     "naive": "naive RAG",
@@ -256,6 +258,12 @@ def main(arguments: Sequence[str]) -> int:
     called = EMBEDDED if not asked.get("models") else ModelNames().overridden(asked["models"]).of("language_model").name
     if called != EMBEDDED and not given.run:
         return _say_plan(names, called, {**asked, "prices": given.prices})
+    published = file.resolve() == PAGE.with_suffix(".json").resolve()
+    if published and (unlike := _unlike_published(given)):
+        raise UsageError(
+            f"{PAGE.name} holds default searches of all bundled domains, and {unlike} is not one: name another page "
+            "with --output FILE"
+        )
     limits = Limits(given.max_calls, None, given.max_cost)
     found = ragsmith.search_each(
         names,
@@ -269,12 +277,30 @@ def main(arguments: Sequence[str]) -> int:
     for name, why in {**found.failed, **found.waiting}.items():
         print(f"{name}: {why}", file=sys.stderr)
     whole = {name: one for name, one in found.found.items() if one.state == "finished"}
-    if whole:
+    if published and len(whole) < len(names):
+        print(
+            f"{PAGE.name} is left as it is, for {len(whole)} of {len(names)} domains ended: the same command goes on "
+            "from the cache, or name another page with --output FILE",
+            file=sys.stderr,
+        )
+    elif whole:
         sections = kept(read(file), section(whole, called))
         write_file(json.dumps(sections, indent=1, ensure_ascii=False) + "\n", file)
         write_file(page(sections, names), given.output)
         print(given.output)
     return 1 if found.failed else 130 if len(whole) < len(names) else 0
+
+
+def _unlike_published(given: argparse.Namespace) -> str:
+    """What is asked for that the published page is not made of; "" where nothing is."""
+    unlike = []
+    if given.dataset is not None and set(given.dataset) != set(domains()):
+        unlike.append("a search of --dataset " + " --dataset ".join(given.dataset))
+    if given.preset != PRESET:
+        unlike.append(f"one with --preset {given.preset}")
+    if given.max_evaluations is not None:
+        unlike.append(f"one with --max-evaluations {given.max_evaluations}")
+    return " or ".join(unlike)
 
 
 def _say_plan(names: Sequence[str], called: str, asked: Mapping[str, Any]) -> int:
@@ -311,7 +337,7 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--page", action="store_true", help="only write the page, from what was found before")
     parser.add_argument("--output", "-o", type=Path, default=PAGE, help="the page; its numbers lie beside it, as .json")
     parser.add_argument("--dataset", action="append", help="a data set, several times [all bundled domains]")
-    parser.add_argument("--preset", default="default")
+    parser.add_argument("--preset", default=PRESET)
     parser.add_argument("--max-evaluations", type=int)
     parser.add_argument("--cache", default="cache.sqlite")
     parser.add_argument("--reports", type=Path, help="a folder for the reports of the searches, and across them [none]")
