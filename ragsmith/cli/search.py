@@ -110,12 +110,13 @@ def _is_all(dataset: str) -> bool:
 def _search_one(dataset: str, arguments: dict[str, Any], voice: Progress, base_url: str | None, as_json: bool) -> None:
     import ragsmith
     from ragsmith.errors import BudgetExhausted
+    from ragsmith.text.redaction import redacted
 
     try:
         found = ragsmith.search(dataset, **arguments)
     except BudgetExhausted as stop:
         voice.clear()
-        said = f"paused before any pipeline that the search proposed was complete: {stop}"
+        said = f"paused before any pipeline that the search proposed was complete: {redacted(str(stop))}"
         if as_json:
             say_json({"state": "interrupted", "why": said})
         note(f"{said}.")
@@ -127,7 +128,7 @@ def _search_one(dataset: str, arguments: dict[str, Any], voice: Progress, base_u
     else:
         _say_found(found, voice.seconds(), base_url)
     if found.state == "interrupted":
-        note(f"paused: {found.why}.")
+        note(f"paused: {redacted(found.why)}.")
     _note_damaged(found)
     if found.no_winner:
         raise typer.Exit(INTERRUPTED if found.state == "interrupted" else 1)
@@ -152,7 +153,7 @@ def _search_each(datasets: list[str], arguments: dict[str, Any], voice: Progress
             note(f"error: {name}: {redacted(str(result))}")
             return
         if result.state == "interrupted":
-            note(f"paused: {name}: {result.why}.")
+            note(f"paused: {name}: {redacted(result.why)}.")
         if result.no_winner:
             note(f"no winner: {name}: {result.no_winner}.")
         _note_damaged(result)
@@ -180,12 +181,13 @@ def _note_damaged(found: Result) -> None:
 
 def _each_plain(found: Searched) -> dict[str, Any]:
     from ragsmith.reporting.spreadsheet import across_json
+    from ragsmith.text.redaction import redacted
 
     return {
         "datasets": {
             **{name: _plain(one) for name, one in found.found.items()},
-            **{name: {"state": "failed", "why": why} for name, why in found.failed.items()},
-            **{name: {"state": "waiting", "why": why} for name, why in found.waiting.items()},
+            **{name: {"state": "failed", "why": redacted(why)} for name, why in found.failed.items()},
+            **{name: {"state": "waiting", "why": redacted(why)} for name, why in found.waiting.items()},
         },
         **({} if found.across is None else {"across": across_json(found.across)}),
         "report": [str(path) for path in found.files],

@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
+import ragsmith
+from ragsmith.api.searching_each import Searched
 from ragsmith.datasets.bundled import domains
+from ragsmith.errors import BudgetExhausted
+from ragsmith.text.redaction import remember_secret
 
 Command = Callable[..., Any]
 Arguments = Callable[..., list[object]]
@@ -164,3 +168,36 @@ def test_all_is_every_bundled_domain_and_a_folder_of_that_name_goes_before_it(
     assert "workshop" not in domains()
     shutil.copytree(islands["marrow"], tmp_path / "all")
     assert json.loads(command("all", more=("--json",)).out)["state"] == "finished"
+
+
+SECRET = "tide-tables-of-1620"
+
+
+def test_why_a_data_set_failed_or_waits_holds_no_secret_in_json_nor_on_stderr(
+    command: Command, islands: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    remember_secret(SECRET)
+    ended = Searched({}, {"marrow": f"the key {SECRET} is refused"}, {"harrow": f"the key {SECRET} has no credit"})
+    monkeypatch.setattr(ragsmith, "search_each", lambda *_, **__: ended)
+    shown = command(*islands.values(), more=("--json",))
+    assert SECRET not in shown.out + shown.err
+    said = json.loads(shown.out)["datasets"]
+    assert {name: one["why"] for name, one in said.items()} == {
+        "marrow": "the key *** is refused",
+        "harrow": "the key *** has no credit",
+    }
+
+
+def test_why_a_search_is_paused_holds_no_secret(
+    command: Command, islands: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise BudgetExhausted(f"the key {SECRET} has no credit")
+
+    remember_secret(SECRET)
+    monkeypatch.setattr(ragsmith, "search", stopped)
+    shown = command(islands["marrow"], more=("--json",))
+    assert shown.code == 130
+    assert SECRET not in shown.out + shown.err
+    assert json.loads(shown.out)["why"].endswith("the key *** has no credit")
+    assert "the key *** has no credit." in shown.err
