@@ -11,6 +11,7 @@ the gates of `ragsmith dataset check`; no model is asked but those that are part
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
@@ -86,16 +87,16 @@ KINDS: Sequence[tuple[str, str]] = (
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A count or a share of a domain, and what it may be."""
+    """A count or a share of a domain, None where there is nothing to count, and what it may be."""
 
     name: str
-    value: float
+    value: float | None
     limit: Limit | None = None
 
     @property
     def holds(self) -> bool:
-        """Whether it is what it may be."""
-        return self.limit is None or self.limit.holds(self.value)
+        """Whether it is what it may be; without a value there is nothing to hold."""
+        return self.limit is None or self.value is None or self.limit.holds(self.value)
 
 
 @dataclass(frozen=True)
@@ -186,8 +187,7 @@ def _annotated(domain: Domain) -> Iterator[Figure]:
 def gate_figures(domain: Domain) -> Iterator[tuple[Figure, State, str]]:
     """What every gate of `ragsmith dataset check` finds, with its state and its sentence."""
     for finding in check(domain.data).findings:
-        value = float("nan") if finding.figure is None else finding.figure
-        yield Figure(f"gate: {finding.gate}", value, finding.limit), finding.state, finding.sentence
+        yield Figure(f"gate: {finding.gate}", finding.figure, finding.limit), finding.state, finding.sentence
 
 
 def kind_of(document: Document) -> str:
@@ -222,7 +222,7 @@ def _type_order(type_: str) -> tuple[int, str]:
 def mistakes(domain: Domain) -> Iterator[str]:
     """What does not hold of an annotated domain, in sentences; figures out of their limits come first."""
     for figure in figures(domain):
-        if not figure.holds:
+        if figure.value is not None and not figure.holds:
             yield f"{figure.name}: {number(figure.value)}, and not {figure.limit}"
     if not domain.annotations:
         return
@@ -373,20 +373,28 @@ def numbered(text: str) -> set[str]:
 
 # --- the page ---------------------------------------------------------------------------------------------------------
 
+BY_DOMAIN = "by domain"
+"""The limit of a figure that may be one thing in one domain and another in the next; --json has each."""
+
 
 def main(arguments: Sequence[str]) -> int:
     """Print what is asked for, and return the exit code."""
-    named = [Path(one) for one in arguments if not one.startswith("-")] or [
-        bundled("datasets", one) for one in domains()
-    ]
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="domains [all that are bundled]")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    given = parser.parse_args(arguments)
+    folders = given.folders or [bundled("datasets", one) for one in domains()]
+    of_name = Counter(folder.resolve().name for folder in folders)
     told: dict[str, dict[str, Any]] = {}
-    for folder in named:
+    for folder in folders:
+        name = folder.resolve().name
+        called = name if of_name[name] == 1 else str(folder)
         try:
-            told[folder.name] = _told(Domain.read(folder))
+            told[called] = _told(Domain.read(folder))
         except UsageError as error:
-            told[folder.name] = {"figures": {}, "mistakes": str(error).splitlines(), "elsewhere": []}
-    if "--json" in arguments:
-        print(json.dumps(told, indent=1, ensure_ascii=False))
+            told[called] = {"figures": {}, "mistakes": str(error).splitlines(), "elsewhere": []}
+    if given.json:
+        print(json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False))
     else:
         _say(told)
     return int(any(one["mistakes"] for one in told.values()))
@@ -405,10 +413,11 @@ def _told(domain: Domain) -> dict[str, Any]:
 
 
 def _say(told: Mapping[str, dict[str, Any]]) -> None:
-    names: dict[str, str] = {}
+    limits: dict[str, set[str]] = {}
     for one in told.values():
         for name, figure in one["figures"].items():
-            names.setdefault(name, figure["limit"] or "")
+            limits.setdefault(name, set()).add(figure["limit"] or "")
+    names = {name: min(its) if len(its) == 1 else BY_DOMAIN for name, its in limits.items()}
     order = sorted(names, key=lambda name: (name.startswith("gate: "), name.startswith("kind: ")))
     head = ["", *told, "limit"]
     rows = [[name, *(_value(one["figures"].get(name)) for one in told.values()), names[name]] for name in order]
@@ -429,7 +438,7 @@ def _say(told: Mapping[str, dict[str, Any]]) -> None:
 
 
 def _value(figure: Mapping[str, Any] | None) -> str:
-    if figure is None or figure["value"] != figure["value"]:
+    if figure is None or figure["value"] is None:
         return "-"
     value = figure["value"]
     return f"{value:,.0f}" if float(value).is_integer() and value > 1 else number(value)

@@ -223,3 +223,47 @@ def test_the_page_has_a_column_a_domain_and_every_mistake(folder: Path, capsys: 
     (folder / "questions.jsonl").write_text("{\n")
     assert tool.main([str(folder)]) == 1
     assert "questions.jsonl:1" in capsys.readouterr().out
+
+
+def test_a_limit_that_differs_by_domain_is_not_shown_as_that_of_all(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = []
+    for name in ("law", "finance"):
+        home = shutil.copytree(folder, tmp_path / name)
+        (home / "dataset.yaml").write_text((home / "dataset.yaml").read_text().replace("name: island", f"name: {name}"))
+        named.append(str(home))
+    tool.main([*named, "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert {name: one["figures"]["percent factual"]["limit"] for name, one in told.items()} == {
+        "law": "21 to 25",
+        "finance": "17 to 21",
+    }
+    tool.main(named)
+    lines = capsys.readouterr().out.splitlines()
+    assert next(line for line in lines if line.startswith("percent factual")).endswith("by domain")
+    assert next(line for line in lines if line.startswith("questions ")).endswith("200 to 200")
+
+
+def test_a_gate_without_a_figure_is_null(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def refused(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    tool.main([str(folder), "--json"])
+    figures = json.loads(capsys.readouterr().out, parse_constant=refused)["island"]["figures"]
+    assert None in [its["value"] for name, its in figures.items() if name.startswith("gate: ")]
+
+
+def test_folders_of_one_name_are_told_apart_by_their_paths(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = shutil.copytree(folder, tmp_path / "other" / folder.name)
+    tool.main([str(folder), str(other), "--json"])
+    assert list(json.loads(capsys.readouterr().out)) == [str(folder), str(other)]
+
+
+def test_an_unknown_option_is_a_mistake(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        tool.main([str(folder), "--jsn"])
+    assert ended.value.code == 2
+    assert "--jsn" in capsys.readouterr().err
