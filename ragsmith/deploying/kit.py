@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ragsmith.deploying.data import copied
 from ragsmith.deploying.own_files import OwnFiles
-from ragsmith.deploying.requirements import Needed, needed
+from ragsmith.deploying.requirements import Needed, needed, packages_of
 from ragsmith.deploying.wheel import own_wheel
 from ragsmith.deploying.winner_file import FILE, in_kit, written
 from ragsmith.deploying.writing import LIST, refuse_taken, write_kit
@@ -89,14 +89,16 @@ def make_kit(
         for gene in loaded.candidate
     )
     uses = {"qdrant": vectors, "postgres": served}
-    main, all_of_them = needed(extras), needed({*extras, *SERVICES.values()})
+    further, unknown = packages_of(own.imports())
+    main = needed(extras, further=further)
+    all_of_them = needed({*extras, *SERVICES.values()}, further=further)
     services = Needed(
         {name: number for name, number in all_of_them.pinned.items() if name not in main.pinned},
         tuple(line for line in all_of_them.loose if line not in main.loose),
     )
     wheel, packed = own_wheel()
     keys = _keys(loaded)
-    notes = _notes(loaded, content, main, services, questions=questions)
+    notes = _notes(loaded, content, main, services, unknown, questions=questions)
     facts = {
         "ragsmith": version("ragsmith"),
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
@@ -185,7 +187,13 @@ def _genes(candidate: Candidate) -> list[dict[str, Any]]:
 
 
 def _notes(
-    loaded: Pipeline, content: Mapping[str, Any], main: Needed, services: Needed, *, questions: bool
+    loaded: Pipeline,
+    content: Mapping[str, Any],
+    main: Needed,
+    services: Needed,
+    unknown: tuple[str, ...],
+    *,
+    questions: bool,
 ) -> tuple[str, ...]:
     """What is to be known of this kit and not of every other."""
     found = []
@@ -200,6 +208,11 @@ def _notes(
     if main.loose or services.loose:
         listed = ", ".join((*main.loose, *services.loose))
         found.append(f"Not installed where the kit was made, and therefore not pinned: {listed}.")
+    if unknown:
+        found.append(
+            f"Files of your own import what no package that is installed here has: {', '.join(unknown)}. Nothing in "
+            "requirements.txt brings it."
+        )
     return tuple(found)
 
 

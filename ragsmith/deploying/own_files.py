@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ragsmith.deploying.contents import read
+from ragsmith.deploying.requirements import imported_by
 from ragsmith.errors import UsageError
 from ragsmith.plugins import load_file, parts_of
 
@@ -35,3 +36,8 @@ class OwnFiles:
                 raise UsageError(f"two files of your own are called {part.name}: give one of them another name")
             self.contents[name] = part
         return f"{OWN}/{place.name}"
+
+    def imports(self) -> set[str]:
+        """The modules that they import and that do not lie among them, by the first part of their names."""
+        here = {name.split("/")[1].removesuffix(".py") for name in self.contents}
+        return {module for content in self.contents.values() for module in imported_by(read(content))} - here

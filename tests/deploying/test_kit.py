@@ -11,6 +11,7 @@ import sys
 import zipfile
 from collections.abc import Callable
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from hypothesis import strategies as st
 import ragsmith
 from ragsmith.datasets.dataset import load_dataset, write_dataset
 from ragsmith.deploying.kit import Kit, literal
+from ragsmith.deploying.requirements import imported_by, needed, packages_of
 from ragsmith.errors import UsageError
 
 Program = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -79,8 +81,6 @@ def test_the_wheel_is_this_package_and_its_record_is_true(kit: Kit) -> None:
 
 
 def test_every_requirement_is_pinned_to_what_is_installed(kit: Kit) -> None:
-    from importlib.metadata import version  # noqa: PLC0415
-
     lines = (kit.folder / "requirements.txt").read_text().splitlines()
     pins = dict(line.split("==") for line in lines if "==" in line)
     assert {"numpy", "uvicorn", "starlette", "wordllama", "h11", "pyyaml"} <= set(pins)
@@ -232,7 +232,14 @@ print(json.dumps({"files": made.files, "notes": made.notes}))
 def test_files_of_one_s_own_come_along_with_what_they_import(winner: Path, tmp_path: Path, program: Program) -> None:
     own = tmp_path / "mine"
     own.mkdir()
-    (own / "kit_words_beside.py").write_text("MARK = 'From the kit: '\n")
+    (own / "kit_words_beside.py").write_text(
+        "import hypothesis.strategies\n"
+        "try:\n"
+        "    from nobody_has_this.inside import anything\n"
+        "except ImportError:\n"
+        "    pass\n\n"
+        "MARK = 'From the kit: '\n"
+    )
     (own / "kit_said.py").write_text(
         "from kit_words_beside import MARK\n"
         "from ragsmith.techniques.families import prompt_maker\n"
@@ -248,7 +255,13 @@ def test_files_of_one_s_own_come_along_with_what_they_import(winner: Path, tmp_p
     arguments = (str(own / "kit_said.py"), str(winner), str(tmp_path / "kit"))
     done = program(tmp_path, "deploys.py", *arguments)
     assert done.returncode == 0, done.stderr
-    assert {"own/kit_said.py", "own/kit_words_beside.py"} <= set(json.loads(done.stdout)["files"])
+    made = json.loads(done.stdout)
+    assert {"own/kit_said.py", "own/kit_words_beside.py"} <= set(made["files"])
+    pins = (tmp_path / "kit" / "requirements.txt").read_text().splitlines()
+    assert {f"hypothesis=={version('hypothesis')}", f"sortedcontainers=={version('sortedcontainers')}"} <= set(pins)
+    [note] = [note for note in made["notes"] if "import what no package" in note]
+    assert "has: nobody_has_this." in note  # and neither the file beside nor what is Python's own
+    assert note in (tmp_path / "kit" / "README.md").read_text()
     own.rename(tmp_path / "gone")
     said = program(tmp_path / "kit", "pipeline.py", "Who steers the ferry?")
     assert said.returncode == 0, said.stderr
@@ -269,6 +282,30 @@ def test_a_gate_of_one_s_own_is_not_gone_over_by_that_of_the_next_kit(winner: Pa
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     mine.unlink()
     assert ".github/workflows/gate.yml" in ragsmith.deploy(winner, folder, force=True).files
+
+
+@pytest.mark.parametrize(
+    ("code", "modules"),
+    [
+        ("import a.b, c as d", {"a", "c"}),
+        ("from e.f import g", {"e"}),
+        ("def h():\n    import i", {"i"}),
+        ("from . import j\nfrom .k import l\nfrom ..m import n", set()),
+        (
+            "from __future__ import annotations\nimport os.path\nimport ragsmith\nfrom ragsmith.types import Prompt",
+            set(),
+        ),
+        ("# import o\np = 'import q'", set()),
+    ],
+)
+def test_what_code_imports_is_read_from_it(code: str, modules: set[str]) -> None:
+    assert imported_by(code.encode()) == modules
+
+
+def test_a_module_is_in_the_package_that_is_installed_under_another_name() -> None:
+    assert packages_of({"yaml", "nobody_has_this"}) == (("pyyaml",), ("nobody_has_this",))
+    assert not set(needed(()).pinned) & {"hypothesis", "sortedcontainers"}
+    assert set(needed((), further=["Hypothesis"]).pinned) == {*needed(()).pinned, "hypothesis", "sortedcontainers"}
 
 
 JSON_LIKE = st.recursive(
