@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -20,7 +20,6 @@ from ragsmith.deploying.wheel import own_wheel
 from ragsmith.deploying.winner_file import FILE, in_kit, written
 from ragsmith.deploying.writing import LIST, refuse_taken, write_kit
 from ragsmith.errors import RagsmithError
-from ragsmith.models.names import ModelName
 from ragsmith.models.registry import ModelProvider, providers
 from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import Candidate, configuration
@@ -56,8 +55,8 @@ class Kit:
     """A starter kit that was written to ``folder``.
 
     ``files`` are paths in it. ``extras`` are those of ragsmith that the pipeline needs, ``keys`` the environment
-    variables that have to hold keys, ``services`` those that the pipeline has a use for, and ``notes`` what is to be
-    known of this kit.
+    variables that have to hold keys (of the models that answer, and of those that mark answers for the gate),
+    ``services`` those that the pipeline has a use for, and ``notes`` what is to be known of this kit.
     """
 
     folder: Path
@@ -82,7 +81,8 @@ def make_kit(
     questions = bool(loaded.setup.dataset.examples) and not bare
     own = OwnFiles()
     winner = in_kit(content, loaded, own, questions=questions)
-    extras = {"serve", *_extras(loaded)}
+    used = tuple(_providers(loaded, gated=questions))
+    extras = {"serve", *_extras(loaded, used)}
     served = not loaded.setup.models.embedded
     vectors = any(
         gene.technique.family == "retrieval" and "embedder" in gene.technique.tools.values()
@@ -97,7 +97,7 @@ def make_kit(
         tuple(line for line in all_of_them.loose if line not in main.loose),
     )
     wheel, packed = own_wheel()
-    keys = _keys(loaded)
+    keys = _keys(used)
     notes = _notes(loaded, content, main, services, unknown, questions=questions)
     facts = {
         "ragsmith": version("ragsmith"),
@@ -108,6 +108,7 @@ def make_kit(
         "qdrant_minor": ".".join(all_of_them.pinned.get("qdrant-client", "1.15").split(".")[:2]),
         "uses": uses,
         "keys": keys,
+        "marking_keys": set(keys) - set(_keys(_providers(loaded, gated=False))),
         "served": served,
         "self_hosted": loaded.setup.models.self_hosted,
         "name": loaded.setup.dataset.name,
@@ -140,14 +141,14 @@ def make_kit(
         tuple(sorted([*contents, LIST])),
         tuple(sorted(extras)),
         keys,
-        tuple(service for service, used in uses.items() if used),
+        tuple(service for service, useful in uses.items() if useful),
         notes,
     )
 
 
-def _extras(loaded: Pipeline) -> set[str]:
+def _extras(loaded: Pipeline, used: Iterable[ModelProvider]) -> set[str]:
     """The extras of ragsmith that its models and techniques need."""
-    found = {declared.extra for declared, _ in _providers(loaded) if declared.extra}
+    found = {declared.extra for declared in used if declared.extra}
     for gene in loaded.candidate:
         for name, values in gene.technique.packages.items():
             if package := values.get(gene.parameters[name]):
@@ -155,18 +156,19 @@ def _extras(loaded: Pipeline) -> set[str]:
     return found
 
 
-def _providers(loaded: Pipeline) -> Iterator[tuple[ModelProvider, ModelName]]:
-    """Who makes the models that it uses, and which they are."""
-    names = loaded.setup.models
-    for role in names.named:
-        chosen = names.of(role)
-        if (declared := providers(role).get(chosen.kind)) is not None:
-            yield declared, chosen
+def _providers(loaded: Pipeline, *, gated: bool) -> Iterator[ModelProvider]:
+    """Who makes the models that it uses; and those that mark it, where others do and there is a gate."""
+    setup = loaded.setup
+    marking = [setup.marked_by.models] if gated and setup.marked_by else []
+    for names in (setup.models, *marking):
+        for role in names.named:
+            if (declared := providers(role).get(names.of(role).kind)) is not None:
+                yield declared
 
 
-def _keys(loaded: Pipeline) -> tuple[str, ...]:
-    """The environment variables that keys of its models are looked for in."""
-    return tuple(dict.fromkeys(declared.service.keys[0] for declared, _ in _providers(loaded) if declared.service.keys))
+def _keys(used: Iterable[ModelProvider]) -> tuple[str, ...]:
+    """The environment variables that keys of these models are looked for in."""
+    return tuple(dict.fromkeys(declared.service.keys[0] for declared in used if declared.service.keys))
 
 
 def _question(loaded: Pipeline) -> str:

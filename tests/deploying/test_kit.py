@@ -205,6 +205,26 @@ def test_models_elsewhere_are_asked_for_by_the_names_of_their_keys(winner: Path,
     assert yaml.safe_load(gate)
 
 
+def test_models_that_mark_are_needed_where_there_is_a_gate(winner: Path, tmp_path: Path) -> None:
+    content = yaml.safe_load(winner.read_text())
+    content["marked_by"] = {
+        "models": {"judge": "openai:gpt-4.1-mini", "embedder": "sentence-transformers:sentence-transformers/LaBSE"}
+    }
+    beside = winner.parent / "marked.yaml"
+    beside.write_text(yaml.safe_dump(content))
+    made = ragsmith.deploy(beside, tmp_path / "kit")
+    assert made.keys == ("OPENAI_API_KEY",)
+    assert made.extras == ("sentence-transformers", "serve")
+    gate = (made.folder / ".github" / "workflows" / "gate.yml").read_text()
+    assert "OPENAI_API_KEY: ${{ secrets.OPENAI_API_KEY }}" in gate
+    assert "or mark answers for the gate" in (made.folder / "README.md").read_text()
+    assert "to have answers marked:\nOPENAI_API_KEY=\n" in (made.folder / ".env.example").read_text()
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "well.md").write_text("# The well\n\nThe well of Coldwell is ninety feet deep.")
+    bare = ragsmith.deploy(beside, tmp_path / "bare", documents=tmp_path / "notes")  # nothing is marked
+    assert (bare.keys, bare.extras) == ((), ("serve",))
+
+
 DEPLOYS_OWN = """
 import json
 import sys
