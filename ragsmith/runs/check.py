@@ -71,7 +71,7 @@ class Checked:
     ``seconds`` is None for a model of language tasks, each of which has its own, and where nothing came. ``dimensions``
     are those of an embedder's vectors. ``thinking_tokens`` is what a chat model was seen to need to think. ``judged``
     says how the model that marks answers did on the bundled cases, if it was asked, and ``calibrated`` how on the
-    answers of data sets.
+    answers of data sets; where its server stopped answering meanwhile, ``problem`` names those that are missing.
     """
 
     role: str
@@ -202,11 +202,9 @@ class _Check:
             checked, traits = self._language(model, self._tasks(one))
             refuses = tuple(sorted(traits.refuses))
             able = self._is_judge(one) and not any(task.problem for task in checked if task.task == JUDGE.name)
-            judged = self._judged(model) if able and self._judge_cases else None
-            calibrated = tuple(self._calibrated(one, role, chosen) for one in self._calibrations) if able else ()
-            return Checked(
-                role, chosen.name, name, "", None, None, checked, refuses, traits.thinking_tokens, judged, calibrated
-            )
+            judged, calibrated, problem = self._held_against_known(model, role, chosen) if able else (None, (), "")
+            thinking = traits.thinking_tokens
+            return Checked(role, chosen.name, name, problem, None, None, checked, refuses, thinking, judged, calibrated)
         except RagsmithError as error:
             return Checked(role, chosen.name, name, _sentence(error))
         finally:
@@ -229,6 +227,27 @@ class _Check:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             checked = (*first, *pool.map(ask, asked[1:]))
         return checked, learner.traits if learner is not None else Traits()
+
+    def _held_against_known(
+        self, model: LanguageModel | ChatModel, role: str, chosen: ModelName
+    ) -> tuple[JudgeChecked | None, tuple[Calibrated, ...], str]:
+        """How a judge marks answers that are known, and what is missing of that, or "".
+
+        What was asked is kept where its server refuses it or goes down then, which is asked for nothing more.
+        """
+        judged: JudgeChecked | None = None
+        calibrated: list[Calibrated] = []
+        try:
+            if self._judge_cases:
+                judged = self._judged(model)
+            for calibration in self._calibrations:
+                calibrated.append(self._calibrated(calibration, role, chosen))
+        except ModelUnavailable as error:
+            missing = ["the bundled cases"] if self._judge_cases and judged is None else []
+            missing += [one.dataset.name for one in self._calibrations[len(calibrated) :]]
+            said = f"the calibration is incomplete, without {', '.join(missing)}: {_sentence(error)}"
+            return judged, tuple(calibrated), said
+        return judged, tuple(calibrated), ""
 
     def _judged(self, model: LanguageModel | ChatModel) -> JudgeChecked:
         """How ``model`` marks the bundled cases; replies are kept, so that a report finds them."""

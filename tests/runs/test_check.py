@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 from fault_replies import chat_reply
 
 from ragsmith import check_models
-from ragsmith.errors import ModelError, UsageError
+from ragsmith.errors import ModelError, ModelUnavailable, UsageError
 from ragsmith.measures.judge_check import judge_checked
 from ragsmith.models.calls import Completion, completion_key
 from ragsmith.models.tasks import Task
@@ -126,6 +128,61 @@ def test_a_model_that_cannot_judge_is_not_checked_as_a_judge() -> None:
     [checked, *_] = check_models({"language_model": chat, "cross_encoder": "none"}, space="quick")
     assert checked.judged is None
     assert len(chat.asked) == len(checked.tasks)
+
+
+@pytest.fixture
+def annotated(tiny_folder: Path, tmp_path: Path) -> list[Path]:
+    """Three islands, each with one wrong answer that names it."""
+    found = []
+    for name in ("marrow", "harrow", "farrow"):
+        home = shutil.copytree(tiny_folder, tmp_path / name)
+        about = (home / "dataset.yaml").read_text()
+        (home / "dataset.yaml").write_text(about.replace("name: island", f"name: {name}"))
+        note = {"id": "ferry-2", "cluster": "c", "traits": [], "wrong_kind": "number", "paraphrase": "50 minutes."}
+        (home / "annotations.jsonl").write_text(json.dumps({**note, "wrong": f"An hour to {name}."}))
+        found.append(home)
+    return found
+
+
+@pytest.mark.parametrize(("judge_cases", "at", "kept"), [(True, "harrow", ["marrow"]), (False, "marrow", [])])
+def test_a_judge_that_goes_away_loses_nothing_that_it_was_asked_before(
+    judge_cases: bool, at: str, kept: list[str], annotated: list[Path]
+) -> None:
+    gone: list[str] = []
+
+    def reply(prompt: str) -> str:
+        if at in prompt:
+            gone.append(prompt)
+            raise ModelUnavailable("the account has no credit")
+        return chat_reply(prompt)
+
+    models = {"judge": Chat("judges", reply), "cross_encoder": "none"}
+    found = check_models(models, space="quick", judge_cases=judge_cases, calibration=annotated)[-1]
+    assert [one.dataset for one in found.calibrated] == kept
+    assert (found.judged is not None) == judge_cases
+    assert [task.problem for task in found.tasks] == [""] * len(found.tasks)
+    assert found.tasks
+    missing = [folder.name for folder in annotated][len(kept) :]
+    assert found.problem.startswith(f"the calibration is incomplete, without {', '.join(missing)}: ")
+    assert found.problem.endswith("the account has no credit")
+    assert not found.ok
+    assert len(gone) == 1
+
+
+def test_a_judge_that_goes_away_in_the_bundled_cases_is_still_checked_for_its_tasks(annotated: list[Path]) -> None:
+    asked: list[str] = []
+
+    def reply(prompt: str) -> str:
+        if asked:
+            raise ModelUnavailable("the account has no credit")
+        asked.append(prompt)
+        return chat_reply(prompt)
+
+    models = {"judge": Chat("judges", reply), "cross_encoder": "none"}
+    found = check_models(models, space="quick", calibration=annotated[:1])[-1]
+    assert (found.judged, found.calibrated) == (None, ())
+    assert [task.problem for task in found.tasks] == [""]
+    assert found.problem.startswith("the calibration is incomplete, without the bundled cases, marrow: ")
 
 
 MODELS = '''
