@@ -155,7 +155,7 @@ def _search_each(datasets: list[str], arguments: dict[str, Any], voice: Progress
         if result.state == "interrupted":
             note(f"paused: {name}: {redacted(result.why)}.")
         if result.no_winner:
-            note(f"no winner: {name}: {result.no_winner}.")
+            note(f"no winner: {name}: {redacted(result.no_winner)}.")
         _note_damaged(result)
 
     try:
@@ -225,6 +225,8 @@ def _say_each(found: Searched, seconds: float) -> None:
 
 
 def _plain(found: Result) -> dict[str, Any]:
+    from ragsmith.text.redaction import redacted
+
     return {
         "run": found.key,
         "state": found.state,
@@ -233,7 +235,7 @@ def _plain(found: Result) -> dict[str, Any]:
         "model_calls": found.calls_made,
         "spent": asdict(found.spent),
         "winner": next((str(path) for path in found.files if _is_winner(path)), None),
-        **({"no_winner": found.no_winner} if found.no_winner else {}),
+        **({"no_winner": redacted(found.no_winner)} if found.no_winner else {}),
         "report": [str(path) for path in found.files if not _is_winner(path)],
         "summary": found.summary.splitlines(),
     }
@@ -245,6 +247,8 @@ def _is_winner(path: Path) -> bool:
 
 def _say_found(found: Result, seconds: float, base_url: str | None) -> None:
     import shlex
+
+    from ragsmith.text.redaction import redacted
 
     for line in found.summary.splitlines():
         say(line)
@@ -259,7 +263,7 @@ def _say_found(found: Result, seconds: float, base_url: str | None) -> None:
         say(f"{found.spent.calls:,} requests sent so far, {found.spent.tokens:,} tokens{money}")
     say(f"report  {next(path for path in found.files if path.suffix == '.html')}")
     if found.no_winner:
-        note(f"no winner: {found.no_winner}.")
+        note(f"no winner: {redacted(found.no_winner)}.")
     for winner in filter(_is_winner, found.files):
         say(f"winner  {winner}")
         where = f" --base-url {shlex.quote(base_url)}" if base_url else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import ragsmith
 from ragsmith.api.searching_each import Searched
 from ragsmith.datasets.bundled import domains
 from ragsmith.errors import BudgetExhausted
+from ragsmith.reporting.result import Result
 from ragsmith.text.redaction import remember_secret
 
 Command = Callable[..., Any]
@@ -201,3 +202,30 @@ def test_why_a_search_is_paused_holds_no_secret(
     assert SECRET not in shown.out + shown.err
     assert json.loads(shown.out)["why"].endswith("the key *** has no credit")
     assert "the key *** has no credit." in shown.err
+
+
+@pytest.mark.parametrize("more", [("--json",), ()])
+@pytest.mark.parametrize("several", [False, True])
+def test_why_there_is_no_winner_holds_no_secret(
+    command: Command, islands: dict[str, Path], monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...], several: bool
+) -> None:
+    def without_winner(result: Result) -> Result:
+        result.no_winner = f"the key {SECRET} is refused"
+        return result
+
+    remember_secret(SECRET)
+    one, each = ragsmith.search, ragsmith.search_each
+
+    def searched_each(datasets: Sequence[str], *, on_end: Callable[..., None], **given: Any) -> Searched:
+        return each(datasets, on_end=lambda name, result: on_end(name, without_winner(result)), **given)
+
+    monkeypatch.setattr(ragsmith, "search", lambda *names, **given: without_winner(one(*names, **given)))
+    monkeypatch.setattr(ragsmith, "search_each", searched_each)
+    shown = command(*(islands.values() if several else [islands["marrow"]]), more=more)
+    assert shown.code == 1
+    assert SECRET not in shown.out + shown.err
+    if several or not more:
+        assert "the key *** is refused." in shown.err
+    if more:
+        said = json.loads(shown.out)
+        assert (said["datasets"]["marrow"] if several else said)["no_winner"] == "the key *** is refused"
