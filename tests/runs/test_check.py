@@ -15,6 +15,7 @@ from ragsmith import check_models
 from ragsmith.errors import ModelError, ModelUnavailable, UsageError
 from ragsmith.measures.judge_check import judge_checked
 from ragsmith.models.calls import Completion, completion_key
+from ragsmith.models.registry import REGISTERED
 from ragsmith.models.tasks import Task
 from ragsmith.models.traits import Learner, Traits
 from ragsmith.models.usage import Usage
@@ -220,7 +221,16 @@ class SameVectors:
 '''
 
 
-def test_models_that_a_space_searches_over_are_asked_and_the_first_judges(tiny_space: Path, tmp_path: Path) -> None:
+def test_models_that_a_space_searches_over_are_asked_and_the_first_judges(
+    tiny_space: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for its, name in (
+        ("language_model", "first_writer"),
+        ("language_model", "second_writer"),
+        ("embedder", "same_vectors"),
+    ):
+        monkeypatch.setitem(REGISTERED, (its, name), None)  # so that nobody knows them after this test
+        del REGISTERED[its, name]
     (tmp_path / "own.py").write_text(f"LEDGER = {str(tmp_path / 'ledger')!r}\n{MODELS}")
     space = tmp_path / "space.yaml"
     space.write_text(
