@@ -13,10 +13,11 @@ from pathlib import Path
 import click
 import pytest
 import typer
-from documentation import DOCS, ROOT, app, pages
+from documentation import DOCS, ROOT, pages
 from examples import excerpt, into_readme, transcript
 from mixed_folder import ENTRIES, NEEDED, entries, written
 
+from ragsmith.cli.app import load
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.pipelines.space_file import load_space
 
@@ -96,7 +97,7 @@ def printed_commands(name: str) -> list[str]:
     [line for name in ("README.md", "docs/models.md", "docs/search_spaces.md") for line in printed_commands(name)],
 )
 def test_every_command_that_is_printed_is_one_that_is_understood(line: str) -> None:
-    command: click.Command = typer.main.get_command(app)
+    command: click.Command = typer.main.get_command(load())
     _, *arguments = shlex.split(line, comments=True)
     while isinstance(command, click.Group):
         command = command.commands[arguments.pop(0)]

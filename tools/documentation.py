@@ -23,7 +23,7 @@ import typer
 from typer.testing import CliRunner
 
 import ragsmith
-from ragsmith.cli.commands import app
+from ragsmith.cli.app import load
 from ragsmith.cli.explanation import described
 from ragsmith.evaluation.fitness import COMPOSITES, HEADLINE, Fitness
 from ragsmith.evaluation.named_fitness import NAMED
@@ -136,10 +136,10 @@ def commands() -> Iterator[str]:
         "questions, or not scored alike (`compare`, `gate`); 4 a gate could not be run; 130 interrupted, "
         "and the same command goes on. Of `gate`, 1 means that the pipeline is worse, and nothing else does."
     )
-    for path in _paths(typer.main.get_command(app), ()):
+    for path in _paths(typer.main.get_command(load()), ()):
         arguments = [*path, "--help"]
         shown = CliRunner().invoke(
-            app, arguments, prog_name="ragsmith", terminal_width=WIDTH, env={"COLUMNS": str(WIDTH)}
+            load(), arguments, prog_name="ragsmith", terminal_width=WIDTH, env={"COLUMNS": str(WIDTH)}
         )
         text = "\n".join(line.rstrip() for line in shown.output.strip().splitlines())
         yield f"## {' '.join(['ragsmith', *path])}\n\n```\n{text}\n```"

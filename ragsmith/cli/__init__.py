@@ -62,13 +62,13 @@ def run(arguments: list[str]) -> int:
     wrong_usage: Any = next(kind for kind in BadParameter.__mro__ if kind.__name__ == "ClickException")
     code: Any
     try:
-        from ragsmith.cli.commands import app
+        from ragsmith.cli.app import load
 
         with warnings.catch_warnings():
             for shown in (Notice, DamagedRows, LeftOut):
                 warnings.simplefilter("always", shown)
             warnings.showwarning = _say_warning
-            code = app(arguments, prog_name="ragsmith", standalone_mode=False)
+            code = load(arguments)(arguments, prog_name="ragsmith", standalone_mode=False)
     except SystemExit as stop:
         code = stop.code
     except (RagsmithError, OSError) as error:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
+from ragsmith.cli.commands import COMMANDS, Commands
 from ragsmith.cli.output import say
 
 app = typer.Typer(
     name="ragsmith",
+    cls=Commands,
     help="Find the best Retrieval-Augmented Generation pipeline for your documents.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -33,3 +37,16 @@ def main(
     ] = False,
 ) -> None:
     """Find the best Retrieval-Augmented Generation pipeline for your documents."""
+
+
+LISTED = (["-h"], ["--help"])
+"""What asks for nothing but the list of commands."""
+
+
+def load(arguments: Sequence[str] = ()) -> typer.Typer:
+    """Return `app` with the command that ``arguments`` begin with; with all, if they begin with none."""
+    named = [COMMANDS[name][0] for name in arguments[:1] if name in COMMANDS]
+    if list(arguments) not in LISTED:
+        for file in named or dict.fromkeys(file for file, _ in COMMANDS.values()):
+            import_module(f"ragsmith.cli.{file}")
+    return app

@@ -93,6 +93,7 @@ def merged(command: Callable[..., None]) -> Callable[..., None]:
 
     named = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in parameters]
     parsed.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+    parsed.__annotations__ = {parameter.name: parameter.annotation for parameter in named}  # else read a third time
     return parsed
 
 

@@ -51,7 +51,7 @@ def serve(
     models: ModelFlags,
     as_json: JsonOption = False,
 ) -> None:
-    """Answer questions over HTTP: OpenAI's chat completions, a page, passages with places, metrics; or as MCP tools.
+    """Answer questions over HTTP: OpenAI's chat completions, a page, passages and places, metrics; or as MCP tools.
 
     It listens on this machine alone unless told otherwise, and stops on Ctrl-C or SIGTERM when what it has accepted is
     answered. The log goes to standard error, one JSON object a line.

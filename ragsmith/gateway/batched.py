@@ -5,10 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from ragsmith.errors import StoreError
 from ragsmith.gateway.claims import CallStore
 from ragsmith.models.calls import BatchedRequest
+
+if TYPE_CHECKING:
+    from ragsmith.models.served.chat_batches import ChatBatches
 
 
 class Batched:
@@ -43,3 +47,13 @@ class Batched:
         with self._lock, suppress(StoreError):  # they stay, and nobody will ask for them
             self._store.drop_batched_requests(self._answered)
             self._answered.clear()
+
+
+def batches_of(model: object) -> ChatBatches | None:
+    """Return the batches that ``model`` is asked in, if it is; one of somebody else may call anything so."""
+    batches = getattr(model, "batches", None)
+    if batches is None:
+        return None
+    from ragsmith.models.served.chat_batches import ChatBatches  # noqa: PLC0415  asyncio is not always needed
+
+    return batches if isinstance(batches, ChatBatches) else None

@@ -13,7 +13,7 @@ from copy import copy
 from typing import Any
 
 from ragsmith.errors import StoreError
-from ragsmith.gateway.batched import Batched
+from ragsmith.gateway.batched import Batched, batches_of
 from ragsmith.gateway.budget import Budget, lost_attempt, put_off
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.desk import KINDS, Counts, Desk
@@ -24,7 +24,6 @@ from ragsmith.gateway.results import Embeddings, Scores
 from ragsmith.gateway.views import ChatView, CrossEncoderView, EmbedderView, TaskView
 from ragsmith.models.calls import ChatModel, completes
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
-from ragsmith.models.served.chat_batches import ChatBatches
 from ragsmith.models.served.provider import Activity, Provider
 from ragsmith.models.traits import Learner, Traits, learner_of
 from ragsmith.models.usage import Meter
@@ -131,8 +130,8 @@ class Gateway:
             self._providers[id(provider)] = provider
             provider.on_attempt = self._desk.before_attempt
             provider.on_lost = lost_attempt
-        batches = getattr(model, "batches", None)
-        if isinstance(batches, ChatBatches):  # a model of somebody else may call anything so
+        batches = batches_of(model)
+        if batches is not None:
             batches.memory, batches.on_left = self._batched, put_off
         learner = learner_of(model)
         if learner is not None and self._store is not None and id(learner) not in self._learners:

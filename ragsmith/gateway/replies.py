@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from ragsmith.errors import ModelError, Unreadable
 from ragsmith.gateway.asking import fault, readable
+from ragsmith.gateway.batched import batches_of
 from ragsmith.gateway.claims import Grouped, claimed
 from ragsmith.gateway.desk import Desk
 from ragsmith.gateway.failures import Asker, FailedCall
@@ -15,7 +16,6 @@ from ragsmith.gateway.limits import most_tokens, whole
 from ragsmith.gateway.memo import Memo, Room
 from ragsmith.models.calls import ChatModel, Completion, StoredCall, completion_key, takes_cut_answers
 from ragsmith.models.protocols import LanguageModel
-from ragsmith.models.served.chat_batches import ChatBatches
 from ragsmith.models.tasks import Input, Task
 from ragsmith.models.usage import ONE_CALL, Usage
 
@@ -103,9 +103,7 @@ class Replies:
             Unreadable: that is no better.
         """
         spent: list[Usage] = []
-        batched = isinstance(
-            getattr(model, "batches", None), ChatBatches
-        )  # how long these take says nothing of a reply
+        batched = batches_of(model) is not None  # how long these take says nothing of a reply
 
         def complete(asked: str) -> Completion:
             def send(limit: int) -> Completion:

@@ -10,7 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from ragsmith.cli import run as command
-from ragsmith.cli.commands import app
+from ragsmith.cli.app import load
 from ragsmith.datasets.dataset import load_documents
 
 
@@ -46,7 +46,8 @@ def test_what_was_made_is_said(here: Path, capsys: pytest.CaptureFixture[str]) -
     assert (said["extras"], said["keys"], said["services"]) == (["serve"], [], [])  # words alone: no vectors to hold
     assert run("-o", "kit", "--force") == 0
     assert "starter kit  kit" in capsys.readouterr().out
-    asked = CliRunner().invoke(app, ["ask", "kit/winner.yaml", "Who collects the salt dues?"], catch_exceptions=False)
+    asking = ["ask", "kit/winner.yaml", "Who collects the salt dues?"]
+    asked = CliRunner().invoke(load(), asking, catch_exceptions=False)
     assert "master of Aldham" in asked.stdout
 
 

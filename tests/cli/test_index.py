@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from ragsmith.cli.commands import app
+from ragsmith.cli.app import load
 from ragsmith.datasets.dataset import load_documents
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.index.shelf import Shelf
@@ -49,7 +49,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def said(*arguments: str) -> Any:
-    done = CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False)
+    done = CliRunner().invoke(load(), [*arguments, "--json"], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return json.loads(done.stdout)
 
@@ -81,15 +81,16 @@ def test_an_index_grows_and_shrinks_and_is_asked_as_it_is(here: Path) -> None:
 
 
 def test_in_words(here: Path) -> None:
-    run = CliRunner().invoke(app, ["index", "build", "winner.yaml"], catch_exceptions=False)
+    run = CliRunner().invoke(load(), ["index", "build", "winner.yaml"], catch_exceptions=False)
     assert run.stdout.splitlines() == [
         "3 documents, 3 chunks",
         "against what the pipeline was found on: none added, changed or removed",
     ]
-    status = CliRunner().invoke(app, ["index", "status"], catch_exceptions=False).stdout
+    status = CliRunner().invoke(load(), ["index", "status"], catch_exceptions=False).stdout
     assert "vectors" in status
     (here / "documents" / "tower.md").unlink()
-    asked = CliRunner().invoke(app, ["ask", "winner.yaml", "bell", "--documents", "documents"], catch_exceptions=False)
+    asking = ["ask", "winner.yaml", "bell", "--documents", "documents"]
+    asked = CliRunner().invoke(load(), asking, catch_exceptions=False)
     assert "1 removed" in asked.stderr
 
 
