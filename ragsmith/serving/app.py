@@ -85,7 +85,7 @@ class ServingApp:
         }
         inner = Starlette(
             routes=[Route(path, handler, methods=[method]) for path, (method, handler) in routes.items()],
-            exception_handlers={HTTPException: _no_route, Refused: _refusal, Exception: _refusal},
+            exception_handlers={405: _other_method, Refused: _refusal, Exception: _refusal},
         )
         inner.router.redirect_slashes = False  # it would repeat the name that the request asks for
         self._guarded = Guard(inner, self.metrics, routes, token, hosts)
@@ -310,14 +310,10 @@ async def _gone(request: Request) -> None:
         pass
 
 
-async def _no_route(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    if status == 405:
-        allowed = error.headers.get("Allow", "") if isinstance(error, HTTPException) and error.headers else ""
-        refused = Refused(405, "this address takes another method", "wrong_method")
-        return JSONResponse(refused.body, 405, {**refused.headers, "Allow": allowed})
-    refused = Refused(404, "there is nothing at this address", "not_found") if status == 404 else broken()
-    return JSONResponse(refused.body, refused.status, refused.headers)
+async def _other_method(request: Request, error: Exception) -> Response:
+    refused = Refused(405, "this address takes another method", "wrong_method")
+    allowed = error.headers.get("Allow", "") if isinstance(error, HTTPException) and error.headers else ""
+    return JSONResponse(refused.body, refused.status, {**refused.headers, "Allow": allowed})
 
 
 async def _refusal(request: Request, error: Exception) -> Response:

@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ragsmith.errors import UsageError
 from ragsmith.serving.logs import event
 from ragsmith.serving.metrics import Metrics
-from ragsmith.serving.refusals import Refused, broken
+from ragsmith.serving.refusals import Refused, broken, large_head
 from ragsmith.text.redaction import remember_secret
 
 THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
@@ -31,6 +31,8 @@ OPEN = ("/", "/health", "/ready")
 """What needs no token: the page, which holds nothing, and what is asked by whatever keeps the server running."""
 OTHER = "other"
 SHORTEST_TOKEN = 16
+LARGEST_HEAD = 1 << 15
+"""Bytes of a request before its body."""
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 
 HEADERS = {
@@ -67,9 +69,7 @@ class Guard:
             return
         headers = Headers(scope=scope)
         path = scope["path"].removeprefix(scope.get("root_path", ""))
-        asked = headers.get("x-request-id", "")
-        id_ = asked if _ID.fullmatch(asked) else secrets.token_hex(8)
-        scope.setdefault("state", {})["request_id"] = id_
+        id_ = scope.setdefault("state", {})["request_id"] = request_id(headers.get("x-request-id", ""))
         began, status, is_whole = perf_counter(), 0, False
 
         async def sending(message: Message) -> None:
@@ -85,7 +85,8 @@ class Guard:
 
         trouble: Refused | None = None
         try:
-            self._check(path, headers)
+            self._check_client(path, headers)
+            self._check_request(scope, path, headers)
             await self._app(scope, receive, sending)
         except Refused as refused:
             trouble = refused
@@ -100,8 +101,8 @@ class Guard:
         took = round(seconds, 4)
         event("request", id=id_, method=method, route=route, status=status, seconds=took, whole=is_whole)
 
-    def _check(self, path: str, headers: Headers) -> None:
-        """Raise `Refused` where a request is not to be answered at all."""
+    def _check_client(self, path: str, headers: Headers) -> None:
+        """Raise `Refused` where whoever sends a request is not to be answered at all."""
         host = headers.get("host", "")
         if self._token is not None:
             if path not in OPEN and not hmac.compare_digest(_digest(_bearer(headers)), self._token):
@@ -120,6 +121,25 @@ class Guard:
             raise Refused(400, "the request names no host: send  Host: NAME", "invalid_host", closes=True)
         if own != _netloc(origin):
             raise Refused(403, "pages of other sites are not answered", "cross_origin", closes=True)
+
+    def _check_request(self, scope: Scope, path: str, headers: Headers) -> None:
+        """Raise `Refused` where there is nothing at ``path``, or what comes before the body is not as it should be."""
+        head = sum(len(name) + len(value) for name, value in headers.raw)
+        if (
+            head + len(scope["path"]) + len(scope["query_string"]) > LARGEST_HEAD
+        ):  # one that comes in pieces ends before
+            raise large_head()
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # a proxy before this server may believe the other one, and see another request in what follows
+            said = "the request says in two ways where its body ends: leave Content-Length or Transfer-Encoding out"
+            raise Refused(400, said, "invalid_length", closes=True)
+        if path not in self._routes:  # exactly: patterns of routes let the end of a line pass
+            raise Refused(404, "there is nothing at this address", "not_found")
+
+
+def request_id(asked: str) -> str:
+    """The id of a request: what it asks for, if nobody could take that for something else."""
+    return asked if _ID.fullmatch(asked) else secrets.token_hex(8)
 
 
 def checked_token(token: str, where: str) -> str:

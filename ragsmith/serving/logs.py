@@ -17,7 +17,7 @@ from typing import TextIO
 from ragsmith.text.redaction import REDACTING, redacted
 
 LOGGER = logging.getLogger("ragsmith.serving")
-OTHERS = ("uvicorn",)
+OTHERS = ("uvicorn", "asyncio")
 """Loggers of others that speak in the same form."""
 
 
@@ -42,7 +42,7 @@ class JsonLines(logging.Formatter):
 
 @contextmanager
 def speaking_json(stream: TextIO | None = None) -> Iterator[None]:
-    """Have this log, that of the server library, and warnings written to ``stream``, or else to standard error."""
+    """Have this log, those of `OTHERS`, and warnings written to ``stream``, or else to standard error."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
     handler.addFilter(REDACTING)

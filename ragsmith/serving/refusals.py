@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ragsmith.errors import ModelUnavailable, StageFailed
+from ragsmith.errors import ModelUnavailable, StageFailed, StoreError
 
 INVALID, BROKEN = "invalid_request_error", "server_error"
 """What OpenAI calls errors of the request, whatever is wrong with it, and those of the server, from status 500 up."""
@@ -61,6 +61,22 @@ def wrong(message: str, parameter: str | None = None, code: str = "invalid_value
     return Refused(400, message, code, parameter=parameter)
 
 
+def large_head() -> Refused:
+    """A request with more before its body than there may be."""
+    return Refused(431, "the head of the request is too large: leave something out", "large_head", closes=True)
+
+
+def no_http(error: BaseException | None) -> Refused:
+    """What is not read as a request; ``error`` is the parser's."""
+    status = getattr(error, "error_status_hint", 400)
+    if status == 431:
+        return large_head()
+    if status == 501:
+        said = "the body comes in an encoding that is not known here: send it as it is, or chunked"
+        return Refused(501, said, "unknown_encoding", closes=True)
+    return Refused(400, "this is no HTTP request, or its body is not as it announces it", "invalid_http", closes=True)
+
+
 def busy() -> Refused:
     """A request for which there is no room."""
     return Refused(503, "the server answers as many questions as it can: come again", "busy", retry_after=AGAIN_SECONDS)
@@ -73,6 +89,9 @@ def failed(error: Exception) -> Refused:
     if isinstance(cause, ModelUnavailable):
         said = f"{stage}, as a model that it asks is not available now: come again later"
         return Refused(503, said, "model_unavailable", retry_after=AGAIN_SECONDS * 5)
+    if isinstance(cause, StoreError):
+        said = f"{stage}, as what is paid for cannot be kept now: come again later, it is not paid for again"
+        return Refused(503, said, "not_kept", retry_after=AGAIN_SECONDS * 5)
     if isinstance(error, StageFailed):
         said = f"{stage} on this question: ask otherwise, or look for the request id in the log of the server"
         return Refused(502, said, "pipeline_failed")

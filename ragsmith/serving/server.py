@@ -11,6 +11,7 @@ import ipaddress
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,18 +19,17 @@ from typing import Any
 
 import h11
 import uvicorn
+from starlette.responses import JSONResponse
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.signals import SIGNALS
 from ragsmith.serving.app import ServingApp
-from ragsmith.serving.guard import checked_token
-from ragsmith.serving.limits import ServingLimits
+from ragsmith.serving.guard import HEADERS, LARGEST_HEAD, OTHER, checked_token, request_id
 from ragsmith.serving.logs import event, speaking_json
+from ragsmith.serving.refusals import no_http
 from ragsmith.text.files import TextError, read_text
 
-LARGEST_HEAD = 1 << 15
-"""Bytes of a request before its body."""
 KEEP_ALIVE_SECONDS = 15
 GRACE_SECONDS = 5
 """How much longer than a request may take a stop waits for those that were accepted."""
@@ -106,7 +106,7 @@ def run(app: ServingApp, listening: socket.socket, on_start: Callable[[str], Non
 def _run(app: ServingApp, listening: socket.socket, on_start: Callable[[str], None] | None) -> None:
     config = uvicorn.Config(
         app,
-        http=_bounded(app.limits),
+        http=_bounded(app),
         ws="none",
         lifespan="off",
         interface="asgi3",
@@ -177,8 +177,12 @@ class _Server(uvicorn.Server):
             connection.transport.abort()
 
 
-def _bounded(limits: ServingLimits) -> type[asyncio.Protocol]:
-    """The protocol of connections, with limits: on their number, and on how long a client may send or take nothing."""
+def _bounded(app: ServingApp) -> type[asyncio.Protocol]:
+    """The protocol of connections, with limits: on their number, and on how long a client may send or take nothing.
+
+    What is no HTTP is refused as everything else is.
+    """
+    limits = app.limits
 
     class Bounded(H11Protocol):
         _patience: asyncio.TimerHandle | None = None
@@ -203,6 +207,30 @@ def _bounded(limits: ServingLimits) -> type[asyncio.Protocol]:
                 self._await_head()
             else:
                 self._calm()
+
+        def send_400_response(self, msg: str) -> None:
+            """Refuse what is no HTTP: the server library, which calls this, would say it in a form of its own.
+
+            It would also say it a second time to whom it has replied to already, and let a request that is being
+            answered reply after it.
+            """
+            is_begun = self.conn.our_state is h11.SEND_RESPONSE
+            if not is_begun and self.conn.our_state is not h11.IDLE:
+                self.transport.close()  # it has its reply: what follows is no body, and no request
+                return
+            refused, id_ = no_http(sys.exc_info()[1]), request_id("")
+            if is_begun:
+                id_ = self.cycle.scope["state"].get("request_id", id_)
+                self.cycle.disconnected = True
+                self.cycle.message_event.set()
+            else:
+                app.metrics.request(OTHER, refused.status, 0.0)
+                event("request", id=id_, method=OTHER, route=OTHER, status=refused.status, seconds=0.0, whole=True)
+            reply = JSONResponse(refused.body, refused.status, {**HEADERS, **refused.headers, "X-Request-ID": id_})
+            head = h11.Response(status_code=reply.status_code, headers=reply.raw_headers)
+            for part in (head, h11.Data(data=bytes(reply.body)), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(part) or b"")
+            self.transport.close()
 
         def pause_writing(self) -> None:
             super().pause_writing()

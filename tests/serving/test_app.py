@@ -21,6 +21,7 @@ from ragsmith.errors import MissingExtra, Notice, UsageError
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.serving.answering import ANSWERS_A_CLEARING, GROWTH, Answerer
 from ragsmith.serving.app import ServingApp
+from ragsmith.serving.guard import LARGEST_HEAD
 from ragsmith.serving.workers import Stop
 from ragsmith.text.words import terms
 
@@ -348,6 +349,8 @@ def test_an_id_that_could_be_something_else_is_replaced(serving: Serving, id_: b
         "/v1/models/../../x",
         "/\x00",
         "/%00",
+        "/ask\n",
+        "/health\n",
         "/é",
     ],
 )
@@ -376,6 +379,16 @@ def test_bodies_and_questions_have_their_limits(serving: Serving) -> None:
         got = sent(app, "POST", "/ask", {"question": QUESTION}, headers=headers)
         assert (got.status, got.headers["connection"]) == (413, "close")
     assert sent(app, "POST", "/ask", {"question": QUESTION}, headers={"content-type": "text/plain"}).status == 415
+
+
+def test_the_head_of_a_request_has_its_limit_and_says_once_where_the_body_ends(serving: Serving) -> None:
+    app = serving()
+    for more in ({"headers": {"x": "y" * LARGEST_HEAD}}, {"query": b"y" * LARGEST_HEAD}):
+        got = sent(app, "GET", "/health", **more)
+        assert (got.status, got.headers["connection"]) == (431, "close")
+    assert sent(app, "GET", "/health", headers={"x": "y" * (LARGEST_HEAD - 200)}).status == 200
+    got = sent(app, "POST", "/ask", {"question": QUESTION}, headers={"transfer-encoding": "chunked"})
+    assert (got.status, got.json["error"]["code"], got.headers["connection"]) == (400, "invalid_length", "close")
 
 
 def test_more_than_may_wait_are_told_to_come_again(serving: Serving) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+import logging
 import os
 import signal
 import socket
@@ -25,6 +27,7 @@ from served import Ruled
 import ragsmith
 from ragsmith.errors import UsageError
 from ragsmith.pipelines.genes import Candidate
+from ragsmith.serving.logs import speaking_json
 
 QUESTION = "When does the ferry to Marrow leave?"
 TOKEN = "correct-horse-battery-staple"
@@ -327,12 +330,20 @@ def test_a_hundred_megabytes_are_refused_and_take_no_memory(start: Start) -> Non
     with closing(server.connected()) as bad:
         bad.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 100_000)
         with suppress(ConnectionResetError):
-            assert bad.recv(100).startswith(b"HTTP/1.1 400 ")
+            assert bad.recv(100).startswith(b"HTTP/1.1 431 ")
     assert httpx.post(f"{server.url}ask", json={"question": QUESTION}).status_code == 200
     code, log = server.stop()
     assert code == 0
     assert "Traceback" not in log
-    assert [r["status"] for r in requests(log) if r["event"] == "request"] == [413, 413, 200]
+    assert [r["status"] for r in requests(log) if r["event"] == "request"] == [413, 413, 431, 200]
+
+
+def test_what_the_event_loop_says_is_a_line_of_json_too() -> None:
+    stream = io.StringIO()
+    with speaking_json(stream):
+        logging.getLogger("asyncio").error("a callback failed")
+    [said] = requests(stream.getvalue())
+    assert (said["level"], said["event"]) == ("error", "a callback failed")
 
 
 def _resident(pid: int) -> int:

@@ -86,6 +86,7 @@ class FaultServer:
         self.log_file: TextIO | None = None
         self._in_flight = 0
         self._attempts: Counter[str] = Counter()
+        self._writers: set[asyncio.StreamWriter] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault-server", daemon=True)
 
@@ -115,6 +116,11 @@ class FaultServer:
         ends = [(told.replied, told.replied + told.told) for told in self.log if told.told is not None]
         return [request for request in self.log if any(begin <= request.time < end for begin, end in ends)]
 
+    def let_go(self) -> None:
+        """End the connections that are open, those that hang, too, and answer from now on, without a fault."""
+        self.script, self.always, self.faults = [], None, 0.0
+        asyncio.run_coroutine_threadsafe(self._cut_off(), self._loop).result()
+
     # --- on the server's thread --------------------------------------------------------------------------------------
 
     async def _start(self) -> asyncio.Server:
@@ -128,8 +134,13 @@ class FaultServer:
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.sleep(0)  # connections are told of their end
 
+    async def _cut_off(self) -> None:
+        for writer in tuple(self._writers):
+            writer.transport.abort()
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         sent = Sent(reader, writer)
+        self._writers.add(writer)
         try:
             while await self._serve_one(reader, sent):
                 pass
@@ -138,6 +149,7 @@ class FaultServer:
         except asyncio.CancelledError:
             pass  # the server stops; Python 3.11 would log it
         finally:
+            self._writers.discard(writer)
             writer.close()
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()
