@@ -18,7 +18,6 @@ from typing import Any, get_args
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # this checkout is described, not a package that happens to be installed
 
-import click
 import typer
 from typer.testing import CliRunner
 
@@ -145,10 +144,11 @@ def commands() -> Iterator[str]:
         yield f"## {' '.join(['ragsmith', *path])}\n\n```\n{text}\n```"
 
 
-def _paths(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _paths(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     yield path
-    for name, inner in getattr(command, "commands", {}).items():
-        yield from _paths(inner, (*path, name))
+    inner = getattr(command, "commands", {})
+    for name in command.list_commands(None) if inner else ():  # as --help lists them, whatever was imported first
+        yield from _paths(inner[name], (*path, name))
 
 
 def api() -> Iterator[str]:
