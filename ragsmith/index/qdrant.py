@@ -1,8 +1,8 @@
 """Vectors in Qdrant: a server by URL, a folder, or memory.
 
 A server saves embedding a large corpus again and again: a collection is named by the digest of texts and embedder, and
-used as it stands when all of its points are there. The server compares in single precision, so more is fetched than
-asked for, with vectors, and scored again in double precision: results are those of exact search, ties included.
+used as it stands when all of its points are there. The server compares in single precision, so what it finds is scored
+again (`rescoring`): results are those of exact search, ties included.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.errors import MissingExtra, ModelUnavailable, UsageError
+from ragsmith.index.rescoring import Fetched, search_rescored
 from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores
 from ragsmith.models.vector_address import is_url
 
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
 
 KEY_VARIABLE = "QDRANT_API_KEY"
 BATCH_ROWS = 256
-MORE = 16
-"""How many keys are fetched beyond those asked for, at first."""
-TOLERANCE = 1e-5
-"""Far more than the error of a dot product of unit vectors in single precision."""
 TIMEOUT_SECONDS = 60
 MEMORY = ":memory:"
 
@@ -77,7 +74,6 @@ class QdrantVectors:
         self._location = location
         self._keys = keys
         self._exact = exact
-        self._owners = np.searchsorted(keys.starts, np.arange(keys.count), side="right") - 1
         self._connection: _Connection | None = _connection(location)
         if keys.count:
             self._complete(make)
@@ -98,44 +94,9 @@ class QdrantVectors:
         Raises:
             ModelUnavailable: the server is down or refuses.
         """
-        shape = (len(query_vectors), min(k, len(self._keys.starts)))
-        positions, scores = np.zeros(shape, dtype=np.int64), np.zeros(shape)
-        if 0 in shape:
-            return positions, scores
-        waiting = np.flatnonzero(query_vectors.any(axis=1)).tolist()  # to a zero vector all are as near
-        positions[:], limit = np.arange(shape[1]), self._first_limit(k)
-        while waiting:
-            found = self._fetch(query_vectors[waiting], limit)
-            unsettled = []
-            for row, points in zip(waiting, found, strict=True):
-                best = self._settled(query_vectors[row], points, shape[1], limit)
-                if best is None:
-                    unsettled.append(row)
-                else:
-                    positions[row], scores[row] = zip(*best, strict=True)
-            waiting, limit = unsettled, limit * 2
-        return positions, scores
+        return search_rescored(self._keys, query_vectors, k, self._fetch)
 
-    def _first_limit(self, k: int) -> int:
-        keys_per_entry = -(-self._keys.count // len(self._keys.starts))
-        return k * keys_per_entry + MORE
-
-    def _settled(
-        self, query: NDArray[np.floating], points: Sequence[Any], k: int, limit: int
-    ) -> list[tuple[int, float]] | None:
-        """The ``k`` best entries among the ``points`` fetched; None if one that was not may belong to them."""
-        vectors = np.array([point.vector for point in points], dtype=np.float64)
-        entries: dict[int, float] = {}
-        for point, score in zip(points, np.round(vectors @ query.astype(np.float64), 6).tolist(), strict=True):
-            entry = int(self._owners[int(point.id)])
-            entries[entry] = max(score, entries.get(entry, -np.inf))
-        best = sorted(entries.items(), key=lambda item: (-item[1], item[0]))[:k]
-        everything = len(points) < limit or limit >= self._keys.count
-        if everything or (len(best) == k and points[-1].score < best[-1][1] - TOLERANCE):
-            return best
-        return None
-
-    def _fetch(self, queries: NDArray[np.floating], limit: int) -> list[list[Any]]:
+    def _fetch(self, queries: NDArray[np.floating], limit: int) -> list[Fetched]:
         from qdrant_client.models import QueryRequest, SearchParams  # noqa: PLC0415
 
         params = SearchParams(exact=self._exact) if is_url(self._location) else None  # embedded, it is always exact
@@ -144,7 +105,7 @@ class QdrantVectors:
             for query in queries.astype(np.float32).tolist()
         ]
         replies = self._ask(lambda: self._client.query_batch_points(self._keys.name, requests))
-        return [reply.points for reply in replies]
+        return [_fetched(reply.points) for reply in replies]
 
     def _complete(self, make: MakeVectors) -> None:
         """Put in what is missing: points are put in in order, so those that are there come first."""
@@ -194,6 +155,11 @@ class QdrantVectors:
         if not is_url(self._location):
             raise UsageError("an embedded Qdrant serves one process: give the URL of a server, or exact search")
         return QdrantVectors, (self._location, self._keys, _all_there)
+
+
+def _fetched(points: Sequence[Any]) -> Fetched:
+    numbers = np.array([int(point.id) for point in points], dtype=np.int64)
+    return Fetched(numbers, np.array([point.vector for point in points], dtype=np.float64), points[-1].score)
 
 
 def _all_there(start: int, end: int) -> Any:
