@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 from listening import listen_to_signals
-from postgres_server import Server, missing, postgres
+from postgres_server import Server, missing, postgres, programs_with_vectors, vectors_missing
 
 # no test, and no process that one starts, may touch the ledger of looks of whoever runs the tests
 os.environ["RAGSMITH_LEDGER"] = "off"
@@ -282,6 +282,15 @@ def postgres_server() -> Iterator[Server]:
     if why := missing():
         (pytest.fail if os.environ.get("RAGSMITH_REAL") else pytest.skip)(why)
     with postgres() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def vector_server() -> Iterator[Server]:
+    """A PostgreSQL with pgvector. Without one a test that asks for it is skipped, but on CI it fails."""
+    if why := vectors_missing():
+        (pytest.fail if os.environ.get("RAGSMITH_REAL") else pytest.skip)(why)
+    with postgres(programs_with_vectors(), locale=("--locale=C",)) as server:
         yield server
 
 

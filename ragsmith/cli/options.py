@@ -229,7 +229,9 @@ class ModelFlags(RoleFlags):
     vector_store: Annotated[
         str | None,
         typer.Option(
-            "--vector-store", help="Where vectors lie: auto, exact, qdrant:URL or qdrant:FOLDER. [default: auto]"
+            "--vector-store",
+            help="Where vectors lie: auto, exact, approximate, approximate:FOLDER, qdrant:URL, qdrant:FOLDER, or "
+            "postgresql://USER@HOST/DATABASE. [default: auto]",
         ),
     ] = None
 

@@ -232,7 +232,7 @@ def can_be_copied() -> bool:
     """Whether a copy of this process goes on as this one would: no other thread may hold a lock, which stays locked in
     the copy, and there is no connection to a server of vectors, which both would use.
     """
-    if sys.platform != "linux" or "qdrant_client" in sys.modules:
+    if sys.platform != "linux" or not {"qdrant_client", "ragsmith.index.pgvector"}.isdisjoint(sys.modules):
         return False
     return len(list(Path("/proc/self/task").iterdir())) == 1  # those of libraries among them
 

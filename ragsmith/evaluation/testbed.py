@@ -258,7 +258,7 @@ class Setup:
         if self.marked_by:
             marking = self.marked_by.loaded_models
             ids["judge"] = marking.judge.id
-            if marking.embedder.id != ids["embedder"]:
+            if marking.embedder.id != self.loaded_models.embedder.id:
                 ids[MARKING] = marking.embedder.id
         return ids
 

@@ -33,9 +33,7 @@ Fetch = Callable[[NDArray[np.floating], int], list[Fetched]]
 """For each row of a matrix of queries, as many of the nearest keys as asked for, or all keys if there are no more."""
 
 
-def search_rescored(
-    keys: Keys, query_vectors: NDArray[np.floating], k: int, fetch: Fetch
-) -> tuple[Positions, Scores]:
+def search_rescored(keys: Keys, query_vectors: NDArray[np.floating], k: int, fetch: Fetch) -> tuple[Positions, Scores]:
     """What exact search in double precision finds, ties included, of a store that ``fetch`` asks; see `VectorStore`."""
     shape = (len(query_vectors), min(k, len(keys.starts)))
     positions, scores = np.zeros(shape, dtype=np.int64), np.zeros(shape)

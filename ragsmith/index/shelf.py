@@ -100,6 +100,10 @@ class Shelf:
         """The volume at ``address``; None if there is none, or, with a `Notice`, if it cannot be used."""
         return self._opened(self.folder / address.family / address.name, address)
 
+    def holds(self, address: Address) -> bool:
+        """Whether there is a volume at ``address``; it is not looked into."""
+        return (self.folder / address.family / address.name).is_dir()
+
     def recent(self, address: Address) -> Iterator[Volume]:
         """Volumes of the same kind and maker, the last used first, a few: what ``address`` may take parts from."""
         places = sorted(self._places(address.family), key=_used, reverse=True)

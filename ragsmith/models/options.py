@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal, get_args, get_origin
 from urllib.parse import urlsplit
 
-from ragsmith.models.vector_address import AUTO, EXACT, QDRANT, is_url
+from ragsmith.models.vector_address import APPROXIMATE, AUTO, EXACT, KNOWN, POSTGRES, QDRANT, is_url
 from ragsmith.plugins import KINDS, Range, is_of
 from ragsmith.text.files import shown
 from ragsmith.text.redaction import redacted
@@ -83,16 +83,32 @@ def _problem_with_variable(value: object) -> str | None:
 
 def _problem_with_store(value: object) -> str | None:
     kind, _, path = value.partition(":") if isinstance(value, str) else ("", "", "")
-    if value in (AUTO, EXACT) or (kind == QDRANT and path and not is_url(path)):
+    if value in (AUTO, EXACT, APPROXIMATE) or (kind in (APPROXIMATE, QDRANT) and path and not is_url(path)):
         return None
+    if kind == POSTGRES and path.startswith("//"):
+        return _problem_with_database(f"{kind}:{path}")
     if kind != QDRANT or not path:
-        return f"unknown vector store {redacted(shown(value))}: give auto, exact, or qdrant: and a URL or folder"
+        return f"unknown vector store {redacted(shown(value))}: give {KNOWN}"
     if _problem_with_url(path):
         return (
             "the URL of the Qdrant server is not a valid one: give one such as http://localhost:6333, with no user, "
             "password or query, and export its key as QDRANT_API_KEY"
         )
     return None
+
+
+def _problem_with_database(url: str) -> str | None:
+    try:
+        parts = urlsplit(url)
+        found, _ = bool(parts.hostname and parts.path.strip("/")), parts.port  # the port is read when it is asked for
+    except ValueError:
+        found = False
+    if found and url.isprintable() and " " not in url and not (parts.password or parts.query or parts.fragment):
+        return None
+    return (
+        "the URL of the PostgreSQL server is not a valid one: give one such as "
+        "postgresql://user@localhost:5432/vectors, with no password or query, and export the password as PGPASSWORD"
+    )
 
 
 def _problem_with_url(value: object) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ragsmith.models.calls import ChatModel, completes, keeps, takes_cut_answers
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel
-from ragsmith.models.vector_address import EXACT
+from ragsmith.models.vector_address import EXACT, shapes_results
 
 MARKING = "marking_embedder"
 """What the embedder goes by that measures ask, where another one works."""
@@ -19,7 +19,7 @@ class Models:
 
     ``language_model`` writes the answers; ``controller``, the same unless another is given, does what techniques ask;
     ``judge`` scores answers and is never handed to a technique. ``vectors_at`` says where the embedder's vectors lie
-    (`open_vectors`), which changes no result.
+    (`open_vectors`); where that may change results, it is part of the embedder's id.
     """
 
     language_model: LanguageModel | ChatModel
@@ -51,9 +51,14 @@ class Models:
         return tuple(dict.fromkeys(served))
 
     def ids(self) -> dict[str, str]:
-        """Role to model id; that of the language model says, too, that answers which were cut are scored."""
+        """Role to model id; that of the language model says, too, that answers which were cut are scored.
+
+        That of the embedder says so where vectors are searched approximately.
+        """
         roles = ("language_model", "embedder", "cross_encoder", "judge")
         own = {"controller": self.controller.id} if self.controller else {}
         if takes_cut_answers(self.language_model):
             own["language_model"] = f"{self.language_model.id}@cut_answers=True"
+        if how := shapes_results(self.vectors_at):
+            own["embedder"] = f"{self.embedder.id}@{how}"
         return {role: getattr(self, role).id for role in roles} | own

@@ -1,12 +1,34 @@
-"""Where the vectors of an index lie, by name: in memory, or in Qdrant. `ragsmith.index.stores` opens them."""
+"""Where the vectors of an index lie, by name: in memory, files or a database. `ragsmith.index.stores` opens them."""
 
 from __future__ import annotations
 
 import os
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from urllib.parse import urlsplit
 
-AUTO, EXACT, QDRANT = "auto", "exact", "qdrant"
+from ragsmith.digest import fingerprint
+from ragsmith.errors import MissingExtra
+
+AUTO, EXACT, APPROXIMATE, QDRANT, POSTGRES = "auto", "exact", "approximate", "qdrant", "postgresql"
+KNOWN = "auto, exact, approximate, qdrant: and a URL or folder, or postgresql:// and a server with a database"
+EXTRAS = {APPROXIMATE: ("faiss-cpu", "large"), QDRANT: ("qdrant-client", "qdrant"), POSTGRES: ("psycopg", "postgres")}
+"""The package that a kind of store needs, and the extra that brings it."""
+
+
+def shapes_results(location: str) -> str:
+    """What identifies how the store ``location`` searches, where it may find other chunks than exact search; else "".
+
+    Raises:
+        MissingExtra: its package is not installed.
+    """
+    if location.partition(":")[0] != APPROXIMATE:
+        return ""
+    try:
+        faiss = version(EXTRAS[APPROXIMATE][0])
+    except PackageNotFoundError:
+        raise MissingExtra(*EXTRAS[APPROXIMATE]) from None
+    return f"approximate={faiss}:{fingerprint('ragsmith.index.approximate', 'ApproximateVectors')}"
 
 
 def is_url(where: str) -> bool:
@@ -21,7 +43,8 @@ def serves_one_process(location: str) -> bool:
 
 
 def _is_folder(location: str) -> bool:
-    return serves_one_process(location) and location != f"{QDRANT}::memory:"
+    kind, _, where = location.partition(":")
+    return where != "" if kind == APPROXIMATE else serves_one_process(location) and where != ":memory:"
 
 
 def written_in(folder: Path, location: str) -> str:
@@ -29,6 +52,11 @@ def written_in(folder: Path, location: str) -> str:
     kind, _, where = location.partition(":")
     if _is_folder(location):
         return f"{kind}:{Path(os.path.relpath(Path(where).resolve(), folder.resolve())).as_posix()}"
+    if kind == POSTGRES:
+        parts = urlsplit(location)
+        user = parts.username and f"{parts.username}@"
+        host = parts.netloc.rpartition("@")[2]
+        return f"{kind}://{user or ''}{host}{parts.path}"
     if is_url(where):
         parts = urlsplit(where)
         return f"{kind}:{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"

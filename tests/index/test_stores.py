@@ -1,4 +1,4 @@
-"""Vector stores: the same results from every store, collections that are used again, what goes wrong."""
+"""Vector stores by address, what only one kind has, and what goes wrong; see test_vector_store_conformance.py."""
 
 from __future__ import annotations
 
@@ -14,18 +14,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from postgres_server import programs_with_vectors
 
-from ragsmith.datasets.dataset import load_dataset
 from ragsmith.errors import ModelUnavailable, UsageError
-from ragsmith.evaluation.testbed import Setup
+from ragsmith.index.approximate import CODED_ROWS, ApproximateVectors
 from ragsmith.index.exact import ExactVectors
-from ragsmith.index.index import Index
 from ragsmith.index.stores import LARGE_ROWS, open_vectors
 from ragsmith.index.vector_store import Keys, VectorStore, keys_name
-from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.models.loading import load_models
+from ragsmith.models.names import ModelNames
 from ragsmith.models.protocols import Vectors
 from ragsmith.models.vector_address import serves_one_process
-from ragsmith.types import IndexEntry
 
 
 class Made:
@@ -108,51 +107,6 @@ def test_qdrant_finds_what_exact_search_finds_ties_included(sizes: list[int], se
     for one, other in zip(found, expected, strict=True):
         assert one.dtype == other.dtype
         assert one.tolist() == other.tolist()
-
-
-@pytest.mark.parametrize("sizes", [[1] * 300, [200, 1, 1, 1], [1, 1, 1, 200]])
-def test_ties_and_entries_of_many_keys_are_fetched_until_nothing_else_can_belong(
-    opened: Open, sizes: list[int]
-) -> None:
-    # all keys are as near but for the last, which is farther
-    rows = np.zeros((sum(sizes), 2), dtype=np.float32)
-    rows[:, 0] = 1
-    rows[-1] = (0.6, 0.8)
-    query = np.array([[1, 0]], dtype=np.float32)
-    positions, scores = opened("qdrant::memory:", keys_of(sizes), Made(rows)).search(query, 3)
-    assert (positions.tolist(), scores.tolist()) == ([[0, 1, 2]], [[1, 1, 1]])
-
-
-def test_on_the_bundled_law_chunks_all_stores_agree_with_the_index(opened: Open) -> None:
-    law = Setup(load_dataset("law"))
-    # every chunk by its text and by its heading: several keys, and many of them equal
-    index = Index(tuple(IndexEntry((chunk.text, *chunk.headings[-1:]), chunk) for chunk in law.corpus.chunks))
-    embedder = WordLlamaEmbedder()
-    questions = [example.question for example in law.dataset.examples][:40]
-    keys = keys_of([len(entry.keys) for entry in index.entries], keys_name(index.id, embedder.id))
-    expected = index.by_vector([*questions, ""], 10, embedder)
-    queries = embedder.embed([*questions, ""])
-    for location in ("exact", "qdrant::memory:"):
-        make = Made(embedder.embed(index.keys))
-        store = open_vectors(location, keys, make) if location == "exact" else opened(location, keys, make)
-        positions, scores = store.search(queries, 10)
-        for hits, found, cosines in zip(expected, positions, scores, strict=True):
-            assert [index.entries[i].chunk.id for i in found] == [hit.chunk.id for hit in hits], location
-            assert cosines.tolist() == [hit.score for hit in hits], location
-
-
-def test_nothing_to_find_and_nothing_to_ask(opened: Open) -> None:
-    for location in ("exact", "qdrant::memory:"):
-        none, some = Made(unit_rows(1, 0)), Made(unit_rows(1, 3))
-        empty = (
-            opened(location, keys_of([]), none) if location != "exact" else open_vectors(location, keys_of([]), none)
-        )
-        assert empty.search(unit_rows(2, 2), 5)[0].shape == (2, 0)
-        keys = keys_of([1, 2])
-        store = opened(location, keys, some) if location != "exact" else open_vectors(location, keys, some)
-        assert store.search(unit_rows(2, 0), 5)[0].shape == (0, 2)
-        positions, scores = store.search(np.zeros((1, 8), dtype=np.float32), 5)
-        assert (positions.tolist(), scores.tolist()) == ([[0, 1]], [[0, 0]])
 
 
 # --- collections -----------------------------------------------------------------------------------------------------
@@ -261,7 +215,13 @@ def test_an_embedded_qdrant_serves_one_process(opened: Open, tmp_path: Path) -> 
     elsewhere.close()
 
 
-@pytest.mark.parametrize("location", ["auto", "exact", "qdrant:http://here", "qdrant:folder", "qdrant::memory:"])
+@pytest.mark.parametrize(
+    "location",
+    [
+        *("auto", "exact", "approximate", "approximate:folder", "postgresql://here/it"),
+        *("qdrant:http://here", "qdrant:folder", "qdrant::memory:"),
+    ],
+)
 def test_only_an_embedded_qdrant_serves_one_process(location: str) -> None:
     assert serves_one_process(location) == (location in ("qdrant:folder", "qdrant::memory:"))
 
@@ -272,9 +232,9 @@ def test_a_server_that_is_down_is_named_without_its_url(opened: Open) -> None:
     assert "127.0.0.1" not in str(caught.value)
 
 
-@pytest.mark.parametrize("location", ["chroma", "qdrant", "qdrant:", "exactly"])
+@pytest.mark.parametrize("location", ["chroma", "qdrant", "qdrant:", "postgresql", "postgresql:db", "exactly"])
 def test_an_unknown_store_is_answered_with_the_known_ones(location: str) -> None:
-    with pytest.raises(UsageError, match="give auto, exact, or qdrant"):
+    with pytest.raises(UsageError, match="give auto, exact, approximate, qdrant: and"):
         open_vectors(location, keys_of([1]), Made(unit_rows(1, 1)))
 
 
@@ -294,3 +254,83 @@ def test_a_server_is_chosen_by_itself_only_where_one_is_named_and_the_corpus_is_
     pytest.importorskip("qdrant_client", reason="needs the extra qdrant")
     with pytest.raises(ModelUnavailable):
         open_vectors("auto", large, Made(unit_rows(1, 1)))
+
+
+# --- PostgreSQL ------------------------------------------------------------------------------------------------------
+
+
+def test_a_database_that_is_down_is_named_without_its_url() -> None:
+    pytest.importorskip("psycopg", reason="needs the extra postgres")
+    with pytest.raises(ModelUnavailable, match="does not answer: check its URL, PGPASSWORD") as caught:
+        open_vectors("postgresql://somebody@127.0.0.1:9/vectors", keys_of([1]), Made(unit_rows(1, 1)))
+    assert "somebody" not in str(caught.value)
+
+
+def test_a_database_without_the_extension_is_told_how_to_get_it(request: pytest.FixtureRequest) -> None:
+    server = request.getfixturevalue("postgres_server")
+    if programs_with_vectors() == server.programs:
+        pytest.skip("the PostgreSQL that is installed has pgvector")
+    with pytest.raises(UsageError, match="install pgvector on the server"):
+        open_vectors(server.database(), keys_of([1]), Made(unit_rows(1, 1)))
+
+
+@pytest.mark.parametrize("change", ["DELETE FROM {} WHERE id = 4", "INSERT INTO {} SELECT 77, vector FROM {} LIMIT 1"])
+def test_a_table_that_others_changed_is_built_anew(request: pytest.FixtureRequest, change: str) -> None:
+    psycopg = pytest.importorskip("psycopg", reason="needs the extra postgres")
+    url = request.getfixturevalue("vector_server").database()
+    keys, rows, queries = keys_of([1] * 30), unit_rows(1, 30), unit_rows(2, 3)
+    open_vectors(url, keys, Made(rows)).close()  # type: ignore[attr-defined]
+    with psycopg.connect(url) as connection:
+        connection.execute(change.replace("{}", f'"{keys.name}"'))
+    store = open_vectors(url, keys, Made(rows))
+    found, expected = store.search(queries, 7), ExactVectors(keys, Made(rows)).search(queries, 7)
+    store.close()  # type: ignore[attr-defined]
+    assert found[0].tolist() == expected[0].tolist()
+    with pytest.raises(UsageError, match="was closed"):
+        store.search(queries, 7)
+
+
+# --- approximate -----------------------------------------------------------------------------------------------------
+
+
+def directions(seed: int, rows: int, dimensions: int) -> Vectors:
+    """Random unit vectors, no two alike."""
+    drawn = np.random.default_rng(seed).standard_normal((rows, dimensions))
+    vectors: Vectors = (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(np.float32)
+    return vectors
+
+
+@pytest.mark.parametrize("dimensions", [63, 64])
+def test_approximate_search_finds_nearly_all_and_scores_them_as_exact_search_does(
+    tmp_path: Path, dimensions: int
+) -> None:
+    pytest.importorskip("faiss", reason="needs the extra large")
+    rows, queries = directions(1, 2 * CODED_ROWS, dimensions), directions(2, 50, dimensions)
+    keys = keys_of([2] * CODED_ROWS)
+    store = open_vectors(f"approximate:{tmp_path}", keys, Made(rows))
+    expected = ExactVectors(keys, Made(rows)).search(queries, CODED_ROWS)
+    scores = [dict(zip(*one, strict=True)) for one in zip(expected[0].tolist(), expected[1].tolist(), strict=True)]
+    found, cosines = store.search(queries, 10)
+    recall = np.mean([len({*one} & {*other}) / 10 for one, other in zip(found, expected[0][:, :10], strict=True)])
+    assert recall >= 0.99
+    for row, positions in enumerate(found.tolist()):
+        assert [scores[row][position] for position in positions] == cosines[row].tolist()
+        assert positions == sorted(positions, key=lambda position: (-scores[row][position], position))
+
+
+def test_approximate_search_finds_the_same_whoever_makes_its_codes(tmp_path: Path) -> None:
+    pytest.importorskip("faiss", reason="needs the extra large")
+    rows, queries = directions(1, CODED_ROWS, 64), directions(2, 20, 64)
+    made = [
+        ApproximateVectors(keys_of([1] * CODED_ROWS), Made(rows), tmp_path / name).search(queries, 900)
+        for name in ("one", "two")
+    ]
+    assert [one.tolist() for one in made[0]] == [one.tolist() for one in made[1]]
+
+
+def test_where_results_may_differ_the_store_is_part_of_the_embedders_id() -> None:
+    pytest.importorskip("faiss", reason="needs the extra large")
+    ids = {at: load_models(ModelNames(vector_store=at), ["salt"]).ids() for at in ("exact", "auto", "approximate")}
+    assert ids["exact"] == ids["auto"]
+    assert ids["approximate"]["embedder"].startswith(f"{ids['exact']['embedder']}@approximate=")
+    assert {**ids["approximate"], "embedder": ids["exact"]["embedder"]} == ids["exact"]

@@ -111,11 +111,15 @@ def test_a_key_in_the_place_of_a_name_is_not_repeated() -> None:
         ("device", 0, "device must be text, not 0"),
         ("query_prefix", ["query: "], "query_prefix must be text"),
         ("vector_store", "chroma:here", "unknown vector store"),
-        ("vector_store", "qdrant", "give auto, exact, or qdrant: and a URL or folder"),
+        ("vector_store", "qdrant", "give auto, exact, approximate, qdrant: and a URL or folder, or"),
         ("vector_store", "qdrant:", "unknown vector store 'qdrant:'"),
         ("vector_store", 7, "unknown vector store 7"),
         ("vector_store", "qdrant:https://u:hush-hush-hush@host", "export its key as QDRANT_API_KEY"),
         ("vector_store", "qdrant:http://host:port", "is not a valid one"),
+        ("vector_store", "approximate:", "unknown vector store 'approximate:'"),
+        ("vector_store", "postgresql://u:hush-hush-hush@host/db", "export the password as PGPASSWORD"),
+        ("vector_store", "postgresql://host/db?password=hush-hush", "export the password as PGPASSWORD"),
+        ("vector_store", "postgresql://host", "is not a valid one"),
     ],
 )
 def test_a_wrong_value_is_refused_and_no_secret_repeated(option: str, value: object, said: str) -> None:
@@ -145,6 +149,9 @@ def test_a_wrong_value_is_refused_and_no_secret_repeated(option: str, value: obj
         ("vector_store", "exact"),
         ("vector_store", "qdrant:./vectors"),
         ("vector_store", "qdrant::memory:"),
+        ("vector_store", "approximate"),
+        ("vector_store", "approximate:./vectors"),
+        ("vector_store", "postgresql://user@host:5432/vectors"),
         ("vector_store", "qdrant:https://host:6333"),
     ],
 )

@@ -290,6 +290,9 @@ WRONG: list[tuple[tuple[str, ...], Any, str]] = [
         ("qdrant:{here}/vectors", "qdrant:../vectors", "qdrant:{here}/out/../vectors"),
         ("qdrant:http://me:secret@localhost:6333?api_key=s", "qdrant:http://localhost:6333", None),
         ("qdrant::memory:", "qdrant::memory:", None),
+        ("approximate", "approximate", None),
+        ("approximate:{here}/vectors", "approximate:../vectors", "approximate:{here}/out/../vectors"),
+        ("postgresql://me:secret@host:5432/db?password=s", "postgresql://me@host:5432/db", None),
         ("exact", "exact", None),
     ],
 )

@@ -24,6 +24,9 @@ USER = "ragsmith"
 ACCOUNT = "postgres"
 """The account of the system that the server runs under where the tests are run by root, which it refuses."""
 
+LOCALE = ("--locale-provider=icu", "--icu-locale=en", "--locale=C.UTF-8")
+"""One that sorts otherwise than bytes do, as most servers have."""
+
 
 @dataclass(frozen=True)
 class Server:
@@ -59,18 +62,38 @@ def programs() -> Path | None:
     return max((path.parent for path in found), key=lambda path: int(path.parent.name), default=None)
 
 
+def vectors_missing() -> str:
+    """Why no server with the extension pgvector can be started here; "" if one can."""
+    if why := missing():
+        return why
+    return (
+        "" if programs_with_vectors() else "PostgreSQL has no extension pgvector here: pip install pgserver brings both"
+    )
+
+
+def programs_with_vectors() -> Path | None:
+    """The folder of initdb and pg_ctl of a PostgreSQL that has pgvector: that of the package pgserver, or as above."""
+    found = find_spec("pgserver")
+    for place in found.submodule_search_locations or () if found else ():
+        if (folder := Path(place, "pginstall", "bin")).is_dir():
+            return folder
+    installed = programs()
+    if installed is None:
+        return None
+    shared = subprocess.run([installed / "pg_config", "--sharedir"], capture_output=True, text=True, check=False)
+    return installed if Path(shared.stdout.strip(), "extension", "vector.control").is_file() else None
+
+
 @contextmanager
-def postgres() -> Iterator[Server]:
-    """A server while it is entered."""
-    folder = programs()
+def postgres(folder: Path | None = None, locale: tuple[str, ...] = LOCALE) -> Iterator[Server]:
+    """A server of the programs in ``folder`` while it is entered."""
+    folder = folder or programs()
     assert folder is not None, missing()
     with tempfile.TemporaryDirectory(prefix="ragsmith-postgres-") as name:
         home = Path(name)
         if os.geteuid() == 0:
             shutil.chown(home, ACCOUNT)
         data, port = home / "data", _free_port()
-        # a locale that sorts otherwise than bytes do, as most servers have
-        locale = ("--locale-provider=icu", "--icu-locale=en", "--locale=C.UTF-8")
         _run(folder / "initdb", "-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "-N", *locale, cwd=home)
         options = f"-h 127.0.0.1 -p {port} -k '{home}' -c fsync=off"
         control = (folder / "pg_ctl", "-D", data, "-w", "-l", home / "log")

@@ -1,0 +1,158 @@
+"""Approximate search: short codes of all vectors in memory, the vectors on the disk; the best by codes scored again.
+
+Product quantisation (Jégou, Douze & Schmid 2011) with 4 bits for every two dimensions, compared in registers (André,
+Kermarrec & Le Scouarnec 2015), by FAISS (Douze et al. 2024): a code has a sixteenth of the bytes of a vector in single
+precision. All codes are compared with a query; the entries of the best of them are scored with their vectors in double
+precision, so their scores and order are those of exact search. One that is not among them is missed.
+
+Vectors and codes are a volume of a shelf: written whole or not at all, checked, mapped into memory by all processes of
+a machine, and found again by the digest of texts and embedder.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from ragsmith.digest import fingerprint
+from ragsmith.errors import MissingExtra, UsageError
+from ragsmith.index.rescoring import best_entries
+from ragsmith.index.screening import longest, nearest
+from ragsmith.index.shelf import Address, Arrays, Shelf
+from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores
+from ragsmith.models.local.weights import installed_version
+
+CODED_ROWS = 4_096
+"""Fewer keys have no codes: all are compared, and nothing is missed."""
+CANDIDATES = 400
+"""How many keys are scored again at least. Of 100,000 made-up chunks, 100 would be enough (`bench_approximate.py`)."""
+FACTOR = 4
+"""How many keys are scored again for each that is asked for."""
+
+_BLOCK = 1 << 14
+_TRAINED_ON = 1 << 14
+"""Vectors, in even steps, that decide what the codes stand for."""
+_SEED = 1
+_MOST_BYTES = 100 << 30
+
+
+class ApproximateVectors:
+    """The vectors of ``keys`` in ``folder``, in single precision; ``make`` is asked only if they are not there."""
+
+    def __init__(self, keys: Keys, make: MakeVectors, folder: Path, coded_rows: int = CODED_ROWS) -> None:
+        self._keys, self._coded_rows = keys, coded_rows
+        self._shelf = Shelf(folder, _MOST_BYTES)
+        made_by = f"{installed_version('faiss-cpu', 'large')} {fingerprint(__name__, '_made')} {coded_rows}"
+        self._address = Address("approximate", made_by, keys.name)
+        arrays = self._arrays(make)
+        self.vectors: NDArray[np.float32] = arrays["vectors"]
+        """Of all keys, shape ``(keys, dimensions)``, mapped from a file that cannot be written to."""
+        self._codes = _read(arrays["codes"]) if "codes" in arrays else None
+
+    def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
+        """See `VectorStore.search`; but entries may be missed."""
+        entries = len(self._keys.starts)
+        shape = (len(query_vectors), min(k, entries))
+        positions, scores = np.zeros(shape, dtype=np.int64), np.zeros(shape)
+        if 0 in shape:
+            return positions, scores
+        positions[:] = np.arange(shape[1])
+        for row in np.flatnonzero(query_vectors.any(axis=1)).tolist():  # to a zero vector all are as near
+            query = query_vectors[row]
+            limit = max(CANDIDATES, FACTOR * k * -(-self._keys.count // entries))
+            found, best = self._best(query, limit, shape[1])
+            while len(found) < shape[1]:  # entries of so many keys that they are all that was found
+                limit *= 4
+                found, best = self._best(query, limit, shape[1])
+            positions[row], scores[row] = found, best
+        return positions, scores
+
+    def _best(self, query: NDArray[np.floating], limit: int, k: int) -> tuple[Positions, Scores]:
+        """The ``k`` best entries of the ``limit`` keys whose codes are nearest; fewer where they are of fewer."""
+        if self._codes is None or limit >= self._keys.count:
+            return nearest(self._keys, query, self.vectors, k, self._longest)
+        _, [numbers] = self._codes.search(_even(query[None].astype(np.float32)), limit)
+        numbers = np.sort(numbers[numbers >= 0])  # a file is read in its order
+        return best_entries(self._keys, query, numbers, self.vectors[numbers], k)
+
+    @cached_property
+    def _longest(self) -> float:
+        return longest(self.vectors)
+
+    def _arrays(self, make: MakeVectors) -> Arrays:
+        volume = self._shelf.read(self._address)
+        if volume is None:
+            arrays = _made(self._keys, make, self._coded_rows)
+            self._shelf.write(self._address, arrays)
+            volume = self._shelf.read(self._address)
+            if volume is None:  # the disk is full, say, as a notice has said
+                return arrays
+        return volume.arrays
+
+    def __reduce__(self) -> tuple[type[ApproximateVectors], tuple[Keys, MakeVectors, Path, int]]:
+        make = _removed if self._shelf.holds(self._address) else partial(_part, self.vectors)
+        return ApproximateVectors, (self._keys, make, self._shelf.folder, self._coded_rows)
+
+
+def _part(vectors: NDArray[np.float32], start: int, end: int) -> NDArray[np.float32]:
+    return vectors[start:end]
+
+
+def _removed(start: int, end: int) -> NDArray[np.floating]:
+    raise UsageError(f"the folder of the vector store lost vectors while it was in use ({start} to {end}): run again")
+
+
+def _made(keys: Keys, make: MakeVectors, coded_rows: int) -> dict[str, NDArray[Any]]:
+    """The arrays of a volume."""
+    vectors = np.zeros((0, 1), dtype=np.float32)
+    for start in range(0, keys.count, _BLOCK):
+        part = make(start, min(start + _BLOCK, keys.count))
+        if not start:
+            vectors = np.empty((keys.count, part.shape[1]), dtype=np.float32)
+        vectors[start : start + len(part)] = part
+    if keys.count < max(coded_rows, 16):  # as many as a code of 4 bits tells apart
+        return {"vectors": vectors}
+    return {"vectors": vectors, "codes": _coded(vectors)}
+
+
+def _coded(vectors: NDArray[np.float32]) -> NDArray[np.uint8]:
+    """Codes of ``vectors``, as FAISS writes them: the same every time, as one thread makes them."""
+    faiss = _faiss()
+    width = vectors.shape[1] + vectors.shape[1] % 2
+    sampled = np.linspace(0, len(vectors) - 1, min(_TRAINED_ON, len(vectors))).astype(np.int64)
+    codes = faiss.IndexPQFastScan(width, width // 2, 4, faiss.METRIC_INNER_PRODUCT)
+    codes.pq.cp.seed = _SEED
+    with threadpool_limits(1):
+        codes.train(_even(vectors[sampled]))
+        for start in range(0, len(vectors), _BLOCK):
+            codes.add(_even(vectors[start : start + _BLOCK]))
+    written: NDArray[np.uint8] = faiss.serialize_index(codes)
+    return written
+
+
+def _even(rows: NDArray[np.float32]) -> NDArray[np.float32]:
+    """``rows`` with a zero at the end of each, if they have an odd number of dimensions."""
+    return np.ascontiguousarray(np.pad(rows, ((0, 0), (0, 1))) if rows.shape[1] % 2 else rows)
+
+
+def _read(codes: NDArray[np.uint8]) -> Any:
+    return _faiss().deserialize_index(np.array(codes))
+
+
+def _faiss() -> Any:
+    try:
+        import faiss  # noqa: PLC0415  0.2 s
+    except ImportError:
+        raise MissingExtra("faiss-cpu", "large") from None
+    return faiss
+
+
+def default_folder() -> Path:
+    """Where vectors lie if nobody says where: in the folder for caches of this user."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "ragsmith", "vectors")

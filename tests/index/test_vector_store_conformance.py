@@ -1,0 +1,252 @@
+"""What every vector store does, wherever its vectors lie: one suite over all of them."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from ragsmith.datasets.dataset import load_dataset
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.index.approximate import ApproximateVectors
+from ragsmith.index.index import Index
+from ragsmith.index.stores import open_vectors
+from ragsmith.index.vector_store import Keys, VectorStore, keys_name
+from ragsmith.models.embedded.wordllama import WordLlamaEmbedder
+from ragsmith.models.protocols import Vectors
+from ragsmith.models.vector_address import serves_one_process
+from ragsmith.types import IndexEntry
+
+KINDS = ("exact", "approximate", "coded", "qdrant in memory", "qdrant in a folder", "postgresql")
+KEPT = ("approximate", "coded", "qdrant in a folder", "postgresql")
+PACKAGES = {"approximate": "faiss", "coded": "faiss", "qdrant": "qdrant_client", "postgresql": "psycopg"}
+MISSING = 0.01
+"""The share of questions for which approximate search may find another five."""
+
+
+class Made:
+    """Rows of a matrix, and which of them were asked for."""
+
+    def __init__(self, rows: Vectors) -> None:
+        self.rows = rows
+        self.asked: list[tuple[int, int]] = []
+
+    def __call__(self, start: int, end: int) -> Vectors:
+        self.asked.append((start, end))
+        return self.rows[start:end]
+
+
+@dataclass
+class Place:
+    """Where the stores of one kind lie; ``open`` opens one, which is closed at the end."""
+
+    kind: str
+    location: str
+    opened: list[VectorStore] = field(default_factory=list)
+
+    def open(self, keys: Keys, make: Callable[[int, int], Vectors]) -> VectorStore:
+        if self.kind == "coded":  # as large corpora are, however small it is
+            folder = Path(self.location.partition(":")[2])
+            self.opened.append(ApproximateVectors(keys, make, folder, coded_rows=0))
+        else:
+            self.opened.append(open_vectors(self.location, keys, make))
+        return self.opened[-1]
+
+    def close(self) -> None:
+        for store in self.opened:
+            getattr(store, "close", lambda: None)()
+
+
+@pytest.fixture
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+    kind: str = request.param
+    if package := PACKAGES.get(kind.partition(" ")[0]):
+        pytest.importorskip(package, reason=f"needs the package {package}")
+    locations = {
+        "exact": lambda: "exact",
+        "approximate": lambda: f"approximate:{tmp_path / 'vectors'}",
+        "coded": lambda: f"approximate:{tmp_path / 'vectors'}",
+        "qdrant in memory": lambda: "qdrant::memory:",
+        "qdrant in a folder": lambda: f"qdrant:{tmp_path / 'vectors'}",
+        "postgresql": lambda: request.getfixturevalue("vector_server").database(),
+    }
+    found = Place(kind, locations[kind]())
+    yield found
+    found.close()
+
+
+every = pytest.mark.parametrize("place", KINDS, indirect=True)
+exact = pytest.mark.parametrize("place", [kind for kind in KINDS if kind != "coded"], indirect=True)
+kept = pytest.mark.parametrize("place", KEPT, indirect=True)
+
+
+def unit_rows(rng: np.random.Generator, rows: int, dimensions: int = 8) -> Vectors:
+    """Random unit vectors of few distinct directions, so that many scores tie."""
+    drawn = rng.integers(-1, 2, (rows, dimensions)).astype(np.float64)
+    lengths = np.linalg.norm(drawn, axis=1, keepdims=True)
+    vectors: Vectors = np.divide(drawn, lengths, out=np.zeros_like(drawn), where=lengths > 0).astype(np.float32)
+    return vectors
+
+
+def keys_of(sizes: list[int], name: str = "ragsmith-test") -> Keys:
+    return Keys(name, np.cumsum([0, *sizes[:-1]]) if sizes else np.zeros(0, dtype=np.int64), sum(sizes))
+
+
+def full_sort(keys: Keys, rows: Vectors, queries: Vectors, k: int) -> tuple[list[list[int]], list[list[float]]]:
+    """The plainest way: every entry's best cosine, all sorted."""
+    ends = [*keys.starts[1:], keys.count]
+    positions, scores = [], []
+    for query in queries.astype(np.float64):
+        cosines = [round(float(x), 6) for x in rows.astype(np.float64) @ query]
+        best = [max(cosines[start:end]) for start, end in zip(keys.starts, ends, strict=True)]
+        order = sorted(range(len(best)), key=lambda entry: (-best[entry], entry))[:k]
+        positions.append(order)
+        scores.append([best[entry] for entry in order])
+    return positions, scores
+
+
+@exact
+def test_an_exact_store_finds_what_a_full_sort_finds_ties_included(place: Place) -> None:
+    rng = np.random.default_rng(7)
+    for number in range(12):
+        sizes = rng.integers(1, 5, rng.integers(1, 26)).tolist()
+        keys, rows, queries = keys_of(sizes, f"ragsmith-{number}"), unit_rows(rng, sum(sizes)), unit_rows(rng, 3)
+        k = int(rng.integers(1, 31))
+        positions, scores = place.open(keys, Made(rows)).search(queries, k)
+        expected, expected_scores = full_sort(keys, rows, queries, k)
+        assert (positions.dtype, scores.dtype) == (np.int64, np.float64)
+        assert positions.tolist() == expected
+        np.testing.assert_allclose(scores, expected_scores, atol=1e-9)
+
+
+@every
+@pytest.mark.parametrize("sizes", [[1] * 300, [200, 1, 1, 1], [1, 1, 1, 200]])
+def test_ties_and_entries_of_many_keys_do_not_hide_others(place: Place, sizes: list[int]) -> None:
+    rows = np.zeros((sum(sizes), 2), dtype=np.float32)  # all keys are as near but for the last, which is farther
+    rows[:, 0] = 1
+    rows[-1] = (0.6, 0.8)
+    query = np.array([[1, 0]], dtype=np.float32)
+    positions, scores = place.open(keys_of(sizes), Made(rows)).search(query, 3)
+    assert (positions.tolist(), scores.tolist()) == ([[0, 1, 2]], [[1, 1, 1]])
+
+
+@every
+def test_nothing_to_find_and_nothing_to_ask(place: Place) -> None:
+    rng = np.random.default_rng(1)
+    empty = place.open(keys_of([], "ragsmith-empty"), Made(unit_rows(rng, 0)))
+    assert empty.search(unit_rows(rng, 2), 5)[0].shape == (2, 0)
+    store = place.open(keys_of([1, 2]), Made(unit_rows(rng, 3)))
+    assert store.search(unit_rows(rng, 0), 5)[0].shape == (0, 2)
+    positions, scores = store.search(np.zeros((1, 8), dtype=np.float32), 5)
+    assert (positions.tolist(), scores.tolist()) == ([[0, 1]], [[0, 0]])
+
+
+@pytest.fixture(scope="module")
+def law() -> tuple[Index, list[str]]:
+    """Every chunk by its text and by its heading: several keys, and many of them equal; questions of two data sets."""
+    setup = Setup(load_dataset("law"))
+    index = Index(tuple(IndexEntry((chunk.text, *chunk.headings[-1:]), chunk) for chunk in setup.corpus.chunks))
+    questions = [example.question for name in ("law", "workshop") for example in load_dataset(name).examples]
+    return index, questions
+
+
+@every
+def test_on_chunks_of_a_bundled_data_set_the_first_five_are_those_of_the_index(
+    place: Place, law: tuple[Index, list[str]]
+) -> None:
+    index, questions = law
+    embedder = WordLlamaEmbedder()
+    keys = keys_of([len(entry.keys) for entry in index.entries], keys_name(index.id, embedder.id))
+    positions, scores = place.open(keys, Made(embedder.embed(index.keys))).search(embedder.embed(questions), 5)
+    expected = index.by_vector(questions, 5, embedder)
+    others = 0
+    for hits, found, cosines in zip(expected, positions, scores, strict=True):
+        same = [index.entries[i].chunk.id for i in found] == [hit.chunk.id for hit in hits]
+        others += not (same and cosines.tolist() == [hit.score for hit in hits])
+    assert others <= (MISSING * len(questions) if place.kind == "coded" else 0)
+
+
+@every
+def test_threads_share_a_store(place: Place) -> None:
+    rng = np.random.default_rng(3)
+    rows, queries = unit_rows(rng, 50), unit_rows(rng, 24)
+    with ThreadPoolExecutor(8) as pool:  # it is opened in one thread, and searched in others
+        store = pool.submit(place.open, keys_of([1] * 50), Made(rows)).result()
+        found = list(pool.map(lambda query: store.search(query[None], 7)[0][0].tolist(), queries))
+    assert found == store.search(queries, 7)[0].tolist()
+
+
+@every
+def test_another_process_searches_the_same_unless_the_store_is_for_one_process_alone(place: Place) -> None:
+    if serves_one_process(place.location):
+        return
+    rng = np.random.default_rng(4)
+    rows, queries = unit_rows(rng, 60), unit_rows(rng, 5)
+    store = place.open(keys_of([2] * 30), Of(rows))
+    copy = pickle.loads(pickle.dumps(store))
+    place.opened.append(copy)
+    assert [one.tolist() for one in copy.search(queries, 7)] == [one.tolist() for one in store.search(queries, 7)]
+
+
+@dataclass
+class Of:
+    """What makes vectors of a matrix, in another process, too."""
+
+    rows: NDArray[np.float32]
+
+    def __call__(self, start: int, end: int) -> NDArray[np.float32]:
+        return self.rows[start:end]
+
+
+# --- what is kept ----------------------------------------------------------------------------------------------------
+
+
+@kept
+def test_what_is_there_is_used_again_without_embedding_anything(place: Place) -> None:
+    rng = np.random.default_rng(5)
+    keys, rows, queries = keys_of([1] * 600), unit_rows(rng, 600), unit_rows(rng, 3)
+    first, again = Made(rows), Made(rows)
+    expected = place.open(keys, first).search(queries, 7)
+    place.close()
+    assert [one.tolist() for one in place.open(keys, again).search(queries, 7)] == [one.tolist() for one in expected]
+    assert sum(end - start for start, end in first.asked) == 600
+    assert again.asked == []
+
+
+@kept
+def test_other_texts_or_another_embedder_have_vectors_of_their_own(place: Place) -> None:
+    rng = np.random.default_rng(6)
+    one, two, queries = unit_rows(rng, 9), unit_rows(rng, 9), unit_rows(rng, 3)
+    stores = [
+        place.open(keys_of([1] * 9, name), Made(rows)) for name, rows in (("ragsmith-one", one), ("ragsmith-two", two))
+    ]
+    for store, rows in zip(stores, (one, two), strict=True):
+        assert store.search(queries, 4)[0].tolist() == full_sort(keys_of([1] * 9), rows, queries, 4)[0]
+
+
+@kept
+def test_what_broke_off_while_it_was_filled_is_whole_when_it_is_opened_again(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragsmith.index.pgvector.BATCH_ROWS", 256)
+    monkeypatch.setattr("ragsmith.index.approximate._BLOCK", 256)
+    rng = np.random.default_rng(8)
+    keys, rows, queries = keys_of([1] * 600), unit_rows(rng, 600), unit_rows(rng, 3)
+
+    def broken(start: int, end: int) -> Vectors:
+        if start == 512:
+            raise KeyboardInterrupt
+        return rows[start:end]
+
+    with pytest.raises(KeyboardInterrupt):
+        place.open(keys, broken)
+    place.close()
+    found = place.open(keys, Made(rows)).search(queries, 7)
+    fresh = place.open(replace(keys, name="ragsmith-fresh"), Made(rows)).search(queries, 7)
+    assert [one.tolist() for one in found] == [one.tolist() for one in fresh]
