@@ -97,7 +97,7 @@ def growing_corpus(size: int, seed: int = SEED) -> tuple[tuple[Chunk, ...], tupl
         chunks += chunk_documents([writer.document(len(chunks))], size=SIZE)
     del chunks[size:]
     rng = random.Random(seed)
-    return tuple(chunks), tuple(_asked(rng, rng.choice(chunks).text) for _ in range(QUESTIONS))
+    return tuple(chunks), tuple(asked(rng, rng.choice(chunks).text) for _ in range(QUESTIONS))
 
 
 def growing_examples(documents: list[Document], seed: int = SEED) -> list[Example]:
@@ -107,7 +107,7 @@ def growing_examples(documents: list[Document], seed: int = SEED) -> list[Exampl
         rng = random.Random(f"{seed} {document.id}")
         for chunk in rng.sample(chunk_documents([document], size=SIZE), 2):
             span = Span(chunk.doc, chunk.start, chunk.end)
-            examples.append(Example(f"{chunk.id}", _asked(rng, chunk.text), chunk.text, "factual", (span,)))
+            examples.append(Example(f"{chunk.id}", asked(rng, chunk.text), chunk.text, "factual", (span,)))
     return examples
 
 
@@ -121,7 +121,8 @@ def _is_open(word: str) -> bool:
     return word.islower() and len(word) > 3 and word not in STOP_WORDS
 
 
-def _asked(rng: random.Random, text: str) -> str:
+def asked(rng: random.Random, text: str) -> str:
+    """A question in words of a text."""
     words = [word for word in _WORD.findall(text) if word.lower() not in STOP_WORDS]
     first = rng.randrange(max(1, len(words) - 6))
     return f"What is said about {' '.join(words[first : first + 6])}?"
