@@ -16,7 +16,15 @@ FAMILY = {"types", "techniques.families"}
 ASKED = {"models.tasks", "text.blocks"}
 TASK = ASKED | {"models.protocols"}
 WORDS = {f"text.{name}" for name in ("languages", "scripts", "stop_words", "words")}
-INDEX = {"index.exact", "index.index", "index.top", "index.vector_store", "models.protocols", "text.bm25"} | WORDS
+INDEX = {
+    "index.exact",
+    "index.index",
+    "index.screening",
+    "index.top",
+    "index.vector_store",
+    "models.protocols",
+    "text.bm25",
+} | WORDS
 SCORED = {"datasets.relevance", "measures.case", "models.usage", "pipelines.trace", "types"}
 
 CLOSURES = {

@@ -12,7 +12,7 @@ a machine, and found again by the digest of texts and embedder.
 from __future__ import annotations
 
 import os
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits
 from ragsmith.digest import fingerprint
 from ragsmith.errors import MissingExtra, UsageError
 from ragsmith.index.rescoring import best_entries
-from ragsmith.index.screening import longest, nearest
+from ragsmith.index.screening import nearest
 from ragsmith.index.shelf import Address, Arrays, Shelf
 from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores
 from ragsmith.models.local.weights import installed_version
@@ -76,14 +76,11 @@ class ApproximateVectors:
     def _best(self, query: NDArray[np.floating], limit: int, k: int) -> tuple[Positions, Scores]:
         """The ``k`` best entries of the ``limit`` keys whose codes are nearest; fewer where they are of fewer."""
         if self._codes is None or limit >= self._keys.count:
-            return nearest(self._keys, query, self.vectors, k, self._longest)
+            [positions], [scores] = nearest(self._keys, query[None], self.vectors, k)
+            return positions, scores
         _, [numbers] = self._codes.search(_even(query[None].astype(np.float32)), limit)
         numbers = np.sort(numbers[numbers >= 0])  # a file is read in its order
         return best_entries(self._keys, query, numbers, self.vectors[numbers], k)
-
-    @cached_property
-    def _longest(self) -> float:
-        return longest(self.vectors)
 
     def _arrays(self, make: MakeVectors) -> Arrays:
         volume = self._shelf.read(self._address)

@@ -111,7 +111,7 @@ def chunk_graph(index: Index, embedder: Embedder, *, threshold: float = 0.7, nei
 
     def build() -> ChunkGraph:
         chunks = [entry.chunk for entry in index.entries]
-        vectors = chunk_vectors(index, embedder) if chunks else np.zeros((0, 1))
+        vectors = chunk_vectors(index, embedder).astype(np.float64, copy=False) if chunks else np.zeros((0, 1))
         return build_chunk_graph(chunks, vectors, threshold=threshold, neighbours=neighbours)
 
     return index.derived(f"chunk graph {threshold} {neighbours} {embedder.id}", build)

@@ -1,12 +1,13 @@
-"""Exact search: all vectors in memory, compared with every query in double precision."""
+"""Exact search: all vectors in memory, compared with every query."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsmith.index.screening import nearest
 from ragsmith.index.top import best_positions
-from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores
+from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores, as_kept
 
 
 class ExactVectors:
@@ -14,13 +15,15 @@ class ExactVectors:
 
     def __init__(self, keys: Keys, make: MakeVectors) -> None:
         self._keys = keys
-        self._vectors: Scores = make(0, keys.count).astype(np.float64, copy=False)
+        self._vectors = as_kept(make(0, keys.count))
 
     def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
         """See `VectorStore.search`."""
         shape = (len(query_vectors), min(k, len(self._keys.starts)))
         if 0 in shape:
             return np.zeros(shape, dtype=np.int64), np.zeros(shape)
+        if self._vectors.dtype == np.float32:
+            return nearest(self._keys, query_vectors, self._vectors, k)
         rows = self._keys.entry_scores(query_vectors.astype(np.float64) @ self._vectors.T)
         positions = np.stack([best_positions(row, k) for row in rows])
         return positions, np.take_along_axis(rows, positions, axis=1)

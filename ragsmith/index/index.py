@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from ragsmith.digest import digest
 from ragsmith.index.exact import ExactVectors
+from ragsmith.index.screening import best_cosines
 from ragsmith.index.top import best_positions
-from ragsmith.index.vector_store import Keys, OpenStore, VectorStore, keys_name
+from ragsmith.index.vector_store import Keys, OpenStore, VectorStore, as_kept, keys_name
 from ragsmith.models.protocols import Embedder, Vectors
 from ragsmith.text.bm25 import BM25
 from ragsmith.text.languages import ENGLISH
@@ -101,7 +102,7 @@ class Index:
         self._told_apart = all(one < other for one, other in pairwise(ids))
         self._keys = Keys(self.id, starts, len(self.keys))
         self._open_store = open_store
-        self._vectors: dict[str, NDArray[np.float64]] = {}
+        self._vectors: dict[str, NDArray[np.floating]] = {}
         self._derived: dict[str, Any] = {}
         self._remembered: dict[tuple[str, str], tuple[int, Hits]] = {}
         self._lock = threading.RLock()
@@ -115,11 +116,11 @@ class Index:
         """Chunk id to position among the entries."""
         return {entry.chunk.id: position for position, entry in enumerate(self.entries)}
 
-    def vectors(self, embedder: Embedder) -> NDArray[np.float64]:
-        """Vectors of all keys, shape ``(len(keys), dimensions)``, embedded once."""
+    def vectors(self, embedder: Embedder) -> NDArray[np.floating]:
+        """Vectors of all keys, shape ``(len(keys), dimensions)``, embedded once; `as_kept` says in which precision."""
         with self._lock:
             if embedder.id not in self._vectors:
-                self._vectors[embedder.id] = embedder.embed(self.keys).astype(np.float64)
+                self._vectors[embedder.id] = as_kept(embedder.embed(self.keys))
             return self._vectors[embedder.id]
 
     def vector_store(self, embedder: Embedder) -> VectorStore:
@@ -167,13 +168,13 @@ class Index:
         """BM25 of every entry, by its best key, to 6 decimals: shape ``(entries,)``."""
         return self._keys.entry_scores(self._bm25.scores(query))
 
-    def cosines(self, wanted: NDArray[np.float64], embedder: Embedder) -> NDArray[np.float64]:
+    def cosines(self, wanted: NDArray[np.float64], embedder: Embedder, k: int) -> NDArray[np.float64]:
         """Cosine of every vector ``wanted``, shape ``(queries, dimensions)``, and every entry, by its best key.
 
-        To 6 decimals, shape ``(queries, entries)``. In double precision the sixth decimal does not depend on how many
-        queries are multiplied at once.
+        To 6 decimals, shape ``(queries, entries)``; of a large index, those of the ``k`` best entries (`best_cosines`).
+        In double precision the sixth decimal does not depend on how many queries are multiplied at once.
         """
-        return self._keys.entry_scores(wanted @ self.vectors(embedder).T)
+        return best_cosines(self._keys, wanted, self.vectors(embedder), k)
 
     def by_words(self, queries: Sequence[str], k: int) -> Rankings:
         """The ``k`` best chunks for each query by BM25; chunks that share no term with it are not hits."""

@@ -21,7 +21,7 @@ from ragsmith.index.chunk_graph import ChunkGraph
 from ragsmith.index.exact import ExactVectors
 from ragsmith.index.index import Index
 from ragsmith.index.shelf import Address, Arrays, Shelf, found_in, packed, rows_of, unpacked
-from ragsmith.index.vector_store import OpenStore
+from ragsmith.index.vector_store import OpenStore, as_kept
 from ragsmith.models.protocols import Embedder
 from ragsmith.text.bm25 import BM25
 from ragsmith.text.languages import ENGLISH
@@ -47,7 +47,7 @@ class KeptIndex(Index):
         languages = [entry.chunk.language for entry in self.entries for _ in entry.keys]
         return kept_words(self.id, self.keys, languages, self._shelf)
 
-    def vectors(self, embedder: Embedder) -> NDArray[np.float64]:
+    def vectors(self, embedder: Embedder) -> NDArray[np.floating]:
         """See `Index.vectors`; they cannot be written to."""
         with self._lock:
             if embedder.id not in self._vectors:
@@ -72,13 +72,13 @@ class KeptIndex(Index):
         return super().derived(name, kept)
 
 
-def kept_vectors(of: str, keys: Sequence[str], embedder: Embedder, shelf: Shelf) -> NDArray[np.float64]:
+def kept_vectors(of: str, keys: Sequence[str], embedder: Embedder, shelf: Shelf) -> NDArray[np.floating]:
     """Vectors of ``keys``, of which ``of`` is the identity: from the shelf, or embedded as far as it has none."""
     address = Address("vectors", embedder.id, of)
     volume = shelf.read(address)
     if volume is None:
         if not keys:
-            return embedder.embed(keys).astype(np.float64)
+            return as_kept(embedder.embed(keys))
         made = _embedded(address, rows := rows_of(keys), keys, embedder, shelf)
         if not shelf.write(address, {"rows": rows, "vectors": made}):
             return made
@@ -90,9 +90,9 @@ def kept_vectors(of: str, keys: Sequence[str], embedder: Embedder, shelf: Shelf)
 
 def _embedded(
     address: Address, rows: NDArray[np.uint8], keys: Sequence[str], embedder: Embedder, shelf: Shelf
-) -> NDArray[np.float64]:
+) -> NDArray[np.floating]:
     missing = np.ones(len(keys), dtype=np.bool_)
-    taken: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
+    taken: list[tuple[NDArray[np.int64], NDArray[np.floating]]] = []
     for other in shelf.recent(address):
         wanted = np.flatnonzero(missing)
         places = found_in(rows[wanted], other.arrays["rows"])
@@ -102,11 +102,11 @@ def _embedded(
             break
     if missing.any():
         wanted = np.flatnonzero(missing)
-        taken.append((wanted, embedder.embed([keys[i] for i in wanted.tolist()]).astype(np.float64)))
-    found = np.empty((len(keys), taken[-1][1].shape[1]))
+        taken.append((wanted, embedder.embed([keys[i] for i in wanted.tolist()])))
+    found = np.empty((len(keys), taken[-1][1].shape[1]), dtype=taken[-1][1].dtype)
     for places, vectors in taken:
         found[places] = vectors
-    return found
+    return as_kept(found)
 
 
 def kept_words(of: str, keys: Sequence[str], languages: Sequence[str], shelf: Shelf) -> BM25:

@@ -14,9 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.index.index import Index
+from ragsmith.index.screening import best_cosines
+from ragsmith.index.vector_store import Keys
 from ragsmith.models.protocols import Embedder
 from ragsmith.text.bm25 import BM25
 from ragsmith.types import Chunk
+
+_UNITS = 4_096
+"""Units whose vectors are added up at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,19 +55,20 @@ def word_scores(index: Index, scope: Scope, query: str) -> NDArray[np.float64]:
     return index.word_scores(query) if scope.words is None else np.round(scope.words.scores(query), 6)
 
 
-def cosines(index: Index, scope: Scope, wanted: NDArray[np.float64], embedder: Embedder) -> NDArray[np.float64]:
+def cosines(index: Index, scope: Scope, wanted: NDArray[np.float64], embedder: Embedder, k: int) -> NDArray[np.float64]:
     """Cosine of every vector ``wanted``, shape ``(queries, dimensions)``, and unit: shape ``(queries, units)``.
 
-    A chunk counts by its best key, a larger unit by the mean vector of its chunks; to 6 decimals.
+    A chunk counts by its best key, a larger unit by the mean vector of its chunks; to 6 decimals. Of many units, those
+    of the ``k`` best are worked out, see `best_cosines`.
     """
     if scope.words is None:
-        return index.cosines(wanted, embedder)
+        return index.cosines(wanted, embedder, k)
     name = f"{scope.name} vectors {embedder.id}"
     vectors = index.derived(name, lambda: _means(chunk_vectors(index, embedder), scope.units))
-    return np.round(wanted @ vectors.T, 6)
+    return best_cosines(Keys(name, np.arange(len(vectors)), len(vectors)), wanted, vectors, k)
 
 
-def chunk_vectors(index: Index, embedder: Embedder) -> NDArray[np.float64]:
+def chunk_vectors(index: Index, embedder: Embedder) -> NDArray[np.floating]:
     """One vector for every entry, the normalised mean of its keys' vectors: shape ``(entries, dimensions)``."""
     vectors = index.vectors(embedder)
     if len(index.keys) == len(index.entries):
@@ -92,12 +98,18 @@ def _numbered(keys: Sequence[Hashable]) -> NDArray[np.int64]:
     return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
 
 
-def _means(vectors: NDArray[np.float64], units: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The mean vector of every unit, scaled to length 1 (or 0): shape ``(units, dimensions)``."""
+def _means(vectors: NDArray[np.floating], units: NDArray[np.int64]) -> NDArray[np.floating]:
+    """The mean vector of every unit, scaled to length 1 (or 0): shape ``(units, dimensions)``.
+
+    They are added up in double precision, and kept in that of ``vectors``.
+    """
     order = np.argsort(units, kind="stable")
     starts = np.flatnonzero(np.diff(units[order], prepend=-1))
-    in_order = bool((units[:-1] <= units[1:]).all())  # as sections lie in most corpora: nothing is copied
-    totals = np.add.reduceat(vectors if in_order else vectors[order], starts, axis=0)
-    lengths = np.linalg.norm(totals, axis=1, keepdims=True)
-    means: NDArray[np.float64] = np.divide(totals, lengths, out=np.zeros_like(totals), where=lengths > 0)
+    means = np.empty((len(starts), vectors.shape[1]), dtype=vectors.dtype)
+    for first in range(0, len(starts), _UNITS):
+        own = starts[first : first + _UNITS]
+        end = starts[first + len(own)] if first + len(own) < len(starts) else len(order)
+        totals = np.add.reduceat(vectors[order[own[0] : end]].astype(np.float64, copy=False), own - own[0], axis=0)
+        lengths = np.linalg.norm(totals, axis=1, keepdims=True)
+        means[first : first + len(own)] = np.divide(totals, lengths, out=np.zeros_like(totals), where=lengths > 0)
     return means

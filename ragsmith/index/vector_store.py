@@ -21,6 +21,18 @@ MakeVectors = Callable[[int, int], NDArray[np.floating]]
 """Vectors of the keys ``[start, end)``, rows of length 1 or 0: embedded when a store asks for them."""
 
 
+SINGLE_KEYS = 20_000
+"""From so many keys on, vectors that come in single precision stay in it, which takes half of the memory; what is found
+among them is the same (`screening`). Fewer are turned into double precision once, and not for every query."""
+
+
+def as_kept(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
+    """``vectors`` in the precision in which so many are kept in memory; in no less than they have."""
+    if len(vectors) >= SINGLE_KEYS and vectors.dtype == np.float32:
+        return vectors
+    return vectors.astype(np.float64, copy=False)
+
+
 class VectorStore(Protocol):
     """Something that finds the entries nearest to queries; an entry is as near as the nearest of its keys."""
 

@@ -115,8 +115,8 @@ def test_a_unit_s_vector_is_the_mean_of_its_chunks_vectors() -> None:
     for scope, members in ((document, [(0, 1, 2), (3, 4)]), (section, [(0, 1), (2,), (3, 4)])):
         means = [chunks[list(places)].mean(axis=0) for places in members]
         expected = [float(mean @ wanted[0] / np.linalg.norm(mean)) for mean in means]
-        assert cosines(held, scope, wanted, words)[0].tolist() == pytest.approx(expected, abs=1e-6)
-    assert cosines(held, single, wanted, words)[0].tolist() == pytest.approx((chunks @ wanted[0]).tolist(), abs=1e-6)
+        assert cosines(held, scope, wanted, words, 9)[0].tolist() == pytest.approx(expected, abs=1e-6)
+    assert cosines(held, single, wanted, words, 9)[0].tolist() == pytest.approx((chunks @ wanted[0]).tolist(), abs=1e-6)
 
 
 def test_a_chunk_with_many_keys_weighs_no_more_than_one_with_one() -> None:
@@ -124,22 +124,22 @@ def test_a_chunk_with_many_keys_weighs_no_more_than_one_with_one() -> None:
     words = Words()
     [document, _] = [*scopes(held)]
     wanted = words.embed(["salt", "bell"]).astype(np.float64)
-    assert cosines(held, document, wanted, words)[:, 0].tolist() == pytest.approx([0.5**0.5] * 2, abs=1e-6)
+    assert cosines(held, document, wanted, words, 9)[:, 0].tolist() == pytest.approx([0.5**0.5] * 2, abs=1e-6)
     assert chunk_vectors(held, words) @ wanted.T == pytest.approx(np.eye(2), abs=1e-7)
 
 
 def test_a_unit_without_a_vector_is_near_nothing() -> None:
     words, held = Words(), index(chunk("a", 0, 0, "xyz"), chunk("a", 1, 0, "zyx"), chunk("b", 0, 0, "salt"))
-    assert cosines(held, scopes(held)[0], words.embed(["salt"]).astype(np.float64), words).tolist() == [[0.0, 1.0]]
+    assert cosines(held, scopes(held)[0], words.embed(["salt"]).astype(np.float64), words, 9).tolist() == [[0.0, 1.0]]
 
 
 def test_nothing_is_embedded_but_the_keys_and_scopes_travel_with_the_index() -> None:
     words, held = Words(), index(*TOWN)
     wanted = words.embed(["salt"]).astype(np.float64)
-    before = [cosines(held, scope, wanted, words).tolist() for scope in scopes(held)]
+    before = [cosines(held, scope, wanted, words, 9).tolist() for scope in scopes(held)]
     assert words.embedded == ["salt", *held.keys]
     assert scopes(held) is scopes(held)
     copy = pickle.loads(pickle.dumps(held))
     assert copy.holds == held.holds
-    assert [cosines(copy, scope, wanted, words).tolist() for scope in scopes(copy)] == before
+    assert [cosines(copy, scope, wanted, words, 9).tolist() for scope in scopes(copy)] == before
     assert len(words.embedded) == 6

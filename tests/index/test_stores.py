@@ -19,8 +19,10 @@ from postgres_server import programs_with_vectors
 from ragsmith.errors import ModelUnavailable, UsageError
 from ragsmith.index.approximate import CODED_ROWS, ApproximateVectors
 from ragsmith.index.exact import ExactVectors
+from ragsmith.index.screening import LOW, best_cosines, nearest
 from ragsmith.index.stores import LARGE_ROWS, open_vectors
-from ragsmith.index.vector_store import Keys, VectorStore, keys_name
+from ragsmith.index.top import best_positions
+from ragsmith.index.vector_store import SINGLE_KEYS, Keys, VectorStore, as_kept, keys_name
 from ragsmith.models.loading import load_models
 from ragsmith.models.names import ModelNames
 from ragsmith.models.protocols import Vectors
@@ -334,3 +336,66 @@ def test_where_results_may_differ_the_store_is_part_of_the_embedders_id() -> Non
     assert ids["exact"] == ids["auto"]
     assert ids["approximate"]["embedder"].startswith(f"{ids['exact']['embedder']}@approximate=")
     assert {**ids["approximate"], "embedder": ids["exact"]["embedder"]} == ids["exact"]
+
+
+# --- single precision ------------------------------------------------------------------------------------------------
+
+
+@given(sizes=SIZES, seed=st.integers(0, 99), k=st.integers(1, 30), dimensions=st.integers(1, 40))
+@settings(max_examples=60)
+def test_screening_in_single_precision_finds_what_a_full_sort_finds(
+    sizes: list[int], seed: int, k: int, dimensions: int
+) -> None:
+    keys = keys_of(sizes)
+    for rows, queries in (
+        (unit_rows(seed, sum(sizes), dimensions), unit_rows(seed + 1, 11, dimensions)),
+        (directions(seed, sum(sizes), dimensions), directions(seed + 1, 11, dimensions)),
+    ):
+        positions, scores = nearest(keys, queries, rows, k)
+        expected, expected_scores = full_sort(keys, rows, queries, k)
+        assert positions.tolist() == expected
+        np.testing.assert_allclose(scores, expected_scores, atol=1e-9)
+
+
+def test_what_single_precision_cannot_tell_apart_is_told_apart() -> None:
+    rng = np.random.default_rng(1)
+    near = directions(1, 1, 256)[0] + 3e-8 * rng.standard_normal((3_000, 256)).astype(np.float32) * 4
+    keys, queries = keys_of([1] * len(near)), directions(2, 20, 256)
+    rough = np.round(queries @ near.T, 6).astype(np.float64)
+    positions, scores = nearest(keys, queries, near, 50)
+    expected, expected_scores = full_sort(keys, near, queries, 50)
+    assert positions.tolist() == expected
+    np.testing.assert_allclose(scores, expected_scores, atol=1e-9)
+    assert not np.array_equal(np.take_along_axis(rough, positions, axis=1), scores)  # and without that, it is not
+
+
+@pytest.mark.parametrize("embedded", [np.float32, np.float64])
+def test_a_large_index_finds_in_either_precision_what_a_small_one_would(embedded: type) -> None:
+    rows, queries = directions(1, SINGLE_KEYS + 7, 16), directions(2, 30, 16)
+    keys = Keys("large", np.arange(len(rows)), len(rows))
+    found = ExactVectors(keys, Made(rows.astype(embedded))).search(queries, 60)
+    cosines = np.round(queries.astype(np.float64) @ rows.astype(np.float64).T, 6)
+    expected = np.argsort(-cosines, axis=1, kind="stable")[:, :60]
+    assert found[0].tolist() == expected.tolist()
+    np.testing.assert_allclose(found[1], np.take_along_axis(cosines, expected, axis=1), atol=1e-9)
+
+
+def test_vectors_of_a_large_collection_stay_in_the_precision_in_which_they_came() -> None:
+    few, many = np.ones((3, 1), dtype=np.float32), np.ones((SINGLE_KEYS, 1), dtype=np.float32)
+    assert as_kept(few).dtype == as_kept(many.astype(np.float64)).dtype == np.float64
+    assert as_kept(many) is many
+
+
+@given(sizes=SIZES, seed=st.integers(0, 99), k=st.integers(1, 30))
+@settings(max_examples=30)
+def test_the_best_cosines_are_those_of_double_precision_and_the_others_lower(
+    sizes: list[int], seed: int, k: int
+) -> None:
+    keys, rows, queries = keys_of(sizes), unit_rows(seed, sum(sizes)), unit_rows(seed + 1, 3).astype(np.float64)
+    every = best_cosines(keys, queries, rows.astype(np.float64), k)
+    some = best_cosines(keys, queries, rows, k)
+    for one, other in zip(every, some, strict=True):
+        best = best_positions(one, k)
+        assert best_positions(other, k).tolist() == best.tolist()
+        np.testing.assert_allclose(other[best], one[best], atol=1e-9)
+        assert (np.delete(other, best) == LOW).all()

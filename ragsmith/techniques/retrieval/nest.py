@@ -78,7 +78,7 @@ def nest(
     held = scopes(index)
     listed = 3 * max(budgets[scope.name] for scope in held)
     vectors = queries_of(embedder, queries) if queries else np.zeros((0, index.vectors(embedder).shape[1]))
-    similar = [cosines(index, scope, vectors.astype(np.float64), embedder) for scope in held]
+    similar = [cosines(index, scope, vectors.astype(np.float64), embedder, listed) for scope in held]
     rankings: list[Hits] = []
     for number, query in enumerate(queries):
         scores = [
