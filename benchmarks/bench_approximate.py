@@ -7,9 +7,9 @@ questions (1,000), each in words of one chunk. What every library finds is score
 does it. The row of each is the library with the least work for a query at which it has 0.99 of the ten best of exact
 search, or the most that was tried. CPU seconds and milliseconds are of one thread; memory is what the process has more
 than before, after a search of all questions, and the vectors where the library does not keep them itself; "again" is
-how long it takes until the index lies open in another process; and what is added are 1 % of the vectors, to
-an index of the others, which is part of building it. "4-bit codes, 2 dimensions each" is how `ragsmith/index/approximate.py` does it. Libraries that are not
-installed are left out: pip install faiss-cpu usearch hnswlib
+how long it takes until the index lies open in another process; and what is added are 1 % of the vectors, to an index of
+the others, which is part of building it. "4-bit codes, 2 dimensions each" is how `ragsmith/index/approximate.py` does
+it. Libraries that are not installed are left out: pip install faiss-cpu usearch hnswlib
 """
 
 # ruff: noqa: PLC0415  each library is imported by those who have it

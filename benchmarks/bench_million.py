@@ -1,0 +1,207 @@
+"""A collection of a million chunks: what it costs to build what retrieval searches, and to search it, as Markdown.
+
+    python benchmarks/bench_million.py [SIZE] [--needles N] [--questions N] [--workers N] [--folder DIR] [--seed N]
+
+SIZE chunks (1,000,000 unless another is given) are those of `growing_corpus.py`. Into N of them (100) a needle is
+planted: a sentence about a name that occurs nowhere else, which a question asks for. Beside those, N questions (100)
+are in words of other chunks. One process builds, in this order, the index, BM25, approximate search (vectors in DIR, or
+in a temporary folder), vectors for exact search, and what NEST searches; hybrid search has nothing of its own. Seconds
+are of the clock and CPU seconds of all threads; milliseconds of the clock for one question alone, embedding included.
+Memory is what the process has at that moment and the most that it had so far, of which corpus, models and Python are a
+part. Then that many workers (4), copies of the process, search at once; the last line but one has what all processes
+have together, shared pages counted once. Recall is that of approximate search: of the ten best of exact search, those
+it finds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from bench_growth import EMBEDDER, table
+from growing_corpus import SEED, asked, growing_corpus
+
+from ragsmith.gateway.caches import give_back
+from ragsmith.index.index import Index
+from ragsmith.index.stores import open_vectors
+from ragsmith.techniques.pre_embedding.none import none
+from ragsmith.techniques.retrieval.bm25 import bm25
+from ragsmith.techniques.retrieval.hybrid import hybrid
+from ragsmith.techniques.retrieval.nest import nest
+from ragsmith.techniques.retrieval.vector import vector
+from ragsmith.types import Chunk, Rankings
+
+BEST = 10
+Search = Callable[[tuple[str, ...]], Rankings]
+
+
+def needle(number: int, rng: random.Random) -> tuple[str, str]:
+    """A sentence that stands nowhere else, and the question that asks for it."""
+    name = "".join(rng.choices("bcdfgklmnprstvz", k=1) + rng.choices(["aro", "eni", "uvo", "izu"], k=3)).capitalize()
+    sentence = f"The lantern of {name} {number} was mended by the glazier in the winter of the third flood."
+    return sentence, f"Who mended the lantern of {name} {number}, and when?"
+
+
+def planted(size: int, needles: int, count: int, seed: int) -> tuple[tuple[Chunk, ...], dict[str, str]]:
+    """Chunks, and questions, each with the id of the chunk that it was made of."""
+    chunks = list(growing_corpus(size, seed)[0])
+    rng = random.Random(seed + 1)
+    places = rng.sample(range(size), needles + count)
+    questions: dict[str, str] = {}
+    for number, place in enumerate(places[:needles]):
+        sentence, question = needle(number, rng)
+        chunks[place] = replace(chunks[place], text=f"{chunks[place].text} {sentence}")
+        questions[question] = chunks[place].id
+    for place in places[needles:]:
+        questions[asked(rng, chunks[place].text)] = chunks[place].id
+    return tuple(chunks), questions
+
+
+def of_all(name: str) -> float:
+    """MiB that this process has: ``VmRSS`` or ``VmHWM``."""
+    with Path("/proc/self/status").open() as status:
+        return next(int(line.split()[1]) / 1024 for line in status if line.startswith(name))
+
+
+def pss(process: int | str) -> float:
+    """MiB of a process, pages that several share in equal parts."""
+    with Path(f"/proc/{process}/smaps_rollup").open() as found:
+        return next(int(line.split()[1]) / 1024 for line in found if line.startswith("Pss:"))
+
+
+class Table:
+    """The rows of what was measured, printed as they come, too."""
+
+    def __init__(self) -> None:
+        self.rows: list[list[str]] = []
+        self.found: dict[str, list[list[str]]] = {}
+
+    @contextmanager
+    def building(self, name: str) -> Iterator[None]:
+        clock, busy = time.perf_counter(), time.process_time()
+        yield
+        clock, busy = time.perf_counter() - clock, time.process_time() - busy
+        give_back()
+        row = [
+            name,
+            f"{clock:.1f}",
+            f"{busy:.1f}",
+            "",
+            "",
+            "",
+            "",
+            f"{of_all('VmRSS'):,.0f}",
+            f"{of_all('VmHWM'):,.0f}",
+        ]
+        self.rows.append(row)
+        print(row, file=sys.stderr)
+
+    def searching(self, name: str, search: Search, questions: dict[str, str], needles: int) -> None:
+        times: list[float] = []
+        found: list[list[str]] = []
+        for question in questions:
+            begun = time.perf_counter()
+            [hits] = search((question,))
+            times.append((time.perf_counter() - begun) * 1000)
+            found.append([hit.chunk.id for hit in hits[:BEST]])
+        self.found[name] = found
+        there = [gold in best for gold, best in zip(questions.values(), found, strict=True)]
+        cells = [f"{np.percentile(times, 50):.1f}", f"{np.percentile(times, 99):.1f}"]
+        cells += [f"{np.mean(there[:needles]):.2f}", f"{np.mean(there[needles:]):.2f}"]
+        self.rows[-1][3:7] = cells
+        print(name, cells, f"{of_all('VmRSS'):,.0f}", f"{of_all('VmHWM'):,.0f}", file=sys.stderr)
+
+
+def with_workers(searches: dict[str, Search], questions: list[str], workers: int) -> float:
+    """Most MiB that this process and its copies have together, while the copies search."""
+    started = []
+    for number in range(workers):
+        process = os.fork()
+        if not process:
+            try:
+                for search in searches.values():
+                    for question in questions[number::workers]:
+                        search((f"{question} ",))  # one that no index remembers
+            finally:
+                os._exit(0)
+        started.append(process)
+    most, running = 0.0, set(started)
+    while running:
+        total = pss("self")
+        for process in tuple(running):
+            if os.waitpid(process, os.WNOHANG)[0]:
+                running.discard(process)
+            else:
+                try:
+                    total += pss(process)
+                except (OSError, StopIteration):  # it ends this moment
+                    total += 0
+        most = max(most, total)
+        time.sleep(0.2)
+    return most
+
+
+def main() -> None:
+    """Build, search, and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("size", type=int, nargs="?", default=1_000_000, metavar="SIZE", help="chunks")
+    parser.add_argument("--needles", type=int, default=100)
+    parser.add_argument("--questions", type=int, default=100)
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--folder", type=Path, help="where approximate search keeps its vectors")
+    parser.add_argument("--seed", type=int, default=SEED)
+    given = parser.parse_args()
+    shown, searches = Table(), dict[str, Search]()
+    with tempfile.TemporaryDirectory() as name:
+        with shown.building("corpus"):
+            chunks, questions = planted(given.size, given.needles, given.questions, given.seed)
+        measure = partial(shown.searching, questions=questions, needles=given.needles)
+        with shown.building("index"):
+            index = Index(none(chunks))
+        with shown.building("bm25"):
+            bm25(index, ("a first question",))
+        searches["bm25"] = partial(bm25, index)
+        measure("bm25", searches["bm25"])
+        folder = given.folder or Path(name)
+        with shown.building("approximate"):
+            near = Index(index.entries, partial(open_vectors, f"approximate:{folder}"))
+            vector(near, ("a first question",), embedder=EMBEDDER)
+        measure("approximate", partial(vector, near, embedder=EMBEDDER))
+        del near
+        give_back()
+        with shown.building("vector"):
+            vector(index, ("a first question",), embedder=EMBEDDER)
+        searches["vector"] = partial(vector, index, embedder=EMBEDDER)
+        measure("vector", searches["vector"])
+        with shown.building("hybrid"):
+            hybrid(index, ("a first question",), embedder=EMBEDDER)
+        searches["hybrid"] = partial(hybrid, index, embedder=EMBEDDER)
+        measure("hybrid", searches["hybrid"])
+        with shown.building("nest"):
+            nest(index, ("a first question",), embedder=EMBEDDER)
+        searches["nest"] = partial(nest, index, embedder=EMBEDDER)
+        measure("nest", searches["nest"])
+        together = with_workers(searches, list(questions)[:: max(1, len(questions) // 40)], given.workers)
+    head = ["", "build, s", "CPU s", "p50, ms", "p99, ms", "needles in 10", "others in 10", "MiB", "peak, MiB"]
+    print(table(head, shown.rows))
+    exact, others = shown.found["vector"], shown.found["approximate"]
+    recall = np.mean([len({*one} & {*other}) / max(1, len(one)) for one, other in zip(exact, others, strict=True)])
+    print(f"\nrecall@{BEST} of approximate search: {recall:.4f}")
+    print(f"one process and {given.workers} workers together: {together:,.0f} MiB")
+    print(json.dumps({"size": given.size, "peak_MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}))
+
+
+if __name__ == "__main__":
+    main()
