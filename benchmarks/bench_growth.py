@@ -1,13 +1,14 @@
-"""How the cost of an index and of a data set grows with its size, as Markdown tables.
+"""How the cost of an index and of a data set grows with its size.
 
-    python benchmarks/bench_growth.py [SIZE ...] [--only PART ...] [--limit SECONDS] [--seed N]
+    python benchmarks/bench_growth.py [SIZE ...] [--only PART ...] [--limit SECONDS] [--seed N] [--figures FILE]
     python benchmarks/bench_growth.py --documents [SIZE ...]
 
 The first counts chunks (1,000, 10,000 and 100,000 unless others are given): CPU seconds to build all that a retriever
 searches, how many of them are its own and not for what hybrid search builds as well, and milliseconds of one query: the
 median of 20, each the best of five, after a first one, which counts as building. The second counts documents (10 to
 10,000) of about 40 chunks and two questions. Each figure comes from a process of its own, whose peak of memory includes
-Python, the models and the corpus. A part that takes more than ``--limit`` CPU seconds is ended, and its cell says so.
+Python, the models and the corpus. A part that takes more than ``--limit`` CPU seconds is ended, and its figure says so.
+All are printed and kept in docs/growth.json (see growth_figures.py); bench_growth_search.py measures searches.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from statistics import median
 
 from growing_corpus import SEED, growing_corpus, growing_documents, growing_examples
+from growth_figures import asked_for, keep
 from large_corpus import timed
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
@@ -202,46 +205,8 @@ def in_a_process(*arguments: object) -> dict[str, float]:
     return json.loads(done.stdout) if done.returncode == 0 else {}
 
 
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """A Markdown table, numbers to the right."""
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def chunks_table(sizes: list[int], parts: list[str], limit: int, seed: int) -> str:
-    """A row for each part, a column for each size."""
-    head = ["retriever", *(f"build at {n:,}, s" for n in sizes), "ratio", "of it its own, s"]
-    head += [f"ms a query at {n:,}" for n in sizes]
-    rows = []
-    for part in parts:
-        found = [in_a_process("--part", part, "--limit", limit, "--seed", seed, size) for size in sizes]
-        print(part, found, file=sys.stderr)
-        rows.append([part, *_grown([one.get("seconds") for one in found], limit)])
-        rows[-1] += [f"{found[-1]['own']:.2f}" if found[-1] else ""]
-        rows[-1] += [f"{one['ms']:.1f}" if one else "" for one in found]
-        rows[-1] += [f"{found[-1]['MiB']:,.0f}" if found[-1] else ""]
-    return table([*head, f"peak at {sizes[-1]:,}, MiB"], rows)
-
-
-def documents_table(sizes: list[int], limit: int, seed: int) -> str:
-    """A row for each step, a column for each number of documents."""
-    found = [in_a_process("--part", "documents", "--limit", limit, "--seed", seed, size) for size in sizes]
-    names = [name for name in next(one for one in found if one) if name not in {"chunks", "MiB"}]
-    rows = [[name, *_grown([one.get(name) for one in found], limit)] for name in names]
-    rows.append(["chunks", *(f"{one['chunks']:,.0f}" if one else "" for one in found), ""])
-    rows.append(["peak, MiB", *(f"{one['MiB']:,.0f}" if one else "" for one in found), ""])
-    return table(["CPU s", *(f"{size:,} documents" for size in sizes), "ratio"], rows)
-
-
-def _grown(seconds: list[float | None], limit: int) -> list[str]:
-    """Seconds, and the last as a multiple of the one before."""
-    cells = [f"> {limit}" if one is None else f"{one:.2f}" for one in seconds]
-    last, before = seconds[-1], seconds[-2] if len(seconds) > 1 else None
-    return [*cells, f"{last / before:.1f}" if last and before and before >= 0.005 else ""]
-
-
 def main() -> None:
-    """Measure, and print a table; or, in a process of its own, one part as JSON."""
+    """Measure, and keep figures; or, in a process of its own, print those of one part as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sizes", type=int, nargs="*", metavar="SIZE", help="chunks, or documents")
     parser.add_argument("--documents", action="store_true", help="grow documents")
@@ -250,16 +215,19 @@ def main() -> None:
     )
     parser.add_argument("--limit", type=int, default=LIMIT, help="CPU seconds of each part")
     parser.add_argument("--seed", type=int, default=SEED, help="of the corpus")
+    asked_for(parser)
     parser.add_argument("--part", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.part == "documents":
         print(json.dumps(documents_measured(given.sizes[0], given.limit, given.seed)))
     elif given.part:
         print(json.dumps(measured(given.part, given.sizes[0], given.limit, given.seed)))
-    elif given.documents:
-        print(documents_table(given.sizes or list(DOCUMENTS), given.limit, given.seed))
     else:
-        print(chunks_table(given.sizes or list(SIZES), given.only, given.limit, given.seed))
+        of = "documents" if given.documents else "chunks"
+        sizes = given.sizes or (DOCUMENTS if given.documents else SIZES)
+        for part, size in product([of] if given.documents else given.only, sizes):
+            found = in_a_process("--part", part, "--limit", given.limit, "--seed", given.seed, size)
+            keep(of, part, size, found or {"limit": given.limit}, given.figures)
 
 
 if __name__ == "__main__":

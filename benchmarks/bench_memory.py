@@ -23,8 +23,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from ragsmith.datasets.bundled import bundled_path
@@ -91,15 +92,23 @@ def children(parent: int) -> Iterator[int]:
                 yield int(path.parent.name)
 
 
-def name_of(pid: int) -> str:
-    """What a process is: of those that the command starts, one keeps track of what they share."""
-    words = Path(f"/proc/{pid}/cmdline").read_text()
-    return "worker" if "spawn_main" in words else "tracker" if "resource_tracker" in words else "parent"
+@dataclass(frozen=True)
+class Watched:
+    """A finished command: wall seconds, CPU seconds of it and its children, what it said, and peaks in bytes."""
+
+    code: int
+    wall: float
+    cpu: float
+    said: str
+    parent: dict[str, int]
+    workers: list[dict[str, int]]
 
 
-def look(pid: int, peaks: dict[int, dict[str, int]], names: dict[int, str]) -> None:
-    """Note what a process has in memory, in bytes."""
+def look(pid: int, peaks: dict[int, dict[str, int]]) -> None:
+    """Note what a process has in memory, in bytes; one that keeps track of what others share is left out."""
     with suppress(OSError):
+        if "resource_tracker" in Path(f"/proc/{pid}/cmdline").read_text():
+            return
         lines = Path(f"/proc/{pid}/status").read_text() + Path(f"/proc/{pid}/smaps_rollup").read_text()
         seen = {
             words[0].rstrip(":"): int(words[1]) * 1024
@@ -108,7 +117,32 @@ def look(pid: int, peaks: dict[int, dict[str, int]], names: dict[int, str]) -> N
         }
         before = peaks.setdefault(pid, {})
         peaks[pid] = {field: max(before.get(field, 0), value) for field, value in seen.items()} or before
-        names[pid] = name_of(pid)
+
+
+def watched(tree: Path, arguments: Sequence[str], folder: Path, env: Mapping[str, str] | None = None) -> Watched:
+    """Run ``ragsmith`` of ``tree`` in ``folder``, and look at its processes while it runs."""
+    folder.mkdir()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.perf_counter()
+    peaks: dict[int, dict[str, int]] = {}
+    with (folder / "said").open("w") as said:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ragsmith", *arguments],
+            cwd=folder,
+            stdout=said,
+            stderr=said,
+            env={**os.environ, "PYTHONPATH": str(tree), **(env or {})},
+        )
+        while process.poll() is None:
+            for pid in (process.pid, *children(process.pid)):
+                look(pid, peaks)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(SAMPLED)
+    wall = time.perf_counter() - began
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    parent = peaks.pop(process.pid, {})
+    return Watched(process.returncode, wall, cpu, (folder / "said").read_text(), parent, [*peaks.values()])
 
 
 def digest(folder: Path) -> str:
@@ -129,29 +163,13 @@ def digest(folder: Path) -> str:
 
 def measure(tree: Path, data: Path, search: Sequence[str], folder: Path) -> None:
     """Run a search of ``tree``, and print what its processes took and what came out."""
-    folder.mkdir()
-    command = [sys.executable, "-m", "ragsmith", "search", "--dataset", str(data), "--quiet", *search]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    began = time.perf_counter()
-    peaks: dict[int, dict[str, int]] = {}
-    names: dict[int, str] = {}
-    with (folder / "said").open("w") as said:
-        process = subprocess.Popen(
-            command, cwd=folder, stdout=said, stderr=said, env={**os.environ, "PYTHONPATH": str(tree)}
-        )
-        while process.poll() is None:
-            for pid in (process.pid, *children(process.pid)):
-                look(pid, peaks, names)
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(SAMPLED)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    print(f"{tree.name}: exit {process.returncode}, {time.perf_counter() - began:,.0f} s, {cpu:,.0f} CPU s")
-    if process.returncode:
-        print((folder / "said").read_text())
-    for pid, found in sorted(peaks.items(), key=lambda item: (names[item[0]] != "parent", item[0])):
+    ran = watched(tree, ["search", "--dataset", str(data), "--quiet", *search], folder)
+    print(f"{tree.name}: exit {ran.code}, {ran.wall:,.0f} s, {ran.cpu:,.0f} CPU s")
+    if ran.code:
+        print(ran.said)
+    for name, found in (("parent", ran.parent), *(("worker", found) for found in ran.workers)):
         sizes = "  ".join(f"{FIELDS[field]} {value / MIB:7,.0f} MiB" for field, value in found.items())
-        print(f"  {names[pid]:<8}{sizes}")
+        print(f"  {name:<8}{sizes}")
     print(f"  {digest(folder)}", flush=True)
 
 

@@ -1,4 +1,4 @@
-"""The generated pages of docs/: techniques, measures, commands, Python names, and the table of search spaces.
+"""The generated pages of docs/: techniques, measures, commands, Python names, and tables of search spaces and growth.
 
 python tools/documentation.py            write them
 python tools/documentation.py --check    exit 1 and name the pages that are stale
@@ -18,6 +18,7 @@ from typing import Any, get_args
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # this checkout is described, not a package that happens to be installed
 
+import growth
 import typer
 from typer.testing import CliRunner
 
@@ -227,7 +228,8 @@ PAGES = (techniques, measures, commands, api, search_spaces)
 
 def pages() -> dict[Path, str]:
     """Every generated page as it should be."""
-    return {DOCS / f"{write.__name__}.md": "\n\n".join(filter(None, write())) + "\n" for write in PAGES}
+    written = {DOCS / f"{write.__name__}.md": "\n\n".join(filter(None, write())) + "\n" for write in PAGES}
+    return written | growth.pages(DOCS)
 
 
 def _text(docstring: str) -> str:
