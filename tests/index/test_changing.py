@@ -32,11 +32,11 @@ def text(draw: random.Random) -> str:
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_the_order_and_whenever_killed_every_volume_is_as_if_built_anew(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
-    before = {f"old-{n}": text(draw) for n in range(12)}
-    names = draw.sample(sorted(before), 6)
-    changes: list[Change] = [(name, text(draw)) for name in (*names[:3], *(f"new-{n}" for n in range(10)))]
-    changes += [(name, None) for name in names[3:]]
+    before = {f"old-{n}": text(draw) for n in range(8)}
+    names = draw.sample(sorted(before), 4)
+    changes: list[Change] = [(name, text(draw)) for name in (*names[:2], *(f"new-{n}" for n in range(6)))]
+    changes += [(name, None) for name in names[2:]]
     winners = found_on(before, tmp_path, [KINDS[seed], KINDS[-1 - seed]])
-    order = carried_out(winners, before, changes, draw, sizes=(1, 2, 4), kills=0.5)
+    order = carried_out(winners, before, changes, draw, sizes=(2, 4), kills=0.6)
     assert order.kills
     assert order.kinds >= {"documents", "words"}
