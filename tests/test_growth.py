@@ -73,6 +73,11 @@ def test_what_was_ended_is_in_the_table_and_not_in_the_picture() -> None:
     assert [panel.lines for panel in growth.panels(figures)] == [panel.lines for panel in growth.panels(FIGURES)]
 
 
+def test_a_table_of_what_was_not_measured_says_so() -> None:
+    page = growth.filled("<!-- growth of workers -->\n<!-- end -->\n", FIGURES)
+    assert page == "<!-- growth of workers -->\n\nNot measured yet.\n\n<!-- end -->\n"
+
+
 @pytest.mark.parametrize("ink", growth.INKS)
 def test_every_colour_can_be_read_on_white(ink: str) -> None:
     parts = [int(ink[at : at + 2], 16) / 255 for at in (1, 3, 5)]

@@ -300,7 +300,8 @@ def filled(page: str, figures: Sequence[Figure]) -> str:
     """A page with each table behind its mark."""
     for of, rows in TABLES.items():
         marked = re.compile(rf"(<!-- growth of {of} -->\n).*?(<!-- end -->)", re.DOTALL)
-        page = marked.sub(lambda match, rows=rows: f"{match[1]}\n{table(rows(figures))}\n\n{match[2]}", page)
+        shown = table(rows(figures)) if any(one["of"] == of for one in figures) else "Not measured yet."
+        page = marked.sub(lambda match, shown=shown: f"{match[1]}\n{shown}\n\n{match[2]}", page)
     return page
 
 
