@@ -23,7 +23,12 @@ from ragsmith.pipelines.differences import difference
 from ragsmith.pipelines.genes import make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.runs.pairs import Pair, pairs_of, trials_of
-from ragsmith.runs.requirements import refuse_missing_answers, refuse_missing_models, refuse_missing_packages
+from ragsmith.runs.requirements import (
+    refuse_missing_answers,
+    refuse_missing_models,
+    refuse_missing_packages,
+    refuse_too_large,
+)
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.types import Example
@@ -106,6 +111,7 @@ def audit(
     genes = [gene for options in space.options for gene in options]
     refuse_missing_models(genes, setup.models)
     refuse_missing_packages(genes)
+    refuse_too_large(genes, len(setup.corpus.chunks))
     probes = [*probes_of(space), *_analyses(space)]
     trials = trials_of(space)
     probed = [candidate for probe in probes for candidate in (probe.candidate, probe.reference)]

@@ -40,7 +40,7 @@ from ragsmith.pipelines.stations import COLD, START, WARM, WHOLE, Clock, Timed, 
 from ragsmith.pipelines.trace import Trace
 from ragsmith.runs.pipeline_file import FORMAT, ExportedFile
 from ragsmith.runs.reference import Reference
-from ragsmith.runs.requirements import refuse_missing_answers
+from ragsmith.runs.requirements import refuse_missing_answers, refuse_too_large
 from ragsmith.techniques.own import import_files, recorded
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.declining import declines
@@ -255,8 +255,13 @@ class Pipeline:
 
     @property
     def engine(self) -> Engine:
-        """What runs the pipeline, built on first use."""
+        """What runs the pipeline, built on first use.
+
+        Raises:
+            UsageError: the documents are too many for what the pipeline builds of them.
+        """
         if self._engine is None:
+            refuse_too_large(self.candidate, len(self.setup.corpus.chunks))
             self._engine = self.setup.engine()
         return self._engine
 

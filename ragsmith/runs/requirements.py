@@ -26,8 +26,8 @@ def searchable(setup: Setup, space: Space, *, ranks: bool) -> Space:
     embedded models answer everything.
 
     Raises:
-        UsageError: an option needs a model that this run has not, or a package that is not installed, or answers are to
-            be scored and a question has none to compare with.
+        UsageError: an option needs a model that this run has not, or a package that is not installed, or is not for so
+            many chunks, or answers are to be scored and a question has none to compare with.
     """
     if len(setup.folds) < 2:  # nothing can be held out, so nothing can be learned
         space = space.without(lambda gene: gene.learns)
@@ -40,6 +40,7 @@ def searchable(setup: Setup, space: Space, *, ranks: bool) -> Space:
     genes = list(chain.from_iterable(space.options))
     refuse_missing_models(genes, setup.models)
     refuse_missing_packages(genes)
+    refuse_too_large(genes, max(len(variant.corpus.chunks) for variant in setup.variants))
     return space
 
 
@@ -88,3 +89,22 @@ def refuse_missing_packages(genes: Iterable[Gene]) -> None:
         for name, values in gene.technique.packages.items():
             if package := values.get(gene.parameters[name]):
                 package.check()
+
+
+def refuse_too_large(genes: Iterable[Gene], chunks: int) -> None:
+    """Refuse options that would build for so many chunks what takes too long, or too much memory.
+
+    Raises:
+        UsageError: there are some; the message names them, and for how many chunks they are.
+    """
+    limits = {
+        f"{gene.technique.family}.{gene.technique.name}": gene.technique.most_chunks
+        for gene in genes
+        if gene.technique.most_chunks is not None and gene.technique.most_chunks < chunks
+    }
+    if limits:
+        listed = " and ".join(f"{name} is for at most {most:,}" for name, most in limits.items())
+        raise UsageError(
+            f"the collection has {chunks:,} chunks, and {listed}, as what is built for it grows with them: leave the "
+            f"option{'s' if len(limits) > 1 else ''} out, give larger chunks, or take a part of the documents"
+        )

@@ -81,6 +81,8 @@ class Technique:
     """Names that it had in files of earlier versions."""
     packages: Mapping[str, Mapping[Parameter, Package]] = field(default_factory=dict)
     """By parameter and value, what has to be installed for it."""
+    most_chunks: int | None = None
+    """Of how many chunks what it builds once for a collection was measured to be affordable; None for any number."""
 
     @property
     def analysis_only(self) -> bool:
@@ -184,6 +186,7 @@ class Family(Generic[F]):
         after: Mapping[str, tuple[str, ...]] | None = None,
         formerly: tuple[str, ...] = (),
         packages: Mapping[str, Mapping[Parameter, Package]] | None = None,
+        most_chunks: int | None = None,
     ) -> Callable[[F], F]:
         """Register the decorated function.
 
@@ -191,13 +194,14 @@ class Family(Generic[F]):
         its type (`Range`, or `Count`, `Share` and `Amount`). ``after`` names, by family, the techniques
         of which one has to come before this one, and ``formerly`` names that it had before: files that say them are
         still read, and no technique of this package is ever called so again. ``packages`` says what is not installed by
-        default and a value of a parameter needs.
+        default and a value of a parameter needs. With more than ``most_chunks`` it is refused before a search starts.
         """
 
         def register(fn: F) -> F:
             if fn.__name__ in self.techniques:
                 raise ValueError(f"{self.name}.{fn.__name__} is registered twice")
-            made = Technique(self.name, fn, paper, choices or {}, fitting, after or {}, formerly, packages or {})
+            rest = choices or {}, fitting, after or {}, formerly, packages or {}, most_chunks
+            made = Technique(self.name, fn, paper, *rest)
             if not fn.__module__.startswith("ragsmith."):  # for those of this package a test does so, once
                 made.check_parameters()
             self.techniques[fn.__name__] = made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +13,13 @@ from ragsmith.evaluation.fitness import Fitness
 from ragsmith.evaluation.racing import Racing
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.loading import ModelNames
-from ragsmith.pipelines.genes import Gene, make_gene
+from ragsmith.pipelines.genes import Candidate, Gene, make_gene
 from ragsmith.pipelines.space import Space
 from ragsmith.pipelines.space_file import load_space
+from ragsmith.runs.pipeline import Pipeline
 from ragsmith.runs.plan import plan
 from ragsmith.runs.record import RunSettings
-from ragsmith.runs.requirements import refuse_missing_models, refuse_missing_packages
+from ragsmith.runs.requirements import refuse_missing_models, refuse_missing_packages, refuse_too_large
 from ragsmith.runs.run import Run
 from ragsmith.store.store import Store
 from ragsmith.strategies import STRATEGIES
@@ -135,3 +137,49 @@ def test_an_option_whose_package_is_missing_is_refused() -> None:
     refuse_missing_packages([Gene(technique, {"way": "plain"})])
     with pytest.raises(MissingExtra, match=r"no-such-package is not installed: run  pip install 'ragsmith\[hard\]'"):
         refuse_missing_packages([Gene(technique, {"way": "plain"}), Gene(technique, {"way": "hard"})])
+
+
+def test_options_that_are_not_for_so_many_chunks_are_refused_all_at_once() -> None:
+    genes = [make_gene("retrieval", name) for name in ("vector", "graph", "graph_ppr")]
+    refuse_too_large(genes, 300_000)
+    refuse_too_large(genes[:1], 10**9)
+    with pytest.raises(UsageError) as refused:
+        refuse_too_large(genes, 300_001)
+    assert str(refused.value) == (
+        "the collection has 300,001 chunks, and retrieval.graph is for at most 300,000 and retrieval.graph_ppr is for "
+        "at most 300,000, as what is built for it grows with them: leave the options out, give larger chunks, or take "
+        "a part of the documents"
+    )
+
+
+def limited(pipeline: Candidate, most: int) -> Candidate:
+    """``pipeline`` with a retrieval that is for so many chunks."""
+    return tuple(
+        replace(gene, technique=replace(gene.technique, most_chunks=most))
+        if gene.technique.family == "retrieval"
+        else gene
+        for gene in pipeline
+    )
+
+
+def test_a_search_of_too_many_chunks_is_refused_before_anything_is_computed(
+    tiny_setup: Setup, pipeline: Callable[..., Candidate], store: Store
+) -> None:
+    chunks = len(tiny_setup.corpus.chunks)
+    for most in (chunks - 1, chunks):
+        space = Space("small", "", tuple((gene,) for gene in limited(pipeline(retrieval="bm25"), most)))
+        if most < chunks:
+            with pytest.raises(UsageError, match=rf"{chunks} chunks, and retrieval.bm25 is for at most {most}"):
+                Run(tiny_setup, space, store)
+        else:
+            Run(tiny_setup, space, store)
+    assert store.runs() == []
+
+
+def test_a_pipeline_is_not_asked_about_more_chunks_than_it_is_for(
+    tiny_setup: Setup, pipeline: Callable[..., Candidate]
+) -> None:
+    few, many = (limited(pipeline(retrieval="bm25"), len(tiny_setup.corpus.chunks) - less) for less in (1, 0))
+    assert Pipeline(many, tiny_setup).ask("Who steers the ferry?")
+    with pytest.raises(UsageError, match=r"retrieval\.bm25 is for at most"):
+        Pipeline(few, tiny_setup).ask("Who steers the ferry?")

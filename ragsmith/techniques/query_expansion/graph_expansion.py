@@ -10,6 +10,7 @@ from ragsmith.types import Hits, Question, Search
 @query_expansion(
     paper="https://doi.org/10.1145/2600428.2609628",
     choices={"n": (2, 3, 5), "mode": ("fuse", "append"), "weight": (0.5, 0.7)},
+    most_chunks=300_000,
 )
 def graph_expansion(
     question: Question,

@@ -12,6 +12,7 @@ from ragsmith.types import Queries, Rankings
 @retrieval(
     paper="https://arxiv.org/abs/2511.01386",
     choices={"fusion": FUSIONS, "weight": (0.3, 0.5, 0.7), "graph_weight": (0.1, 0.2, 0.3)},
+    most_chunks=300_000,
 )
 def complete_hybrid(
     index: Index,

@@ -7,7 +7,7 @@ from ragsmith.techniques.families import retrieval
 from ragsmith.types import Queries, Rankings
 
 
-@retrieval(paper="https://arxiv.org/abs/2405.14831", choices={"seeds": (10, 20)})
+@retrieval(paper="https://arxiv.org/abs/2405.14831", choices={"seeds": (10, 20)}, most_chunks=300_000)
 def graph(index: Index, queries: Queries, *, entity_graph: EntityGraph, seeds: Count = 20, k: Count = 20) -> Rankings:
     """Find the ``k`` chunks with most evidence in the entity graph for each query.
 

@@ -32,6 +32,7 @@ SCORINGS = ("blended", "reserved")
         "restart": (0.15, 0.5),
         "threshold": (0.6, 0.7, 0.8),
     },
+    most_chunks=300_000,
 )
 def graph_ppr(
     index: Index,

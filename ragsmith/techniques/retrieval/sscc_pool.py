@@ -41,6 +41,7 @@ def solve(observations: Sequence[Sequence[Sequence[Any]]], *, thresholds: str) -
     paper="Singh et al., Beyond the Reranker",
     choices={"thresholds": (*OBJECTIVES, "published"), "fusion": ("convex", "rrf"), "query_again": (True, False)},
     fitting=Fitting(observe, solve, when={"thresholds": OBJECTIVES}),
+    most_chunks=300_000,
 )
 def sscc_pool(
     index: Index,
