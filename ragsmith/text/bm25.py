@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 from ragsmith.text.languages import ENGLISH
 from ragsmith.text.words import terms, terms_among
 
+_BLOCK = 1 << 20
+"""Places of the matrix whose gains are worked out at once."""
+
 
 class BM25:
     """An index over ``texts``; immutable once built, so threads may share it.
@@ -147,10 +150,23 @@ def _columns(
     size, words = shape
     if not len(tokens):  # there is no mean length to divide by
         return np.empty(0), np.empty(0, np.int32), np.zeros(words + 1, np.int64)
-    places, counts = np.unique(tokens.astype(np.int64) * size + texts, return_counts=True)
-    columns, rows = np.divmod(places, size)
+    places = tokens.astype(np.int64)  # changed in place: of a million texts, each copy has hundreds of megabytes
+    places *= size
+    places += texts
+    places.sort()
+    starts = np.concatenate([[0], np.flatnonzero(places[1:] != places[:-1]) + 1])
+    counts = np.diff(starts, append=len(places)).astype(np.int32)
+    places = places[starts]
+    del starts
+    rows = (places % size).astype(np.int32)
+    places //= size
+    held = np.bincount(places, minlength=words)
+    del places
     lengths = np.bincount(texts, minlength=size)
-    held = np.bincount(columns, minlength=words)
+    mean = lengths.mean()
     idf = np.array([math.log(1 + (size - n + 0.5) / (n + 0.5)) for n in held.tolist()])
-    gains = idf[columns] * (counts / (k1 * ((1 - b) + b * lengths[rows] / lengths.mean()) + counts))
-    return gains, rows.astype(np.int32), np.concatenate([[0], np.cumsum(held)])
+    gains = np.repeat(idf, held)
+    for first in range(0, len(gains), _BLOCK):
+        part = slice(first, first + _BLOCK)
+        gains[part] *= counts[part] / (k1 * ((1 - b) + b * lengths[rows[part]] / mean) + counts[part])
+    return gains, rows, np.concatenate([[0], np.cumsum(held)])
