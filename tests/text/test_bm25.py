@@ -1,5 +1,6 @@
 import json
 import math
+import random
 import re
 from pathlib import Path
 
@@ -177,3 +178,15 @@ def test_stems_without_stop_words_find_more_than_the_published_baseline(domain: 
         for question, gold in questions
     ]
     assert np.mean(found) > recall
+
+
+def test_scores_are_the_same_in_however_many_blocks_they_are_worked_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(1)
+    texts = [
+        " ".join(rng.choices(["salt", "bell", "mud", "oath", "ferry", "toll"], k=rng.randrange(9))) for _ in range(60)
+    ]
+    whole = BM25(texts)
+    monkeypatch.setattr("ragsmith.text.bm25._BLOCK", 7)
+    in_blocks = BM25(texts)
+    for query in ("salt", "bell mud bell", "oath ferry toll", "nothing"):
+        assert in_blocks.scores(query).tolist() == whole.scores(query).tolist()
