@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
@@ -32,10 +32,11 @@ _SYLLABLES = re.findall("..", "babecodadoelfagahoisjokalemanoosperasetoulvewiyaz
 
 
 class _Writer:
-    """Draws documents, each by its number and the seed alone."""
+    """Draws documents, each by its number and the seed alone; of sentences that are not ``allowed``, others instead."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, allowed: Callable[[str], bool] = bool) -> None:
         self._seed = seed
+        self._allowed = allowed
         chunks = [chunk for name in ("law", "workshop") for chunk in chunk_documents(load_dataset(name).documents)]
         prose = [chunk for chunk in chunks if chunk.modality is Modality.PROSE and "|" not in chunk.text]
         sections = groupby(prose, key=lambda chunk: (chunk.doc, chunk.section))
@@ -61,6 +62,8 @@ class _Writer:
         while length < 180:
             near = (topic + min(3, int(rng.expovariate(1)))) % len(self._matter)
             text = self._rewritten(rng, rng.choice(self._matter[near]), names)
+            if not self._allowed(text):
+                continue
             if length + len(text) > SIZE - 30:
                 break
             written.append(text)
@@ -83,9 +86,9 @@ class _Writer:
         return _WORD.sub(other, text)
 
 
-def growing_documents(count: int, seed: int = SEED) -> Iterator[Document]:
-    """``count`` documents of about 40 chunks."""
-    writer = _Writer(seed)
+def growing_documents(count: int, seed: int = SEED, allowed: Callable[[str], bool] = bool) -> Iterator[Document]:
+    """``count`` documents of about 40 chunks; a sentence that is not ``allowed`` gives way to another."""
+    writer = _Writer(seed, allowed)
     return (writer.document(number) for number in range(count))
 
 
