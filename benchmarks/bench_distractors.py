@@ -33,10 +33,10 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy is imported
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -64,6 +64,8 @@ from ragsmith.techniques.pre_embedding.none import none
 from ragsmith.text.words import sentences, terms
 from ragsmith.text.writing import write_file
 from ragsmith.types import Dataset, Document
+
+T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "docs" / "scale.json"
@@ -150,11 +152,12 @@ def prefix(documents: Sequence[Document], chunks: int) -> list[Document]:
     return found
 
 
-def near(setup: Setup, own: set[str]) -> list[str]:
+def near(dataset: Dataset, own: set[str]) -> list[str]:
     """The documents that are not its ``own``, those first that compete most for the search questions.
 
     A document has the sum of 1 / (60 + rank) over its chunks among the first 20 by words, and by vectors.
     """
+    setup = Setup(dataset)
     index = Index(none(setup.corpus.chunks))
     engine = setup.engine()
     embedder = engine.gateway.embedder(engine.models.embedder, Meter())
@@ -230,17 +233,10 @@ def measure(dataset: Dataset, candidates: Sequence[Candidate]) -> Measured:
     return Measured(len(setup.corpus.chunks), search, test, time.process_time() - started, peak)
 
 
-class InProcesses:
-    """Evaluates each corpus in a process of its own, which gives its memory back."""
-
-    def __init__(self, law: Dataset, candidates: Sequence[Candidate]) -> None:
-        self._law = law
-        self._candidates = candidates
-
-    def __call__(self, documents: Sequence[Document]) -> Measured:
-        whole = grown(self._law, documents)
-        with multiprocessing.get_context("fork").Pool(1) as pool:
-            return pool.apply(measure, (whole, self._candidates))
+def in_a_process(function: Callable[..., T], *arguments: object) -> T:
+    """What a function returns that runs in a process of its own, which gives its memory back."""
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        return pool.apply(function, arguments)
 
 
 def grown(law: Dataset, documents: Sequence[Document]) -> Dataset:
@@ -327,15 +323,17 @@ def main() -> None:
         f"law: {own} chunks, {gold} of them gold; {seen['documents']:,} documents more, {seen['chunks']:,} chunks, for "
         f"which {seen['refused']:.0%} of the sentences were refused; {len(names)} pipelines"
     )
-    evaluate = InProcesses(law, list(chosen.values()))
+
+    def evaluate(more: Sequence[Document]) -> Measured:
+        return in_a_process(measure, grown(law, more), list(chosen.values()))
+
     at = {size: evaluate(prefix(documents, (size - 1) * own)) for size in sizes}
     whole = at[sizes[-1]]
     growth = [{"size": size, **compared(found, whole)} for size, found in at.items()]
     print("\n  times  chunks  CPU s    MiB    tau  top 5  regret   test  best on the search questions")
     for one in growth:
         print(f"{one['size']:>7} {_line(one)}  {names[one['chosen']]}")
-    full = Setup(grown(law, documents))
-    ranked = near(full, {document.id for document in law.documents})
+    ranked = in_a_process(near, grown(law, documents), {document.id for document in law.documents})
     found = []
     print("\n    k          seed  chunks  CPU s    MiB    tau  top 5  regret   test  best on the search questions")
     for how, k, seed, some in samples(law, documents, gold, ranked, given):
