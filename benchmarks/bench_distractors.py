@@ -29,7 +29,6 @@ import multiprocessing
 import os
 import random
 import resource
-import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -152,10 +151,11 @@ def prefix(documents: Sequence[Document], chunks: int) -> list[Document]:
     return found
 
 
-def near(dataset: Dataset, own: set[str]) -> list[str]:
+def near(dataset: Dataset, own: set[str]) -> tuple[list[str], dict[str, float]]:
     """The documents that are not its ``own``, those first that compete most for the search questions.
 
-    A document has the sum of 1 / (60 + rank) over its chunks among the first 20 by words, and by vectors.
+    A document has the sum of 1 / (60 + rank) over its chunks among the first 20 by words, and by vectors. Beside them
+    stands for what share of the questions the very first chunk is none of its own.
     """
     setup = Setup(dataset)
     index = Index(none(setup.corpus.chunks))
@@ -163,11 +163,14 @@ def near(dataset: Dataset, own: set[str]) -> list[str]:
     embedder = engine.gateway.embedder(engine.models.embedder, Meter())
     questions = [example.question for example in setup.split.search]
     votes: dict[str, float] = dict.fromkeys((document.id for document in setup.dataset.documents), 0.0)
-    for rankings in (index.by_words(questions, NEAR), index.by_vector(questions, NEAR, embedder)):
+    first_is_other: dict[str, float] = {}
+    found = {"words": index.by_words(questions, NEAR), "vectors": index.by_vector(questions, NEAR, embedder)}
+    for by, rankings in found.items():
+        first_is_other[by] = sum(hits[0].chunk.doc not in own for hits in rankings if hits) / len(questions)
         for hits in rankings:
             for rank, hit in enumerate(hits, 1):
                 votes[hit.chunk.doc] += 1 / (RRF + rank)
-    return sorted((one for one in votes if one not in own), key=lambda one: (-votes[one], one))
+    return sorted((one for one in votes if one not in own), key=lambda one: (-votes[one], one)), first_is_other
 
 
 # --- pipelines --------------------------------------------------------------------------------------------------------
@@ -227,7 +230,7 @@ def measure(dataset: Dataset, candidates: Sequence[Candidate]) -> Measured:
         with Evaluator(setup, store, 1, ranks=True) as evaluator:
             found = [evaluator.evaluate(candidates, part) for part in (split.search, split.test)]
     for one in (one for part in found for one in part if one.failures):
-        sys.exit(f"{label(one.candidate)}: {next(iter(one.failures.values()))['error']}")
+        raise RuntimeError(f"{label(one.candidate)}: {next(iter(one.failures.values()))['error']}")
     search, test = (np.array([one.values("retrieval") for one in part]) for part in found)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return Measured(len(setup.corpus.chunks), search, test, time.process_time() - started, peak)
@@ -333,7 +336,11 @@ def main() -> None:
     print("\n  times  chunks  CPU s    MiB    tau  top 5  regret   test  best on the search questions")
     for one in growth:
         print(f"{one['size']:>7} {_line(one)}  {names[one['chosen']]}")
-    ranked = in_a_process(near, grown(law, documents), {document.id for document in law.documents})
+    ranked, other_first = in_a_process(near, grown(law, documents), {document.id for document in law.documents})
+    print(
+        f"\nof the largest, the first chunk for a search question is a distractor for {other_first['words']:.0%} by "
+        f"words and for {other_first['vectors']:.0%} by vectors"
+    )
     found = []
     print("\n    k          seed  chunks  CPU s    MiB    tau  top 5  regret   test  best on the search questions")
     for how, k, seed, some in samples(law, documents, gold, ranked, given):
@@ -348,7 +355,7 @@ def main() -> None:
     spent = time.process_time() - started + sum(one["seconds"] for one in (*growth, *found))
     print(f"{spent:.0f} CPU s in all")
     kept = {
-        "corpus": {"own": own, "gold": gold, **seen, "seconds": spent},
+        "corpus": {"own": own, "gold": gold, **seen, "first is a distractor": other_first, "seconds": spent},
         "pipelines": [{"name": name, "label": label(candidate)} for name, candidate in chosen.items()],
         "growth": [
             {**one, "search": _means(at[one["size"]].search), "tests": _means(at[one["size"]].test)} for one in growth
