@@ -29,6 +29,7 @@ import multiprocessing
 import os
 import random
 import resource
+import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
@@ -72,8 +73,8 @@ WINNER = ROOT / "reports" / "examples" / "law" / "winner.yaml"
 SIZES = (1, 10, 100)
 DISTRACTORS = (3, 10, 30, 100)
 SEEDS = 4
-FEWER = 30
-"""From more distractors than this on, two seeds do: a sample is then almost as dear as the whole."""
+DEAR = 30
+"""From so many distractors on, two seeds do; beyond it, the nearest are left out. Such samples cost almost the whole."""
 PIPELINES = 40
 SHARE = 0.5
 """Of the terms of a gold sentence or of a reference answer: a sentence that has so many of them may say the same."""
@@ -297,8 +298,9 @@ def samples(
     """How documents were chosen, distractors for each chunk of gold, the seed, and the documents."""
     by_id = {document.id: document for document in documents}
     for k in given.distractors:
-        yield "nearest", k, 0, prefix([by_id[one] for one in ranked], k * gold)
-        for seed in range(1, (given.seeds if k <= FEWER else min(2, given.seeds)) + 1):
+        if k <= DEAR:
+            yield "nearest", k, 0, prefix([by_id[one] for one in ranked], k * gold)
+        for seed in range(1, (given.seeds if k < DEAR else min(2, given.seeds)) + 1):
             drawn = random.Random(f"{given.seed} {k} {seed}").sample(documents, len(documents))
             yield "random", k, seed, prefix(drawn, k * gold)
 
@@ -330,7 +332,10 @@ def main() -> None:
     def evaluate(more: Sequence[Document]) -> Measured:
         return in_a_process(measure, grown(law, more), list(chosen.values()))
 
-    at = {size: evaluate(prefix(documents, (size - 1) * own)) for size in sizes}
+    at: dict[int, Measured] = {}
+    for size in sizes:
+        at[size] = evaluate(prefix(documents, (size - 1) * own))
+        print(f"{size} times: {at[size].seconds:.0f} CPU s", file=sys.stderr, flush=True)
     whole = at[sizes[-1]]
     growth = [{"size": size, **compared(found, whole)} for size, found in at.items()]
     print("\n  times  chunks  CPU s    MiB    tau  top 5  regret   test  best on the search questions")

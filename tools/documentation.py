@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # this checkout is described, not a package that happens to be installed
 
 import growth
+import scale
 import typer
 from typer.testing import CliRunner
 
@@ -229,7 +230,7 @@ PAGES = (techniques, measures, commands, api, search_spaces)
 def pages() -> dict[Path, str]:
     """Every generated page as it should be."""
     written = {DOCS / f"{write.__name__}.md": "\n\n".join(filter(None, write())) + "\n" for write in PAGES}
-    return written | growth.pages(DOCS)
+    return written | growth.pages(DOCS) | scale.pages(DOCS)
 
 
 def _text(docstring: str) -> str:
