@@ -74,7 +74,7 @@ SIZES = (1, 10, 100)
 DISTRACTORS = (3, 10, 30, 100)
 SEEDS = 4
 DEAR = 30
-"""From so many distractors on, two seeds do; beyond it, the nearest are left out. Such samples cost almost the whole."""
+"""Distractors from which on two seeds do, and beyond which the nearest are left out: it costs almost as much as all."""
 PIPELINES = 40
 SHARE = 0.5
 """Of the terms of a gold sentence or of a reference answer: a sentence that has so many of them may say the same."""
