@@ -29,14 +29,14 @@ import multiprocessing
 import os
 import random
 import resource
-import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from multiprocessing.pool import AsyncResult
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when numpy is imported
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -64,8 +64,6 @@ from ragsmith.techniques.pre_embedding.none import none
 from ragsmith.text.words import sentences, terms
 from ragsmith.text.writing import write_file
 from ragsmith.types import Dataset, Document
-
-T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parents[1]
 KEPT = ROOT / "docs" / "scale.json"
@@ -152,13 +150,13 @@ def prefix(documents: Sequence[Document], chunks: int) -> list[Document]:
     return found
 
 
-def near(dataset: Dataset, own: set[str]) -> tuple[list[str], dict[str, float]]:
-    """The documents that are not its ``own``, those first that compete most for the search questions.
+def near(law: Dataset, documents: Sequence[Document]) -> tuple[list[str], dict[str, float]]:
+    """The ids of ``documents``, those first that compete most with those of ``law`` for the search questions.
 
     A document has the sum of 1 / (60 + rank) over its chunks among the first 20 by words, and by vectors. Beside them
-    stands for what share of the questions the very first chunk is none of its own.
+    stands for what share of the questions the very first chunk is one of theirs.
     """
-    setup = Setup(dataset)
+    setup, own = Setup(grown(law, documents)), {document.id for document in law.documents}
     index = Index(none(setup.corpus.chunks))
     engine = setup.engine()
     embedder = engine.gateway.embedder(engine.models.embedder, Meter())
@@ -221,10 +219,10 @@ class Measured:
     peak: float
 
 
-def measure(dataset: Dataset, candidates: Sequence[Candidate]) -> Measured:
+def measure(law: Dataset, documents: Sequence[Document], candidates: Sequence[Candidate]) -> Measured:
     """Evaluate all pipelines on a corpus; CPU seconds with indexes and fits, and MiB of the process at most."""
     started = time.process_time()
-    setup = Setup(dataset)
+    setup = Setup(grown(law, documents))
     split = setup.split
     with tempfile.TemporaryDirectory() as folder:
         store = Store.open(Path(folder) / "cache.sqlite")
@@ -235,12 +233,6 @@ def measure(dataset: Dataset, candidates: Sequence[Candidate]) -> Measured:
     search, test = (np.array([one.values("retrieval") for one in part]) for part in found)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return Measured(len(setup.corpus.chunks), search, test, time.process_time() - started, peak)
-
-
-def in_a_process(function: Callable[..., T], *arguments: object) -> T:
-    """What a function returns that runs in a process of its own, which gives its memory back."""
-    with multiprocessing.get_context("fork").Pool(1) as pool:
-        return pool.apply(function, arguments)
 
 
 def grown(law: Dataset, documents: Sequence[Document]) -> Dataset:
@@ -293,7 +285,7 @@ def resampled(whole: Measured, seed: int) -> dict[str, float]:
 
 
 def samples(
-    law: Dataset, documents: Sequence[Document], gold: int, ranked: Sequence[str], given: argparse.Namespace
+    documents: Sequence[Document], gold: int, ranked: Sequence[str], given: argparse.Namespace
 ) -> Iterator[tuple[str, int, int, list[Document]]]:
     """How documents were chosen, distractors for each chunk of gold, the seed, and the documents."""
     by_id = {document.id: document for document in documents}
@@ -313,6 +305,7 @@ def main() -> None:
     parser.add_argument("--pipelines", type=int, default=PIPELINES, metavar="N")
     parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help="random samples of each size")
     parser.add_argument("--seed", type=int, default=SEED, help="of documents and pipelines")
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes at a time")
     parser.add_argument("--keep", type=Path, default=KEPT, metavar="FILE", help="where figures are kept")
     given = parser.parse_args()
     sizes = sorted(given.sizes)
@@ -329,46 +322,50 @@ def main() -> None:
         f"which {seen['refused']:.0%} of the sentences were refused; {len(names)} pipelines"
     )
 
-    def evaluate(more: Sequence[Document]) -> Measured:
-        return in_a_process(measure, grown(law, more), list(chosen.values()))
+    candidates = list(chosen.values())
+    with multiprocessing.get_context("fork").Pool(given.jobs, maxtasksperchild=1) as pool:
 
-    at: dict[int, Measured] = {}
-    for size in sizes:
-        at[size] = evaluate(prefix(documents, (size - 1) * own))
-        print(f"{size} times: {at[size].seconds:.0f} CPU s", file=sys.stderr, flush=True)
-    whole = at[sizes[-1]]
-    growth = [{"size": size, **compared(found, whole)} for size, found in at.items()]
-    print("\n  times  chunks  CPU s    MiB    tau  top 5  regret   test  best on the search questions")
-    for one in growth:
-        print(f"{one['size']:>7} {_line(one)}  {names[one['chosen']]}")
-    ranked, other_first = in_a_process(near, grown(law, documents), {document.id for document in law.documents})
-    print(
-        f"\nof the largest, the first chunk for a search question is a distractor for {other_first['words']:.0%} by "
-        f"words and for {other_first['vectors']:.0%} by vectors"
-    )
-    found = []
-    print("\n    k          seed  chunks  CPU s    MiB    tau  top 5  regret   test  best on the search questions")
-    for how, k, seed, some in samples(law, documents, gold, ranked, given):
-        result = evaluate(some)
-        found.append({"how": how, "k": k, "seed": seed, **compared(result, whole), "search": _means(result.search)})
-        print(f"{k:>5} {how:<8} {seed:>5} {_line(found[-1])}  {names[found[-1]['chosen']]}", flush=True)
-    other = resampled(whole, given.seed)
-    print(
-        f"\nresampled search questions, largest corpus: regret {other['regret']:.4f} on average, {other['most']:.4f} "
-        f"in the worst tenth; tau {other['tau']:.3f}"
-    )
-    spent = time.process_time() - started + sum(one["seconds"] for one in (*growth, *found))
+        def evaluated(more: Sequence[Document]) -> AsyncResult[Measured]:
+            return pool.apply_async(measure, (law, more, candidates))
+
+        running = {size: evaluated(prefix(documents, (size - 1) * own)) for size in reversed(sizes)}
+        ranked, other_first = pool.apply(near, (law, documents))
+        drawn = [(*about, evaluated(some)) for *about, some in samples(documents, gold, ranked, given)]
+        at = {size: running[size].get() for size in sizes}
+        whole = at[sizes[-1]]
+        growth = [{"size": size, **compared(found, whole)} for size, found in at.items()]
+        print("\n  times  chunks  CPU s    MiB    tau  top 5  regret   test  best on the search questions")
+        for one in growth:
+            print(f"{one['size']:>7} {_line(one)}  {names[one['chosen']]}")
+        print(
+            f"\nof the largest, the first chunk for a search question is a distractor for {other_first['words']:.0%} "
+            f"by words and for {other_first['vectors']:.0%} by vectors"
+        )
+        other = resampled(whole, given.seed)
+        print(
+            f"resampled search questions, on the largest: regret {other['regret']:.4f} on average, {other['most']:.4f} "
+            f"in the worst tenth; tau {other['tau']:.3f}"
+        )
+        kept = {
+            "corpus": {"own": own, "gold": gold, **seen, "first is a distractor": other_first},
+            "pipelines": [{"name": name, "label": label(candidate)} for name, candidate in chosen.items()],
+            "growth": [
+                {**one, "search": _means(at[one["size"]].search), "tests": _means(at[one["size"]].test)}
+                for one in growth
+            ],
+            "samples": [],
+            "resampled": other,
+        }
+        write_file(json.dumps(_rounded(kept), indent=1) + "\n", given.keep)
+        print("\n    k          seed  chunks  CPU s    MiB    tau  top 5  regret   test  best on the search questions")
+        for how, k, seed, waiting in drawn:
+            result = waiting.get()
+            one = {"how": how, "k": k, "seed": seed, **compared(result, whole), "search": _means(result.search)}
+            kept["samples"].append(one)
+            print(f"{k:>5} {how:<8} {seed:>5} {_line(one)}  {names[one['chosen']]}", flush=True)
+            write_file(json.dumps(_rounded(kept), indent=1) + "\n", given.keep)
+    spent = time.process_time() - started + sum(one["seconds"] for one in (*growth, *kept["samples"]))
     print(f"{spent:.0f} CPU s in all")
-    kept = {
-        "corpus": {"own": own, "gold": gold, **seen, "first is a distractor": other_first, "seconds": spent},
-        "pipelines": [{"name": name, "label": label(candidate)} for name, candidate in chosen.items()],
-        "growth": [
-            {**one, "search": _means(at[one["size"]].search), "tests": _means(at[one["size"]].test)} for one in growth
-        ],
-        "samples": found,
-        "resampled": other,
-    }
-    write_file(json.dumps(_rounded(kept), indent=1) + "\n", given.keep)
 
 
 def _line(one: Mapping[str, float]) -> str:
