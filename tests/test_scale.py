@@ -21,6 +21,7 @@ from scale import (
     duration,
     filled,
     growth_table,
+    retriever_figures,
     samples_table,
     search_table,
     shards_table,
@@ -78,10 +79,7 @@ def figures() -> list[dict[str, Any]]:
     """Costs in proportion to the chunks: 1 ms of building, 1 microsecond of asking and 1,024 bytes each."""
     sizes = (1_000, 10_000, 100_000)
     each = [{"seconds": n / 1000, "ms": n / 1000, "MiB": 100 + n / 1024} for n in sizes]
-    kept: list[dict[str, Any]] = [
-        {"of": "chunks", "part": "bm25", "size": n, "measured": one} for n, one in zip(sizes, each, strict=True)
-    ]
-    return [*kept, {"of": "chunks", "part": "graph", "size": 1_000, "measured": {"limit": 300}}]
+    return [{"part": "bm25", "size": n, "measured": one} for n, one in zip(sizes, each, strict=True)]
 
 
 def test_costs_in_proportion_stay_in_proportion() -> None:
@@ -91,19 +89,47 @@ def test_costs_in_proportion_stay_in_proportion() -> None:
 
 
 def test_a_size_that_was_measured_is_not_made_up() -> None:
-    more = {"of": "chunks", "part": "bm25", "size": 10**6, "measured": {"seconds": 1_100.0}}
+    more = {"part": "bm25", "size": 10**6, "measured": {"seconds": 1_100.0}}
     [head, row] = costs_table([*figures(), more], "seconds", duration)
     assert row[head.index("10^6")] == "measured"
     assert row[head.index("1,000,000")] == "18 min"
 
 
+def test_two_figures_are_no_line() -> None:
+    [_, row] = costs_table(figures()[1:], "seconds", duration)
+    assert row == ["bm25", "10 s", "100 s", "too few figures", "", "", ""]
+
+
 def test_processes_are_counted_by_the_memory_of_a_chunk() -> None:
     [head, row] = shards_table(figures())
-    held = (4096 - 100) * 1024
-    assert row[head.index("bytes a chunk")] == "1,024"
+    held = 4096 * 2**20 / (100 * 2**20 + 100_000 * 1024) * 100_000
+    assert row[head.index("bytes a chunk, at most")] == f"{1024 + 100 * 2**20 / 100_000:,.0f}"
     assert [row[head.index(f"processes for 10^{power}")] for power in (6, 8, 10)] == [
         f"{math.ceil(n / held):,}" for n in BEYOND
     ]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "| retriever | build at 1,000, s | 10,000 | ratio | its own, s | ms a query at 1,000 | 10,000 | peak, MiB |",
+        "| retriever | build at 1,000, s | build at 10,000, s | ratio | its own, s "
+        "| ms a query at 1,000 | ms a query at 10,000 | peak at 10,000, MiB |",
+    ],
+)
+def test_figures_are_read_from_the_table_of_retrievers(head: str) -> None:
+    rows = "| bm25 | 0.07 | 0.56 | 10.8 | 6.1 | 0.0 | 0.1 | 1,342 |\n| graph | 0.68 | > 300 |  |  | 0.1 |  |  |"
+    found = retriever_figures(f"words\n\n{head}\n{'| --- ' * 8}|\n{rows}\n\nmore words | with a bar")
+    assert found == [
+        {"part": "bm25", "size": 1_000, "measured": {"seconds": 0.07, "ms": 0.0}},
+        {"part": "bm25", "size": 10_000, "measured": {"seconds": 0.56, "ms": 0.1, "MiB": 1342.0}},
+        {"part": "graph", "size": 1_000, "measured": {"seconds": 0.68, "ms": 0.1}},
+    ]
+
+
+def test_a_page_without_the_table_is_an_error() -> None:
+    with pytest.raises(ValueError, match="retriever"):
+        retriever_figures("| other |\n| --- |\n")
 
 
 def kept() -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """What larger corpora do: docs/scale.svg, and the tables within docs/scale.md.
 
-Both are made of docs/scale.json, which `benchmarks/bench_distractors.py` writes, and of docs/growth.json, which the
-benchmarks of growth write; `python tools/documentation.py` makes them with the other generated pages, and checks with
+Both are made of docs/scale.json, which `benchmarks/bench_distractors.py` writes, and of the table of retrievers in
+docs/performance.md; `python tools/documentation.py` makes them with the other generated pages, and checks with
 ``--check`` that they are fresh. Whatever is said of sizes beyond the measured ones is a power law: a straight line on
 two logarithmic axes, by least squares, with what Student's t says of its slope and of its height.
 """
@@ -172,9 +172,9 @@ def costs_table(figures: Sequence[Kept], name: str, unit: Callable[[float], str]
     for part, points in found.items():
         held = dict(points)
         measured = [unit(held[size]) if size in held else "" for size in sizes]
-        law = PowerLaw.through(points)
-        beyond = ["measured" if n in held else unit(law.at(n)[0]) for n in BEYOND]
-        rows.append([part, *measured, _exponent(law), *beyond])
+        law = PowerLaw.through(points) if len(points) > 2 else None
+        beyond = ["measured" if n in held else unit(law.at(n)[0]) if law else "" for n in BEYOND]
+        rows.append([part, *measured, _exponent(law) if law else "too few figures", *beyond])
     return rows
 
 
@@ -193,26 +193,59 @@ def search_table(kept: Kept) -> list[list[str]]:
 
 
 def shards_table(figures: Sequence[Kept]) -> list[list[str]]:
-    """A row for each retriever: how much memory a chunk takes, and how many processes of `ROOM` hold a corpus."""
-    found = _measured(figures, "MiB")
-    rows = [["", "measured up to", "MiB there", "bytes a chunk", "chunks in 4 GiB"]]
+    """A row for each retriever: its memory, and how many processes of `ROOM` hold a corpus at most.
+
+    The whole process counts as if all of it were chunks: Python, models and corpus are in it.
+    """
+    rows = [["", "chunks", "MiB at most", "bytes a chunk, at most", "chunks in 4 GiB"]]
     rows[0] += [f"processes for 10^{round(math.log10(n))}" for n in BEYOND]
-    for part, points in found.items():
-        (before, little), (size, much) = sorted(points)[-2:]
-        slope = (much - little) / (size - before)
-        held = size + (ROOM - much) / slope
-        cells = [f"{size:,}", f"{much:,.0f}", f"{slope * 2**20:,.0f}", f"{held / 1e6:.1f} million"]
+    for part, points in _measured(figures, "MiB").items():
+        size, much = max(points)
+        held = size * ROOM / much
+        cells = [f"{size:,}", f"{much:,.0f}", f"{much * 2**20 / size:,.0f}", f"{held / 1e6:.1f} million"]
         rows.append([part, *cells, *(f"{math.ceil(n / held):,}" for n in BEYOND)])
     return rows
 
 
 def _measured(figures: Sequence[Kept], name: str) -> dict[str, list[tuple[int, float]]]:
-    """Sizes and values of each retriever that was measured at three sizes or more."""
+    """Sizes and values of each retriever, where they are more than nothing."""
     found: dict[str, list[tuple[int, float]]] = {}
     for one in figures:
-        if one["of"] == "chunks" and one["measured"].get(name):
+        if one["measured"].get(name):
             found.setdefault(one["part"], []).append((one["size"], one["measured"][name]))
-    return {part: points for part, points in found.items() if len(points) > 2}
+    return found
+
+
+def retriever_figures(page: str) -> list[Kept]:
+    """What the table of retrievers says, a figure for each of them and size: CPU seconds, milliseconds and MiB.
+
+    A column has the size it is of in its head, which says what it is, unless it is what the one before it was.
+
+    Raises:
+        ValueError: the page has no such table.
+    """
+    found = re.search(r"^\| retriever \|.*(?:\n\|.*)+", page, re.MULTILINE)
+    if not found:
+        raise ValueError("there is no table whose first column is 'retriever'")
+    head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in found[0].splitlines())
+    columns: list[tuple[int, str, int]] = []
+    kind = ""
+    for place, said in enumerate(head):
+        kind = next((name for word, name in _KINDS.items() if said.startswith(word)), kind)
+        if kind != "MiB" and (size := re.search(r"\d[\d,]*", said)):
+            columns.append((place, kind, int(size[0].replace(",", ""))))
+    last = max(size for _, _, size in columns)
+    columns += [(place, "MiB", last) for place, said in enumerate(head) if said.startswith("peak")]
+    values: dict[tuple[str, int], dict[str, float]] = {}
+    for row in rows:
+        for place, name, size in columns:
+            if re.fullmatch(r"\d[\d,.]*", row[place]):
+                values.setdefault((row[0], size), {})[name] = float(row[place].replace(",", ""))
+    return [{"part": part, "size": size, "measured": measured} for (part, size), measured in values.items()]
+
+
+_KINDS = {"build": "seconds", "ms": "ms", "peak": "MiB"}
+"""What a head of a column begins with, and what stands below it; memory is of the largest size."""
 
 
 def _exponent(law: PowerLaw) -> str:
@@ -437,6 +470,7 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 def pages(docs: Path) -> dict[Path, str]:
     """The picture, and the page with its tables, as they should be."""
-    kept, figures = (json.loads((docs / name).read_text(encoding="utf-8")) for name in ("scale.json", "growth.json"))
+    kept = json.loads((docs / "scale.json").read_text(encoding="utf-8"))
+    figures = retriever_figures((docs / "performance.md").read_text(encoding="utf-8"))
     page = docs / "scale.md"
     return {docs / "scale.svg": drawing(kept), page: filled(page.read_text(encoding="utf-8"), kept, figures)}
