@@ -21,6 +21,7 @@ from scale import (
     duration,
     filled,
     growth_table,
+    pages,
     retriever_figures,
     samples_table,
     search_table,
@@ -208,10 +209,23 @@ def test_the_picture_stands_alone_and_says_what_it_shows() -> None:
     assert not any("http" in value for item in picture.iter() for value in item.attrib.values())
 
 
-def test_tables_stand_behind_their_marks_and_the_rest_stays(tmp_path: Path) -> None:
+def test_tables_stand_behind_their_marks_and_the_rest_stays() -> None:
     page = "# Title\n\n<!-- growth -->\nold\n<!-- end -->\n\nwords\n\n<!-- build -->\n<!-- end -->\n"
     once = filled(page, kept(), figures())
-    assert once.startswith("# Title\n\n<!-- growth -->\n\n| corpus |")
+    assert once.startswith("# Title\n\n<!-- growth -->\n\n![R of 3 pipelines")
+    assert "](scale.svg)\n\n| corpus |" in once
     assert "old" not in once
     assert "\n\nwords\n\n<!-- build -->\n\n|  | 1,000 |" in once
     assert filled(once, kept(), figures()) == once
+
+
+def test_what_is_not_measured_yet_says_how_it_is(tmp_path: Path) -> None:
+    page = "<!-- growth -->\nold\n<!-- end -->\n<!-- build -->\n<!-- end -->\n"
+    (tmp_path / "scale.md").write_text(page, encoding="utf-8")
+    rows = "| bm25 | 1.00 | 2.00 | 4.00 |"
+    table = f"| retriever | build at 1,000, s | 2,000 | 4,000 |\n| --- | --- | --- | --- |\n{rows}\n"
+    (tmp_path / "performance.md").write_text(table, encoding="utf-8")
+    [(file, text)] = pages(tmp_path).items()
+    assert file == tmp_path / "scale.md"
+    assert "Not measured yet: `python benchmarks/bench_distractors.py`" in text
+    assert "| bm25 | 1.0 s | 2.0 s | 4.0 s | 1.00 [1.00, 1.00] |" in text

@@ -443,22 +443,31 @@ def _grid(y: Height, least: float, most: float) -> Iterator[Markup]:
 # --- the page ---------------------------------------------------------------------------------------------------------
 
 
-def filled(page: str, kept: Kept, figures: Sequence[Kept]) -> str:
-    """A page with each table behind its mark."""
-    tables = {
-        "growth": growth_table(kept),
-        "survivors": survivors_table(kept),
-        "decline": decline_table(kept),
-        "samples": samples_table(kept),
-        "build": costs_table(figures, "seconds", duration),
-        "query": costs_table(figures, "ms", wait),
-        "shards": shards_table(figures),
-        "search": search_table(kept),
-    }
-    for name, rows in tables.items():
+def filled(page: str, kept: Kept | None, figures: Sequence[Kept]) -> str:
+    """A page with each table behind its mark; what is not ``kept`` yet says how it is measured."""
+    shown = {"build": costs_table(figures, "seconds", duration), "query": costs_table(figures, "ms", wait)}
+    shown["shards"] = shards_table(figures)
+    blocks = {name: _table(rows) for name, rows in shown.items()}
+    blocks |= {name: _table(made(kept)) if kept else NOT_YET for name, made in MEASURED.items()}
+    if kept:
+        said = f"R of {len(kept['pipelines'])} pipelines by chunks, and regret by the size of a sample"
+        blocks["growth"] = f"![{said}](scale.svg)\n\n{blocks['growth']}"
+    for name, block in blocks.items():
         marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
-        page = marked.sub(lambda match, rows=rows: f"{match[1]}\n{_table(rows)}\n\n{match[2]}", page)
+        page = marked.sub(lambda match, block=block: f"{match[1]}\n{block}\n\n{match[2]}", page)
     return page
+
+
+MEASURED: dict[str, Callable[[Kept], list[list[str]]]] = {
+    "growth": growth_table,
+    "survivors": survivors_table,
+    "decline": decline_table,
+    "samples": samples_table,
+    "search": search_table,
+}
+NOT_YET = (
+    "Not measured yet: `python benchmarks/bench_distractors.py` does it, and `python tools/documentation.py` shows it."
+)
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
@@ -469,8 +478,9 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def pages(docs: Path) -> dict[Path, str]:
-    """The picture, and the page with its tables, as they should be."""
-    kept = json.loads((docs / "scale.json").read_text(encoding="utf-8"))
+    """The page with its tables and, of what was measured, the picture, as they should be."""
+    file, page = docs / "scale.json", docs / "scale.md"
+    kept = json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
     figures = retriever_figures((docs / "performance.md").read_text(encoding="utf-8"))
-    page = docs / "scale.md"
-    return {docs / "scale.svg": drawing(kept), page: filled(page.read_text(encoding="utf-8"), kept, figures)}
+    drawn = {docs / "scale.svg": drawing(kept)} if kept else {}
+    return {page: filled(page.read_text(encoding="utf-8"), kept, figures), **drawn}
