@@ -1,9 +1,9 @@
 """What larger corpora do: docs/scale.svg, and the tables within docs/scale.md.
 
-Both are made of docs/scale.json, which `benchmarks/bench_distractors.py` writes, and of the table of retrievers in
-docs/performance.md; `python tools/documentation.py` makes them with the other generated pages, and checks with
-``--check`` that they are fresh. Whatever is said of sizes beyond the measured ones is a power law: a straight line on
-two logarithmic axes, by least squares, with what Student's t says of its slope and of its height.
+Both are made of docs/scale.json, which `benchmarks/bench_distractors.py` writes, and of docs/growth.json, which
+`benchmarks/bench_growth.py` writes; `python tools/documentation.py` makes them with the other generated pages, and
+checks with ``--check`` that they are fresh. Whatever is said of sizes beyond the measured ones is a power law: a
+straight line on two logarithmic axes, by least squares, with what Student's t says of its slope and of its height.
 """
 
 from __future__ import annotations
@@ -208,44 +208,14 @@ def shards_table(figures: Sequence[Kept]) -> list[list[str]]:
 
 
 def _measured(figures: Sequence[Kept], name: str) -> dict[str, list[tuple[int, float]]]:
-    """Sizes and values of each retriever, where they are more than nothing."""
+    """Sizes and values of each retriever that was built at three sizes or more, where the values are not nothing."""
+    of_chunks = [one for one in figures if one["of"] == "chunks"]
+    built = [one["part"] for one in of_chunks if one["measured"].get("seconds")]
     found: dict[str, list[tuple[int, float]]] = {}
-    for one in figures:
-        if one["measured"].get(name):
+    for one in of_chunks:
+        if built.count(one["part"]) > 2 and one["measured"].get(name):
             found.setdefault(one["part"], []).append((one["size"], one["measured"][name]))
     return found
-
-
-def retriever_figures(page: str) -> list[Kept]:
-    """What the table of retrievers says, a figure for each of them and size: CPU seconds, milliseconds and MiB.
-
-    A column has the size it is of in its head, which says what it is, unless it is what the one before it was.
-
-    Raises:
-        ValueError: the page has no such table.
-    """
-    found = re.search(r"^\| retriever \|.*(?:\n\|.*)+", page, re.MULTILINE)
-    if not found:
-        raise ValueError("there is no table whose first column is 'retriever'")
-    head, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in found[0].splitlines())
-    columns: list[tuple[int, str, int]] = []
-    kind = ""
-    for place, said in enumerate(head):
-        kind = next((name for word, name in _KINDS.items() if said.startswith(word)), kind)
-        if kind != "MiB" and (size := re.search(r"\d[\d,]*", said)):
-            columns.append((place, kind, int(size[0].replace(",", ""))))
-    last = max(size for _, _, size in columns)
-    columns += [(place, "MiB", last) for place, said in enumerate(head) if said.startswith("peak")]
-    values: dict[tuple[str, int], dict[str, float]] = {}
-    for row in rows:
-        for place, name, size in columns:
-            if re.fullmatch(r"\d[\d,.]*", row[place]):
-                values.setdefault((row[0], size), {})[name] = float(row[place].replace(",", ""))
-    return [{"part": part, "size": size, "measured": measured} for (part, size), measured in values.items()]
-
-
-_KINDS = {"build": "seconds", "ms": "ms", "peak": "MiB"}
-"""What a head of a column begins with, and what stands below it; memory is of the largest size."""
 
 
 def _exponent(law: PowerLaw) -> str:
@@ -481,6 +451,6 @@ def pages(docs: Path) -> dict[Path, str]:
     """The page with its tables and, of what was measured, the picture, as they should be."""
     file, page = docs / "scale.json", docs / "scale.md"
     kept = json.loads(file.read_text(encoding="utf-8")) if file.exists() else None
-    figures = retriever_figures((docs / "performance.md").read_text(encoding="utf-8"))
+    figures = json.loads((docs / "growth.json").read_text(encoding="utf-8"))
     drawn = {docs / "scale.svg": drawing(kept)} if kept else {}
     return {page: filled(page.read_text(encoding="utf-8"), kept, figures), **drawn}
