@@ -414,7 +414,7 @@ def _grid(y: Height, least: float, most: float) -> Iterator[Markup]:
 
 
 def filled(page: str, kept: Kept | None, figures: Sequence[Kept]) -> str:
-    """A page with each table behind its mark; what is not ``kept`` yet says how it is measured."""
+    """A page with each table behind its mark; of what is not ``kept`` yet, that it is not measured."""
     shown = {"build": costs_table(figures, "seconds", duration), "query": costs_table(figures, "ms", wait)}
     shown["shards"] = shards_table(figures)
     blocks = {name: _table(rows) for name, rows in shown.items()}
@@ -435,9 +435,7 @@ MEASURED: dict[str, Callable[[Kept], list[list[str]]]] = {
     "samples": samples_table,
     "search": search_table,
 }
-NOT_YET = (
-    "Not measured yet: `python benchmarks/bench_distractors.py` does it, and `python tools/documentation.py` shows it."
-)
+NOT_YET = "Not measured yet."
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
