@@ -30,6 +30,7 @@ MACHINERY = {
     *("digest", "plugins", "measures.registry", "techniques.registry"),
     *("evaluation.testbed", "evaluation.threads"),
     *(
+        "gateway.batched",
         "gateway.desk",
         "gateway.failures",
         "gateway.gateway",
@@ -44,7 +45,7 @@ MACHINERY = {
 whether a module that is added here can change what is returned."""
 
 ELSEWHERE = {
-    *("gateway.batched", "gateway.batching", "gateway.claims", "gateway.owners"),
+    *("gateway.batching", "gateway.claims", "gateway.owners"),
     *("store.database", "store.engine", "store.rows", "store.shapes", "store.store"),
 }
 """More of it, for models that are waited for: it joins requests, and keeps replies."""
