@@ -10,22 +10,14 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
 from functools import cache
-from itertools import groupby, pairwise
+from itertools import pairwise
 
 _MARKED = ((0x0300, 0x1D00), (0x1DC0, 0x1E00), (0x302A, 0x3030), (0x3099, 0x309B), (0xA66F, 0xAC00), (0x11000, 0x11800))
 """Where the marks of scripts are that are in use: no symbols, and no selectors of how a symbol is shown."""
 
-
-def _ranges(codes: Iterable[int]) -> str:
-    """Characters as ranges of a class, which a pattern reads in a tenth of the time of one by one."""
-    runs = (list(run) for _, run in groupby(enumerate(codes), lambda place: place[1] - place[0]))
-    return "".join(f"{chr(run[0][1])}-{chr(run[-1][1])}" for run in runs)
-
-
-_MARKS = _ranges(
-    code for start, end in _MARKED for code in range(start, end) if unicodedata.category(chr(code))[0] == "M"
+_MARKS = "".join(
+    chr(code) for start, end in _MARKED for code in range(start, end) if unicodedata.category(chr(code))[0] == "M"
 )
 _RUN = re.compile(rf"[^\W_](?:[^\W_]|[{_MARKS}])*")
 
