@@ -125,7 +125,7 @@ class PostgresVectors:
         """How many of the first rows are there in their order; more than all if there are others."""
         from psycopg.sql import SQL  # noqa: PLC0415
 
-        if not cursor.execute("SELECT to_regclass(quote_ident(%s)) IS NOT NULL", (self._keys.name,)).fetchone()[0]:  # type: ignore[index]
+        if not cursor.execute("SELECT to_regclass(quote_ident(%s)) IS NOT NULL", (self._keys.name,)).fetchone()[0]:
             return 0
         count, last = cursor.execute(
             SQL("SELECT count(*), coalesce(max(id), -1) FROM {}").format(self._table)
