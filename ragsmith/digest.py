@@ -242,7 +242,7 @@ class _Module:
         return self.places.get("", [])
 
 
-_DISTRIBUTIONS = {"Stemmer": "PyStemmer", "yaml": "PyYAML"}
+DISTRIBUTIONS = {"Stemmer": "PyStemmer", "faiss": "faiss-cpu", "umap": "umap-learn", "yaml": "PyYAML"}
 """Under which name a library is installed, where it is imported under another."""
 
 _Node = tuple[_Module, int]
@@ -405,7 +405,7 @@ def _below(module: str, name: str) -> str:
 def _version(library: str) -> str:
     """The version of what is imported as ``library``; "" where it is not installed."""
     with suppress(PackageNotFoundError):
-        return version(_DISTRIBUTIONS.get(library, library))
+        return version(DISTRIBUTIONS.get(library, library))
     if importlib.util.find_spec(library) is None:
         return ""
     return " ".join(version(name) for name in packages_distributions().get(library, ()))  # 0.3 s, so asked last

@@ -11,13 +11,14 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
 import ragsmith.digest
 import ragsmith.errors
-from ragsmith.digest import closure, fingerprint
+from ragsmith.digest import DISTRIBUTIONS, closure, fingerprint
 from ragsmith.plugins import load_file
 
 FUSING = '''\
@@ -470,3 +471,10 @@ def test_what_is_imported_from_a_folder_on_the_path_of_python_counts_as_source(
     (tmp_path / "aged.py").write_text(f"from {'elsewhere.value' if as_package else 'elsewhere'} import VALUE\n")
     assert taken("library", 1) != taken("library", 2)
     assert taken("site-packages", 1) == taken("site-packages", 2)
+
+
+def test_libraries_that_are_imported_under_another_name_are_those_that_are_installed() -> None:
+    installed = packages_distributions()
+    here = {name: [package] for name, package in DISTRIBUTIONS.items() if name in installed}
+    assert here
+    assert here == {name: installed[name] for name in here}
