@@ -131,8 +131,8 @@ def _written(examples: Sequence[Example], gap: int) -> tuple[frozenset[str], fro
 
     ``None`` where too few of either are left.
     """
-    written = [place for place, example in enumerate(examples) if not example.drafted]
-    near = frozenset(chain(*(found for place, found in enumerate(neighbours(examples, gap)) if place in set(written))))
+    written = frozenset(place for place, example in enumerate(examples) if not example.drafted)
+    near = frozenset(chain(*(found for place, found in enumerate(neighbours(examples, gap)) if place in written)))
     asked = {wording(examples[place]) for place in written}
     unused = frozenset(
         example.id
@@ -264,7 +264,8 @@ def _against(part: Sequence[Example], examples: Sequence[Example], near: Mapping
     """The questions of a fold as a test, and what may be searched on for it."""
     test = {example.id for example in part}
     close = set(chain(*(near[question] for question in test))) - test
-    searched = tuple(example for example in examples if example.id not in test | close)
+    aside = test | close
+    searched = tuple(example for example in examples if example.id not in aside)
     unused = tuple(example for example in examples if example.id in close)
     return Split(searched, tuple(sorted(part, key=lambda example: example.id)), BY_FOLD, unused)
 
@@ -423,8 +424,9 @@ class _Cut:
 
 
 def _divided(examples: Sequence[Example], test: frozenset[str], unused: frozenset[str], rule: str) -> Split:
+    aside = test | unused
     return Split(
-        tuple(example for example in examples if example.id not in test | unused),
+        tuple(example for example in examples if example.id not in aside),
         tuple(example for example in examples if example.id in test),
         rule,
         tuple(example for example in examples if example.id in unused),
