@@ -39,15 +39,21 @@ _BLOCK = 1 << 14
 _TRAINED_ON = 1 << 14
 """Vectors, in even steps, that decide what the codes stand for."""
 _SEED = 1
+_OWN = "ragsmith-vectors"
+"""The folder that the shelf is, in the one that somebody names: whatever else is there stays as it is."""
 _MOST_BYTES = 100 << 30
 
 
 class ApproximateVectors:
-    """The vectors of ``keys`` in ``folder``, in single precision; ``make`` is asked only if they are not there."""
+    """The vectors of ``keys`` in ``folder``, in single precision; ``make`` is asked only if they are not there.
+
+    All files are in a folder of their own in it, ``ragsmith-vectors``.
+    """
 
     def __init__(self, keys: Keys, make: MakeVectors, folder: Path, coded_rows: int = CODED_ROWS) -> None:
         self._keys, self._coded_rows = keys, coded_rows
-        self._shelf = Shelf(folder, _MOST_BYTES)
+        self._folder = folder.absolute()
+        self._shelf = Shelf(self._folder / _OWN, _MOST_BYTES)
         made_by = f"{installed_version('faiss-cpu', 'large')} {fingerprint(__name__, '_made')} {coded_rows}"
         self._address = Address("approximate", made_by, keys.name)
         arrays = self._arrays(make)
@@ -94,7 +100,7 @@ class ApproximateVectors:
 
     def __reduce__(self) -> tuple[type[ApproximateVectors], tuple[Keys, MakeVectors, Path, int]]:
         make = _removed if self._shelf.holds(self._address) else partial(_part, self.vectors)
-        return ApproximateVectors, (self._keys, make, self._shelf.folder, self._coded_rows)
+        return ApproximateVectors, (self._keys, make, self._folder, self._coded_rows)
 
 
 def _part(vectors: NDArray[np.float32], start: int, end: int) -> NDArray[np.float32]:

@@ -8,6 +8,9 @@ process is killed the volume is there whole or not at all, and of two that write
 checked: the manifest by its own digest, the arrays against it, byte by byte wherever the file system says that a file
 is another one than was written or compared last. What fails is removed with a warning, and built anew; what only cannot
 be read now (too many open files, no memory, no permission) is left as it is.
+
+Nothing else in FOLDER is touched: what is removed bears a name that a shelf gives, and a volume that makes room for
+others has a manifest that says so.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import time
 import warnings
@@ -42,6 +46,10 @@ MOST_BYTES = 10 << 30
 
 _MANIFEST, _SEAL = "manifest.json", "seal.json"
 _DRAFT, _REMOVED = ".draft-", ".removed-"
+_FAMILY, _NAME = re.compile(r".+-[0-9a-f]{16}", re.DOTALL), re.compile(r"[0-9a-f]{32}")
+"""Of the folders that `Address` names."""
+_LEFT = re.compile(rf"\{_DRAFT}[0-9a-f]{{8}}-\d+-[0-9a-f]{{8}}|\{_REMOVED}[0-9a-f]{{8}}-[0-9a-f]{{8}}")
+"""What killed processes leave in a family's folder: half a volume, before or after its time."""
 _LOOKED_THROUGH = 4
 _ABANDONED_SECONDS = 3600
 """So long after its last change, a draft belongs to a process that is gone."""
@@ -150,7 +158,7 @@ class Shelf:
     def _places(self, family: str = "*") -> Iterator[Path]:
         with suppress(OSError):  # of what cannot be listed now, nothing is used
             for place in self.folder.glob(f"{family}/*"):
-                if place.is_dir() and not place.name.startswith("."):
+                if _FAMILY.fullmatch(place.parent.name) and _NAME.fullmatch(place.name) and place.is_dir():
                     yield place
 
     def _opened(self, place: Path, address: Address | None) -> Volume | None:
@@ -189,10 +197,13 @@ class Shelf:
         now = time.time()
         with suppress(OSError):
             for left in self.folder.glob("*/.*"):
+                if not (_FAMILY.fullmatch(left.parent.name) and _LEFT.fullmatch(left.name)):
+                    continue
                 if now - left.stat().st_mtime > _ABANDONED_SECONDS:
                     shutil.rmtree(left, ignore_errors=True)
         kept = 0
-        for place in sorted(self._places(), key=lambda one: (one == newest, _used(one)), reverse=True):
+        own = [place for place in self._places() if _is_volume(place)]
+        for place in sorted(own, key=lambda one: (one == newest, _used(one)), reverse=True):
             kept += _size(place)
             if kept > self._most and place != newest:
                 _remove(place)
@@ -271,11 +282,24 @@ def _number(place: Path) -> int:
     return 0
 
 
-def _manifest(place: Path) -> tuple[Address, dict[str, dict[str, Any]]]:
+def _written(place: Path) -> dict[str, Any]:
+    """The manifest of a volume, of whatever format."""
     text, _, end = (place / _MANIFEST).read_text(encoding="utf-8").partition("\n")
     if end.strip() != _text_digest(text):
         raise Refused(f"{_MANIFEST} is not what was written")
-    read = json.loads(text)
+    read: dict[str, Any] = json.loads(text)
+    return read
+
+
+def _is_volume(place: Path) -> bool:
+    """Whether a shelf wrote this folder, as it says itself."""
+    with suppress(OSError, ValueError):
+        return "format" in _written(place)
+    return False
+
+
+def _manifest(place: Path) -> tuple[Address, dict[str, dict[str, Any]]]:
+    read = _written(place)
     if read["format"] != FORMAT:
         raise Refused(f"it has the format {read['format']}, and this ragsmith reads {FORMAT}")
     return Address(read["kind"], read["made_by"], read["of"]), read["files"]

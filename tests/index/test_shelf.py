@@ -264,13 +264,63 @@ def test_who_reads_a_volume_that_is_removed_meanwhile_says_nothing_of_damage(
 def test_drafts_of_processes_that_are_gone_are_removed(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path)
     shelf.write(HERE, ARRAYS)
-    old, new = on(tmp_path).with_name(".draft-old"), on(tmp_path).with_name(".draft-new")
-    for draft in (old, new):
+    names = (".draft-01234567-17-89abcdef", ".removed-01234567-89abcdef", ".draft-01234567-18-89abcdef")
+    old, removed, new = (on(tmp_path).with_name(name) for name in names)
+    for draft in (old, removed, new):
         draft.mkdir()
-    os.utime(old, (1000, 1000))
+    for draft in (old, removed):
+        os.utime(draft, (1000, 1000))
     shelf.write(Address("vectors", "an embedder", "more"), ARRAYS)
     assert not old.exists()
+    assert not removed.exists()
     assert new.exists()
+
+
+def test_what_a_killed_process_leaves_is_known_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf, real = Shelf(tmp_path, most=1), shutil.rmtree
+    monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: None)  # as a process that is killed does not get there
+    shelf.write(HERE, ARRAYS)
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", failing_with(errno.EIO))
+        with pytest.warns(Notice, match="cannot be kept"):
+            shelf.write(Address("vectors", "an embedder", "half"), ARRAYS)
+    shelf.write(Address("vectors", "an embedder", "newer"), ARRAYS)
+    left = {path.name.split("-")[0]: path for path in on(tmp_path).parent.glob(".*")}
+    assert set(left) == {".draft", ".removed"}
+    monkeypatch.setattr(shutil, "rmtree", real)
+    for path in left.values():
+        os.utime(path, (1000, 1000))
+    shelf.write(Address("vectors", "an embedder", "newest"), ARRAYS)
+    assert not any(path.exists() for path in left.values())
+
+
+def test_what_no_shelf_wrote_is_never_removed_however_old_and_large_it_is(tmp_path: Path) -> None:
+    foreign = [
+        *("proj/.git", "proj/src", "proj/.draft-1", "proj/.draft-01234567-17-89abcdef", "data/" + "a" * 32),
+        *(f"{HERE.family}/.git", f"{HERE.family}/.draft-of-mine", f"{HERE.family}/.removed-", f"{HERE.family}/notes"),
+        f"{HERE.family}/{'b' * 32}",  # named as a volume is, and none
+        f"backup/{HERE.name}",
+    ]
+    for name in foreign:
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "file").write_bytes(bytes(5_000))
+    (tmp_path / HERE.family / ("b" * 32) / "manifest.json").write_text("{}\n")
+    for name in foreign:
+        os.utime(tmp_path / name, (1000, 1000))
+    shelf = Shelf(tmp_path, most=1)
+    shelf.write(HERE, ARRAYS)
+    shelf.write(Address("vectors", "an embedder", "more"), ARRAYS)
+    assert [one.address.of for one in shelf.listed()] == ["more"]  # and of its own, it keeps what it may
+    assert [name for name in foreign if not (tmp_path / name / "file").exists()] == []
+
+
+def test_what_is_not_its_own_does_not_fill_a_shelf(tmp_path: Path) -> None:
+    (tmp_path / "films" / "long").mkdir(parents=True)
+    (tmp_path / "films" / "long" / "film").write_bytes(bytes(50_000))
+    shelf = Shelf(tmp_path, most=30_000)
+    shelf.write(HERE, ARRAYS)
+    shelf.write(Address("vectors", "an embedder", "more"), ARRAYS)
+    assert len(shelf.listed()) == 2
 
 
 def test_recent_volumes_are_those_of_the_same_maker_the_last_used_first(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import pickle
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -328,6 +329,21 @@ def test_approximate_search_finds_the_same_whoever_makes_its_codes(tmp_path: Pat
         for name in ("one", "two")
     ]
     assert [one.tolist() for one in made[0]] == [one.tolist() for one in made[1]]
+
+
+def test_approximate_search_leaves_the_folder_that_it_is_given_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ragsmith.index.approximate._MOST_BYTES", 1)
+    theirs = [tmp_path / name for name in ("proj/.git/HEAD", "proj/notes/may.md", ".hidden/x/y")]
+    for file in theirs:
+        file.parent.mkdir(parents=True)
+        file.write_text("mine")
+        os.utime(file.parent, (1000, 1000))
+    for name in ("ragsmith-one", "ragsmith-two"):
+        open_vectors(f"approximate:{tmp_path}", keys_of([1] * 9, name), Made(unit_rows(1, 9)))
+    assert [file.read_text() for file in theirs] == ["mine"] * 3
+    assert {path.name for path in tmp_path.iterdir()} == {"proj", ".hidden", "ragsmith-vectors"}
 
 
 def test_where_results_may_differ_the_store_is_part_of_the_embedders_id() -> None:
