@@ -5,6 +5,10 @@ Kermarrec & Le Scouarnec 2015), by FAISS (Douze et al. 2024): a code has a sixte
 precision. All codes are compared with a query; the entries of the best of them are scored with their vectors in double
 precision, so their scores and order are those of exact search. One that is not among them is missed.
 
+How many are scored again does not depend on how many are asked for, up to a depth, so that the best 20 are those of a
+search for 60. Beyond it twice as many are, up to twice the depth, and so on; what lies in front of what a shallower
+search found stays missed.
+
 Vectors and codes are a volume of a shelf: written whole or not at all, checked, mapped into memory by all processes of
 a machine, and found again by the digest of texts and embedder.
 """
@@ -23,7 +27,7 @@ from threadpoolctl import threadpool_limits
 from ragsmith.digest import fingerprint
 from ragsmith.errors import MissingExtra, UsageError
 from ragsmith.index.rescoring import best_entries
-from ragsmith.index.screening import nearest
+from ragsmith.index.screening import doubt, nearest
 from ragsmith.index.shelf import Address, Arrays, Shelf
 from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores
 from ragsmith.models.local.weights import installed_version
@@ -32,8 +36,10 @@ CODED_ROWS = 4_096
 """Fewer keys have no codes: all are compared, and nothing is missed."""
 CANDIDATES = 400
 """How many keys are scored again at least. Of 100,000 made-up chunks, 100 would be enough (`bench_approximate.py`)."""
+DEPTH = 60
+"""So many entries are found at once, however few are asked for: as many as retrievers pool."""
 FACTOR = 4
-"""How many keys are scored again for each that is asked for."""
+"""How many keys are scored again for each that such entries have."""
 
 _BLOCK = 1 << 14
 _TRAINED_ON = 1 << 14
@@ -59,7 +65,7 @@ class ApproximateVectors:
         arrays = self._arrays(make)
         self.vectors: NDArray[np.float32] = arrays["vectors"]
         """Of all keys, shape ``(keys, dimensions)``, mapped from a file that cannot be written to."""
-        self._codes = _read(arrays["codes"]) if "codes" in arrays else None
+        self._codes: Any = _read(arrays["codes"]) if "codes" in arrays else None
 
     def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
         """See `VectorStore.search`; but entries may be missed."""
@@ -70,23 +76,49 @@ class ApproximateVectors:
             return positions, scores
         positions[:] = np.arange(shape[1])
         for row in np.flatnonzero(query_vectors.any(axis=1)).tolist():  # to a zero vector all are as near
-            query = query_vectors[row]
-            limit = max(CANDIDATES, FACTOR * k * -(-self._keys.count // entries))
-            found, best = self._best(query, limit, shape[1])
-            while len(found) < shape[1]:  # entries of so many keys that they are all that was found
-                limit *= 4
-                found, best = self._best(query, limit, shape[1])
-            positions[row], scores[row] = found, best
+            positions[row], scores[row] = self._nearest(query_vectors[row], shape[1])
+        return positions, scores
+
+    def _nearest(self, query: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
+        """The first ``k`` of the same ranking whatever ``k`` is."""
+        each = -(-self._keys.count // len(self._keys.starts))
+        limit = max(CANDIDATES, FACTOR * DEPTH * each)
+        if self._codes is None or limit >= self._keys.count:
+            return self._exactly(query, k)
+        depth = limit // (FACTOR * each)
+        found, best = self._best(query, limit, depth)
+        while len(found) < k:
+            limit, depth = 2 * limit, 2 * depth
+            is_last = limit >= self._keys.count
+            more, cosines = self._exactly(query, len(self._keys.starts)) if is_last else self._best(query, limit, depth)
+            new = ~np.isin(more, found)
+            more, cosines = more[new], cosines[new]
+            missed = np.zeros(len(more), dtype=np.bool_)
+            if len(found):
+                missed = (cosines > best[-1]) | ((cosines == best[-1]) & (more < found[-1]))
+            order = np.flatnonzero(~missed)
+            if is_last:  # whoever asks for all gets all
+                order = np.append(order, np.flatnonzero(missed))
+            found, best = np.append(found, more[order]), np.append(best, cosines[order])
+        return found[:k], best[:k]
+
+    def _exactly(self, query: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
+        [positions], [scores] = nearest(self._keys, query[None], self.vectors, k)
         return positions, scores
 
     def _best(self, query: NDArray[np.floating], limit: int, k: int) -> tuple[Positions, Scores]:
         """The ``k`` best entries of the ``limit`` keys whose codes are nearest; fewer where they are of fewer."""
-        if self._codes is None or limit >= self._keys.count:
-            [positions], [scores] = nearest(self._keys, query[None], self.vectors, k)
-            return positions, scores
         _, [numbers] = self._codes.search(_even(query[None].astype(np.float32)), limit)
         numbers = np.sort(numbers[numbers >= 0])  # a file is read in its order
-        return best_entries(self._keys, query, numbers, self.vectors[numbers], k)
+        vectors = self.vectors[numbers]
+        rough = vectors @ query.astype(np.float32)
+        owners = np.searchsorted(self._keys.starts, numbers, side="right")
+        of_entries = np.maximum.reduceat(rough, np.flatnonzero(np.diff(owners, prepend=-1)))
+        if len(of_entries) > k:  # double precision is for those that may be among the best
+            kth = np.partition(of_entries, len(of_entries) - k)[len(of_entries) - k]
+            near = rough >= kth - doubt(query)
+            numbers, vectors = numbers[near], vectors[near]
+        return best_entries(self._keys, query, numbers, vectors, k)
 
     def _arrays(self, make: MakeVectors) -> Arrays:
         volume = self._shelf.read(self._address)

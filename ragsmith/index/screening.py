@@ -58,6 +58,11 @@ def best_cosines(keys: Keys, queries: Scores, vectors: NDArray[np.floating], k: 
     return found
 
 
+def doubt(query: NDArray[np.floating]) -> float:
+    """By how much a lower score in single precision still leaves open which of two entries is the better one."""
+    return 2 * _error(len(query)) * _LENGTH * float(np.linalg.norm(query)) + _ROUNDED
+
+
 def _rescored(
     keys: Keys, query: Scores, screened: NDArray[np.floating], vectors: NDArray[np.floating], k: int
 ) -> tuple[Positions, Scores]:

@@ -39,6 +39,8 @@ class VectorStore(Protocol):
     def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
         """Positions and cosines of the ``k`` best entries, best first: shape ``(queries, min(k, entries))`` both.
 
+        The best of a deeper search are the same, so that what was searched before, and how deep, changes no result.
+
         ``query_vectors`` has the shape ``(queries, dimensions)``, rows of length 1 or 0.
         """
         ...

@@ -173,6 +173,35 @@ def test_on_chunks_of_a_bundled_data_set_the_first_five_are_those_of_the_index(
 
 
 @every
+@pytest.mark.parametrize("most_keys", [1, 4])
+def test_the_best_few_are_those_of_a_deeper_search(place: Place, most_keys: int) -> None:
+    rng = np.random.default_rng(11)
+    sizes = rng.integers(1, most_keys + 1, 5_000 // (1 + most_keys)).tolist()
+    keys, queries = keys_of(sizes), unit_rows(rng, 12, 16)
+    rows = np.concatenate([unit_rows(rng, 700, 16), rng.standard_normal((sum(sizes) - 700, 16)).astype(np.float32)])
+    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1)
+    store = place.open(keys, Made(rows))
+    deepest = store.search(queries, 700)
+    for k in (1, 5, 20, 60, 61, 130, 300):
+        for deeper, found in zip(deepest, store.search(queries, k), strict=True):
+            assert deeper[:, :k].tolist() == found.tolist()
+    positions, scores = deepest
+    order = np.lexsort((positions, -scores))  # best first, ties by position
+    assert (order == np.arange(700)).all()
+    assert all(len({*row}) == 700 for row in positions.tolist())
+
+
+@every
+def test_who_asks_for_all_entries_gets_each_once_and_the_best_few_first(place: Place) -> None:
+    rng = np.random.default_rng(12)
+    keys, rows, queries = keys_of([2] * 900), unit_rows(rng, 1_800), unit_rows(rng, 4)
+    store = place.open(keys, Made(rows))
+    every_one, _ = store.search(queries, 1_000)
+    assert np.sort(every_one, axis=1).tolist() == [list(range(900))] * 4
+    assert every_one[:, :20].tolist() == store.search(queries, 20)[0].tolist()
+
+
+@every
 def test_threads_share_a_store(place: Place) -> None:
     rng = np.random.default_rng(3)
     rows, queries = unit_rows(rng, 50), unit_rows(rng, 24)
