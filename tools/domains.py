@@ -62,6 +62,12 @@ AT_LEAST: Mapping[str, int] = {
 
 WORDINGS = 16
 FROM_SPANS, GUESSED = 0.97, 0.03
+KNOWN: Mapping[tuple[str, str], Limit] = {("law", "guessed without documents, latest"): Limit(high=0.12)}
+"""What a domain does not hold and its card says why; it may become no worse.
+
+Law's first hundred questions stay as they are, and were read by another only when the second hundred was there. They
+are searched on; none of them tests.
+"""
 ALLOWED_WARNINGS = frozenset({"questions"})
 """A hundred test questions show no difference of 0.03, which is said and no fault of the set."""
 
@@ -170,7 +176,11 @@ def _annotated(domain: Domain) -> Iterator[Figure]:
         guessed = [readings[which].without_documents for _, readings in read]
         limited = which == -1
         yield Figure(f"answered from spans, {name} reading", _share(able), Limit(low=FROM_SPANS) if limited else None)
-        yield Figure(f"guessed without documents, {name}", _share(guessed), Limit(high=GUESSED) if limited else None)
+        called = f"guessed without documents, {name}"
+        allowed = KNOWN.get((domain.data.name, called), Limit(high=GUESSED))
+        yield Figure(called, _share(guessed), allowed if limited else None)
+    if tested := [readings[-1].without_documents for example, readings in read if example.split == "test"]:
+        yield Figure("guessed without documents, tested", _share(tested), Limit(high=GUESSED))
     found = references(domain)
     for kind, some in (
         ("by title", [one for one in found if one.title]),
