@@ -39,8 +39,11 @@ DATA = Path(ARGUMENTS[0] if ARGUMENTS else "../shared/data")
 
 
 def data_set(name: str) -> Dataset:
-    """A data set by name."""
-    return load_dataset(name) if name in BUNDLED else import_dataset(DATA / name).dataset
+    """A data set by name; of a bundled one the questions that have evidence."""
+    if name not in BUNDLED:
+        return import_dataset(DATA / name).dataset
+    data = load_dataset(name)
+    return replace(data, examples=tuple(example for example in data.examples if example.evidence))
 
 
 def divided(name: str, data: Dataset) -> tuple[list[Example], list[Example]]:

@@ -72,7 +72,7 @@ def report(dataset: Dataset, part: str) -> None:
     """Print mean marks, and how often what is right stands above what is wrong."""
     model = Setup(dataset).loaded_models.language_model
     texts = {document.id: document.text for document in dataset.documents}
-    examples = [example for example in dataset.examples if example.split == part]
+    examples = [example for example in dataset.examples if example.split == part and example.evidence]
     marks: dict[str, list[float]] = {}
     above: dict[tuple[str, str], list[bool]] = {}
     both: list[bool] = []
