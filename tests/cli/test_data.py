@@ -172,7 +172,7 @@ def test_a_split_of_one_s_own_that_leaks_is_valid_and_warned_of(ragsmith: Comman
     checked = ragsmith("dataset", "validate", tmp_path / "mine")
     assert checked.code == 0
     assert re.fullmatch(
-        r"warning: \d+ of 50 test questions have gold within 900 characters of a search question's, "
+        r"warning: \d+ of 100 test questions have gold within 900 characters of a search question's, "
         r"\d+ share a relevant chunk with one: the test is less unseen than it should be\.\n",
         checked.err,
     )

@@ -116,7 +116,7 @@ def test_a_space_of_one_s_own_is_read_by_path(ragsmith: Command, tiny_space: Pat
 def test_bundled_data_sets_are_listed(ragsmith: Command) -> None:
     assert "law" in ragsmith("dataset", "list").out
     [law] = [data for data in json.loads(ragsmith("dataset", "list", "--json").out) if data["name"] == "law"]
-    assert (law["documents"], law["questions"]) == (11, 100)
+    assert (law["documents"], law["questions"]) == (25, 200)
 
 
 def test_a_data_set_is_checked(ragsmith: Command, tiny_folder: Path) -> None:
@@ -125,7 +125,7 @@ def test_a_data_set_is_checked(ragsmith: Command, tiny_folder: Path) -> None:
     assert shown.out.splitlines()[-1] == f"search it  ragsmith search --dataset {tiny_folder}"
     assert json.loads(ragsmith("dataset", "validate", "law", "--json").out) == {
         **{"valid": True, "mistakes": [], "warnings": [], "split": "given"},
-        "leaks": {"test": 29, "shared": 0, "near": 0, "gap": 900},
+        "leaks": {"test": 100, "shared": 0, "near": 0, "gap": 900},
     }
 
 
@@ -138,7 +138,7 @@ def test_a_plan_with_embedded_models_says_how_much_is_answered_instead_of_its_pr
     free, takes, counted = shown.out.splitlines()
     assert counted.startswith("10 of the pipelines are proposed by the search")
     assert (shown.code, free) == (0, "every model is embedded: nothing is sent, and nothing costs money")
-    assert takes == "about 12 pipelines and 780 answers, fewer where races are lost or nothing better is found"
+    assert takes == "about 12 pipelines and 1,200 answers, fewer where races are lost or nothing better is found"
 
 
 def test_every_mistake_of_a_data_set_is_shown(ragsmith: Command, tmp_path: Path) -> None:

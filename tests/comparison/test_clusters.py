@@ -7,6 +7,7 @@ from dataclasses import asdict
 import pytest
 
 from ragsmith.comparison.clusters import FEWEST_GROUPS, Clusters
+from ragsmith.datasets.bundled import domains
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.groups import by_document, by_section
 from ragsmith.datasets.splits import split
@@ -48,14 +49,24 @@ def test_too_few_of_any_kind_are_said_by_section() -> None:
     assert len(found.groups) == len(by_section(data, data.examples)) < FEWEST_GROUPS
 
 
-@pytest.mark.parametrize("name", ["law", "workshop"])
-def test_the_bundled_data_sets_are_tested_on_sections_of_few_documents(name: str) -> None:
+@pytest.mark.parametrize(("name", "part"), [("law", "search"), ("workshop", "test")])
+def test_bundled_questions_about_few_documents_count_by_section(name: str, part: str) -> None:
+    data = load_dataset(name)
+    questions = getattr(split(data), part)
+    found = Clusters.of(data, questions)
+    assert len(by_document(questions)) < FEWEST_GROUPS <= len(found.groups)
+    assert found.questions == len(questions)
+    assert Clusters.read(asdict(found)) == found
+
+
+@pytest.mark.parametrize("name", domains())
+def test_a_bundled_domain_is_tested_on_documents_enough(name: str) -> None:
     data = load_dataset(name)
     test = split(data).test
     found = Clusters.of(data, test)
-    assert len(by_document(test)) < FEWEST_GROUPS <= len(found.groups)
-    assert found.questions == len(test)
-    assert Clusters.read(asdict(found)) == found
+    assert found.unit == "document"
+    assert FEWEST_GROUPS <= sum(bool(group.examples[0].evidence) for group in by_document(test)) < len(found.groups)
+    assert found.questions == len(test) == 100
 
 
 def test_nothing_known_is_each_question_by_itself() -> None:

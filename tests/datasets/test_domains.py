@@ -185,6 +185,28 @@ def test_what_another_reader_could_not_answer_has_to_be_read_again(folder: Path)
 
 
 @pytest.mark.parametrize(
+    ("name", "part", "guessed", "broken"),
+    [
+        ("island", "search", 1, {"guessed without documents, latest"}),
+        ("law", "search", 2, set()),
+        ("law", "search", 3, {"guessed without documents, latest"}),
+        ("law", "test", 1, {"guessed without documents, tested"}),
+    ],
+)
+def test_what_a_domain_is_known_not_to_hold_becomes_no_worse_and_its_test_holds_it(
+    folder: Path, name: str, part: str, guessed: int, broken: set[str]
+) -> None:
+    (folder / "dataset.yaml").write_text((folder / "dataset.yaml").read_text().replace("island", name))
+    rows, notes = read(folder)
+    chosen = [note for row, note in zip(rows, notes, strict=True) if row["split"] == part][:guessed]
+    for note in chosen:
+        note["second_reading"] = {"from_spans": True, "without_documents": True}
+    write(folder, rows, notes)
+    held = {one.name for one in tool.figures(tool.Domain.read(folder)) if not one.holds}
+    assert {one for one in held if one.startswith("guessed")} == broken
+
+
+@pytest.mark.parametrize(
     ("sentence", "title", "holds"),
     [
         ("As section 2 of the Tolls Order says, no toll is due.", "tolls order", True),

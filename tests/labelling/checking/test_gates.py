@@ -49,6 +49,12 @@ def with_documents(data: Dataset, documents: list[Document]) -> Dataset:
     return make_dataset({"name": data.name}, documents, data.examples)
 
 
+def parted(data: Dataset) -> tuple[list[Example], list[Example]]:
+    """The questions that the documents answer, and the others; none is in a part of a split."""
+    unmarked = [replace(example, split=None) for example in data.examples]
+    return [e for e in unmarked if e.evidence], [e for e in unmarked if not e.evidence]
+
+
 def quoted(data: Dataset, example: Example) -> str:
     """The gold of a question, on one line."""
     texts = {document.id: document.text for document in data.documents}
@@ -124,18 +130,22 @@ def asked_by_heading(data: Dataset) -> Dataset:
     chunks = {chunk.id: chunk for chunk in setup.corpus.chunks}
     found = []
     for example in data.examples:
-        first = chunks[min(setup.relevance[example.id].relevant)]
-        found.append(replace(example, question=f"{example.question} ({first.title}: {' '.join(first.headings)})" * 2))
+        under = ""
+        if relevant := setup.relevance[example.id].relevant:
+            first = chunks[min(relevant)]
+            under = f" ({first.title}: {' '.join(first.headings)})"
+        found.append(replace(example, question=f"{example.question}{under}" * 2))
     return with_examples(data, found)
 
 
 def worded_as_the_text(data: Dataset) -> Dataset:
     """Questions are a few words in a row of the evidence."""
-    found = []
-    for example in data.examples:
-        said = quoted(data, example).split()
-        found.append(replace(example, question=f"What about {' '.join(said[2:7])}?"))
-    return with_examples(data, found)
+    answered, others = parted(data)
+    said = [quoted(data, example).split() for example in answered]
+    found = [
+        replace(e, question=f"What about {' '.join(words[2:7])}?") for e, words in zip(answered, said, strict=True)
+    ]
+    return with_examples(data, [*found, *others])
 
 
 def told_in_the_question(data: Dataset) -> Dataset:
@@ -159,23 +169,22 @@ def always_yes(data: Dataset) -> Dataset:
 
 def shifted_rows(data: Dataset) -> Dataset:
     """A column of the table of questions slipped: all have the evidence of another."""
-    examples = list(data.examples)
-    other = [*examples[37:], *examples[:37]]
-    return with_examples(
-        data, [replace(e, evidence=o.evidence, split=None) for e, o in zip(examples, other, strict=True)]
-    )
+    examples, others = parted(data)
+    below = [*examples[37:], *examples[:37]]
+    found = [replace(e, evidence=o.evidence) for e, o in zip(examples, below, strict=True)]
+    return with_examples(data, [*found, *others])
 
 
 def all_or_nothing(data: Dataset) -> Dataset:
     """Half of the questions quote their evidence, the others have that of somebody else: nothing in between."""
-    examples = [replace(example, split=None) for example in data.examples]
+    examples, others = parted(data)
     found = []
     for place, example in enumerate(examples):
         if place % 2:
             found.append(replace(example, evidence=examples[(place + 38) % len(examples)].evidence))
         else:
             found.append(replace(example, question=quoted(data, example)))
-    return with_examples(data, found)
+    return with_examples(data, [*found, *others])
 
 
 def split_by_turns(data: Dataset) -> Dataset:
