@@ -361,7 +361,7 @@ def test_every_two_options_of_the_paper_s_space_work_together() -> None:
 @pytest.fixture(scope="module")
 def law() -> tuple[Engine, dict[str, Gold]]:
     setup = Setup(load_dataset("law"))
-    return setup.engine(), {e.question: Gold(setup.relevance[e.id].relevant) for e in setup.dataset.examples}
+    return setup.engine(), {e.question: Gold(setup.relevance[e.id].relevant) for e in setup.split.search}
 
 
 @every_family
