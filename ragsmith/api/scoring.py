@@ -48,7 +48,7 @@ def evaluate(
 
     >>> scores = ragsmith.evaluate("winner.yaml")
     >>> {part: scored.attempted for part, scored in scores.parts.items()}
-    {'search': 65, 'test': 29}
+    {'search': 100, 'test': 100}
 
     Raises:
         UsageError: the file, its documents or a model cannot be used.
