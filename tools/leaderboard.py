@@ -176,6 +176,11 @@ def page(sections: Sequence[Section], expected: Sequence[str]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _is_former(name: str, digest: str) -> bool:
+    """Whether the bundled data set ``name`` is no longer what had this digest."""
+    return ragsmith.load_dataset(name).digest != digest
+
+
 def _tables(one: Section, expected: Sequence[str]) -> Iterator[str]:
     found = one["domains"]
     names = list(found) or list(expected)
@@ -189,6 +194,8 @@ def _tables(one: Section, expected: Sequence[str]) -> Iterator[str]:
     yield _table(["F on test questions", *counted, "mean"], rows)
     if not found:
         return
+    if former := [name for name in names if name in domains() and _is_former(name, found[name]["digest"])]:
+        yield f"Found before the data set changed, and not searched again since: {', '.join(former)}."
     yield DIFFERENCES
     rows = []
     for name in RIVALS:
