@@ -17,6 +17,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.connection import wait as wait_for
@@ -25,7 +26,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, cast
 
-from ragsmith.errors import RagsmithError, StageFailed
+from ragsmith.errors import ModelUnavailable, RagsmithError, StageFailed, UsageError
 from ragsmith.evaluation.signals import ignore_signals, signals_held
 from ragsmith.evaluation.testbed import Engines, Setup
 from ragsmith.evaluation.threads import ANSWER, REPORT_SECONDS, Finished, Job, Part, Work, account, evaluate_job
@@ -197,9 +198,20 @@ def _send(connection: Connection, message: object) -> None:
 
 def _receive(connection: Connection) -> Any:
     try:
-        return connection.recv()
+        received = connection.recv()
     except (EOFError, OSError):
         raise RagsmithError(LOST) from None
+    if isinstance(received, _Refused):
+        raise received.kind(received.message)
+    return received
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """What a worker says that cannot take what it was handed: an error, as not every one can be pickled itself."""
+
+    kind: type[RagsmithError]
+    message: str
 
 
 THREADS = "OMP_NUM_THREADS"
@@ -262,7 +274,14 @@ def _serve(connection: Connection, engines: Engines) -> None:
     genes: dict[str, Gene] = {}  # the same ones all the time: they remember their identity, and their parts by fold
     with suppress(EOFError, OSError):  # the parent is gone, or needs no more
         while True:
-            _handle(connection, engines, genes, connection.recv())
+            try:
+                message = connection.recv()
+            except RagsmithError as error:  # of what it was handed: a vector store whose files it does not find, say
+                plain = (kind for kind in (UsageError, ModelUnavailable, RagsmithError) if isinstance(error, kind))
+                connection.send(_Refused(next(plain), str(error)))
+                while True:  # what the parent sends before it reads that
+                    connection.recv_bytes()
+            _handle(connection, engines, genes, message)
 
 
 def _handle(connection: Connection, engines: Engines, genes: dict[str, Gene], message: tuple[Any, ...]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -10,17 +11,18 @@ import textwrap
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ragsmith.errors import RagsmithError
+from ragsmith.errors import MissingExtra, RagsmithError, UsageError
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.keys import evaluation_key
-from ragsmith.evaluation.processes import ProcessRunner
-from ragsmith.evaluation.testbed import Setup
-from ragsmith.evaluation.threads import Finished, InTurn, Runner, ThreadRunner, evaluate_job
+from ragsmith.evaluation.processes import ProcessRunner, _receive, _serve
+from ragsmith.evaluation.testbed import Engines, Setup
+from ragsmith.evaluation.threads import ANSWER, Finished, InTurn, Runner, ThreadRunner, evaluate_job
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.store.store import Store
 from ragsmith.techniques.families import passage_filter
@@ -123,6 +125,33 @@ class Killing(Evaluator):
         if done >= self._after and (process := workers_of(self._runner)[0]).is_alive():
             os.kill(process.pid, signal.SIGKILL)
             process.join()
+
+
+class Unreachable:
+    """What cannot be taken over by another process."""
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[()]]:
+        return _refuse, ()
+
+
+def _refuse() -> None:
+    raise MissingExtra("faiss-cpu", "large")
+
+
+def test_what_a_worker_cannot_take_over_is_said_by_the_parent(tiny_setup: Setup) -> None:
+    ours, theirs = Pipe()
+    thresholds = gc.get_threshold()
+    with ThreadPoolExecutor(1) as pool:
+        worker = pool.submit(_serve, theirs, Engines(tiny_setup, tiny_setup.engine()))
+        ours.send(("install", [], Unreachable(), None))
+        ours.send(("evaluate", [], {}, ANSWER))  # it is sent before the error is read
+        with pytest.raises(UsageError, match="faiss-cpu is not installed"):
+            _receive(ours)
+        ours.send(("account",))
+        ours.close()
+        worker.result(10)
+    gc.unfreeze()
+    gc.set_threshold(*thresholds)
 
 
 @pytest.mark.parametrize("after", [1, 9])
