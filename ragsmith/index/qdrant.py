@@ -159,7 +159,8 @@ class QdrantVectors:
 
 def _fetched(points: Sequence[Any]) -> Fetched:
     numbers = np.array([int(point.id) for point in points], dtype=np.int64)
-    return Fetched(numbers, np.array([point.vector for point in points], dtype=np.float64), points[-1].score)
+    vectors = np.array([point.vector for point in points], dtype=np.float64)
+    return Fetched(numbers, vectors, points[-1].score if points else 0.0)
 
 
 def _all_there(start: int, end: int) -> Any:

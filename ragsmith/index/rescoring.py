@@ -1,7 +1,7 @@
 """Exact results from a store that compares in single precision: more is fetched than asked for, and scored again.
 
-A score in single precision is wrong by less than `TOLERANCE`. So whatever was not fetched is farther than what was, by
-about as much at most; where that leaves open whether it belongs to the best, twice as much is fetched.
+Whatever was not fetched is farther than what was, but for the error of single precision (`screening.doubt`); where that
+leaves open whether it belongs to the best, twice as much is fetched.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ragsmith.errors import ModelUnavailable
+from ragsmith.index.screening import doubt
 from ragsmith.index.vector_store import Keys, Positions, Scores
 
 MORE = 16
 """How many keys are fetched beyond those asked for, at first."""
-TOLERANCE = 1e-5
-"""Far more than the error of a dot product of unit vectors in single precision."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +34,11 @@ Fetch = Callable[[NDArray[np.floating], int], list[Fetched]]
 
 
 def search_rescored(keys: Keys, query_vectors: NDArray[np.floating], k: int, fetch: Fetch) -> tuple[Positions, Scores]:
-    """What exact search in double precision finds, ties included, of a store that ``fetch`` asks; see `VectorStore`."""
+    """What exact search in double precision finds, ties included, of a store that ``fetch`` asks; see `VectorStore`.
+
+    Raises:
+        ModelUnavailable: the store has fewer vectors than there are keys.
+    """
     shape = (len(query_vectors), min(k, len(keys.starts)))
     positions, scores = np.zeros(shape, dtype=np.int64), np.zeros(shape)
     if 0 in shape:
@@ -45,9 +49,14 @@ def search_rescored(keys: Keys, query_vectors: NDArray[np.floating], k: int, fet
     while waiting:
         unsettled = []
         for row, found in zip(waiting, fetch(query_vectors[waiting], limit), strict=True):
+            if len(found.numbers) < min(limit, keys.count):
+                raise ModelUnavailable(
+                    f"the vector store has found {len(found.numbers)} of {min(limit, keys.count)} vectors, as somebody "
+                    "took others out while it was in use: run the same command again to put them in"
+                )
             entries, best = best_entries(keys, query_vectors[row], found.numbers, found.vectors, shape[1])
-            everything = len(found.numbers) < limit or limit >= keys.count
-            if everything or (len(best) == shape[1] and found.last < best[-1] - TOLERANCE):
+            settled = len(best) == shape[1] and found.last < best[-1] - doubt(query_vectors[row])
+            if settled or limit >= keys.count:
                 positions[row], scores[row] = entries, best
             else:  # one that was not fetched may belong to them
                 unsettled.append(row)
