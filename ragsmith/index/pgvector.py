@@ -7,11 +7,13 @@ search, ties included. No approximate index of pgvector is made: it would miss e
 
 from __future__ import annotations
 
+import re
 import threading
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,32 +27,101 @@ if TYPE_CHECKING:
 
 PASSWORD_VARIABLE = "PGPASSWORD"
 BATCH_ROWS = 4_096
-TIMEOUT_SECONDS = 10
-"""For a connection to be made."""
+HOW: dict[str, Any] = {
+    "connect_timeout": 10,
+    "keepalives": 1,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+}
+"""How a connection is made where its URL says nothing else: a server that is gone is noticed within a minute."""
+_ENDED = "57P"
+"""How the codes begin that say that the server ended the connection: it is stopped, or somebody told it to."""
+_FULL = re.compile(r"too many (clients|connections)|connection slots")
+"""What a server says that has no connection left: the error of a connection that was never made has no code."""
+_SENTENCES = {
+    "42501": "has no right for this user to do that: grant CREATE and USAGE on the schema, or name another user",
+    "42P01": "has the table of these vectors no more: run the same command again to fill it anew",
+    "53100": "has a full disk: make room there, and run the same command again to go on",
+    "53300": "has no connection left, and every worker process needs one: use fewer, or raise its max_connections",
+}
+"""What is to be done, by the code of the error."""
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _END = b"\xff\xff"
+
+T = TypeVar("T")
+
+
+class _Server:
+    """The connection of this process to one database: made with the first question, and again when it is lost."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._turn = threading.RLock()
+        self._held: list[Connection] = []
+        weakref.finalize(self, _close, self._held)
+
+    def ask(self, question: Callable[[Cursor], T]) -> T:
+        """What ``question`` finds; asked once more if the connection turns out to be lost."""
+        from psycopg import Error, OperationalError  # noqa: PLC0415
+
+        with self._turn, _said(Error):
+            connection = self._connected()
+            try:
+                with connection.cursor() as cursor:
+                    return question(cursor)
+            except OperationalError as error:
+                if not (connection.closed or (error.sqlstate or "").startswith(_ENDED)):
+                    raise
+            _close(self._held)
+            with self._connected().cursor() as cursor:
+                return question(cursor)
+
+    def _connected(self) -> Connection:
+        if self._held and self._held[0].closed:
+            _close(self._held)
+        if not self._held:
+            self._held.append(_connect(self._url))
+        return self._held[0]
+
+
+def _close(held: list[Connection]) -> None:
+    while held:
+        held.pop().close()
+
+
+_servers: weakref.WeakValueDictionary[str, _Server] = weakref.WeakValueDictionary()
+"""Those of this process, by URL: all tables of a database need one connection."""
+_choosing = threading.Lock()
+
+
+def _server(url: str) -> _Server:
+    with _choosing:
+        found = _servers.get(url)
+        if found is None:
+            found = _servers[url] = _Server(url)
+        return found
 
 
 class PostgresVectors:
     """One table for the vectors of ``keys``; ``make`` is asked only for those that are not there.
 
     ``url`` is ``postgresql://user@host:port/database``; the password is read from ``PGPASSWORD``, or wherever else
-    PostgreSQL's own clients find it. Threads take turns with the one connection.
+    PostgreSQL's own clients find it. All tables of a database share one connection in a process, and its threads take
+    turns with it; what is missing is put in by a connection of its own. Without ``make``, in a process that somebody
+    handed the store to, all is there, and nothing is asked before the first search.
     """
 
-    def __init__(self, url: str, keys: Keys, make: MakeVectors) -> None:
+    def __init__(self, url: str, keys: Keys, make: MakeVectors | None) -> None:
         self._url, self._keys = url, keys
-        self._turn = threading.RLock()
-        self._connection: Connection | None = _connect(url)
-        weakref.finalize(self, self._connection.close)
-        if keys.count:
+        _need_psycopg()
+        self._server: _Server | None = _server(url)
+        if make is not None and keys.count and self._server.ask(self._count) != keys.count:
             self._complete(make)
 
     def close(self) -> None:
-        """Search no more, and end the connection."""
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
+        """Search no more; the last table of a database to be closed ends the connection."""
+        self._server = None
 
     def search(self, query_vectors: NDArray[np.floating], k: int) -> tuple[Positions, Scores]:
         """See `VectorStore.search`.
@@ -68,15 +139,16 @@ class PostgresVectors:
         nearest = SQL(
             f"SELECT id, near, vector_send(vector) FROM ({compared}) AS compared ORDER BY near LIMIT %s"
         ).format(self._table)
-        found = []
-        with self._asking() as cursor:
-            for query in queries:
-                cursor.execute(nearest, (_written(query), limit), binary=True)
-                rows = cursor.fetchall()
-                numbers = np.array([row[0] for row in rows], dtype=np.int64)
-                vectors = np.frombuffer(b"".join([row[2][4:] for row in rows]), dtype=">f4").reshape(len(rows), -1)
-                found.append(Fetched(numbers, vectors, -rows[-1][1]))
-        return found
+
+        def fetch(cursor: Cursor, query: NDArray[np.floating]) -> Fetched:
+            rows = cursor.execute(nearest, (_written(query), limit), binary=True).fetchall()
+            numbers = np.array([row[0] for row in rows], dtype=np.int64)
+            vectors = np.frombuffer(b"".join([row[2][4:] for row in rows]), dtype=">f4")
+            return Fetched(numbers, vectors.reshape(len(rows), len(query)), -rows[-1][1] if rows else 0.0)
+
+        if self._server is None:
+            raise UsageError("this vector store was closed: open it again")
+        return [self._server.ask(partial(fetch, query=query)) for query in queries]
 
     @property
     def _table(self) -> Any:
@@ -86,9 +158,10 @@ class PostgresVectors:
 
     def _complete(self, make: MakeVectors) -> None:
         """Put in what is missing: rows are put in in order, so those that are there come first."""
+        from psycopg import Error  # noqa: PLC0415
         from psycopg.sql import SQL  # noqa: PLC0415
 
-        with self._asking() as cursor:
+        with _said(Error), closing(_connect(self._url)) as connection, connection.cursor() as cursor:
             self._have_extension(cursor)
             cursor.execute("SELECT pg_advisory_lock(hashtext(%s))", (self._keys.name,))  # one process fills it
             try:
@@ -143,22 +216,8 @@ class PostgresVectors:
             with cursor.copy(SQL("COPY {} (id, vector) FROM STDIN (FORMAT BINARY)").format(self._table)) as copy:
                 copy.write(_copied(vectors, start))
 
-    @contextmanager
-    def _asking(self) -> Iterator[Cursor]:
-        """A cursor; an error says in one sentence what is wrong, without URL or password."""
-        from psycopg import Error  # noqa: PLC0415
-
-        if self._connection is None:
-            raise UsageError("this vector store was closed: open it again")
-        with self._turn, _said(Error), self._connection.cursor() as cursor:
-            yield cursor
-
-    def __reduce__(self) -> tuple[type[PostgresVectors], tuple[str, Keys, MakeVectors]]:
-        return PostgresVectors, (self._url, self._keys, _all_there)
-
-
-def _all_there(start: int, end: int) -> NDArray[np.floating]:
-    raise ModelUnavailable(f"the PostgreSQL table lost rows while it was in use ({start} to {end}): run again")
+    def __reduce__(self) -> tuple[type[PostgresVectors], tuple[str, Keys, None]]:
+        return PostgresVectors, (self._url, self._keys, None)
 
 
 @contextmanager
@@ -166,20 +225,27 @@ def _said(kind: type[Exception]) -> Iterator[None]:
     try:
         yield
     except kind as error:
-        code = getattr(error, "sqlstate", None)
+        code = getattr(error, "sqlstate", None) or ("53300" if _FULL.search(str(error)) else None)
+        if code in _SENTENCES:
+            raise ModelUnavailable(f"the PostgreSQL server {_SENTENCES[code]} (error {code})") from None
         said = f"answers with the error {code}" if code else "does not answer"
         raise ModelUnavailable(
             f"the PostgreSQL server {said}: check its URL, {PASSWORD_VARIABLE}, and that it is running"
         ) from None
 
 
-def _connect(url: str) -> Connection:
+def _need_psycopg() -> None:
     try:
-        import psycopg  # noqa: PLC0415
+        import psycopg  # noqa: F401, PLC0415
     except ImportError:
         raise MissingExtra("psycopg", "postgres") from None
-    with _said(psycopg.Error):
-        return psycopg.connect(url, autocommit=True, connect_timeout=TIMEOUT_SECONDS)
+
+
+def _connect(url: str) -> Connection:
+    import psycopg  # noqa: PLC0415
+    from psycopg.conninfo import conninfo_to_dict  # noqa: PLC0415
+
+    return psycopg.connect(**{**HOW, **conninfo_to_dict(url)}, autocommit=True)
 
 
 def _written(vector: NDArray[np.floating]) -> str:

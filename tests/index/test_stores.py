@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from time import sleep
 
 import numpy as np
 import pytest
@@ -291,6 +292,110 @@ def test_a_table_that_others_changed_is_built_anew(request: pytest.FixtureReques
     assert found[0].tolist() == expected[0].tolist()
     with pytest.raises(UsageError, match="was closed"):
         store.search(queries, 7)
+
+
+def test_a_connection_that_the_server_ended_is_made_again(request: pytest.FixtureRequest) -> None:
+    psycopg = pytest.importorskip("psycopg", reason="needs the extra postgres")
+    url = request.getfixturevalue("vector_server").database()
+    keys, rows, queries = keys_of([1] * 30), unit_rows(1, 30), unit_rows(2, 3)
+    store = open_vectors(url, keys, Made(rows))
+    expected = store.search(queries, 7)[0].tolist()
+    for _ in range(2):
+        with psycopg.connect(url, autocommit=True) as other:
+            ended = other.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+            ).fetchall()
+            assert ended == [(True,)]
+        assert store.search(queries, 7)[0].tolist() == expected
+    store.close()  # type: ignore[attr-defined]
+
+
+def test_all_tables_of_a_database_share_a_connection_which_a_process_that_is_handed_them_makes_when_it_searches(
+    request: pytest.FixtureRequest,
+) -> None:
+    psycopg = pytest.importorskip("psycopg", reason="needs the extra postgres")
+    url = request.getfixturevalue("vector_server").database()
+    rows, queries = unit_rows(1, 9), unit_rows(2, 3)
+    names = [f"ragsmith-{n}" for n in range(4)]
+    handed = [pickle.dumps(open_vectors(url, keys_of([1] * 9, name), Made(rows))) for name in names]
+    gc.collect()
+    with psycopg.connect(url, autocommit=True) as other:
+
+        def connections() -> int:
+            [[count]] = other.execute(
+                "SELECT count(*) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'"
+            ).fetchall()
+            return int(count)
+
+        def settled(wanted: int) -> bool:
+            return any(connections() == wanted or sleep(0.05) for _ in range(100))
+
+        assert settled(0)  # a backend takes a moment to end
+        stores = [pickle.loads(one) for one in handed]
+        assert connections() == 0
+        with ThreadPoolExecutor(8) as pool:
+            found = list(pool.map(lambda store: store.search(queries, 3)[0].tolist(), stores * 4))
+        assert connections() == 1
+        for store in stores:
+            store.close()
+        assert settled(0)
+    assert found == [ExactVectors(keys_of([1] * 9), Made(rows)).search(queries, 3)[0].tolist()] * 16
+
+
+@pytest.mark.parametrize(
+    ("refusal", "said"),
+    [
+        ("SELECT nothing FROM pg_authid_of_nobody", "run the same command again to fill it anew"),
+        ("DO $$BEGIN RAISE SQLSTATE '53100'; END$$", "has a full disk: make room there"),
+        ("DO $$BEGIN RAISE SQLSTATE '53300'; END$$", "use fewer, or raise its max_connections"),
+        ("DO $$BEGIN RAISE SQLSTATE '42501'; END$$", "grant CREATE and USAGE on the schema"),
+    ],
+)
+def test_what_a_database_refuses_is_said_with_what_to_do(
+    request: pytest.FixtureRequest, refusal: str, said: str
+) -> None:
+    pytest.importorskip("psycopg", reason="needs the extra postgres")
+    from ragsmith.index.pgvector import _server  # noqa: PLC0415
+
+    server = _server(request.getfixturevalue("vector_server").database())
+    with pytest.raises(ModelUnavailable, match=said):
+        server.ask(lambda cursor: cursor.execute(refusal))
+    assert server.ask(lambda cursor: cursor.execute("SELECT 1").fetchall()) == [(1,)]
+
+
+def test_a_database_without_a_free_connection_is_said_to_have_none(request: pytest.FixtureRequest) -> None:
+    psycopg = pytest.importorskip("psycopg", reason="needs the extra postgres")
+    url = request.getfixturevalue("vector_server").database()
+    with psycopg.connect(url, autocommit=True) as other:
+        other.execute("CREATE ROLE narrow LOGIN CONNECTION LIMIT 0")
+        with pytest.raises(ModelUnavailable, match="has no connection left, and every worker process needs one"):
+            open_vectors(url.replace("ragsmith@", "narrow@"), keys_of([1]), Made(unit_rows(1, 1)))
+        other.execute("DROP ROLE narrow")
+
+
+# --- fewer vectors than keys -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("left", [0, 1, 2, 6])
+@pytest.mark.parametrize("kind", ["qdrant", "postgresql"])
+def test_vectors_that_were_taken_out_meanwhile_are_one_clear_error_and_never_wrong_hits(
+    request: pytest.FixtureRequest, kind: str, left: int
+) -> None:
+    keys, rows, queries = keys_of([1] * 9), unit_rows(1, 9), unit_rows(2, 3)
+    if kind == "qdrant":
+        store = request.getfixturevalue("opened")("qdrant::memory:", keys, Made(rows))
+        store._client.delete(keys.name, points_selector=list(range(left, 9)))
+    else:
+        psycopg = pytest.importorskip("psycopg", reason="needs the extra postgres")
+        url = request.getfixturevalue("vector_server").database()
+        store = open_vectors(url, keys, Made(rows))
+        with psycopg.connect(url, autocommit=True) as other:
+            other.execute(f'DELETE FROM "{keys.name}" WHERE id >= {left}')
+    with pytest.raises(ModelUnavailable, match=f"found {left} of 9 vectors"):
+        store.search(queries, 3)
+    getattr(store, "close", lambda: None)()
 
 
 # --- approximate -----------------------------------------------------------------------------------------------------
