@@ -31,6 +31,7 @@ from ragsmith.index.screening import doubt, nearest
 from ragsmith.index.shelf import Address, Arrays, Shelf
 from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores
 from ragsmith.models.local.weights import installed_version
+from ragsmith.models.vector_address import kind_of_machine
 
 CODED_ROWS = 4_096
 """Fewer keys have no codes: all are compared, and nothing is missed."""
@@ -60,7 +61,8 @@ class ApproximateVectors:
         self._keys, self._coded_rows = keys, coded_rows
         self._folder = folder.absolute()
         self._shelf = Shelf(self._folder / _OWN, _MOST_BYTES)
-        made_by = f"{installed_version('faiss-cpu', 'large')} {fingerprint(__name__, '_made')} {coded_rows}"
+        faiss = f"{installed_version('faiss-cpu', 'large')} {kind_of_machine()}"
+        made_by = f"{faiss} {fingerprint(__name__, '_made')} {coded_rows}"
         self._address = Address("approximate", made_by, keys.name)
         arrays = self._arrays(make)
         self.vectors: NDArray[np.float32] = arrays["vectors"]
@@ -131,7 +133,7 @@ class ApproximateVectors:
         return volume.arrays
 
     def __reduce__(self) -> tuple[type[ApproximateVectors], tuple[Keys, MakeVectors, Path, int]]:
-        make = _removed if self._shelf.holds(self._address) else partial(_part, self.vectors)
+        make = partial(_removed, self._folder) if self._shelf.holds(self._address) else partial(_part, self.vectors)
         return ApproximateVectors, (self._keys, make, self._folder, self._coded_rows)
 
 
@@ -139,8 +141,11 @@ def _part(vectors: NDArray[np.float32], start: int, end: int) -> NDArray[np.floa
     return vectors[start:end]
 
 
-def _removed(start: int, end: int) -> NDArray[np.floating]:
-    raise UsageError(f"the folder of the vector store lost vectors while it was in use ({start} to {end}): run again")
+def _removed(folder: Path, start: int, end: int) -> NDArray[np.floating]:
+    raise UsageError(
+        f"{folder} has not these vectors here: {start} to {end} of them; name a folder that all machines share, which "
+        "have to be of one kind, or run the same command again if somebody removed them"
+    )
 
 
 def _made(keys: Keys, make: MakeVectors, coded_rows: int) -> dict[str, NDArray[Any]]:

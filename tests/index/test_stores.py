@@ -28,7 +28,7 @@ from ragsmith.index.vector_store import SINGLE_KEYS, Keys, VectorStore, as_kept,
 from ragsmith.models.loading import load_models
 from ragsmith.models.names import ModelNames
 from ragsmith.models.protocols import Vectors
-from ragsmith.models.vector_address import serves_one_process
+from ragsmith.models.vector_address import kind_of_machine, serves_one_process, shapes_results
 
 
 class Made:
@@ -434,6 +434,37 @@ def test_approximate_search_finds_the_same_whoever_makes_its_codes(tmp_path: Pat
         for name in ("one", "two")
     ]
     assert [one.tolist() for one in made[0]] == [one.tolist() for one in made[1]]
+
+
+def test_who_does_not_find_the_vectors_that_it_was_handed_is_told_to_share_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("faiss", reason="needs the extra large")
+    monkeypatch.chdir(tmp_path)
+    rows, queries = unit_rows(1, 9), unit_rows(2, 3)
+    store = open_vectors("approximate:vectors", keys_of([1] * 9), Made(rows))
+    handed = pickle.dumps(store)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")  # a relative folder is where it was when the store was opened
+    assert pickle.loads(handed).search(queries, 3)[0].tolist() == store.search(queries, 3)[0].tolist()
+    (tmp_path / "vectors").rename(tmp_path / "gone")
+    with pytest.raises(UsageError, match=r"has not these vectors here: .* name a folder that all machines share"):
+        pickle.loads(handed)
+
+
+def test_codes_and_results_belong_to_a_kind_of_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("faiss", reason="needs the extra large")
+    keys, here, elsewhere = keys_of([1] * 9), Made(unit_rows(1, 9)), Made(unit_rows(1, 9))
+    open_vectors(f"approximate:{tmp_path}", keys, here)
+    found = shapes_results("approximate")
+    kind_of_machine.cache_clear()
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    assert shapes_results("approximate") != found
+    assert ":riscv64" in shapes_results(f"approximate:{tmp_path}")
+    assert shapes_results("exact") == shapes_results("auto") == ""
+    open_vectors(f"approximate:{tmp_path}", keys, elsewhere)
+    kind_of_machine.cache_clear()
+    assert here.asked == elsewhere.asked == [(0, 9)]
 
 
 def test_approximate_search_leaves_the_folder_that_it_is_given_as_it_is(
