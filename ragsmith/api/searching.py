@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -23,6 +23,7 @@ from ragsmith.api.given import (
 from ragsmith.api.settings import Changes, settings_of
 from ragsmith.datasets.bundled import names
 from ragsmith.errors import BudgetExhausted, ModelUnavailable, Notice, UsageError, WrongOption
+from ragsmith.evaluation.cluster import PROCESSES, read_engine
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.budget import Limits, Prices, Spent, read_prices, read_spent
 from ragsmith.gateway.memory import read_size
@@ -59,6 +60,7 @@ class Arguments(Changes, total=False):
     imports: Sequence[str | Path]
     retry_failed: bool
     workers: int | None
+    engine: str
     memory: int | str | None
     on_step: Callable[[Step], None] | None
     on_progress: Callable[[int, int], None] | None
@@ -82,6 +84,7 @@ def search(
     imports: Sequence[str | Path] = (),
     retry_failed: bool = False,
     workers: int | None = None,
+    engine: str = PROCESSES,
     memory: int | str | None = None,
     cache: Store | str | Path = CACHE,
     winner: str | Path | None = None,
@@ -131,6 +134,11 @@ def search(
     what is available unless given, and at most 1.5 GiB a process. Results do not depend on it; beyond it, what is
     cheapest to make again is dropped.
 
+    With ``engine="ray"`` (extra ``ray``) the workers are actors of a Ray cluster that is started on this machine, and
+    stopped at the end; ``"ray://HOST:PORT"`` is a cluster's client server, and ``"ray:HOST:PORT"``, or ``"ray:auto"``,
+    a cluster that this machine is a node of. ``workers`` are as many as it has cores unless given. What comes out is
+    the same, byte for byte; see `docs/clusters.md`.
+
     A candidate may fail on the share ``may_miss`` of the questions; those that fail for every candidate are set aside.
     Where failures leave open who is the best there is no winner, and ``no_winner`` of what is returned says why.
 
@@ -147,6 +155,7 @@ def search(
         ModelUnavailable: a provider refuses the key or is down; what was computed is kept.
     """
     refuse_no_workers(workers)
+    cluster = read_engine(engine, workers)
     most = None if memory is None else read_size(memory)
     import_files(imports)
     found = space_of(space, preset, without)  # it may import measures that the fitness asks for
@@ -164,7 +173,7 @@ def search(
     if limits and limits.cost is not None:
         known.refuse_unknown(setup.served)
     files = _files(setup, winner, reports)
-    with opened(cache) as store:
+    with cluster or nullcontext(), opened(cache) as store:
         run = (Crossfit if chosen.verdict == CROSSFIT else Run)(
             setup,
             found,
@@ -179,6 +188,7 @@ def search(
             retry_failed=retry_failed,
             accept_spent=accepted,
             memory=most,
+            cluster=cluster,
         )
         try:
             outcome = run.go()
@@ -264,6 +274,7 @@ def refuse_wrong(arguments: Arguments) -> None:
     }
     settings_of(arguments.get("settings"), arguments.get("preset"), changes)
     refuse_no_workers(arguments.get("workers"))
+    read_engine(arguments.get("engine", PROCESSES))
     refuse_twice(space, arguments.get("chunk_size"), arguments.get("models"))
     named_models(arguments.get("models"), arguments.get("base_url"), arguments.get("vector_store"))
     _prices(arguments.get("prices"))

@@ -54,6 +54,14 @@ def search(
     workers: Annotated[
         int | None, typer.Option(help="Processes (embedded models) or questions in flight. [default: cores, or 64]")
     ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            help="Where answers are computed: processes (and threads) here, ray (a Ray cluster started here), "
+            "ray://HOST:PORT (a cluster's client server), ray:HOST:PORT or ray:auto (from a node of it); --workers is "
+            "the number of actors there."
+        ),
+    ] = "processes",
     memory: Annotated[
         str | None,
         typer.Option(
@@ -82,6 +90,7 @@ def search(
         "chunk_size": chunk_size,
         "retry_failed": retry_failed,
         "workers": workers,
+        "engine": engine,
         "memory": memory,
         "cache": cache,
         "reports": reports,

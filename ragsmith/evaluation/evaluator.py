@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from ragsmith.errors import Notice
+from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations, Record, evaluation_of
 from ragsmith.evaluation.fitting import Fitter
 from ragsmith.evaluation.keys import evaluation_key, ranking_key, retrieval_key
@@ -70,9 +71,14 @@ class Evaluator:
         ranks: bool = False,
         clock: Clock = perf_counter,
         memory: int | None = None,
+        cluster: Cluster | None = None,
     ) -> None:
-        """``memory`` is how many bytes all processes may have together; by default what the machine lets them have."""
+        """``memory`` is how many bytes all processes may have together; by default what the machine lets them have.
+
+        What is missing is computed on ``cluster``, if there is one, whose actors then stand for the ``workers``.
+        """
         self._setup = setup
+        self._cluster = cluster
         self._ranks = ranks
         self._budget = budget
         self._failures = Failures(store, ask_again=retry_failed)
@@ -303,6 +309,10 @@ class Evaluator:
     def _start(self) -> Runner:
         engine = self._setup.engine(self._store, self._budget, self._failures, room=self._memory)
         self._engine = engine
+        if self._cluster is not None:
+            from ragsmith.evaluation.actors import ActorRunner  # noqa: PLC0415  rarely needed
+
+            return ActorRunner(self._setup, engine, self._cluster, self._memory.limit)
         if self._setup.waits:
             return ThreadRunner(self._setup, engine, max(1, self._workers))
         if self._processes > 1:
@@ -312,6 +322,8 @@ class Evaluator:
     @property
     def _processes(self) -> int:
         """How many processes there are when something is computed: this one, and the workers if they are processes."""
+        if self._cluster is not None:
+            return 1 + self._cluster.actors
         alone = self._workers <= 1 or self._setup.waits
         return 1 if alone or serves_one_process(self._setup.loaded_models.vectors_at) else 1 + self._workers
 

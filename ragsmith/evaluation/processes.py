@@ -171,7 +171,7 @@ class ProcessRunner:
 
     def _named(self, candidate: Candidate) -> list[str]:
         """The identities of a candidate's genes, by which workers know them; each is described to them once."""
-        new = {gene.identity: _plain(gene) for gene in candidate if gene.identity not in self._described}
+        new = {gene.identity: plain(gene) for gene in candidate if gene.identity not in self._described}
         if new and self._workers:
             for _, connection in self._workers:
                 _send(connection, ("genes", new))
@@ -182,7 +182,8 @@ class ProcessRunner:
 PlainGene = tuple[str, str, dict[str, Any], str, Fit | None]
 
 
-def _plain(gene: Gene) -> PlainGene:
+def plain(gene: Gene) -> PlainGene:
+    """A gene as other processes are told of it; `make_gene` makes it again."""
     return gene.technique.family, gene.technique.name, dict(gene.parameters), "", gene.fit
 
 

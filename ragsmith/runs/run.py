@@ -26,6 +26,7 @@ from ragsmith.diagnosis.ablation import ablation_of, lacking
 from ragsmith.digest import digest, fingerprint
 from ragsmith.effects import Prior
 from ragsmith.errors import BudgetExhausted
+from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.evaluation import Evaluation, Evaluations
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.latency import Clock
@@ -169,14 +170,16 @@ class Run:
         clock: Clock = time.perf_counter,
         latency_of: LatencyOf | None = None,
         memory: int | None = None,
+        cluster: Cluster | None = None,
         within: str = "",
     ) -> None:
         """Prepare a search of ``space`` for the best pipeline on the data set of ``setup``; nothing is computed yet.
 
         ``retry_failed`` asks again what earlier runs found hopeless to ask. By ``clock`` what has ended is
         stored every so often, and latency is measured where it is an objective, unless ``latency_of`` says what it is.
-        ``memory`` is how many bytes all processes may have together; by default the machine says. A run ``within``
-        another, of that key, spends what that one may, and is reported by it.
+        ``memory`` is how many bytes all processes may have together; by default the machine says.
+        What is missing is computed on ``cluster``, if there is one. A run ``within`` another, of that key, spends what
+        that one may, and is reported by it.
 
         Raises:
             UsageError: an option of the space needs a model that this run has not, or answers are to be scored and a
@@ -203,6 +206,7 @@ class Run:
             ranks=ranks,
             clock=clock,
             memory=memory,
+            cluster=cluster,
         )
         self._on_step = on_step or (lambda step: None)
         self._on_start = on_start or (lambda start: None)

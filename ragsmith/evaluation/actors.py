@@ -1,0 +1,533 @@
+"""Evaluations on a Ray cluster: actors hold engines, and whoever leads the search alone decides, pays and writes.
+
+What a whole collection needs is built by the leader and put into Ray's object store, which has it once a node.
+Questions are shared out among actors, which answer for as long as a report takes; where an actor or its node is lost,
+what it had is given to those that are there, and Ray starts it again where there is room. Models that cost something
+are asked by the leader (`ragsmith.gateway.remote`): what they are asked comes to it through a `Mailbox`.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+import threading
+import warnings
+from asyncio import Future, Queue, get_running_loop, wait_for
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from time import monotonic, sleep
+from types import TracebackType
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from ragsmith.digest import program
+from ragsmith.errors import ModelUnavailable, Notice, RagsmithError, StageFailed, UsageError
+from ragsmith.evaluation.cluster import Cluster
+from ragsmith.evaluation.processes import PlainGene, plain
+from ragsmith.evaluation.testbed import Engines, Setup
+from ragsmith.evaluation.threads import ANSWER, REPORT_SECONDS, Finished, Job, Part, Work, account, close, evaluate_job
+from ragsmith.gateway.memory import Memory
+from ragsmith.gateway.remote import RemoteGateway, RemoteModel, Request, answered, is_asked_in_one_place, stand_in
+from ragsmith.models.calls import completes
+from ragsmith.models.loading import load_models
+from ragsmith.models.names import ModelName
+from ragsmith.models.registry import GIVEN
+from ragsmith.models.roles import Models
+from ragsmith.models.usage import Meter, Usage
+from ragsmith.models.vector_address import serves_one_process
+from ragsmith.pipelines.engine import Engine
+from ragsmith.pipelines.genes import Candidate, Gene, make_gene
+from ragsmith.plugins import LoadedFiles
+from ragsmith.techniques.registry import load_techniques
+
+AT_ONCE = 256
+"""Jobs that an actor is handed at most: it answers some of them, and hands the rest back."""
+ATTEMPTS = 4
+"""So often a job is given to an actor that is lost, before it is taken for the reason."""
+LOOK_SECONDS = 1.0
+"""How long a look into the mailbox waits for something."""
+TELL_SECONDS = 15.0
+"""After so long without any actor it is said what is waited for."""
+ASKED_AT_ONCE = 10_000
+"""Requests that may be in the mailbox."""
+
+LOST = (
+    f"questions were lost with the process that had them, {ATTEMPTS} times (out of memory, or nodes that end): run the "
+    "same command again to go on"
+)
+
+
+@dataclass(frozen=True)
+class _NodeSetup(Setup):
+    """The setup of a search on a node; ``remote`` has what stands for models that are asked where the search is led."""
+
+    remote: Mapping[tuple[str, ModelName], RemoteModel] = field(default_factory=dict, kw_only=True, hash=False)
+
+    @cached_property
+    def loaded_models(self) -> Models:
+        """The models of this node, and what stands for those that are not here."""
+        names = self.models
+        found = {role: self.remote.get((role, names.of(role))) for role in names.named}
+        given = {role: model for role, model in found.items() if model is not None}
+        here = replace(names, **{role: f"{GIVEN}:{model.id}" for role, model in given.items()})
+        chunks = self.corpus.chunks
+        shared = (self.marked_by or self)._shared
+        languages = [chunk.language for chunk in chunks]
+        return load_models(here, [chunk.text for chunk in chunks], given, shared, languages=languages)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What several jobs have in common; ``genes`` has those of the candidates by their identity.
+
+    ``collections`` has, for each candidate, under which names its index and its entity graph are kept, if it has one.
+    What is under a name stands in a list of one, as Ray would otherwise fetch it before it is asked for.
+    """
+
+    genes: Mapping[str, PlainGene]
+    candidates: tuple[tuple[str, ...], ...]
+    collections: tuple[tuple[str, ...], ...]
+    stored: Mapping[str, list[Any]]
+    part: Part
+
+
+class Mailbox:
+    """Where actors leave what they ask, and the leader its answers: no process of a cluster can call the leader."""
+
+    def __init__(self) -> None:
+        self._new: Queue[tuple[int, bytes]] = Queue()
+        self._open: dict[int, Future[bytes]] = {}
+        self._number = 0
+
+    async def ask(self, request: bytes) -> bytes:
+        """The answer to a request, when it is there."""
+        self._number += 1
+        number = self._number
+        self._open[number] = get_running_loop().create_future()
+        try:
+            self._new.put_nowait((number, request))
+            return await self._open[number]
+        finally:
+            del self._open[number]
+
+    async def take(self) -> list[tuple[int, bytes]]:
+        """Requests that nobody has taken, by number; none after `LOOK_SECONDS`."""
+        try:
+            taken = [await wait_for(self._new.get(), LOOK_SECONDS)]
+        except TimeoutError:
+            return []
+        while not self._new.empty():
+            taken.append(self._new.get_nowait())
+        return taken
+
+    async def reply(self, number: int, answer: bytes) -> None:
+        """Hand over an answer, if somebody still waits for it."""
+        waiting = self._open.get(number)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(answer)
+
+
+class Evaluating:
+    """An actor: it has engines of its own, and evaluates what it is handed. It may be started again anywhere."""
+
+    def __init__(self, packed: bytes, memory: int | None, mailbox: Any) -> None:
+        self._limits = threadpool_limits(1, user_api="blas")  # sums of several threads differ in their last digits
+        self._packed = packed
+        self._memory = memory
+        self._mailbox = mailbox
+        self._genes: dict[str, Gene] = {}
+        self._installed: set[tuple[int, str]] = set()
+        self._lock = threading.Lock()
+
+    def ready(self) -> str:
+        """Get ready; what is wrong with this node, in a sentence, or nothing."""
+        import ray  # noqa: PLC0415  only a worker of Ray is here
+
+        node = ray.util.get_node_ip_address()
+        try:
+            with self._lock:
+                made_by, models = pickle.loads(self._packed)[:2]
+                if made_by != program():
+                    return (
+                        f"the node {node} has another version of ragsmith, of Python or of what they need: install the "
+                        "same there as here"
+                    )
+                if models != self._setup.model_ids:
+                    return f"the node {node} has other models under the same names: put the same there as here"
+        except UsageError as error:
+            return f"the node {node} has not what is needed: {error}; put it there, under the same path"
+        return ""
+
+    @cached_property
+    def _setup(self) -> Setup:
+        load_techniques()
+        _, _, files, packed = pickle.loads(self._packed)
+        pickle.loads(files)  # the files of one's own that the leader has loaded: what follows may be made of them
+        setup: Setup = pickle.loads(packed)
+        return setup
+
+    @cached_property
+    def _engines(self) -> Engines:
+        gateway = RemoteGateway(self._ask, Memory(self._memory))
+        return Engines(self._setup, self._setup.engine(gateway=gateway))
+
+    def _ask(self, request: Request) -> tuple[Any, Usage]:
+        """Have the leader answer; it is asked again where its mailbox is lost, and answers the same at no cost."""
+        import ray  # noqa: PLC0415
+        from ray import cloudpickle  # noqa: PLC0415
+
+        packed = cloudpickle.dumps(request)
+        for _ in range(ATTEMPTS):
+            try:
+                is_answer, found = pickle.loads(ray.get(self._mailbox.ask.remote(packed)))
+            except ray.exceptions.RayActorError:
+                sleep(LOOK_SECONDS)
+                continue
+            if is_answer:
+                return found[0], found[1]
+            raise found
+        raise ModelUnavailable("whoever leads the search cannot be asked any more")
+
+    def evaluate(self, batch: Batch, jobs: Sequence[Job]) -> tuple[list[Finished], BaseException | None]:
+        """What of ``jobs`` ends within `REPORT_SECONDS`, in their order; and what forbids to go on, if anything."""
+        with self._lock:
+            able = self._prepared(batch, sorted({position for position, _ in jobs}))
+        ended: list[Finished] = []
+        until = monotonic() + REPORT_SECONDS
+        for job in jobs:
+            engine, setup, candidate = able[job[0]]
+            try:
+                ended.append(evaluate_job(engine, setup, candidate, job, batch.part))
+            except RagsmithError as error:
+                return ended, _plain_error(error)
+            if monotonic() >= until:
+                break
+        return ended, None
+
+    def account(self) -> Work:
+        """What was done here."""
+        return account(self._engines)
+
+    def _prepared(self, batch: Batch, positions: Sequence[int]) -> dict[int, tuple[Engine, Setup, Candidate]]:
+        """Engines for candidates, which have what was built for whole collections."""
+        import ray  # noqa: PLC0415
+
+        for identity, known in batch.genes.items():
+            if identity not in self._genes:
+                self._genes[identity] = make_gene(*known)
+        able = {}
+        for position in positions:
+            candidate = tuple(self._genes[identity] for identity in batch.candidates[position])
+            engine, setup = self._engines.of(candidate)
+            for name in batch.collections[position]:
+                if (id(engine), name) in self._installed:
+                    continue
+                built = ray.get(batch.stored[name][0])
+                if name.startswith(GRAPH):
+                    engine.install_graph(built)
+                else:
+                    engine.install_index(candidate[0], built)
+                self._installed.add((id(engine), name))
+            able[position] = engine, setup, candidate
+        return able
+
+
+GRAPH = "graph "
+"""What the names of entity graphs begin with."""
+
+
+class ActorRunner:
+    """Actors on a cluster, each with engines of its own; where models are waited for, each has several questions.
+
+    The calling process builds what a whole collection needs, asks models that cost something, and has what comes of
+    questions; actors that are lost cost the time of what they were at, and nothing else.
+    """
+
+    def __init__(self, setup: Setup, engine: Engine, cluster: Cluster, memory: int | None = None) -> None:
+        """Each actor has at most ``memory`` bytes.
+
+        Raises:
+            UsageError: there is no such cluster, or vectors lie where one process alone can search them.
+        """
+        if serves_one_process(setup.loaded_models.vectors_at):
+            raise UsageError(
+                "vectors that lie in a folder can be searched by one process alone: leave --engine out, or give "
+                "--vector-store the address of a server"
+            )
+        self.engines = Engines(setup, engine)
+        self._ray = ray = cluster.connect()
+        self._gateway = engine.gateway
+        self._waits = setup.waits
+        at_once = math.ceil(setup.workers / cluster.actors) if self._waits else 1
+        remote, self._models = _in_one_place(setup, engine)
+        self._mailbox = self._pool = self._listening = None
+        self._leaving = threading.Event()
+        if self._models:
+            from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
+
+            here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+            options = {"num_cpus": 0, "max_restarts": -1, "max_concurrency": ASKED_AT_ONCE, "scheduling_strategy": here}
+            self._mailbox = ray.remote(**options)(Mailbox).remote()
+            self._pool = ThreadPoolExecutor(at_once * cluster.actors, thread_name_prefix="ragsmith-remote")
+            self._listening = threading.Thread(target=self._listen, name="ragsmith-mailbox", daemon=True)
+            self._listening.start()
+        self._packed = ray.put(_packed(setup, remote))
+        options = {"num_cpus": 1, "max_restarts": -1, "max_concurrency": at_once, "scheduling_strategy": "SPREAD"}
+        made = ray.remote(**options)(Evaluating)
+        self._actors = [made.remote(self._packed, memory, self._mailbox) for _ in range(cluster.actors)]
+        self._coming = {actor.ready.remote(): place for place, actor in enumerate(self._actors)}
+        self._free: list[int] = []
+        """Places of actors that can be handed something, once for each job that they take at a time."""
+        self._at_once = at_once
+        self._began = monotonic()
+        self._shard = {question: i % len(self._actors) for i, question in enumerate(setup.order)}
+        self._stored: dict[str, tuple[str, str, Any]] = {}
+        self._losses: Counter[Job] = Counter()
+
+    def __enter__(self) -> ActorRunner:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        self._leaving.set()
+        try:
+            if self._pool is not None:
+                close(self._pool, self._gateway, kind)
+            else:
+                self._gateway.write_rest()
+        finally:
+            for actor in [*self._actors, *([] if self._mailbox is None else [self._mailbox])]:
+                with suppress(*self._refusals):
+                    self._ray.kill(actor)
+            if self._listening is not None:
+                self._listening.join()
+
+    @property
+    def _refusals(self) -> tuple[type[Exception], ...]:
+        """What Ray raises where an actor or an object is not there any more, or the connection is not."""
+        return (self._ray.exceptions.RayError, ConnectionError, ValueError)
+
+    def work(self) -> Work:
+        """See `Runner.work`; what lost actors did is in nobody's account."""
+        total = account(self.engines)
+        for place in set(self._free):
+            with suppress(self._ray.exceptions.RayError):
+                total = total + self._ray.get(self._actors[place].account.remote())
+        return total
+
+    def run(
+        self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part = ANSWER
+    ) -> Iterator[list[Finished]]:
+        """See `Runner.run`."""
+        batch = self._ray.put(self._batch(candidates, part))
+        piles = self._shared_out(jobs)
+        given: dict[Any, tuple[int, list[Job]]] = {}
+        left = len(jobs)
+        try:
+            yield from self._answers(batch, piles, given, left)
+        finally:
+            self._free += [place for place, _ in given.values()]  # where it was not gone on with
+
+    def _answers(
+        self, batch: Any, piles: Sequence[deque[Job]], given: dict[Any, tuple[int, list[Job]]], left: int
+    ) -> Iterator[list[Finished]]:
+        """What ends, until nothing of ``left`` jobs is left; ``given`` has what actors are at."""
+        ray = self._ray
+        while left:
+            for place in list(self._free):
+                if share := self._share(piles, place):
+                    self._free.remove(place)
+                    given[self._actors[place].evaluate.remote(batch, share)] = place, share
+            self._tell_who_is_waited_for()
+            waiting = [*given, *self._coming]
+            ended, _ = ray.wait(waiting, num_returns=1, timeout=REPORT_SECONDS)
+            ended, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0) if ended else (ended, [])
+            found: list[Finished] = []
+            problem: BaseException | None = None
+            for reference in ended:
+                if reference in self._coming:
+                    self._welcome(reference)
+                    continue
+                place, share = given.pop(reference)
+                finished, stopped = self._fetched(reference, place, share)
+                found += finished
+                problem = problem or stopped
+                done = {one.job for one in finished}
+                piles[place % len(piles)].extendleft(job for job in reversed(share) if job not in done)
+            left -= len(found)
+            yield found
+            if problem is not None:
+                raise problem  # what is finished has been handed over before
+
+    def _shared_out(self, jobs: Sequence[Job]) -> list[deque[Job]]:
+        """Jobs by the actor that is to have them.
+
+        Where actors compute, each has all of a question, as candidates share stages within one; where models are waited
+        for, jobs go candidate by candidate, so that hardly anybody waits for what another is asking.
+        """
+        if self._waits:
+            return [deque(sorted(jobs))]
+        piles: list[deque[Job]] = [deque() for _ in self._actors]
+        for job in sorted(jobs, key=lambda job: (job[1], job[0])):
+            piles[self._shard[job[1]]].append(job)
+        return piles
+
+    def _share(self, piles: Sequence[deque[Job]], place: int) -> list[Job]:
+        """What an actor does next: of its own pile or, if that is empty, of the highest."""
+        pile = piles[place % len(piles)] or max(piles, key=len)
+        return [pile.popleft() for _ in range(min(len(pile), 1 if self._waits else AT_ONCE))]
+
+    def _fetched(self, reference: Any, place: int, share: list[Job]) -> tuple[list[Finished], BaseException | None]:
+        """What came of jobs: nothing where the actor was lost, which is then waited for.
+
+        Raises:
+            RagsmithError: the same jobs were lost too often.
+        """
+        try:
+            finished, problem = self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError:
+            raise  # a defect of ours
+        except self._ray.exceptions.RayError:
+            self._losses.update(share)
+            if any(self._losses[job] >= ATTEMPTS for job in share):
+                raise RagsmithError(LOST) from None
+            self._free = [other for other in self._free if other != place]
+            if place not in self._coming.values():
+                self._coming[self._actors[place].ready.remote()] = place
+            return [], None
+        if place not in self._coming.values():
+            self._free.append(place)
+        return finished, problem
+
+    def _welcome(self, reference: Any) -> None:
+        """An actor is ready, or never will be.
+
+        Raises:
+            UsageError: its node cannot be used.
+        """
+        place = self._coming.pop(reference)
+        errors = self._ray.exceptions
+        try:
+            problem = self._ray.get(reference)
+        except errors.ActorUnavailableError:
+            sleep(REPORT_SECONDS)  # it is being started again
+            self._coming[self._actors[place].ready.remote()] = place
+            return
+        except errors.RayError as error:
+            lines = [line for line in str(error).splitlines() if line.strip()]
+            raise UsageError(
+                f"no actor can be started on a node of the cluster ({lines[-1].strip() if lines else error}): it needs "
+                "the same Python, Ray and ragsmith[ray] as this process"
+            ) from error
+        if problem:
+            raise UsageError(f"--engine: {problem}")
+        self._free += [place] * self._at_once
+
+    def _tell_who_is_waited_for(self) -> None:
+        if self._coming and len(self._coming) == len(self._actors) and monotonic() - self._began >= TELL_SECONDS:
+            self._began = math.inf
+            warnings.warn(
+                f"waiting for the Ray cluster to have room for an actor, which takes one CPU of {len(self._actors)} "
+                "wanted: --workers asks for fewer",
+                Notice,
+                stacklevel=2,
+            )
+
+    def _batch(self, candidates: Sequence[Candidate], part: Part) -> Batch:
+        """What actors need to know of ``candidates``; what these need for the collection is built, and put out once."""
+        collections: list[tuple[str, ...]] = []
+        stored: dict[str, list[Any]] = {}
+        for candidate in candidates:
+            put: dict[str, list[Any]] = {}
+            with suppress(StageFailed):  # then actors meet the same failure, and record it for each question
+                put = dict(self._put_out(candidate))
+            collections.append(tuple(put))
+            stored.update(put)
+        return Batch(
+            {gene.identity: plain(gene) for candidate in candidates for gene in candidate},
+            tuple(tuple(gene.identity for gene in candidate) for candidate in candidates),
+            tuple(collections),
+            stored,
+            part,
+        )
+
+    def _put_out(self, candidate: Candidate) -> Iterator[tuple[str, list[Any]]]:
+        """Put what ``candidate`` needs for the collection into the object store: what it is called there, and where."""
+        engine, _ = self.engines.of(candidate)
+        index, graph = engine.prepare(candidate)
+        held = ",".join(sorted(index.holds))
+        yield self._put(f"index {id(engine)} {candidate[0].identity}", held, index)
+        if graph is not None:
+            yield self._put(f"{GRAPH}{id(engine)}", "", graph)
+
+    def _put(self, name: str, held: str, value: Any) -> tuple[str, list[Any]]:
+        """Put ``value``, which has ``held``, into the object store, in the place of what had less."""
+        before = self._stored.get(name)
+        if before is None or before[0] != held:
+            before = self._stored[name] = held, f"{name} {held}", self._ray.put(value)
+        return before[1], [before[2]]
+
+    # --- what actors ask of models ------------------------------------------------------------------------------------
+
+    def _listen(self) -> None:
+        """Have requests answered, in threads, until the runner is left."""
+        while not self._leaving.is_set():
+            try:
+                taken = self._ray.get(self._mailbox.take.remote())  # type: ignore[union-attr]
+            except self._refusals:
+                self._leaving.wait(LOOK_SECONDS)  # it is being started again, and whoever asked asks again
+                continue
+            for number, request in taken:
+                with suppress(RuntimeError):  # the pool takes nothing any more
+                    self._pool.submit(self._reply, number, request)  # type: ignore[union-attr]
+
+    def _reply(self, number: int, packed: bytes) -> None:
+        from ray import cloudpickle  # noqa: PLC0415
+
+        said: tuple[bool, Any]
+        try:
+            said = True, answered(self._gateway, self._models, pickle.loads(packed))
+        except (Exception, SystemExit) as error:  # noqa: BLE001  raised where it was asked, and recorded there
+            said = False, _plain_error(error)
+        with suppress(*self._refusals):
+            self._mailbox.reply.remote(number, cloudpickle.dumps(said))  # type: ignore[union-attr]
+
+
+def _in_one_place(setup: Setup, engine: Engine) -> tuple[dict[tuple[str, ModelName], RemoteModel], dict[str, Any]]:
+    """What stands for the models that are asked here alone, by role and name; and these models, by id."""
+    remote: dict[tuple[str, ModelName], RemoteModel] = {}
+    models: dict[str, Any] = {}
+    for variant in setup.variants:
+        names, loaded = variant.models, variant.loaded_models
+        for role in names.named:
+            name, model = names.of(role), getattr(loaded, role)
+            if not is_asked_in_one_place(model, was_given=name.kind == GIVEN):
+                continue
+            if completes(model):
+                engine.gateway.language_model(model, Meter())  # tells it what was learnt of it
+            remote[role, name] = stand_in(model)
+            models[model.id] = model
+    return remote, models
+
+
+def _packed(setup: Setup, remote: Mapping[tuple[str, ModelName], RemoteModel]) -> bytes:
+    """What an actor begins with: of which program and which models it is, files of one's own, and the setup."""
+    own = {one.name: getattr(setup, one.name) for one in fields(Setup)}
+    of_nodes = _NodeSetup(**{**own, "given": {}}, remote=remote)
+    return pickle.dumps((program(), setup.model_ids, pickle.dumps(LoadedFiles()), pickle.dumps(of_nodes)))
+
+
+def _plain_error(error: BaseException) -> BaseException:
+    """``error`` as it can be sent: one that cannot is told by its words."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except (TypeError, AttributeError, ValueError, pickle.PickleError):
+        kind = next((k for k in (UsageError, RagsmithError) if isinstance(error, k)), RuntimeError)
+        return kind(f"{error}" if isinstance(error, RagsmithError) else f"{type(error).__name__}: {error}")
+    return error

@@ -1,0 +1,188 @@
+"""Where evaluations run: processes of this machine, or the nodes of a Ray cluster (Moritz et al. 2018, OSDI).
+
+A cluster is connected to, or started here, when there is something to compute. What is started here listens on the
+loopback interface alone, tells nobody that it is used, and is stopped at the end; a cluster that was there goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+from ragsmith.errors import UsageError, WrongOption
+from ragsmith.evaluation.signals import SIGNALS
+from ragsmith.models.local.weights import installed_version
+
+PROCESSES, RAY, AUTO = "processes", "ray", "auto"
+FORMS = "ray (a cluster is started here), ray://HOST:PORT (Ray's client server), ray:HOST:PORT or ray:auto (on a node)"
+
+LOOPBACK = "127.0.0.1"
+MOST_LETTERS = 24
+"""A folder for temporary files with a longer name is not used: names of sockets are short."""
+
+QUIET: Mapping[str, str] = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else it warns of a change to come
+    "RAY_BACKEND_LOG_LEVEL": "fatal",  # else it says in the terminal whom it has lost, and what it deals with
+}
+"""Of every connection."""
+
+_TOKEN = token_hex(32)
+OF_OWN: Mapping[str, str] = {
+    **QUIET,
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # one machine alone: on every system its name for the loopback interface
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": _TOKEN,  # else Ray would draw one, and write it into the user's home
+}
+"""Of a cluster that is started here."""
+
+
+class Cluster:
+    """A Ray cluster, connected to when it is first needed; a context manager, so that what was started is stopped.
+
+    ``address`` is "" where one is to be started here, else what ``ray.init`` takes. ``actors`` is how many evaluate: as
+    many as there are cores unless given.
+    """
+
+    def __init__(self, address: str, actors: int | None = None) -> None:
+        installed_version("ray", "ray")
+        self.address = address
+        self.started_here = False
+        self._actors = actors
+        self._ray: Any = None
+        self._is_ours = False
+        self._folder: Path | None = None
+
+    @property
+    def actors(self) -> int:
+        """How many processes evaluate; before there is a connection, as many as this machine has cores at most."""
+        if self._actors is None and self._ray is not None:
+            self._actors = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        return self._actors or os.cpu_count() or 1
+
+    def connect(self) -> Any:
+        """The module ``ray``, connected.
+
+        Raises:
+            UsageError: there is no cluster at the address, it does not fit, or none can be started.
+        """
+        if self._ray is None:
+            with _environment(QUIET if self.address else OF_OWN):
+                import ray  # noqa: PLC0415  a second, and an extra
+
+                if not ray.is_initialized():  # a program that has a cluster keeps it
+                    self._begin(ray)
+                self._ray = ray
+        return self._ray
+
+    def _begin(self, ray: Any) -> None:
+        self._is_ours = True
+        with ExitStack() as stack:
+            stack.callback(self._end, ray)
+            try:
+                with _handlers_kept():
+                    self._init(ray)
+            except (OSError, RuntimeError, ValueError, AssertionError, ray.exceptions.RayError) as error:
+                at = f"no Ray cluster can be used at {self.address}" if self.address else "Ray cannot be started here"
+                raise UsageError(f"{at}: {_first_line(error)}") from error
+            stack.pop_all()
+
+    def _init(self, ray: Any) -> None:
+        plain = {"log_to_driver": False, "logging_level": logging.CRITICAL}
+        if self.address:
+            ray.init(address=self.address, **plain)
+            return
+        self._folder = Path(tempfile.mkdtemp(prefix="ragsmith-ray-", dir=_short_folder()))
+        folder = str(self._folder)
+        ray.init(address="local", num_cpus=self.actors, include_dashboard=False, _temp_dir=folder, **plain)
+        self.started_here = True
+        if any(node["NodeManagerAddress"] != LOOPBACK for node in ray.nodes()):
+            raise UsageError(
+                "Ray was imported before, and would listen beyond this machine: import ragsmith first, or start a "
+                "cluster of your own and name its address"
+            )
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._ray is not None and self._is_ours:
+            self._end(self._ray)
+        self._ray = None
+
+    def _end(self, ray: Any) -> None:
+        with _handlers_kept():
+            ray.shutdown()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._is_ours = self.started_here = False
+
+
+def read_engine(engine: str, workers: int | None = None) -> Cluster | None:
+    """The cluster that ``engine`` names, of so many ``workers``; None where evaluations run on this machine as usual.
+
+    Raises:
+        WrongOption: it names none.
+        MissingExtra: Ray is not installed.
+    """
+    if engine == PROCESSES:
+        return None
+    kind, colon, rest = engine.partition(":")
+    if kind != RAY or (colon and not rest.strip("/")):
+        raise WrongOption("engine", f"is {engine!r}: give {PROCESSES}, or one of {FORMS}")
+    if not colon:
+        return Cluster("", workers)
+    if rest.removeprefix("//") == AUTO:
+        return Cluster(AUTO, workers)
+    host, _, port = rest.removeprefix("//").rpartition(":")
+    if not (host and port.isdigit()):
+        raise WrongOption("engine", f"is {engine!r}, which names no host and port: give one of {FORMS}")
+    return Cluster(engine if rest.startswith("//") else rest, workers)
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _short_folder() -> str:
+    usual = tempfile.gettempdir()
+    return usual if len(usual) <= MOST_LETTERS else "/tmp"
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Have ``variables`` set, and as they were afterwards."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Put back the handlers of signals that Ray replaces: they would end the process before anything is kept."""
+    in_main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in SIGNALS} if in_main else {}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            if handler is not None and signal.getsignal(number) is not handler:
+                with suppress(ValueError):
+                    signal.signal(number, handler)

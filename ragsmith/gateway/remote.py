@@ -1,0 +1,175 @@
+"""Models that another process asks: what costs something is asked in one place, however many machines need it.
+
+There it is remembered, joined, claimed, paid and counted as if the machine that needs it were a thread of that process:
+no call is made twice, and no key leaves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ragsmith.errors import ModelError
+from ragsmith.gateway.gateway import Gateway
+from ragsmith.gateway.memo import Room
+from ragsmith.models.calls import ChatModel, Completion, completes, costs, takes_cut_answers
+from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel, Vectors
+from ragsmith.models.tasks import Input, Task
+from ragsmith.models.usage import Meter, Usage
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of the model ``id``: a ``method`` of its view, and what it is given.
+
+    ``kind`` is the kind of model, and ``role`` the one in which it is asked, if that has a name.
+    """
+
+    kind: str
+    id: str
+    role: str
+    method: str
+    given: tuple[Any, ...]
+    named: Mapping[str, Any] = field(default_factory=dict)
+
+
+Ask = Callable[[Request], tuple[Any, Usage]]
+"""Has a request answered where the models are, and says what the answer cost when it was made."""
+
+
+class RemoteModel:
+    """Stands for a model that another process asks, in every way in which pipelines look at one."""
+
+    slow = True
+
+    def __init__(self, id: str, context_window: int | None = None, *, cut_answers: bool = False) -> None:  # noqa: A002
+        self.id = id
+        self.context_window = context_window
+        self.cut_answers = cut_answers
+
+
+class RemoteChat(RemoteModel):
+    """Stands for a chat model."""
+
+    def complete(self, prompt: str, *, max_tokens: int, sample: int) -> Completion:
+        """Refuse: only a view of the gateway asks it.
+
+        Raises:
+            ModelError: always.
+        """
+        raise ModelError(f"{self.id} is asked by another process")
+
+
+def stand_in(model: Any) -> RemoteModel:
+    """What stands for ``model`` in other processes."""
+    window = getattr(model, "context_window", None)
+    kind = RemoteChat if completes(model) else RemoteModel
+    return kind(model.id, window, cut_answers=takes_cut_answers(model))
+
+
+def is_asked_in_one_place(model: Any, *, was_given: bool) -> bool:
+    """Whether a model is asked by one process: it costs something, or is an object that no other process has."""
+    return was_given or costs(model)
+
+
+def answered(gateway: Gateway, models: Mapping[str, Any], request: Request) -> tuple[Any, Usage]:
+    """Answer what another process asks of one of ``models``, by id, and say what that cost when it was made.
+
+    Raises:
+        ModelError: there is no valid reply.
+        RagsmithError: nothing is asked any more.
+    """
+    meter = Meter()
+    model = models[request.id]
+    view: Any
+    if request.kind == "language_model":
+        view = gateway.language_model(model, meter, request.role)
+    elif request.kind == "embedder":
+        view = gateway.embedder(model, meter)
+    else:
+        view = gateway.cross_encoder(model, meter)
+    value = getattr(view, request.method)(*request.given, **request.named)
+    return value, meter.total()
+
+
+class _View:
+    """A model that another process asks, and the meter that its calls are added to."""
+
+    kind = ""
+
+    def __init__(self, ask: Ask, model: RemoteModel, meter: Meter, role: str = "") -> None:
+        self._ask = ask
+        self._meter = meter
+        self._role = role
+        self.id = model.id
+
+    def _answer(self, method: str, *given: Any, **named: Any) -> Any:
+        value, usage = self._ask(Request(self.kind, self.id, self._role, method, given, named))
+        self._meter.add(usage)
+        return value
+
+
+class _LanguageModelView(_View):
+    kind = "language_model"
+
+    def run(self, task: Task[T], *, sample: int = 0, **inputs: Input) -> T:
+        """See `LanguageModel.run`."""
+        result: T = self._answer("run", task, sample=sample, **inputs)
+        return result
+
+    def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
+        """See `LanguageModel.run_all`."""
+        results: tuple[T, ...] = self._answer("run_all", task, list(inputs))
+        return results
+
+
+class _EmbedderView(_View):
+    kind = "embedder"
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """See `Embedder.embed`."""
+        vectors: Vectors = self._answer("embed", list(texts))
+        return vectors
+
+    def embed_queries(self, texts: Sequence[str]) -> Vectors:
+        """Embed queries, which asymmetric models embed otherwise."""
+        vectors: Vectors = self._answer("embed_queries", list(texts))
+        return vectors
+
+
+class _CrossEncoderView(_View):
+    kind = "cross_encoder"
+
+    def score(self, query: str, texts: Sequence[str]) -> tuple[float, ...]:
+        """See `CrossEncoder.score`."""
+        scores: tuple[float, ...] = self._answer("score", query, list(texts))
+        return scores
+
+
+class RemoteGateway(Gateway):
+    """A gateway that has what stands for models asked elsewhere, by ``ask``, and everything else here."""
+
+    def __init__(self, ask: Ask, room: Room | None = None) -> None:
+        super().__init__(room=room)
+        self._ask = ask
+
+    def language_model(self, model: LanguageModel | ChatModel, meter: Meter, role: str = "") -> LanguageModel:
+        """See `Gateway.language_model`."""
+        if isinstance(model, RemoteModel):
+            return _LanguageModelView(self._ask, model, meter, role)
+        return super().language_model(model, meter, role)
+
+    def embedder(self, model: Embedder, meter: Meter) -> Embedder:
+        """See `Gateway.embedder`."""
+        if isinstance(model, RemoteModel):
+            return _EmbedderView(self._ask, model, meter)
+        return super().embedder(model, meter)
+
+    def cross_encoder(self, model: CrossEncoder, meter: Meter) -> CrossEncoder:
+        """See `Gateway.cross_encoder`."""
+        if isinstance(model, RemoteModel):
+            return _CrossEncoderView(self._ask, model, meter)
+        return super().cross_encoder(model, meter)
