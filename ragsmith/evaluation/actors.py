@@ -62,6 +62,10 @@ LOST = (
 )
 
 
+Stored = Sequence[Any]
+"""A reference to what lies in the object store, alone in a list: else Ray would fetch it before it is asked for."""
+
+
 @dataclass(frozen=True)
 class _NodeSetup(Setup):
     """The setup of a search on a node; ``remote`` has what stands for models that are asked where the search is led."""
@@ -85,14 +89,15 @@ class _NodeSetup(Setup):
 class Batch:
     """What several jobs have in common; ``genes`` has those of the candidates by their identity.
 
-    ``collections`` has, for each candidate, under which names its index and its entity graph are kept, if it has one.
-    What is under a name stands in a list of one, as Ray would otherwise fetch it before it is asked for.
+    ``collections`` has, for each candidate, under which names its index and its entity graph are ``stored``, if it has
+    one; ``packed`` is what an actor begins with.
     """
 
+    packed: Stored
     genes: Mapping[str, PlainGene]
     candidates: tuple[tuple[str, ...], ...]
     collections: tuple[tuple[str, ...], ...]
-    stored: Mapping[str, list[Any]]
+    stored: Mapping[str, Stored]
     part: Part
 
 
@@ -135,22 +140,23 @@ class Mailbox:
 class Evaluating:
     """An actor: it has engines of its own, and evaluates what it is handed. It may be started again anywhere."""
 
-    def __init__(self, packed: bytes, memory: int | None, mailbox: Any) -> None:
+    def __init__(self, memory: int | None, mailbox: Any) -> None:
         self._limits = threadpool_limits(1, user_api="blas")  # sums of several threads differ in their last digits
-        self._packed = packed
+        self._packed = b""
         self._memory = memory
         self._mailbox = mailbox
         self._genes: dict[str, Gene] = {}
         self._installed: set[tuple[int, str]] = set()
         self._lock = threading.Lock()
 
-    def ready(self) -> str:
-        """Get ready; what is wrong with this node, in a sentence, or nothing."""
+    def ready(self, packed: Stored) -> str:
+        """Get ready for what `_packed` gave; what is wrong with this node, in a sentence, or nothing."""
         import ray  # noqa: PLC0415  only a worker of Ray is here
 
         node = ray.util.get_node_ip_address()
         try:
             with self._lock:
+                self._take(packed)
                 made_by, models = pickle.loads(self._packed)[:2]
                 if made_by != program():
                     return (
@@ -162,6 +168,12 @@ class Evaluating:
         except UsageError as error:
             return f"the node {node} has not what is needed: {error}; put it there, under the same path"
         return ""
+
+    def _take(self, packed: Stored) -> None:
+        import ray  # noqa: PLC0415
+
+        if not self._packed:  # an actor that was started again has nothing
+            self._packed = ray.get(packed[0])
 
     @cached_property
     def _setup(self) -> Setup:
@@ -196,6 +208,7 @@ class Evaluating:
     def evaluate(self, batch: Batch, jobs: Sequence[Job]) -> tuple[list[Finished], BaseException | None]:
         """What of ``jobs`` ends within `REPORT_SECONDS`, in their order; and what forbids to go on, if anything."""
         with self._lock:
+            self._take(batch.packed)
             able = self._prepared(batch, sorted({position for position, _ in jobs}))
         ended: list[Finished] = []
         until = monotonic() + REPORT_SECONDS
@@ -276,11 +289,11 @@ class ActorRunner:
             self._pool = ThreadPoolExecutor(at_once * cluster.actors, thread_name_prefix="ragsmith-remote")
             self._listening = threading.Thread(target=self._listen, name="ragsmith-mailbox", daemon=True)
             self._listening.start()
-        self._packed = ray.put(_packed(setup, remote))
+        self._packed = [ray.put(_packed(setup, remote))]
         options = {"num_cpus": 1, "max_restarts": -1, "max_concurrency": at_once, "scheduling_strategy": "SPREAD"}
         made = ray.remote(**options)(Evaluating)
-        self._actors = [made.remote(self._packed, memory, self._mailbox) for _ in range(cluster.actors)]
-        self._coming = {actor.ready.remote(): place for place, actor in enumerate(self._actors)}
+        self._actors = [made.remote(memory, self._mailbox) for _ in range(cluster.actors)]
+        self._coming = {actor.ready.remote(self._packed): place for place, actor in enumerate(self._actors)}
         self._free: list[int] = []
         """Places of actors that can be handed something, once for each job that they take at a time."""
         self._at_once = at_once
@@ -399,7 +412,7 @@ class ActorRunner:
                 raise RagsmithError(LOST) from None
             self._free = [other for other in self._free if other != place]
             if place not in self._coming.values():
-                self._coming[self._actors[place].ready.remote()] = place
+                self._coming[self._actors[place].ready.remote(self._packed)] = place
             return [], None
         if place not in self._coming.values():
             self._free.append(place)
@@ -417,7 +430,7 @@ class ActorRunner:
             problem = self._ray.get(reference)
         except errors.ActorUnavailableError:
             sleep(REPORT_SECONDS)  # it is being started again
-            self._coming[self._actors[place].ready.remote()] = place
+            self._coming[self._actors[place].ready.remote(self._packed)] = place
             return
         except errors.RayError as error:
             lines = [line for line in str(error).splitlines() if line.strip()]
@@ -442,14 +455,15 @@ class ActorRunner:
     def _batch(self, candidates: Sequence[Candidate], part: Part) -> Batch:
         """What actors need to know of ``candidates``; what these need for the collection is built, and put out once."""
         collections: list[tuple[str, ...]] = []
-        stored: dict[str, list[Any]] = {}
+        stored: dict[str, Stored] = {}
         for candidate in candidates:
-            put: dict[str, list[Any]] = {}
+            put: dict[str, Stored] = {}
             with suppress(StageFailed):  # then actors meet the same failure, and record it for each question
                 put = dict(self._put_out(candidate))
             collections.append(tuple(put))
             stored.update(put)
         return Batch(
+            self._packed,
             {gene.identity: plain(gene) for candidate in candidates for gene in candidate},
             tuple(tuple(gene.identity for gene in candidate) for candidate in candidates),
             tuple(collections),
@@ -457,7 +471,7 @@ class ActorRunner:
             part,
         )
 
-    def _put_out(self, candidate: Candidate) -> Iterator[tuple[str, list[Any]]]:
+    def _put_out(self, candidate: Candidate) -> Iterator[tuple[str, Stored]]:
         """Put what ``candidate`` needs for the collection into the object store: what it is called there, and where."""
         engine, _ = self.engines.of(candidate)
         index, graph = engine.prepare(candidate)
@@ -466,7 +480,7 @@ class ActorRunner:
         if graph is not None:
             yield self._put(f"{GRAPH}{id(engine)}", "", graph)
 
-    def _put(self, name: str, held: str, value: Any) -> tuple[str, list[Any]]:
+    def _put(self, name: str, held: str, value: Any) -> tuple[str, Stored]:
         """Put ``value``, which has ``held``, into the object store, in the place of what had less."""
         before = self._stored.get(name)
         if before is None or before[0] != held:

@@ -32,7 +32,6 @@ MOST_LETTERS = 24
 QUIET: Mapping[str, str] = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else it warns of a change to come
-    "RAY_BACKEND_LOG_LEVEL": "fatal",  # else it says in the terminal whom it has lost, and what it deals with
 }
 """Of every connection."""
 
