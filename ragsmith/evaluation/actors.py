@@ -63,7 +63,7 @@ LOST = (
 
 
 Stored = Sequence[Any]
-"""A reference to what lies in the object store, alone in a list: else Ray would fetch it before it is asked for."""
+"""A reference to what lies in the object store, in a list: else Ray would fetch it before it is asked for."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Batch:
     """What several jobs have in common; ``genes`` has those of the candidates by their identity.
 
     ``collections`` has, for each candidate, under which names its index and its entity graph are ``stored``, if it has
-    one; ``packed`` is what an actor begins with.
+    one; ``packed`` is what an actor begins with: what `_packed` gave, and the mailbox, if there is one.
     """
 
     packed: Stored
@@ -140,11 +140,11 @@ class Mailbox:
 class Evaluating:
     """An actor: it has engines of its own, and evaluates what it is handed. It may be started again anywhere."""
 
-    def __init__(self, memory: int | None, mailbox: Any) -> None:
+    def __init__(self, memory: int | None) -> None:
         self._limits = threadpool_limits(1, user_api="blas")  # sums of several threads differ in their last digits
         self._packed = b""
+        self._mailbox: Any = None
         self._memory = memory
-        self._mailbox = mailbox
         self._genes: dict[str, Gene] = {}
         self._installed: set[tuple[int, str]] = set()
         self._lock = threading.Lock()
@@ -173,7 +173,7 @@ class Evaluating:
         import ray  # noqa: PLC0415
 
         if not self._packed:  # an actor that was started again has nothing
-            self._packed = ray.get(packed[0])
+            self._packed, self._mailbox = ray.get(packed[0]), packed[1]
 
     @cached_property
     def _setup(self) -> Setup:
@@ -289,10 +289,10 @@ class ActorRunner:
             self._pool = ThreadPoolExecutor(at_once * cluster.actors, thread_name_prefix="ragsmith-remote")
             self._listening = threading.Thread(target=self._listen, name="ragsmith-mailbox", daemon=True)
             self._listening.start()
-        self._packed = [ray.put(_packed(setup, remote))]
+        self._packed = [ray.put(_packed(setup, remote)), self._mailbox]
         options = {"num_cpus": 1, "max_restarts": -1, "max_concurrency": at_once, "scheduling_strategy": "SPREAD"}
         made = ray.remote(**options)(Evaluating)
-        self._actors = [made.remote(memory, self._mailbox) for _ in range(cluster.actors)]
+        self._actors = [made.remote(memory) for _ in range(cluster.actors)]
         self._coming = {actor.ready.remote(self._packed): place for place, actor in enumerate(self._actors)}
         self._free: list[int] = []
         """Places of actors that can be handed something, once for each job that they take at a time."""
