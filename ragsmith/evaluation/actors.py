@@ -14,7 +14,7 @@ import threading
 import warnings
 from asyncio import Future, Queue, get_running_loop, wait_for
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
@@ -137,6 +137,15 @@ class Mailbox:
             waiting.set_result(answer)
 
 
+def unfit(made_by: str, models: Mapping[str, str], setup: Callable[[], Setup]) -> str:
+    """Why a search of the program ``made_by``, on these ``models``, cannot use this node; "" where it can."""
+    if made_by != program():
+        return "has another version of ragsmith, of Python or of what they need: install the same there as here"
+    if models != setup().model_ids:
+        return "has other models under the same names: put the same there as here"
+    return ""
+
+
 class Evaluating:
     """An actor: it has engines of its own, and evaluates what it is handed. It may be started again anywhere."""
 
@@ -158,16 +167,10 @@ class Evaluating:
             with self._lock:
                 self._take(packed)
                 made_by, models = pickle.loads(self._packed)[:2]
-                if made_by != program():
-                    return (
-                        f"the node {node} has another version of ragsmith, of Python or of what they need: install the "
-                        "same there as here"
-                    )
-                if models != self._setup.model_ids:
-                    return f"the node {node} has other models under the same names: put the same there as here"
+                problem = unfit(made_by, models, lambda: self._setup)
         except UsageError as error:
-            return f"the node {node} has not what is needed: {error}; put it there, under the same path"
-        return ""
+            problem = f"has not what is needed: {error}; put it there, under the same path"
+        return problem and f"the node {node} {problem}"
 
     def _take(self, packed: Stored) -> None:
         import ray  # noqa: PLC0415
@@ -217,7 +220,7 @@ class Evaluating:
             try:
                 ended.append(evaluate_job(engine, setup, candidate, job, batch.part))
             except RagsmithError as error:
-                return ended, _plain_error(error)
+                return ended, sendable(error)
             if monotonic() >= until:
                 break
         return ended, None
@@ -508,7 +511,7 @@ class ActorRunner:
         try:
             said = True, answered(self._gateway, self._models, pickle.loads(packed))
         except (Exception, SystemExit) as error:  # noqa: BLE001  raised where it was asked, and recorded there
-            said = False, _plain_error(error)
+            said = False, sendable(error)
         with suppress(*self._refusals):
             self._mailbox.reply.remote(number, cloudpickle.dumps(said))  # type: ignore[union-attr]
 
@@ -537,7 +540,7 @@ def _packed(setup: Setup, remote: Mapping[tuple[str, ModelName], RemoteModel]) -
     return pickle.dumps((program(), setup.model_ids, pickle.dumps(LoadedFiles()), pickle.dumps(of_nodes)))
 
 
-def _plain_error(error: BaseException) -> BaseException:
+def sendable(error: BaseException) -> BaseException:
     """``error`` as it can be sent: one that cannot is told by its words."""
     try:
         pickle.loads(pickle.dumps(error))

@@ -14,13 +14,13 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from ragsmith.errors import UsageError, WrongOption
+from ragsmith.errors import MissingExtra, UsageError, WrongOption
 from ragsmith.evaluation.signals import SIGNALS
-from ragsmith.models.local.weights import installed_version
 
 PROCESSES, RAY, AUTO = "processes", "ray", "auto"
 FORMS = "ray (a cluster is started here), ray://HOST:PORT (Ray's client server), ray:HOST:PORT or ray:auto (on a node)"
@@ -50,10 +50,14 @@ class Cluster:
 
     ``address`` is "" where one is to be started here, else what ``ray.init`` takes. ``actors`` is how many evaluate: as
     many as there are cores unless given.
+
+    Raises:
+        MissingExtra: Ray is not installed.
     """
 
     def __init__(self, address: str, actors: int | None = None) -> None:
-        installed_version("ray", "ray")
+        if find_spec("ray") is None:
+            raise MissingExtra("ray", "ray")
         self.address = address
         self.started_here = False
         self._actors = actors
@@ -90,7 +94,7 @@ class Cluster:
             try:
                 with _handlers_kept():
                     self._init(ray)
-            except (OSError, RuntimeError, ValueError, AssertionError, ray.exceptions.RayError) as error:
+            except (ImportError, OSError, RuntimeError, ValueError, AssertionError, ray.exceptions.RayError) as error:
                 at = f"no Ray cluster can be used at {self.address}" if self.address else "Ray cannot be started here"
                 raise UsageError(f"{at}: {_first_line(error)}") from error
             stack.pop_all()

@@ -1,0 +1,323 @@
+"""A Ray cluster: the same end as one process has, whoever is lost on the way, and nothing paid for twice."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fault_server import FaultServer
+from ray_nodes import LOOPBACK_ALONE, Nodes
+
+from ragsmith.errors import MissingExtra, ModelError, RagsmithError, StageFailed, UsageError, WrongOption
+from ragsmith.evaluation.actors import unfit
+from ragsmith.evaluation.cluster import read_engine
+from ragsmith.evaluation.testbed import Setup
+
+with_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (pip install 'ragsmith[ray]')")
+
+Arguments = Callable[..., list[object]]
+Spawn = Callable[..., subprocess.Popen[str]]
+
+IN_FLIGHT = 64
+"""Questions that are asked at a time where models are waited for."""
+
+MINE = """
+from ragsmith.techniques.families import passage_filter
+from ragsmith.techniques.fusion import ranked
+from ragsmith.types import Hits, Question
+
+
+@passage_filter(paper="https://example.org")
+def first_three(question: Question, hits: Hits) -> Hits:
+    '''Keep three.'''
+    return ranked(hits)[:3]
+"""
+
+
+# --- what is given ---------------------------------------------------------------------------------------------------
+
+
+def test_processes_are_no_cluster() -> None:
+    assert read_engine("processes") is None
+
+
+@with_ray
+@pytest.mark.parametrize(
+    ("engine", "address"),
+    [
+        ("ray", ""),
+        ("ray://head:10001", "ray://head:10001"),
+        ("ray:10.0.0.7:6379", "10.0.0.7:6379"),
+        ("ray:auto", "auto"),
+        ("ray://auto", "auto"),
+    ],
+)
+def test_a_cluster_is_named_in_these_forms(engine: str, address: str) -> None:
+    found = read_engine(engine, 3)
+    assert found is not None
+    assert (found.address, found.actors) == (address, 3)
+
+
+@pytest.mark.parametrize("engine", ["", "rays", "dask", "ray:", "ray://", "ray:head", "ray://head", "ray://head:port"])
+def test_another_form_is_refused_with_those_that_there_are(engine: str) -> None:
+    with pytest.raises(WrongOption, match=r"give .*ray://HOST:PORT") as refused:
+        read_engine(engine)
+    assert refused.value.flag == "--engine"
+
+
+def test_a_cluster_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)  # as where it is not installed
+    with pytest.raises(MissingExtra, match=r"ray is not installed: run  pip install 'ragsmith\[ray\]'"):
+        read_engine("ray")
+
+
+@with_ray
+def test_a_search_with_one_data_set_among_several_refuses_a_wrong_engine_at_once(ragsmith: Any) -> None:
+    ended = ragsmith("search", "--dataset", "law", "--dataset", "workshop", "--engine", "ray:nowhere")
+    assert ended.code == 2
+    assert "--engine is 'ray:nowhere'" in ended.err.replace("\n", " ")
+
+
+def test_a_node_of_another_program_or_with_other_models_is_refused(tiny_setup: Setup) -> None:
+    from ragsmith.digest import program  # noqa: PLC0415  it reads the whole package
+
+    assert unfit(program(), tiny_setup.model_ids, lambda: tiny_setup) == ""
+    assert "another version" in unfit("0" * 16, tiny_setup.model_ids, lambda: tiny_setup)
+    others = {**tiny_setup.model_ids, "embedder": "another"}
+    assert "other models under the same names" in unfit(program(), others, lambda: tiny_setup)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        WrongOption("workers", "is 0"),
+        ModelError("no reply", calls=2),
+        StageFailed("retrieval", "bm25", ValueError("x")),
+        LookupError("gone"),
+    ],
+)
+def test_an_error_can_be_sent_whatever_it_is_made_of(error: Exception) -> None:
+    import pickle  # noqa: PLC0415
+
+    from ragsmith.evaluation.actors import sendable  # noqa: PLC0415
+
+    sent = pickle.loads(pickle.dumps(sendable(error)))
+    assert str(sent) == str(error)
+    assert isinstance(sent, RagsmithError) == isinstance(error, RagsmithError)
+    assert isinstance(sent, UsageError) == isinstance(error, UsageError)
+    assert getattr(sent, "calls", 0) == getattr(error, "calls", 0)
+
+
+# --- two nodes -------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def nodes() -> Iterator[Nodes]:
+    with Nodes() as started:
+        yield started
+
+
+def ended(process: subprocess.Popen[str]) -> str:
+    """What a command said that has to end well, and without a word on its standard error."""
+    out, err = process.communicate(timeout=240)
+    assert (process.returncode, err) == (0, "")
+    return out
+
+
+def rows(cache: Path) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(cache)) as connection:
+        return connection.execute("SELECT evaluation, question, state, value FROM result ORDER BY 1, 2").fetchall()
+
+
+def left(tmp_path: Path, name: str) -> tuple[list[tuple[Any, ...]], bytes, bytes]:
+    """The rows of the search ``name``, its winner and its ranking."""
+    [winner] = (tmp_path / name).glob("*/winner.yaml")
+    lines = [line for line in winner.read_bytes().splitlines() if b"source:" not in line]
+    return rows(tmp_path / f"{name}.sqlite"), b"\n".join(lines), winner.with_name("ranking.csv").read_bytes()
+
+
+def times_asked(server: FaultServer) -> Counter[str]:
+    """How often each request was answered."""
+    return Counter(request.digest for request in server.log if request.status == 200)
+
+
+def until(happened: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    ends = time.monotonic() + 120
+    while not happened():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < ends
+        time.sleep(0.02)
+
+
+@with_ray
+@pytest.mark.processes
+def test_two_nodes_end_as_one_process_with_a_file_of_ones_own(
+    nodes: Nodes, spawn: Spawn, search_arguments: Arguments, tmp_path: Path, tiny_space: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(MINE)
+    space = tiny_space.read_text().replace("    - top_k: {k: [2, 4]}", "    - top_k: {k: [2]}\n    - first_three")
+    (tmp_path / "space.yaml").write_text(space)
+
+    def search(name: str, *more: object) -> list[object]:
+        own = ("--space", "space.yaml", "--import", "mine.py", "--quiet")
+        return search_arguments(*own, *more, cache=f"{name}.sqlite", reports=name)
+
+    ended(spawn(*search("alone", "--workers", 1)))
+    ended(spawn(*search("together", "--engine", f"ray:{nodes.address}", "--workers", 2), **LOOPBACK_ALONE))
+    assert left(tmp_path, "together") == left(tmp_path, "alone")
+    assert len(rows(tmp_path / "alone.sqlite")) > 100
+    nowhere = ("--engine", "ray:127.0.0.1:1", "--workers", 2)  # where nothing is missing nobody is connected to
+    ended(spawn(*search("together", *nowhere), **LOOPBACK_ALONE))
+
+
+@pytest.fixture
+def server() -> Iterator[FaultServer]:
+    with FaultServer(latency=0.05) as started:
+        yield started
+
+
+@pytest.fixture
+def served(server: FaultServer, search_arguments: Arguments) -> Callable[..., list[object]]:
+    """Arguments of a search whose language model is at ``server``, by the name of what it leaves."""
+
+    def arguments(name: str, *more: object) -> list[object]:
+        models = ("--llm", "openai:tiny", "--base-url", server.url, "--max-evaluations", 6, "--quiet")
+        return search_arguments(*models, *more, cache=f"{name}.sqlite", reports=name)
+
+    return arguments
+
+
+KEY = {"OPENAI_API_KEY": "sk-of-a-test"}
+
+
+@with_ray
+@pytest.mark.processes
+def test_a_lost_node_and_a_killed_leader_change_nothing_and_no_call_is_paid_for_twice(
+    nodes: Nodes, spawn: Spawn, served: Callable[..., list[object]], server: FaultServer, tmp_path: Path
+) -> None:
+    ended(spawn(*served("alone"), **KEY))
+    expected, needed = left(tmp_path, "alone"), times_asked(server)
+    assert set(needed.values()) == {1}
+    engine = ("--engine", f"ray:{nodes.address}", "--workers", 2)
+    environment = {**KEY, **LOOPBACK_ALONE}
+
+    server.log.clear()
+    leader = spawn(*served("killed", *engine), **environment)
+    until(lambda: len(server.log) > len(needed) / 3, leader)
+    os.killpg(leader.pid, signal.SIGKILL)
+    leader.communicate()
+    assert len(server.log) < len(needed)
+    ended(spawn(*served("killed", *engine), **environment))
+    assert left(tmp_path, "killed") == expected
+    assert times_asked(server).keys() == needed.keys()
+    assert times_asked(server).total() <= len(needed) + IN_FLIGHT  # what was on its way when it was killed
+
+    server.log.clear()
+    leader = spawn(*served("lost", *engine), **environment)
+    until(lambda: len(server.log) > len(needed) / 3, leader)
+    nodes.lose()
+    assert len(server.log) < len(needed)
+    ended(leader)
+    assert left(tmp_path, "lost") == expected
+    assert times_asked(server) == needed
+
+
+@with_ray
+@pytest.mark.processes
+def test_a_budget_holds_over_the_cluster(
+    nodes: Nodes, spawn: Spawn, served: Callable[..., list[object]], server: FaultServer
+) -> None:
+    engine = ("--engine", f"ray:{nodes.address}", "--workers", 2)
+    for most in (40, 60):
+        process = spawn(*served("bounded", *engine, "--max-calls", most), **KEY, **LOOPBACK_ALONE)
+        _, err = process.communicate(timeout=120)
+        assert (process.returncode, "raise it" in err) == (130, True), err
+        assert times_asked(server).total() == most
+        assert set(times_asked(server).values()) == {1}
+
+
+# --- a cluster that is started here ----------------------------------------------------------------------------------
+
+
+def started_by(pid: int) -> set[int]:
+    """The processes that ``pid`` has started, and those that they have."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(path.parent.name)] = int(path.read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            continue
+    found, new = set(), {pid}
+    while new := {child for child, parent in parents.items() if parent in new} - found:
+        found |= new
+    return found
+
+
+def listening(pids: set[int]) -> set[str]:
+    """The addresses at which processes listen, in hexadecimal."""
+    sockets = set()
+    for pid in pids:
+        for place in Path(f"/proc/{pid}/fd").glob("*"):
+            try:
+                sockets.add(str(place.readlink()))
+            except OSError:
+                continue
+    lines = [line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()]
+    return {line[1].partition(":")[0] for line in lines if line[3] == "0A" and f"socket:[{line[9]}]" in sockets}
+
+
+def alive(pids: set[int]) -> set[int]:
+    def lives(pid: int) -> bool:
+        try:
+            return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        except OSError:
+            return False
+
+    return set(filter(lives, pids))
+
+
+@with_ray
+@pytest.mark.processes
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks processes up in /proc")
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_a_cluster_started_here_keeps_to_itself_and_ends_with_the_command(
+    spawn: Spawn, served: Callable[..., list[object]], server: FaultServer, tmp_path: Path, sent: signal.Signals
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    process = spawn(*served("here", "--engine", "ray", "--workers", 2), **KEY, HOME=str(home), TMPDIR=str(tmp_path))
+    until(lambda: len(server.log) > 20, process)
+    started = started_by(process.pid)
+    assert len(started) > 5
+    assert listening(started) == {"0100007F", "0000000000000000FFFF00000100007F"}  # 127.0.0.1
+    assert not (home / ".ray").exists()
+    os.kill(process.pid, sent)
+    _, err = process.communicate(timeout=30)
+    if sent == signal.SIGINT:
+        assert process.returncode == 130
+        assert err.strip().endswith("Go on with the same command.")
+        assert "Traceback" not in err
+    ends = time.monotonic() + 20
+    while alive(started) and time.monotonic() < ends:
+        time.sleep(0.1)
+    assert not alive(started)
+
+
+@with_ray
+@pytest.mark.processes
+def test_a_cluster_that_is_not_there_is_one_sentence(spawn: Spawn, search_arguments: Arguments) -> None:
+    process = spawn(*search_arguments("--engine", "ray:127.0.0.1:1", "--quiet"), **LOOPBACK_ALONE)
+    _, err = process.communicate(timeout=120)
+    assert (process.returncode, "no Ray cluster can be used at 127.0.0.1:1" in err.replace("\n", " ")) == (2, True), err
+    assert "Traceback" not in err

@@ -1,0 +1,80 @@
+"""Ray clusters of two nodes on the loopback interface, with one CPU each; the second one can be killed.
+
+with Nodes() as nodes: ...                     # nodes.address; nodes.lose()
+python tests/support/ray_nodes.py              # prints the address; "lose" kills a node, the end of its input both
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+LOOPBACK_ALONE: Mapping[str, str] = {
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_AUTH_MODE": "disabled",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+"""The environment of the nodes, and of whoever connects to them from this machine."""
+
+STORE = 80 << 20
+"""Bytes of the object store of each node."""
+
+
+class Nodes:
+    """Two nodes, in processes of their own, which end with this one."""
+
+    def __enter__(self) -> Nodes:
+        command = [sys.executable, str(Path(__file__).resolve())]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        self._process = subprocess.Popen(command, env={**os.environ, **LOOPBACK_ALONE}, text=True, **pipes)
+        self.address = self._said()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def lose(self) -> None:
+        """Kill the second node, and all processes on it."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("lose\n")
+        self._process.stdin.flush()
+        assert self._said() == "lost"
+
+    def _said(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+
+def say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    folder = tempfile.mkdtemp(prefix="rs-", dir="/tmp")  # names of sockets are short
+    os.environ["RAY_TMPDIR"] = folder
+    Path(folder, "ray").mkdir()
+    from ray.cluster_utils import Cluster  # noqa: PLC0415  it reads the environment
+
+    options = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": STORE}
+    cluster = Cluster(initialize_head=True, head_node_args={**options, "include_dashboard": False})
+    second = cluster.add_node(**options)
+    say(cluster.address)
+    for _ in sys.stdin:
+        cluster.remove_node(second, allow_graceful=False)
+        say("lost")
+    cluster.shutdown()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
