@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from secrets import token_hex
 from time import monotonic, sleep
 from types import TracebackType
 from typing import Any
@@ -51,6 +52,8 @@ ATTEMPTS = 4
 """So often a job is given to an actor that is lost, before it is taken for the reason."""
 LOOK_SECONDS = 1.0
 """How long a look into the mailbox waits for something."""
+PATIENCE_SECONDS = 180.0
+"""How long an actor asks a mailbox that is not there: it takes Ray some time to see that a node is lost."""
 TELL_SECONDS = 15.0
 """After so long without any actor it is said what is waited for."""
 ASKED_AT_ONCE = 10_000
@@ -105,14 +108,12 @@ class Mailbox:
     """Where actors leave what they ask, and the leader its answers: no process of a cluster can call the leader."""
 
     def __init__(self) -> None:
-        self._new: Queue[tuple[int, bytes]] = Queue()
-        self._open: dict[int, Future[bytes]] = {}
-        self._number = 0
+        self._new: Queue[tuple[str, bytes]] = Queue()
+        self._open: dict[str, Future[bytes]] = {}
 
     async def ask(self, request: bytes) -> bytes:
         """The answer to a request, when it is there."""
-        self._number += 1
-        number = self._number
+        number = token_hex(16)  # a mailbox that was started again must not take an answer for that of another request
         self._open[number] = get_running_loop().create_future()
         try:
             self._new.put_nowait((number, request))
@@ -120,7 +121,7 @@ class Mailbox:
         finally:
             del self._open[number]
 
-    async def take(self) -> list[tuple[int, bytes]]:
+    async def take(self) -> list[tuple[str, bytes]]:
         """Requests that nobody has taken, by number; none after `LOOK_SECONDS`."""
         try:
             taken = [await wait_for(self._new.get(), LOOK_SECONDS)]
@@ -130,7 +131,7 @@ class Mailbox:
             taken.append(self._new.get_nowait())
         return taken
 
-    async def reply(self, number: int, answer: bytes) -> None:
+    async def reply(self, number: str, answer: bytes) -> None:
         """Hand over an answer, if somebody still waits for it."""
         waiting = self._open.get(number)
         if waiting is not None and not waiting.done():
@@ -197,16 +198,18 @@ class Evaluating:
         from ray import cloudpickle  # noqa: PLC0415
 
         packed = cloudpickle.dumps(request)
-        for _ in range(ATTEMPTS):
+        until = monotonic() + PATIENCE_SECONDS
+        while True:
             try:
                 is_answer, found = pickle.loads(ray.get(self._mailbox.ask.remote(packed)))
-            except ray.exceptions.RayActorError:
+            except ray.exceptions.RayActorError as error:
+                if monotonic() > until:
+                    raise ModelUnavailable("whoever leads the search cannot be asked any more") from error
                 sleep(LOOK_SECONDS)
                 continue
             if is_answer:
                 return found[0], found[1]
             raise found
-        raise ModelUnavailable("whoever leads the search cannot be asked any more")
 
     def evaluate(self, batch: Batch, jobs: Sequence[Job]) -> tuple[list[Finished], BaseException | None]:
         """What of ``jobs`` ends within `REPORT_SECONDS`, in their order; and what forbids to go on, if anything."""
@@ -286,7 +289,7 @@ class ActorRunner:
         if self._models:
             from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
 
-            here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+            here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
             options = {"num_cpus": 0, "max_restarts": -1, "max_concurrency": ASKED_AT_ONCE, "scheduling_strategy": here}
             self._mailbox = ray.remote(**options)(Mailbox).remote()
             self._pool = ThreadPoolExecutor(at_once * cluster.actors, thread_name_prefix="ragsmith-remote")
@@ -504,7 +507,7 @@ class ActorRunner:
                 with suppress(RuntimeError):  # the pool takes nothing any more
                     self._pool.submit(self._reply, number, request)  # type: ignore[union-attr]
 
-    def _reply(self, number: int, packed: bytes) -> None:
+    def _reply(self, number: str, packed: bytes) -> None:
         from ray import cloudpickle  # noqa: PLC0415
 
         said: tuple[bool, Any]

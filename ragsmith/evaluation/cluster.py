@@ -10,6 +10,7 @@ import logging
 import os
 import shutil
 import signal
+import socket
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -29,9 +30,13 @@ LOOPBACK = "127.0.0.1"
 MOST_LETTERS = 24
 """A folder for temporary files with a longer name is not used: names of sockets are short."""
 
+CONNECTS_IN = 10.0
+"""Seconds in which a cluster has to take a connection."""
+
 QUIET: Mapping[str, str] = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else it warns of a change to come
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # else it prints what it knows of nodes that are lost, which is dealt with
 }
 """Of every connection."""
 
@@ -102,6 +107,9 @@ class Cluster:
     def _init(self, ray: Any) -> None:
         plain = {"log_to_driver": False, "logging_level": logging.CRITICAL}
         if self.address:
+            if self.address != AUTO:
+                host, _, port = self.address.rpartition("://")[2].rpartition(":")
+                socket.create_connection((host.strip("[]"), int(port)), CONNECTS_IN).close()  # Ray tries for minutes
             ray.init(address=self.address, **plain)
             return
         self._folder = Path(tempfile.mkdtemp(prefix="ragsmith-ray-", dir=_short_folder()))
