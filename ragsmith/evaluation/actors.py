@@ -16,7 +16,7 @@ from asyncio import Future, Queue, get_running_loop, wait_for
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from secrets import token_hex
@@ -54,6 +54,8 @@ LOOK_SECONDS = 1.0
 """How long a look into the mailbox waits for something."""
 PATIENCE_SECONDS = 180.0
 """How long an actor asks a mailbox that is not there: it takes Ray some time to see that a node is lost."""
+ACCOUNT_SECONDS = 10.0
+"""How long it may take an actor to say what it did."""
 TELL_SECONDS = 15.0
 """After so long without any actor it is said what is waited for."""
 ASKED_AT_ONCE = 10_000
@@ -67,6 +69,7 @@ LOST = (
 
 Stored = Sequence[Any]
 """A reference to what lies in the object store, in a list: else Ray would fetch it before it is asked for."""
+UNCONNECTED = "the Ray cluster cannot be used any more: run the same command again to go on"
 
 
 @dataclass(frozen=True)
@@ -279,34 +282,46 @@ class ActorRunner:
                 "--vector-store the address of a server"
             )
         self.engines = Engines(setup, engine)
-        self._ray = ray = cluster.connect()
+        self._ray = cluster.connect()
         self._gateway = engine.gateway
         self._waits = setup.waits
-        at_once = math.ceil(setup.workers / cluster.actors) if self._waits else 1
-        remote, self._models = _in_one_place(setup, engine)
-        self._mailbox = self._pool = self._listening = None
-        self._leaving = threading.Event()
-        if self._models:
-            from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
-
-            here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-            options = {"num_cpus": 0, "max_restarts": -1, "max_concurrency": ASKED_AT_ONCE, "scheduling_strategy": here}
-            self._mailbox = ray.remote(**options)(Mailbox).remote()
-            self._pool = ThreadPoolExecutor(at_once * cluster.actors, thread_name_prefix="ragsmith-remote")
-            self._listening = threading.Thread(target=self._listen, name="ragsmith-mailbox", daemon=True)
-            self._listening.start()
-        self._packed = [ray.put(_packed(setup, remote)), self._mailbox]
-        options = {"num_cpus": 1, "max_restarts": -1, "max_concurrency": at_once, "scheduling_strategy": "SPREAD"}
-        made = ray.remote(**options)(Evaluating)
-        self._actors = [made.remote(memory) for _ in range(cluster.actors)]
-        self._coming = {actor.ready.remote(self._packed): place for place, actor in enumerate(self._actors)}
+        self._at_once = math.ceil(setup.workers / cluster.actors) if self._waits else 1
+        self._shard = {question: i % cluster.actors for i, question in enumerate(setup.order)}
+        self._actors: list[Any] = []
+        self._coming: dict[Any, int] = {}
+        """Places of actors that are being started, by what says when they are ready."""
         self._free: list[int] = []
         """Places of actors that can be handed something, once for each job that they take at a time."""
-        self._at_once = at_once
         self._began = monotonic()
-        self._shard = {question: i % len(self._actors) for i, question in enumerate(setup.order)}
         self._stored: dict[str, tuple[str, str, Any]] = {}
         self._losses: Counter[Job] = Counter()
+        self._leaving = threading.Event()
+        self._mailbox = self._pool = self._listening = None
+        remote, self._models = _in_one_place(setup, engine)
+        with ExitStack() as stack:
+            stack.push(self)
+            if self._models:
+                self._begin_to_listen(cluster.actors)
+            self._packed = [self._ray.put(_packed(setup, remote)), self._mailbox]
+            made = self._ray.remote(
+                num_cpus=1, max_restarts=-1, max_concurrency=self._at_once, scheduling_strategy="SPREAD"
+            )(Evaluating)
+            self._actors = [made.remote(memory) for _ in range(cluster.actors)]
+            self._coming = {actor.ready.remote(self._packed): place for place, actor in enumerate(self._actors)}
+            stack.pop_all()
+
+    def _begin_to_listen(self, actors: int) -> None:
+        """Have a mailbox, beside this process, and a thread that looks into it."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy  # noqa: PLC0415
+
+        here = NodeAffinitySchedulingStrategy(self._ray.get_runtime_context().get_node_id(), soft=False)
+        made = self._ray.remote(num_cpus=0, max_restarts=-1, max_concurrency=ASKED_AT_ONCE, scheduling_strategy=here)(
+            Mailbox
+        )
+        self._mailbox = made.remote()
+        self._pool = ThreadPoolExecutor(self._at_once * actors, thread_name_prefix="ragsmith-remote")
+        self._listening = threading.Thread(target=self._listen, name="ragsmith-mailbox", daemon=True)
+        self._listening.start()
 
     def __enter__(self) -> ActorRunner:
         return self
@@ -335,9 +350,10 @@ class ActorRunner:
     def work(self) -> Work:
         """See `Runner.work`; what lost actors did is in nobody's account."""
         total = account(self.engines)
-        for place in set(self._free):
+        asked = [self._actors[place].account.remote() for place in set(self._free)]
+        for reference in asked:
             with suppress(self._ray.exceptions.RayError):
-                total = total + self._ray.get(self._actors[place].account.remote())
+                total = total + self._ray.get(reference, timeout=ACCOUNT_SECONDS)
         return total
 
     def run(
@@ -350,6 +366,10 @@ class ActorRunner:
         left = len(jobs)
         try:
             yield from self._answers(batch, piles, given, left)
+        except self._ray.exceptions.RayTaskError:
+            raise  # a defect of ours
+        except (self._ray.exceptions.RayError, ConnectionError) as error:
+            raise RagsmithError(f"{UNCONNECTED} ({type(error).__name__})") from error
         finally:
             self._free += [place for place, _ in given.values()]  # where it was not gone on with
 
@@ -378,28 +398,26 @@ class ActorRunner:
                 found += finished
                 problem = problem or stopped
                 done = {one.job for one in finished}
-                piles[place % len(piles)].extendleft(job for job in reversed(share) if job not in done)
+                piles[place].extendleft(job for job in reversed(share) if job not in done)
             left -= len(found)
             yield found
             if problem is not None:
                 raise problem  # what is finished has been handed over before
 
     def _shared_out(self, jobs: Sequence[Job]) -> list[deque[Job]]:
-        """Jobs by the actor that is to have them.
+        """Jobs by the actor that is to have them: each has all of a question, as candidates share stages within one.
 
-        Where actors compute, each has all of a question, as candidates share stages within one; where models are waited
-        for, jobs go candidate by candidate, so that hardly anybody waits for what another is asking.
+        Where models are waited for, jobs go candidate by candidate, so that hardly anybody waits for what another is
+        asking; else question by question, as then what is remembered is needed at once.
         """
-        if self._waits:
-            return [deque(sorted(jobs))]
         piles: list[deque[Job]] = [deque() for _ in self._actors]
-        for job in sorted(jobs, key=lambda job: (job[1], job[0])):
+        for job in sorted(jobs, key=None if self._waits else lambda job: (job[1], job[0])):
             piles[self._shard[job[1]]].append(job)
         return piles
 
     def _share(self, piles: Sequence[deque[Job]], place: int) -> list[Job]:
         """What an actor does next: of its own pile or, if that is empty, of the highest."""
-        pile = piles[place % len(piles)] or max(piles, key=len)
+        pile = piles[place] or max(piles, key=len)
         return [pile.popleft() for _ in range(min(len(pile), 1 if self._waits else AT_ONCE))]
 
     def _fetched(self, reference: Any, place: int, share: list[Job]) -> tuple[list[Finished], BaseException | None]:
@@ -411,7 +429,7 @@ class ActorRunner:
         try:
             finished, problem = self._ray.get(reference)
         except self._ray.exceptions.RayTaskError:
-            raise  # a defect of ours
+            raise
         except self._ray.exceptions.RayError:
             self._losses.update(share)
             if any(self._losses[job] >= ATTEMPTS for job in share):

@@ -30,6 +30,8 @@ with_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not insta
 Arguments = Callable[..., list[object]]
 Spawn = Callable[..., subprocess.Popen[str]]
 
+ROOT = Path(__file__).resolve().parents[2]
+
 IN_FLIGHT = 64
 """Questions that are asked at a time where models are waited for."""
 
@@ -239,13 +241,86 @@ def test_a_lost_node_and_a_killed_leader_change_nothing_and_no_call_is_paid_for_
 def test_a_budget_holds_over_the_cluster(
     nodes: Nodes, spawn: Spawn, served: Callable[..., list[object]], server: FaultServer
 ) -> None:
-    engine = ("--engine", f"ray:{nodes.address}", "--workers", 2)
-    for most in (40, 60):
-        process = spawn(*served("bounded", *engine, "--max-calls", most), **KEY, **LOOPBACK_ALONE)
+    for most, engine in ((40, f"ray:{nodes.address}"), (60, f"ray://{nodes.client}")):
+        process = spawn(
+            *served("bounded", "--engine", engine, "--workers", 2, "--max-calls", most), **KEY, **LOOPBACK_ALONE
+        )
         _, err = process.communicate(timeout=120)
         assert (process.returncode, "raise it" in err) == (130, True), err
         assert times_asked(server).total() == most
         assert set(times_asked(server).values()) == {1}
+
+
+LETTERS = """
+import numpy as np
+from ragsmith.models.registry import provider
+
+
+@provider("embedder", "letters")
+class Letters:
+    id = "letters:1"
+
+    def embed(self, texts):
+        counts = np.array([[text.lower().count(chr(97 + n)) for n in range(26)] for text in texts], dtype=np.float32)
+        return counts / np.maximum(np.linalg.norm(counts, axis=1, keepdims=True), 1e-9)
+"""
+
+CHOSEN = """
+import sqlite3, sys
+from collections import Counter
+
+import ragsmith
+from fault_replies import chat_reply
+from ragsmith.models.calls import Completion
+from ragsmith.models.usage import Usage
+
+asked = Counter()
+
+
+class Chat:
+    id = "an object"
+
+    def complete(self, prompt, *, max_tokens, sample):
+        asked[prompt, sample] += 1
+        return Completion(chat_reply(prompt), Usage(calls=1, input_tokens=7, output_tokens=3))
+
+
+def rows(engine, cache):
+    asked.clear()
+    ragsmith.search(
+        sys.argv[1], space="space.yaml", models={"language_model": Chat()}, engine=engine, workers=2, cache=cache,
+        max_evaluations=6, probes=False, seed=2,
+    )
+    assert set(asked.values()) == {1}, asked.most_common(3)
+    columns = "SELECT evaluation, question, state, value FROM result ORDER BY 1, 2"
+    return sqlite3.connect(cache).execute(columns).fetchall(), asked.keys()
+
+
+if __name__ == "__main__":
+    expected = rows("processes", "alone.sqlite")
+    assert len(expected[0]) > 100
+    assert rows(sys.argv[2], "together.sqlite") == expected
+"""
+
+
+@with_ray
+@pytest.mark.processes
+def test_chunks_embedders_of_ones_own_and_an_object_are_searched_over_as_on_one_machine(
+    nodes: Nodes, tmp_path: Path, tiny_folder: Path, tiny_space: Path
+) -> None:
+    (tmp_path / "letters.py").write_text(LETTERS)
+    (tmp_path / "chosen.py").write_text(CHOSEN)
+    searched = "corpus: {chunk_size: [100, 200]}\nmodels: {embedder: [wordllama, letters]}\nimports: [letters.py]\n"
+    (tmp_path / "space.yaml").write_text(tiny_space.read_text() + searched)
+    done = subprocess.run(
+        [sys.executable, "chosen.py", tiny_folder, f"ray:{nodes.address}"],
+        cwd=tmp_path,
+        env={**os.environ, **LOOPBACK_ALONE, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests/support'}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # --- a cluster that is started here ----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -26,13 +27,16 @@ STORE = 80 << 20
 
 
 class Nodes:
-    """Two nodes, in processes of their own, which end with this one."""
+    """Two nodes, in processes of their own, which end with this one.
+
+    ``address`` is that of the cluster, for its machines, and ``client`` that of its client server.
+    """
 
     def __enter__(self) -> Nodes:
         command = [sys.executable, str(Path(__file__).resolve())]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         self._process = subprocess.Popen(command, env={**os.environ, **LOOPBACK_ALONE}, text=True, **pipes)
-        self.address = self._said()
+        self.address, _, self.client = self._said().partition(" ")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -66,9 +70,12 @@ def main() -> None:
     from ray.cluster_utils import Cluster  # noqa: PLC0415  it reads the environment
 
     options = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": STORE}
-    cluster = Cluster(initialize_head=True, head_node_args={**options, "include_dashboard": False})
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    first = {**options, "include_dashboard": False, "ray_client_server_port": port}
+    cluster = Cluster(initialize_head=True, head_node_args=first)
     second = cluster.add_node(**options)
-    say(cluster.address)
+    say(f"{cluster.address} 127.0.0.1:{port}")
     for _ in sys.stdin:
         cluster.remove_node(second, allow_graceful=False)
         say("lost")

@@ -1,0 +1,117 @@
+"""A search on a Ray cluster of two nodes on this machine, and in one process: what comes out, and how long it takes.
+
+    python benchmarks/bench_ray.py
+
+The nodes have a CPU each, ports of their own, and the loopback interface alone. `law` is searched with the default
+settings: in one process, on the cluster, with the leader killed in the middle and started again, and with a node killed
+in the middle. A search whose language model is behind a server counts what that is asked. Digests are those of
+`bench_memory.py`: of the winner's file, of the ranking, and of all rows.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from bench_memory import digest
+from served import again, asked, environment, served_by, serving
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/support"))
+from ray_nodes import LOOPBACK_ALONE, Nodes
+
+LAW = ("search", "--dataset", "law", "--quiet")
+LATENCY = 0.05
+"""Seconds that the server takes for a reply."""
+
+
+def rows(folder: Path) -> int:
+    """Results that are stored so far."""
+    try:
+        with closing(sqlite3.connect(f"file:{folder / 'cache.sqlite'}?mode=ro", uri=True)) as connection:
+            return int(connection.execute("SELECT count(*) FROM result").fetchone()[0])
+    except sqlite3.OperationalError:  # it has not begun
+        return 0
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Start a command in ``folder``; what earlier searches looked at does not count."""
+    environ = {**environment(), **LOOPBACK_ALONE, "RAGSMITH_LEDGER": "off"}
+    command = [sys.executable, "-m", "ragsmith", *arguments]
+    with (folder / "said").open("w") as said:
+        return subprocess.Popen(command, cwd=folder, env=environ, stdout=said, stderr=said, text=True)
+
+
+def search(folder: Path, *arguments: str, meanwhile: Callable[[subprocess.Popen[str]], None] | None = None) -> float:
+    """Search in ``folder``, do something ``meanwhile``, and return the seconds that it took."""
+    began = time.perf_counter()
+    process = start(folder, *arguments)
+    if meanwhile is not None:
+        meanwhile(process)
+    if process.wait() not in (0, -9):
+        sys.exit((folder / "said").read_text())
+    return time.perf_counter() - began
+
+
+def after(share: float, of: int, folder: Path, do: Callable[[], object]) -> Callable[[subprocess.Popen[str]], None]:
+    """Do something when a share of so many rows is there."""
+
+    def wait(process: subprocess.Popen[str]) -> None:
+        while rows(folder) < share * of and process.poll() is None:
+            time.sleep(0.05)
+        print(f"  with {rows(folder):,} of {of:,} rows stored", flush=True)
+        do()
+
+    return wait
+
+
+def main() -> None:
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores", flush=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        folders = [Path(scratch, name) for name in ("alone", "together", "lost", "killed", "alone-served", "served")]
+        for folder in folders:
+            folder.mkdir()
+        alone, together, lost, killed, alone_served, served = folders
+        one = search(alone, *LAW, "--workers", "1")
+        expected = digest(alone)
+        print(f"one process: {one:.1f} s, {expected}", flush=True)
+        of = rows(alone)
+        with Nodes() as nodes:
+            cluster = ("--engine", f"ray:{nodes.address}", "--workers", "2")
+            two = search(together, *LAW, *cluster)
+            print(f"two nodes: {two:.1f} s, {one / two:.2f} times as fast; the same: {digest(together) == expected}")
+
+            def kill(process: subprocess.Popen[str]) -> None:
+                after(0.4, of, killed, process.kill)(process)
+
+            search(killed, *LAW, *cluster, meanwhile=kill)
+            resumed = search(killed, *LAW, *cluster)
+            print(f"leader killed: resumed in {resumed:.1f} s; the same: {digest(killed) == expected}", flush=True)
+
+            with serving(Path(scratch, "log"), LATENCY) as url:
+                took = search(alone_served, *served_by(url, "--max-evaluations", "6"))
+            needed = asked(Path(scratch, "log"))
+            print(f"paid, one process: {took:.1f} s, {needed.total():,} requests, {again(needed)} twice", flush=True)
+            with serving(Path(scratch, "other-log"), LATENCY) as url:
+                arguments = list(served_by(url, "--max-evaluations", "6"))
+                place = arguments.index("--workers")
+                took = search(served, *arguments[:place], *arguments[place + 2 :], *cluster)
+            requests = asked(Path(scratch, "other-log"))
+            same = digest(served).rpartition(",")[0] == digest(alone_served).rpartition(",")[0]
+            print(
+                f"paid, two nodes: {took:.1f} s, {requests.total():,} requests, {again(requests)} twice; the same "
+                f"requests: {requests == needed}; the same winner and ranking: {same}",
+                flush=True,
+            )
+            took = search(lost, *LAW, *cluster, meanwhile=after(0.4, of, lost, nodes.lose))
+            print(f"node killed: {took:.1f} s; the same: {digest(lost) == expected}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
