@@ -296,7 +296,9 @@ class ActorRunner:
         self._stored: dict[str, tuple[str, str, Any]] = {}
         self._losses: Counter[Job] = Counter()
         self._leaving = threading.Event()
-        self._mailbox = self._pool = self._listening = None
+        self._mailbox: Any = None
+        self._pool: ThreadPoolExecutor | None = None
+        self._listening: threading.Thread | None = None
         remote, self._models = _in_one_place(setup, engine)
         with ExitStack() as stack:
             stack.push(self)
@@ -320,7 +322,9 @@ class ActorRunner:
         )
         self._mailbox = made.remote()
         self._pool = ThreadPoolExecutor(self._at_once * actors, thread_name_prefix="ragsmith-remote")
-        self._listening = threading.Thread(target=self._listen, name="ragsmith-mailbox", daemon=True)
+        self._listening = threading.Thread(
+            target=self._listen, args=(self._pool,), name="ragsmith-mailbox", daemon=True
+        )
         self._listening.start()
 
     def __enter__(self) -> ActorRunner:
@@ -513,17 +517,17 @@ class ActorRunner:
 
     # --- what actors ask of models ------------------------------------------------------------------------------------
 
-    def _listen(self) -> None:
+    def _listen(self, pool: ThreadPoolExecutor) -> None:
         """Have requests answered, in threads, until the runner is left."""
         while not self._leaving.is_set():
             try:
-                taken = self._ray.get(self._mailbox.take.remote())  # type: ignore[union-attr]
+                taken = self._ray.get(self._mailbox.take.remote())
             except self._refusals:
                 self._leaving.wait(LOOK_SECONDS)  # it is being started again, and whoever asked asks again
                 continue
             for number, request in taken:
                 with suppress(RuntimeError):  # the pool takes nothing any more
-                    self._pool.submit(self._reply, number, request)  # type: ignore[union-attr]
+                    pool.submit(self._reply, number, request)
 
     def _reply(self, number: str, packed: bytes) -> None:
         from ray import cloudpickle  # noqa: PLC0415
@@ -534,7 +538,7 @@ class ActorRunner:
         except (Exception, SystemExit) as error:  # noqa: BLE001  raised where it was asked, and recorded there
             said = False, sendable(error)
         with suppress(*self._refusals):
-            self._mailbox.reply.remote(number, cloudpickle.dumps(said))  # type: ignore[union-attr]
+            self._mailbox.reply.remote(number, cloudpickle.dumps(said))
 
 
 def _in_one_place(setup: Setup, engine: Engine) -> tuple[dict[tuple[str, ModelName], RemoteModel], dict[str, Any]]:

@@ -110,6 +110,9 @@ class Cluster:
             if self.address != AUTO:
                 host, _, port = self.address.rpartition("://")[2].rpartition(":")
                 socket.create_connection((host.strip("[]"), int(port)), CONNECTS_IN).close()  # Ray tries for minutes
+            with suppress(ConnectionError):  # a client server that is busy may give up: it is asked once more
+                ray.init(address=self.address, **plain)
+                return
             ray.init(address=self.address, **plain)
             return
         self._folder = Path(tempfile.mkdtemp(prefix="ragsmith-ray-", dir=_short_folder()))
