@@ -216,9 +216,17 @@ class Evaluating:
 
     def evaluate(self, batch: Batch, jobs: Sequence[Job]) -> tuple[list[Finished], BaseException | None]:
         """What of ``jobs`` ends within `REPORT_SECONDS`, in their order; and what forbids to go on, if anything."""
-        with self._lock:
-            self._take(batch.packed)
-            able = self._prepared(batch, sorted({position for position, _ in jobs}))
+        import ray  # noqa: PLC0415
+
+        try:
+            with self._lock:
+                self._take(batch.packed)
+                able = self._prepared(batch, sorted({position for position, _ in jobs}))
+        except RagsmithError as error:
+            return [], sendable(error)
+        except ray.exceptions.RaySystemError as error:  # raised where an index is unpickled, as by a store of vectors
+            said = [line for line in str(error).splitlines() if line.strip()][-1]
+            return [], UsageError(f"an index cannot be opened on the node {ray.util.get_node_ip_address()}: {said}")
         ended: list[Finished] = []
         until = monotonic() + REPORT_SECONDS
         for job in jobs:
