@@ -11,14 +11,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fault_server import FaultServer
-from ray_nodes import LOOPBACK_ALONE, Nodes
+from ray_nodes import LOOPBACK_ALONE, Nodes, TooBusy
 
 from ragsmith.errors import MissingExtra, ModelError, RagsmithError, StageFailed, UsageError, WrongOption
 from ragsmith.evaluation.actors import unfit
@@ -127,7 +127,12 @@ def test_an_error_can_be_sent_whatever_it_is_made_of(error: Exception) -> None:
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Nodes]:
-    with Nodes() as started:
+    try:
+        started = Nodes().__enter__()
+    except TooBusy as busy:
+        (pytest.fail if os.environ.get("RAGSMITH_REAL") else pytest.skip)(str(busy))
+    with ExitStack() as stack:
+        stack.push(started)
         yield started
 
 
@@ -156,7 +161,7 @@ def times_asked(server: FaultServer) -> Counter[str]:
 
 
 def until(happened: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    ends = time.monotonic() + 120
+    ends = time.monotonic() + 240
     while not happened():
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < ends
@@ -245,7 +250,7 @@ def test_a_budget_holds_over_the_cluster(
         process = spawn(
             *served("bounded", "--engine", engine, "--workers", 2, "--max-calls", most), **KEY, **LOOPBACK_ALONE
         )
-        _, err = process.communicate(timeout=120)
+        _, err = process.communicate(timeout=240)
         assert (process.returncode, "raise it" in err) == (130, True), err
         assert times_asked(server).total() == most
         assert set(times_asked(server).values()) == {1}
@@ -403,6 +408,6 @@ def test_a_cluster_started_here_keeps_to_itself_and_ends_with_the_command(
 @pytest.mark.processes
 def test_a_cluster_that_is_not_there_is_one_sentence(spawn: Spawn, search_arguments: Arguments) -> None:
     process = spawn(*search_arguments("--engine", "ray:127.0.0.1:1", "--quiet"), **LOOPBACK_ALONE)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=240)
     assert (process.returncode, "no Ray cluster can be used at 127.0.0.1:1" in err.replace("\n", " ")) == (2, True), err
     assert "Traceback" not in err

@@ -26,6 +26,13 @@ STORE = 80 << 20
 """Bytes of the object store of each node."""
 
 
+TRIES = 3
+
+
+class TooBusy(Exception):
+    """The machine has so much else to do that Ray gives up before its nodes know each other."""
+
+
 class Nodes:
     """Two nodes, in processes of their own, which end with this one.
 
@@ -33,11 +40,18 @@ class Nodes:
     """
 
     def __enter__(self) -> Nodes:
+        for _ in range(TRIES):
+            self._begin()
+            if self.address:
+                return self
+            self.__exit__()
+        raise TooBusy(f"Ray could not start two nodes here in {TRIES} tries, each of half a minute")
+
+    def _begin(self) -> None:
         command = [sys.executable, str(Path(__file__).resolve())]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
         self._process = subprocess.Popen(command, env={**os.environ, **LOOPBACK_ALONE}, text=True, **pipes)
         self.address, _, self.client = self._said().partition(" ")
-        return self
 
     def __exit__(self, *_: object) -> None:
         assert self._process.stdin is not None
