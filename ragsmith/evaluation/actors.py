@@ -271,6 +271,21 @@ GRAPH = "graph "
 """What the names of entity graphs begin with."""
 
 
+@dataclass(slots=True)
+class _Todo:
+    """What one call of `ActorRunner.run` has to do: ``left`` jobs, of which ``piles`` wait and actors are ``given``.
+
+    ``given`` has, by what says when they end, jobs and the place of the actor that has them; ``losses`` says how often
+    a job was lost with its actor: it is known by its position in this batch, and means another one in the next.
+    """
+
+    batch: Any
+    piles: Sequence[deque[Job]]
+    left: int
+    given: dict[Any, tuple[int, list[Job]]] = field(default_factory=dict)
+    losses: Counter[Job] = field(default_factory=Counter)
+
+
 class ActorRunner:
     """Actors on a cluster, each with engines of its own; where models are waited for, each has several questions.
 
@@ -302,7 +317,6 @@ class ActorRunner:
         """Places of actors that can be handed something, once for each job that they take at a time."""
         self._began = monotonic()
         self._stored: dict[str, tuple[str, str, Any]] = {}
-        self._losses: Counter[Job] = Counter()
         self._leaving = threading.Event()
         self._mailbox: Any = None
         self._pool: ThreadPoolExecutor | None = None
@@ -372,31 +386,26 @@ class ActorRunner:
         self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part = ANSWER
     ) -> Iterator[list[Finished]]:
         """See `Runner.run`."""
-        batch = self._ray.put(self._batch(candidates, part))
-        piles = self._shared_out(jobs)
-        given: dict[Any, tuple[int, list[Job]]] = {}
-        left = len(jobs)
+        todo = _Todo(self._ray.put(self._batch(candidates, part)), self._shared_out(jobs), len(jobs))
         try:
-            yield from self._answers(batch, piles, given, left)
+            yield from self._answers(todo)
         except self._ray.exceptions.RayTaskError:
             raise  # a defect of ours
         except (self._ray.exceptions.RayError, ConnectionError) as error:
             raise RagsmithError(f"{UNCONNECTED} ({type(error).__name__})") from error
         finally:
-            self._free += [place for place, _ in given.values()]  # where it was not gone on with
+            self._free += [place for place, _ in todo.given.values()]  # where it was not gone on with
 
-    def _answers(
-        self, batch: Any, piles: Sequence[deque[Job]], given: dict[Any, tuple[int, list[Job]]], left: int
-    ) -> Iterator[list[Finished]]:
-        """What ends, until nothing of ``left`` jobs is left; ``given`` has what actors are at."""
+    def _answers(self, todo: _Todo) -> Iterator[list[Finished]]:
+        """What ends, until nothing is left."""
         ray = self._ray
-        while left:
+        while todo.left:
             for place in list(self._free):
-                if share := self._share(piles, place):
+                if share := self._share(todo.piles, place):
                     self._free.remove(place)
-                    given[self._actors[place].evaluate.remote(batch, share)] = place, share
+                    todo.given[self._actors[place].evaluate.remote(todo.batch, share)] = place, share
             self._tell_who_is_waited_for()
-            waiting = [*given, *self._coming]
+            waiting = [*todo.given, *self._coming]
             ended, _ = ray.wait(waiting, num_returns=1, timeout=REPORT_SECONDS)
             ended, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0) if ended else (ended, [])
             found: list[Finished] = []
@@ -405,13 +414,13 @@ class ActorRunner:
                 if reference in self._coming:
                     self._welcome(reference)
                     continue
-                place, share = given.pop(reference)
-                finished, stopped = self._fetched(reference, place, share)
+                place, share = todo.given.pop(reference)
+                finished, stopped = self._fetched(reference, place, share, todo.losses)
                 found += finished
                 problem = problem or stopped
                 done = {one.job for one in finished}
-                piles[place].extendleft(job for job in reversed(share) if job not in done)
-            left -= len(found)
+                todo.piles[place].extendleft(job for job in reversed(share) if job not in done)
+            todo.left -= len(found)
             yield found
             if problem is not None:
                 raise problem  # what is finished has been handed over before
@@ -432,8 +441,10 @@ class ActorRunner:
         pile = piles[place] or max(piles, key=len)
         return [pile.popleft() for _ in range(min(len(pile), 1 if self._waits else AT_ONCE))]
 
-    def _fetched(self, reference: Any, place: int, share: list[Job]) -> tuple[list[Finished], BaseException | None]:
-        """What came of jobs: nothing where the actor was lost, which is then waited for.
+    def _fetched(
+        self, reference: Any, place: int, share: list[Job], losses: Counter[Job]
+    ) -> tuple[list[Finished], BaseException | None]:
+        """What came of jobs: nothing where the actor was lost, which is then waited for; how often is in ``losses``.
 
         Raises:
             RagsmithError: the same jobs were lost too often.
@@ -443,8 +454,8 @@ class ActorRunner:
         except self._ray.exceptions.RayTaskError:
             raise
         except self._ray.exceptions.RayError:
-            self._losses.update(share)
-            if any(self._losses[job] >= ATTEMPTS for job in share):
+            losses.update(share)
+            if any(losses[job] >= ATTEMPTS for job in share):
                 raise RagsmithError(LOST) from None
             self._free = [other for other in self._free if other != place]
             if place not in self._coming.values():
