@@ -33,10 +33,17 @@ from ragsmith.evaluation.processes import PlainGene, plain
 from ragsmith.evaluation.testbed import Engines, Setup
 from ragsmith.evaluation.threads import ANSWER, REPORT_SECONDS, Finished, Job, Part, Work, account, close, evaluate_job
 from ragsmith.gateway.memory import Memory
-from ragsmith.gateway.remote import RemoteGateway, RemoteModel, Request, answered, is_asked_in_one_place, stand_in
+from ragsmith.gateway.remote import (
+    Chosen,
+    RemoteGateway,
+    RemoteModel,
+    Request,
+    answered,
+    is_asked_in_one_place,
+    stand_in,
+)
 from ragsmith.models.calls import completes
 from ragsmith.models.loading import load_models
-from ragsmith.models.names import ModelName
 from ragsmith.models.registry import GIVEN
 from ragsmith.models.roles import Models
 from ragsmith.models.usage import Meter, Usage
@@ -73,10 +80,10 @@ UNCONNECTED = "the Ray cluster cannot be used any more: run the same command aga
 
 
 @dataclass(frozen=True)
-class _NodeSetup(Setup):
+class NodeSetup(Setup):
     """The setup of a search on a node; ``remote`` has what stands for models that are asked where the search is led."""
 
-    remote: Mapping[tuple[str, ModelName], RemoteModel] = field(default_factory=dict, kw_only=True, hash=False)
+    remote: Mapping[Chosen, RemoteModel] = field(default_factory=dict, kw_only=True, hash=False)
 
     @cached_property
     def loaded_models(self) -> Models:
@@ -321,7 +328,7 @@ class ActorRunner:
         self._mailbox: Any = None
         self._pool: ThreadPoolExecutor | None = None
         self._listening: threading.Thread | None = None
-        remote, self._models = _in_one_place(setup, engine)
+        remote, self._models = asked_in_one_place(setup, engine)
         with ExitStack() as stack:
             stack.push(self)
             if self._models:
@@ -560,10 +567,10 @@ class ActorRunner:
             self._mailbox.reply.remote(number, cloudpickle.dumps(said))
 
 
-def _in_one_place(setup: Setup, engine: Engine) -> tuple[dict[tuple[str, ModelName], RemoteModel], dict[str, Any]]:
-    """What stands for the models that are asked here alone, by role and name; and these models, by id."""
-    remote: dict[tuple[str, ModelName], RemoteModel] = {}
-    models: dict[str, Any] = {}
+def asked_in_one_place(setup: Setup, engine: Engine) -> tuple[dict[Chosen, RemoteModel], dict[Chosen, Any]]:
+    """What stands for the models that are asked here alone, and these models."""
+    remote: dict[Chosen, RemoteModel] = {}
+    models: dict[Chosen, Any] = {}
     for variant in setup.variants:
         names, loaded = variant.models, variant.loaded_models
         for role in names.named:
@@ -572,15 +579,15 @@ def _in_one_place(setup: Setup, engine: Engine) -> tuple[dict[tuple[str, ModelNa
                 continue
             if completes(model):
                 engine.gateway.language_model(model, Meter())  # tells it what was learnt of it
-            remote[role, name] = stand_in(model)
-            models[model.id] = model
+            models[role, name] = model
+            remote[role, name] = stand_in(model, (role, name))
     return remote, models
 
 
-def _packed(setup: Setup, remote: Mapping[tuple[str, ModelName], RemoteModel]) -> bytes:
+def _packed(setup: Setup, remote: Mapping[Chosen, RemoteModel]) -> bytes:
     """What an actor begins with: of which program and which models it is, files of one's own, and the setup."""
     own = {one.name: getattr(setup, one.name) for one in fields(Setup)}
-    of_nodes = _NodeSetup(**{**own, "given": {}}, remote=remote)
+    of_nodes = NodeSetup(**{**own, "given": {}}, remote=remote)
     return pickle.dumps((program(), setup.model_ids, pickle.dumps(LoadedFiles()), pickle.dumps(of_nodes)))
 
 

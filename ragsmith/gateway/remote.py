@@ -14,22 +14,26 @@ from ragsmith.errors import ModelError
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.memo import Room
 from ragsmith.models.calls import ChatModel, Completion, completes, costs, takes_cut_answers
+from ragsmith.models.names import ModelName
 from ragsmith.models.protocols import CrossEncoder, Embedder, LanguageModel, Vectors
 from ragsmith.models.tasks import Input, Task
 from ragsmith.models.usage import Meter, Usage
 
 T = TypeVar("T")
 
+Chosen = tuple[str, ModelName]
+"""The model of a role, with its options: two that have one id may be at different servers, or scored differently."""
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is asked of the model ``id``: a ``method`` of its view, and what it is given.
+    """What is asked of the model that is ``chosen``: a ``method`` of its view, and what it is given.
 
     ``kind`` is the kind of model, and ``role`` the one in which it is asked, if that has a name.
     """
 
     kind: str
-    id: str
+    chosen: Chosen
     role: str
     method: str
     given: tuple[Any, ...]
@@ -45,8 +49,16 @@ class RemoteModel:
 
     slow = True
 
-    def __init__(self, id: str, context_window: int | None = None, *, cut_answers: bool = False) -> None:  # noqa: A002
+    def __init__(
+        self,
+        id: str,  # noqa: A002
+        chosen: Chosen,
+        context_window: int | None = None,
+        *,
+        cut_answers: bool = False,
+    ) -> None:
         self.id = id
+        self.chosen = chosen
         self.context_window = context_window
         self.cut_answers = cut_answers
 
@@ -63,11 +75,11 @@ class RemoteChat(RemoteModel):
         raise ModelError(f"{self.id} is asked by another process")
 
 
-def stand_in(model: Any) -> RemoteModel:
-    """What stands for ``model`` in other processes."""
+def stand_in(model: Any, chosen: Chosen) -> RemoteModel:
+    """What stands in other processes for ``model``, which is ``chosen``."""
     window = getattr(model, "context_window", None)
     kind = RemoteChat if completes(model) else RemoteModel
-    return kind(model.id, window, cut_answers=takes_cut_answers(model))
+    return kind(model.id, chosen, window, cut_answers=takes_cut_answers(model))
 
 
 def is_asked_in_one_place(model: Any, *, was_given: bool) -> bool:
@@ -75,15 +87,15 @@ def is_asked_in_one_place(model: Any, *, was_given: bool) -> bool:
     return was_given or costs(model)
 
 
-def answered(gateway: Gateway, models: Mapping[str, Any], request: Request) -> tuple[Any, Usage]:
-    """Answer what another process asks of one of ``models``, by id, and say what that cost when it was made.
+def answered(gateway: Gateway, models: Mapping[Chosen, Any], request: Request) -> tuple[Any, Usage]:
+    """Answer what another process asks of one of ``models``, and say what that cost when it was made.
 
     Raises:
         ModelError: there is no valid reply.
         RagsmithError: nothing is asked any more.
     """
     meter = Meter()
-    model = models[request.id]
+    model = models[request.chosen]
     view: Any
     if request.kind == "language_model":
         view = gateway.language_model(model, meter, request.role)
@@ -104,10 +116,11 @@ class _View:
         self._ask = ask
         self._meter = meter
         self._role = role
+        self._chosen = model.chosen
         self.id = model.id
 
     def _answer(self, method: str, *given: Any, **named: Any) -> Any:
-        value, usage = self._ask(Request(self.kind, self.id, self._role, method, given, named))
+        value, usage = self._ask(Request(self.kind, self._chosen, self._role, method, given, named))
         self._meter.add(usage)
         return value
 
