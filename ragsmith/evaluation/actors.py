@@ -74,6 +74,11 @@ LOST = (
 )
 
 
+NEVER_READY = (
+    f"an actor was lost {ATTEMPTS} times while it got ready on a node of the cluster, as where that has too little "
+    "memory for documents and models: ask for fewer with --workers, or use larger nodes"
+)
+
 Stored = Sequence[Any]
 """A reference to what lies in the object store, in a list: else Ray would fetch it before it is asked for."""
 UNCONNECTED = "the Ray cluster cannot be used any more: run the same command again to go on"
@@ -168,6 +173,9 @@ class Evaluating:
         self._genes: dict[str, Gene] = {}
         self._installed: set[tuple[int, str]] = set()
         self._lock = threading.Lock()
+
+    def there(self) -> None:
+        """Say that there is this actor."""
 
     def ready(self, packed: Stored) -> str:
         """Get ready for what `_packed` gave; what is wrong with this node, in a sentence, or nothing."""
@@ -300,8 +308,15 @@ class ActorRunner:
     questions; actors that are lost cost the time of what they were at, and nothing else.
     """
 
-    def __init__(self, setup: Setup, engine: Engine, cluster: Cluster, memory: int | None = None) -> None:
-        """Each actor has at most ``memory`` bytes.
+    def __init__(
+        self,
+        setup: Setup,
+        engine: Engine,
+        cluster: Cluster,
+        memory: int | None = None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        """Each actor has at most ``memory`` bytes. By ``clock`` it is told when there is none for a while.
 
         Raises:
             UsageError: there is no such cluster, or vectors lie where one process alone can search them.
@@ -322,7 +337,14 @@ class ActorRunner:
         """Places of actors that are being started, by what says when they are ready."""
         self._free: list[int] = []
         """Places of actors that can be handed something, once for each job that they take at a time."""
-        self._began = monotonic()
+        self._there: set[int] = set()
+        """Places of actors that have said since they were started that they are there."""
+        self._deaths: Counter[int] = Counter()
+        """How often the actor at a place was lost while it got ready, since one of that place was ready."""
+        self._clock = clock
+        self._alone_since = math.inf
+        """Since when it is waited for any actor to be there."""
+        self._was_told = False
         self._stored: dict[str, tuple[str, str, Any]] = {}
         self._leaving = threading.Event()
         self._mailbox: Any = None
@@ -338,7 +360,8 @@ class ActorRunner:
                 num_cpus=1, max_restarts=-1, max_concurrency=self._at_once, scheduling_strategy="SPREAD"
             )(Evaluating)
             self._actors = [made.remote(memory) for _ in range(cluster.actors)]
-            self._coming = {actor.ready.remote(self._packed): place for place, actor in enumerate(self._actors)}
+            for place in range(len(self._actors)):
+                self._await(place)
             stack.pop_all()
 
     def _begin_to_listen(self, actors: int) -> None:
@@ -405,16 +428,12 @@ class ActorRunner:
 
     def _answers(self, todo: _Todo) -> Iterator[list[Finished]]:
         """What ends, until nothing is left."""
-        ray = self._ray
         while todo.left:
             for place in list(self._free):
                 if share := self._share(todo.piles, place):
                     self._free.remove(place)
                     todo.given[self._actors[place].evaluate.remote(todo.batch, share)] = place, share
-            self._tell_who_is_waited_for()
-            waiting = [*todo.given, *self._coming]
-            ended, _ = ray.wait(waiting, num_returns=1, timeout=REPORT_SECONDS)
-            ended, _ = ray.wait(waiting, num_returns=len(waiting), timeout=0) if ended else (ended, [])
+            ended = self._ended([*todo.given, *self._coming])
             found: list[Finished] = []
             problem: BaseException | None = None
             for reference in ended:
@@ -428,9 +447,19 @@ class ActorRunner:
                 done = {one.job for one in finished}
                 todo.piles[place].extendleft(job for job in reversed(share) if job not in done)
             todo.left -= len(found)
+            self._tell_who_is_waited_for()
             yield found
             if problem is not None:
                 raise problem  # what is finished has been handed over before
+
+    def _ended(self, waiting: list[Any]) -> list[Any]:
+        """What of ``waiting`` has ended: something or, for `REPORT_SECONDS`, nothing."""
+        if not self._there:
+            self._alone_since = min(self._alone_since, self._clock())
+        ended, _ = self._ray.wait(waiting, num_returns=1, timeout=REPORT_SECONDS)
+        if ended:
+            ended, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
+        return list(ended)
 
     def _shared_out(self, jobs: Sequence[Job]) -> list[deque[Job]]:
         """Jobs by the actor that is to have them: each has all of a question, as candidates share stages within one.
@@ -466,25 +495,34 @@ class ActorRunner:
                 raise RagsmithError(LOST) from None
             self._free = [other for other in self._free if other != place]
             if place not in self._coming.values():
-                self._coming[self._actors[place].ready.remote(self._packed)] = place
+                self._await(place)
             return [], None
         if place not in self._coming.values():
             self._free.append(place)
         return finished, problem
 
+    def _await(self, place: int) -> None:
+        """Wait for an actor that is being started: first until it is there, as then only is it known to begin."""
+        self._there.discard(place)
+        self._coming[self._actors[place].there.remote()] = place
+
     def _welcome(self, reference: Any) -> None:
-        """An actor is ready, or never will be.
+        """An actor is there, is ready, or never will be.
 
         Raises:
             UsageError: its node cannot be used.
+            RagsmithError: it was lost too often while it got ready.
         """
         place = self._coming.pop(reference)
         errors = self._ray.exceptions
         try:
             problem = self._ray.get(reference)
         except errors.ActorUnavailableError:
-            sleep(REPORT_SECONDS)  # it is being started again
-            self._coming[self._actors[place].ready.remote(self._packed)] = place
+            self._deaths[place] += place in self._there  # else it is just being started again
+            if self._deaths[place] >= ATTEMPTS:
+                raise RagsmithError(NEVER_READY) from None
+            sleep(REPORT_SECONDS)
+            self._await(place)
             return
         except errors.RayError as error:
             lines = [line for line in str(error).splitlines() if line.strip()]
@@ -492,13 +530,20 @@ class ActorRunner:
                 f"no actor can be started on a node of the cluster ({lines[-1].strip() if lines else error}): it needs "
                 "the same Python, Ray and ragsmith[ray] as this process"
             ) from error
+        if place not in self._there:
+            self._there.add(place)
+            self._coming[self._actors[place].ready.remote(self._packed)] = place
+            return
         if problem:
             raise UsageError(f"--engine: {problem}")
+        del self._deaths[place]
         self._free += [place] * self._at_once
 
     def _tell_who_is_waited_for(self) -> None:
-        if self._coming and len(self._coming) == len(self._actors) and monotonic() - self._began >= TELL_SECONDS:
-            self._began = math.inf
+        if self._there:
+            self._alone_since = math.inf
+        elif not self._was_told and self._clock() - self._alone_since >= TELL_SECONDS:
+            self._was_told = True
             warnings.warn(
                 f"waiting for the Ray cluster to have room for an actor, which takes one CPU of {len(self._actors)} "
                 "wanted: --workers asks for fewer",
