@@ -65,6 +65,8 @@ ACCOUNT_SECONDS = 10.0
 """How long it may take an actor to say what it did."""
 TELL_SECONDS = 15.0
 """After so long without any actor it is said what is waited for."""
+SETTLE_SECONDS = 60.0
+"""So long after actors were started, or one was lost, it is waited for those that are not ready where that matters."""
 ASKED_AT_ONCE = 10_000
 """Requests that may be in the mailbox."""
 
@@ -342,6 +344,7 @@ class ActorRunner:
         self._deaths: Counter[int] = Counter()
         """How often the actor at a place was lost while it got ready, since one of that place was ready."""
         self._clock = clock
+        self._settled_by = 0.0
         self._alone_since = math.inf
         """Since when it is waited for any actor to be there."""
         self._was_told = False
@@ -362,6 +365,7 @@ class ActorRunner:
             self._actors = [made.remote(memory) for _ in range(cluster.actors)]
             for place in range(len(self._actors)):
                 self._await(place)
+            self._settled_by = self._clock() + SETTLE_SECONDS
             stack.pop_all()
 
     def _begin_to_listen(self, actors: int) -> None:
@@ -402,6 +406,13 @@ class ActorRunner:
     def _refusals(self) -> tuple[type[Exception], ...]:
         """What Ray raises where an actor or an object is not there any more, or the connection is not."""
         return (self._ray.exceptions.RayError, ConnectionError, ValueError)
+
+    def settle(self) -> None:
+        """See `Runner.settle`; an actor that has not come for `SETTLE_SECONDS` may have no room, and waits itself."""
+        while self._coming and self._clock() < self._settled_by:
+            for reference in self._ended([*self._coming]):
+                self._welcome(reference)
+            self._tell_who_is_waited_for()
 
     def work(self) -> Work:
         """See `Runner.work`; what lost actors did is in nobody's account."""
@@ -496,6 +507,7 @@ class ActorRunner:
             self._free = [other for other in self._free if other != place]
             if place not in self._coming.values():
                 self._await(place)
+                self._settled_by = self._clock() + SETTLE_SECONDS
             return [], None
         if place not in self._coming.values():
             self._free.append(place)

@@ -173,10 +173,10 @@ class Evaluator:
 
         It is asked here, alone, while no worker has anything to do.
         """
-        if self._runner is None:
-            self._started().work()  # processes that are just beginning would be in the way
+        runner = self._started()
+        runner.settle()  # processes that are just beginning would be in the way
         try:
-            seconds = self._timer.seconds(*self._started().engines.of(candidate), candidate, question)
+            seconds = self._timer.seconds(*runner.engines.of(candidate), candidate, question)
         except (Exception, SystemExit) as error:  # noqa: BLE001  a state, like that of an answer
             return state_of(error, "timing")
         self.timings += 1

@@ -60,6 +60,7 @@ class ProcessRunner:
         self._graphs_sent: set[int] = set()
         self._described: set[str] = set()
         self._workers: list[tuple[BaseProcess, Connection]] = []
+        self._settled = False
         if not can_be_copied():
             self._begin()  # at once: they import while this process builds what it will hand over
 
@@ -108,13 +109,21 @@ class ProcessRunner:
             process.kill()
             process.join()
 
+    def settle(self) -> None:
+        """See `Runner.settle`: a worker answers when it has begun."""
+        if not self._settled:
+            self._accounts()
+            self._settled = bool(self._workers)
+
     def work(self) -> Work:
         """See `Runner.work`."""
-        total = account(self.engines)
+        return sum(self._accounts(), start=account(self.engines))
+
+    def _accounts(self) -> list[Work]:
+        """What each worker did."""
         for _, connection in self._workers:
             _send(connection, ("account",))
-            total = total + _receive(connection)
-        return total
+        return [_receive(connection) for _, connection in self._workers]
 
     def run(
         self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part = ANSWER

@@ -97,6 +97,10 @@ class Runner(Protocol):
         """
         ...
 
+    def settle(self) -> None:
+        """Wait until all that was started for the work to come has begun, so that it is in nobody's way."""
+        ...
+
     def work(self) -> Work:
         """What was done so far."""
         ...
@@ -172,6 +176,9 @@ class InTurn:
             self._gateway.stop()
         self._gateway.write_rest()
 
+    def settle(self) -> None:
+        """There is nothing to wait for: see `Runner.settle`."""
+
     def work(self) -> Work:
         """See `Runner.work`."""
         return account(self.engines)
@@ -219,6 +226,9 @@ class ThreadRunner:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
         close(self._pool, self._gateway, kind)
+
+    def settle(self) -> None:
+        """There is nothing to wait for: see `Runner.settle`."""
 
     def work(self) -> Work:
         """See `Runner.work`."""

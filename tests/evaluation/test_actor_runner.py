@@ -106,3 +106,19 @@ def test_nobody_is_waited_for_where_an_actor_is_there_though_another_never_is(ti
     wanted = jobs(tiny_setup, 20)
     with leading(tiny_setup, Actor(), Actor(there=[PENDING])) as runner:
         assert ran(runner, wanted) == wanted  # a notice would be an error
+
+
+def test_it_settles_when_all_actors_are_ready(tiny_setup: Setup) -> None:
+    actors = Actor(), Actor(there=[LOST])
+    with leading(tiny_setup, *actors) as runner:
+        runner.settle()
+        assert [actor.calls[-1][0] for actor in actors] == ["ready", "ready"]
+        settled = [len(actor.calls) for actor in actors]
+        runner.settle()
+    assert [len(actor.calls) for actor in actors] == settled
+
+
+def test_an_actor_that_never_has_room_is_not_waited_for_for_ever(tiny_setup: Setup) -> None:
+    with leading(tiny_setup, Actor(), Actor(there=[PENDING])) as runner:
+        runner.settle()
+        assert ran(runner, jobs(tiny_setup)) == jobs(tiny_setup)

@@ -84,6 +84,7 @@ def test_processes_give_the_same_records(
         # in two portions, the second of which finds indexes and graph in place
         first = everything(runner, candidates[:2], tiny_setup)
         whole = everything(runner, candidates, tiny_setup)
+        runner.settle()
         work = runner.work()
     assert first == {job: done for job, done in expected.items() if job[0] < 2}
     assert whole == expected
