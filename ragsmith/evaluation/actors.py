@@ -12,11 +12,11 @@ import math
 import pickle
 import threading
 import warnings
-from asyncio import Future, Queue, get_running_loop, wait_for
+from asyncio import Future, Queue, get_running_loop, wait, wait_for
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from secrets import token_hex
@@ -32,6 +32,7 @@ from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.processes import PlainGene, plain
 from ragsmith.evaluation.testbed import Engines, Setup
 from ragsmith.evaluation.threads import ANSWER, REPORT_SECONDS, Finished, Job, Part, Work, account, close, evaluate_job
+from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.memory import Memory
 from ragsmith.gateway.remote import (
     Chosen,
@@ -57,6 +58,8 @@ AT_ONCE = 256
 """Jobs that an actor is handed at most: it answers some of them, and hands the rest back."""
 ATTEMPTS = 4
 """So often a job is given to an actor that is lost, before it is taken for the reason."""
+ASKED_SECONDS = 60.0
+"""How long a request waits for its answer in one call of the mailbox; then it is asked again."""
 LOOK_SECONDS = 1.0
 """How long a look into the mailbox waits for something."""
 PATIENCE_SECONDS = 180.0
@@ -83,6 +86,10 @@ NEVER_READY = (
 
 Stored = Sequence[Any]
 """A reference to what lies in the object store, in a list: else Ray would fetch it before it is asked for."""
+FULL = (
+    "the object store of the Ray cluster is full: start its nodes with a larger --object-store-memory, and run the "
+    "same command again"
+)
 UNCONNECTED = "the Ray cluster cannot be used any more: run the same command again to go on"
 
 
@@ -122,24 +129,30 @@ class Batch:
 
 
 class Mailbox:
-    """Where actors leave what they ask, and the leader its answers: no process of a cluster can call the leader."""
+    """Where actors leave what they ask, and the leader its answers: no process of a cluster can call the leader.
 
-    def __init__(self) -> None:
+    A request has a number that its asker draws, and is there until it is answered: as long as it is asked again, it is
+    handed out again, so that nobody waits for ever where a request or an answer was lost on the way.
+    """
+
+    def __init__(self, patience: float = ASKED_SECONDS) -> None:
         self._new: Queue[tuple[str, bytes]] = Queue()
         self._open: dict[str, Future[bytes]] = {}
+        self._patience = patience
 
-    async def ask(self, request: bytes) -> bytes:
-        """The answer to a request, when it is there."""
-        number = token_hex(16)  # a mailbox that was started again must not take an answer for that of another request
-        self._open[number] = get_running_loop().create_future()
-        try:
+    async def ask(self, number: str, request: bytes) -> bytes:
+        """The answer to a request, when it is there; nothing if it is not for so long that it has to be asked again."""
+        answer = self._open.setdefault(number, get_running_loop().create_future())
+        if not answer.done():
             self._new.put_nowait((number, request))
-            return await self._open[number]
-        finally:
-            del self._open[number]
+        await wait([answer], timeout=self._patience)
+        if not answer.done():
+            return b""
+        self._open.pop(number, None)
+        return answer.result()
 
     async def take(self) -> list[tuple[str, bytes]]:
-        """Requests that nobody has taken, by number; none after `LOOK_SECONDS`."""
+        """Requests that came, or came again, by number; none after `LOOK_SECONDS`."""
         try:
             taken = [await wait_for(self._new.get(), LOOK_SECONDS)]
         except TimeoutError:
@@ -217,19 +230,23 @@ class Evaluating:
         import ray  # noqa: PLC0415
         from ray import cloudpickle  # noqa: PLC0415
 
-        packed = cloudpickle.dumps(request)
+        number, packed = token_hex(16), cloudpickle.dumps(request)
         until = monotonic() + PATIENCE_SECONDS
         while True:
             try:
-                is_answer, found = pickle.loads(ray.get(self._mailbox.ask.remote(packed)))
+                said = ray.get(self._mailbox.ask.remote(number, packed))
             except ray.exceptions.RayActorError as error:
                 if monotonic() > until:
                     raise ModelUnavailable("whoever leads the search cannot be asked any more") from error
                 sleep(LOOK_SECONDS)
                 continue
-            if is_answer:
-                return found[0], found[1]
-            raise found
+            if said:
+                break
+            until = monotonic() + PATIENCE_SECONDS
+        is_answer, found = pickle.loads(said)
+        if is_answer:
+            return found[0], found[1]
+        raise found
 
     def evaluate(self, batch: Batch, jobs: Sequence[Job]) -> tuple[list[Finished], BaseException | None]:
         """What of ``jobs`` ends within `REPORT_SECONDS`, in their order; and what forbids to go on, if anything."""
@@ -244,6 +261,8 @@ class Evaluating:
         except ray.exceptions.RaySystemError as error:  # raised where an index is unpickled, as by a store of vectors
             said = [line for line in str(error).splitlines() if line.strip()][-1]
             return [], UsageError(f"an index cannot be opened on the node {ray.util.get_node_ip_address()}: {said}")
+        except ray.exceptions.RayError as error:  # what was built is not to be had, or has no room on this node
+            return [], RagsmithError(f"{UNCONNECTED} ({type(error).__name__} on {ray.util.get_node_ip_address()})")
         ended: list[Finished] = []
         until = monotonic() + REPORT_SECONDS
         for job in jobs:
@@ -351,10 +370,12 @@ class ActorRunner:
         self._stored: dict[str, tuple[str, str, Any]] = {}
         self._leaving = threading.Event()
         self._mailbox: Any = None
+        self._at_hand: set[str] = set()
+        """Numbers of requests that are being answered."""
         self._pool: ThreadPoolExecutor | None = None
         self._listening: threading.Thread | None = None
         remote, self._models = asked_in_one_place(setup, engine)
-        with ExitStack() as stack:
+        with self._connected(), ExitStack() as stack:
             stack.push(self)
             if self._models:
                 self._begin_to_listen(cluster.actors)
@@ -407,12 +428,30 @@ class ActorRunner:
         """What Ray raises where an actor or an object is not there any more, or the connection is not."""
         return (self._ray.exceptions.RayError, ConnectionError, ValueError)
 
+    @contextmanager
+    def _connected(self) -> Iterator[None]:
+        """Raise what Ray cannot do as an error that says what can be done.
+
+        Raises:
+            RagsmithError: the cluster has no room for what it is handed, or is gone.
+        """
+        errors = self._ray.exceptions
+        try:
+            yield
+        except errors.RayTaskError:
+            raise  # a defect of ours
+        except (errors.ObjectStoreFullError, errors.OutOfDiskError) as error:
+            raise RagsmithError(f"{FULL} ({type(error).__name__})") from error
+        except (errors.RayError, ConnectionError) as error:
+            raise RagsmithError(f"{UNCONNECTED} ({type(error).__name__})") from error
+
     def settle(self) -> None:
         """See `Runner.settle`; an actor that has not come for `SETTLE_SECONDS` may have no room, and waits itself."""
-        while self._coming and self._clock() < self._settled_by:
-            for reference in self._ended([*self._coming]):
-                self._welcome(reference)
-            self._tell_who_is_waited_for()
+        with self._connected():
+            while self._coming and self._clock() < self._settled_by:
+                for reference in self._ended([*self._coming]):
+                    self._welcome(reference)
+                self._tell_who_is_waited_for()
 
     def work(self) -> Work:
         """See `Runner.work`; what lost actors did is in nobody's account."""
@@ -427,15 +466,12 @@ class ActorRunner:
         self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part = ANSWER
     ) -> Iterator[list[Finished]]:
         """See `Runner.run`."""
-        todo = _Todo(self._ray.put(self._batch(candidates, part)), self._shared_out(jobs), len(jobs))
-        try:
-            yield from self._answers(todo)
-        except self._ray.exceptions.RayTaskError:
-            raise  # a defect of ours
-        except (self._ray.exceptions.RayError, ConnectionError) as error:
-            raise RagsmithError(f"{UNCONNECTED} ({type(error).__name__})") from error
-        finally:
-            self._free += [place for place, _ in todo.given.values()]  # where it was not gone on with
+        with self._connected():
+            todo = _Todo(self._ray.put(self._batch(candidates, part)), self._shared_out(jobs), len(jobs))
+            try:
+                yield from self._answers(todo)
+            finally:
+                self._free += [place for place, _ in todo.given.values()]  # where it was not gone on with
 
     def _answers(self, todo: _Todo) -> Iterator[list[Finished]]:
         """What ends, until nothing is left."""
@@ -609,19 +645,27 @@ class ActorRunner:
                 self._leaving.wait(LOOK_SECONDS)  # it is being started again, and whoever asked asks again
                 continue
             for number, request in taken:
-                with suppress(RuntimeError):  # the pool takes nothing any more
-                    pool.submit(self._reply, number, request)
+                if number not in self._at_hand:  # else it was asked again meanwhile
+                    self._at_hand.add(number)
+                    with suppress(RuntimeError):  # the pool takes nothing any more
+                        pool.submit(self._reply, number, request)
 
     def _reply(self, number: str, packed: bytes) -> None:
-        from ray import cloudpickle  # noqa: PLC0415
-
-        said: tuple[bool, Any]
-        try:
-            said = True, answered(self._gateway, self._models, pickle.loads(packed))
-        except (Exception, SystemExit) as error:  # noqa: BLE001  raised where it was asked, and recorded there
-            said = False, sendable(error)
+        said = reply_to(self._gateway, self._models, packed)
         with suppress(*self._refusals):
-            self._mailbox.reply.remote(number, cloudpickle.dumps(said))
+            self._mailbox.reply.remote(number, said)
+        self._at_hand.discard(number)
+
+
+def reply_to(gateway: Gateway, models: Mapping[Chosen, Any], packed: bytes) -> bytes:
+    """Whether a request for one of ``models`` has an answer, and that or what is to be raised where it was asked."""
+    from ray import cloudpickle  # noqa: PLC0415
+
+    try:
+        said: bytes = cloudpickle.dumps((True, answered(gateway, models, pickle.loads(packed))))
+    except (Exception, SystemExit) as error:  # noqa: BLE001  raised where it was asked, and recorded there
+        return pickle.dumps((False, sendable(error)))
+    return said
 
 
 def asked_in_one_place(setup: Setup, engine: Engine) -> tuple[dict[Chosen, RemoteModel], dict[Chosen, Any]]:
@@ -652,7 +696,7 @@ def sendable(error: BaseException) -> BaseException:
     """``error`` as it can be sent: one that cannot is told by its words."""
     try:
         pickle.loads(pickle.dumps(error))
-    except (TypeError, AttributeError, ValueError, pickle.PickleError):
+    except Exception:  # noqa: BLE001  what an error of anybody's does there, nobody knows
         kind = next((k for k in (UsageError, RagsmithError) if isinstance(error, k)), RuntimeError)
         return kind(f"{error}" if isinstance(error, RagsmithError) else f"{type(error).__name__}: {error}")
     return error

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import pickle
+import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from fake_ray import LOST, PENDING, Actor, FakeCluster, FakeRay
+from fake_ray import LOST, PENDING, Actor, FakeCluster, FakeRay, ObjectStoreFullError, RayError
 
 from ragsmith.errors import Notice, RagsmithError, UsageError
-from ragsmith.evaluation.actors import ATTEMPTS, ActorRunner
+from ragsmith.evaluation.actors import ATTEMPTS, ActorRunner, Mailbox, reply_to
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Job
+from ragsmith.gateway.gateway import Gateway
+from ragsmith.gateway.remote import Request
+from ragsmith.models.names import ModelName
+from ragsmith.models.tasks import Task
 
 
 @contextmanager
@@ -122,3 +129,89 @@ def test_an_actor_that_never_has_room_is_not_waited_for_for_ever(tiny_setup: Set
     with leading(tiny_setup, Actor(), Actor(there=[PENDING])) as runner:
         runner.settle()
         assert ran(runner, jobs(tiny_setup)) == jobs(tiny_setup)
+
+
+# --- what Ray cannot do ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("put_before", range(4))
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(ObjectStoreFullError(), "is full: start its nodes with a larger"), (RayError(), "cannot be used any more")],
+)
+def test_what_cannot_be_put_into_the_object_store_is_one_sentence(
+    tiny_setup: Setup, put_before: int, error: RayError, said: str
+) -> None:
+    cluster = FakeCluster(FakeRay([Actor()], put_fails={put_before: error}), 1)
+
+    def run_twice() -> None:
+        with ActorRunner(tiny_setup, tiny_setup.engine(), cluster) as runner:
+            ran(runner, jobs(tiny_setup))
+            ran(runner, jobs(tiny_setup))
+
+    with pytest.raises(RagsmithError, match=rf"{said}.*run the same command again"):
+        run_twice()
+
+
+# --- what actors ask -------------------------------------------------------------------------------------------------
+
+
+def test_a_request_is_handed_out_again_while_it_is_asked_and_has_no_answer() -> None:
+    async def asked() -> None:
+        mailbox = Mailbox(patience=0.01)
+        assert await mailbox.ask("one", b"what?") == b""
+        assert await mailbox.take() == [("one", b"what?")]  # and whoever took it is lost
+        assert await mailbox.ask("one", b"what?") == b""
+        assert await mailbox.take() == [("one", b"what?")]
+        await mailbox.reply("one", b"that")
+        assert await mailbox.ask("one", b"what?") == b"that"
+        assert await mailbox.take() == []
+
+    asyncio.run(asked())
+
+
+def test_an_answer_comes_while_it_is_waited_for_and_to_whoever_asked_alone() -> None:
+    async def asked() -> None:
+        mailbox = Mailbox()
+        waiting = [asyncio.create_task(mailbox.ask(number, number.encode())) for number in ("one", "two")]
+        taken: list[tuple[str, bytes]] = []
+        while len(taken) < 2:
+            taken += await mailbox.take()
+        for number, request in reversed(taken):
+            await mailbox.reply(number, request.upper())
+        await mailbox.reply("three", b"nobody asked")
+        assert await asyncio.gather(*waiting) == [b"ONE", b"TWO"]
+
+    asyncio.run(asked())
+
+
+def test_an_answer_that_was_lost_with_its_mailbox_is_had_from_the_next() -> None:
+    async def asked() -> None:
+        await Mailbox(patience=0.01).ask("one", b"what?")
+        mailbox = Mailbox(patience=0.01)
+        await mailbox.reply("one", b"too early")  # nobody has asked this one yet
+        assert await mailbox.ask("one", b"what?") == b""
+        await mailbox.reply("one", b"that")
+        assert await mailbox.ask("one", b"what?") == b"that"
+
+    asyncio.run(asked())
+
+
+class Says:
+    """A language model that performs tasks itself, and says what nobody can send."""
+
+    id = "an object"
+
+    def run(self, task: Task[object], **_: object) -> object:
+        return threading.Lock() if task.name == "lock" else "that"
+
+
+@pytest.mark.parametrize(("task", "is_answer"), [("say", True), ("lock", False), ("", False)])
+def test_who_asks_gets_an_answer_or_an_error_whatever_comes_of_it(task: str, is_answer: bool) -> None:
+    pytest.importorskip("ray")
+    chosen = "language_model", ModelName("given:an object")
+    given = Task(task, "{what}", str, str)
+    packed = pickle.dumps(Request("language_model", chosen, "", "run", (given,), {"what": "?"})) if task else b""
+    said = pickle.loads(reply_to(Gateway(), {chosen: Says()}, packed))
+    assert said[0] == is_answer
+    assert said[1][0] == "that" if is_answer else isinstance(said[1], Exception)
