@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from secrets import token_hex
 from time import monotonic, sleep
 from types import TracebackType
@@ -29,6 +29,7 @@ from threadpoolctl import threadpool_limits
 from ragsmith.digest import program
 from ragsmith.errors import ModelUnavailable, Notice, RagsmithError, StageFailed, UsageError
 from ragsmith.evaluation.cluster import Cluster
+from ragsmith.evaluation.index_parts import ENTRIES, IndexPart, packed, parts_of, with_part
 from ragsmith.evaluation.processes import PlainGene, plain
 from ragsmith.evaluation.testbed import Engines, Setup
 from ragsmith.evaluation.threads import ANSWER, REPORT_SECONDS, Finished, Job, Part, Work, account, close, evaluate_job
@@ -86,6 +87,10 @@ NEVER_READY = (
 
 Stored = Sequence[Any]
 """A reference to what lies in the object store, in a list: else Ray would fetch it before it is asked for."""
+Name = tuple[str, str, IndexPart]
+"""What lies in the object store: of which engine, of which gene if of any, and which part of its index, or `GRAPH`."""
+GRAPH: IndexPart = "graph", ""
+
 FULL = (
     "the object store of the Ray cluster is full: start its nodes with a larger --object-store-memory, and run the "
     "same command again"
@@ -116,15 +121,15 @@ class NodeSetup(Setup):
 class Batch:
     """What several jobs have in common; ``genes`` has those of the candidates by their identity.
 
-    ``collections`` has, for each candidate, under which names its index and its entity graph are ``stored``, if it has
-    one; ``packed`` is what an actor begins with: what `_packed` gave, and the mailbox, if there is one.
+    ``collections`` has, for each candidate, under which names the parts of its index, and its entity graph if it has
+    one, are ``stored``; ``packed`` is what an actor begins with: what `_packed` gave, and the mailbox, if there is one.
     """
 
     packed: Stored
     genes: Mapping[str, PlainGene]
     candidates: tuple[tuple[str, ...], ...]
-    collections: tuple[tuple[str, ...], ...]
-    stored: Mapping[str, Stored]
+    collections: tuple[tuple[Name, ...], ...]
+    stored: Mapping[Name, Stored]
     part: Part
 
 
@@ -186,7 +191,7 @@ class Evaluating:
         self._mailbox: Any = None
         self._memory = memory
         self._genes: dict[str, Gene] = {}
-        self._installed: set[tuple[int, str]] = set()
+        self._installed: set[tuple[int, Name]] = set()
         self._lock = threading.Lock()
 
     def there(self) -> None:
@@ -258,9 +263,6 @@ class Evaluating:
                 able = self._prepared(batch, sorted({position for position, _ in jobs}))
         except RagsmithError as error:
             return [], sendable(error)
-        except ray.exceptions.RaySystemError as error:  # raised where an index is unpickled, as by a store of vectors
-            said = [line for line in str(error).splitlines() if line.strip()][-1]
-            return [], UsageError(f"an index cannot be opened on the node {ray.util.get_node_ip_address()}: {said}")
         except ray.exceptions.RayError as error:  # what was built is not to be had, or has no room on this node
             return [], RagsmithError(f"{UNCONNECTED} ({type(error).__name__} on {ray.util.get_node_ip_address()})")
         ended: list[Finished] = []
@@ -294,17 +296,19 @@ class Evaluating:
                 if (id(engine), name) in self._installed:
                     continue
                 built = ray.get(batch.stored[name][0])
-                if name.startswith(GRAPH):
+                part = name[2]
+                if part == GRAPH:
                     engine.install_graph(built)
                 else:
-                    engine.install_index(candidate[0], built)
+                    index = None if part == ENTRIES else engine.index(candidate[0])
+                    try:
+                        engine.install_index(candidate[0], with_part(index, part, built))
+                    except UsageError as error:  # as by a store of vectors in a folder that is not there
+                        node = ray.util.get_node_ip_address()
+                        raise UsageError(f"an index cannot be opened on the node {node}: {error}") from error
                 self._installed.add((id(engine), name))
             able[position] = engine, setup, candidate
         return able
-
-
-GRAPH = "graph "
-"""What the names of entity graphs begin with."""
 
 
 @dataclass(slots=True)
@@ -367,7 +371,7 @@ class ActorRunner:
         self._alone_since = math.inf
         """Since when it is waited for any actor to be there."""
         self._was_told = False
-        self._stored: dict[str, tuple[str, str, Any]] = {}
+        self._stored: dict[Name, Stored] = {}
         self._leaving = threading.Event()
         self._mailbox: Any = None
         self._at_hand: set[str] = set()
@@ -601,10 +605,10 @@ class ActorRunner:
 
     def _batch(self, candidates: Sequence[Candidate], part: Part) -> Batch:
         """What actors need to know of ``candidates``; what these need for the collection is built, and put out once."""
-        collections: list[tuple[str, ...]] = []
-        stored: dict[str, Stored] = {}
+        collections: list[tuple[Name, ...]] = []
+        stored: dict[Name, Stored] = {}
         for candidate in candidates:
-            put: dict[str, Stored] = {}
+            put: dict[Name, Stored] = {}
             with suppress(StageFailed):  # then actors meet the same failure, and record it for each question
                 put = dict(self._put_out(candidate))
             collections.append(tuple(put))
@@ -618,21 +622,20 @@ class ActorRunner:
             part,
         )
 
-    def _put_out(self, candidate: Candidate) -> Iterator[tuple[str, Stored]]:
+    def _put_out(self, candidate: Candidate) -> Iterator[tuple[Name, Stored]]:
         """Put what ``candidate`` needs for the collection into the object store: what it is called there, and where."""
         engine, _ = self.engines.of(candidate)
         index, graph = engine.prepare(candidate)
-        held = ",".join(sorted(index.holds))
-        yield self._put(f"index {id(engine)} {candidate[0].identity}", held, index)
+        for part in parts_of(index):
+            yield self._put((str(id(engine)), candidate[0].identity, part), partial(packed, index, part))
         if graph is not None:
-            yield self._put(f"{GRAPH}{id(engine)}", "", graph)
+            yield self._put((str(id(engine)), "", GRAPH), lambda: graph)
 
-    def _put(self, name: str, held: str, value: Any) -> tuple[str, Stored]:
-        """Put ``value``, which has ``held``, into the object store, in the place of what had less."""
-        before = self._stored.get(name)
-        if before is None or before[0] != held:
-            before = self._stored[name] = held, f"{name} {held}", self._ray.put(value)
-        return before[1], [before[2]]
+    def _put(self, name: Name, value: Callable[[], Any]) -> tuple[Name, Stored]:
+        """Put a value into the object store, unless it is there."""
+        if name not in self._stored:
+            self._stored[name] = [self._ray.put(value())]
+        return name, self._stored[name]
 
     # --- what actors ask of models ------------------------------------------------------------------------------------
 

@@ -215,3 +215,19 @@ def test_who_asks_gets_an_answer_or_an_error_whatever_comes_of_it(task: str, is_
     said = pickle.loads(reply_to(Gateway(), {chosen: Says()}, packed))
     assert said[0] == is_answer
     assert said[1][0] == "that" if is_answer else isinstance(said[1], Exception)
+
+
+def test_what_is_built_for_the_collection_is_put_out_once_and_what_comes_to_it_alone(tiny_setup: Setup) -> None:
+    ray = FakeRay([Actor()])
+    names = []
+    with ActorRunner(tiny_setup, tiny_setup.engine(), FakeCluster(ray, 1)) as runner:
+        for name in ("bm25", "naive", "naive", "bm25"):
+            before = len(ray.objects)
+            for _ in runner.run([baseline(name)], jobs(tiny_setup)):
+                pass
+            *built, batch = ray.objects[before:]
+            names.append(([len(arrays) for _, arrays in built], [part for *_, part in batch.collections[0]]))
+    embedder = tiny_setup.loaded_models.embedder.id
+    everything = [("entries", ""), ("vectors", embedder), ("derived", f"vector store {embedder}")]
+    assert [parts for _, parts in names] == [everything[:1], everything, everything, everything]
+    assert [len(built) for built, _ in names] == [1, 2, 0, 0]

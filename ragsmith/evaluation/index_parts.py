@@ -1,0 +1,103 @@
+"""An index in parts: its entries, the vectors of each embedder, and each thing that was derived from it.
+
+So what was built since is handed over alone, to whoever has the rest. A part names what it shares with others: the
+vector store of an index comes without the vectors that it searches, which are a part of their own.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from copy import copy
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsmith.index.index import Index
+
+IndexPart = tuple[str, str]
+"""`ENTRIES`; or `VECTORS` and of which embedder, or `DERIVED` and under which name."""
+
+ENTRIES: IndexPart = "entries", ""
+VECTORS, DERIVED = "vectors", "derived"
+
+Packed = tuple[bytes, list[NDArray[np.uint8]]]
+"""What `pickle` made of a part, and the bytes of its arrays, which are not copied."""
+
+
+def parts_of(index: Index) -> list[IndexPart]:
+    """The parts that ``index`` has so far, each after those that it may share something with."""
+    vectors, derived = _built(index)
+    return [ENTRIES, *((VECTORS, name) for name in vectors), *((DERIVED, name) for name in derived)]
+
+
+def packed(index: Index, part: IndexPart) -> Packed:
+    """A part, as it can be sent."""
+    kind, name = part
+    vectors, derived = _built(index)
+    shared: dict[int, IndexPart] = {}
+    value: Any
+    if part == ENTRIES:
+        value = _with(index, {}, {})
+    elif kind == VECTORS:
+        value = vectors[name]
+    else:
+        value = derived[name]
+        shared = {id(index): ENTRIES, **{id(own): (VECTORS, of) for of, own in vectors.items()}}
+        for earlier, own in derived.items():
+            if earlier == name:
+                break
+            shared[id(own)] = DERIVED, earlier
+    written = BytesIO()
+    buffers: list[pickle.PickleBuffer] = []
+    _Pickler(written, buffers, shared).dump(value)
+    return written.getvalue(), [np.frombuffer(buffer.raw(), dtype=np.uint8) for buffer in buffers]
+
+
+def with_part(index: Index | None, part: IndexPart, sent: Packed) -> Index:
+    """An index of the entries of ``index`` with this part alone; the entries need none. What it shares is in ``index``.
+
+    `Index.take_vectors` puts it to the others.
+    """
+    value = _Unpickler(sent, index).load()
+    if index is None:
+        entries: Index = value
+        return entries
+    kind, name = part
+    return _with(index, {name: value}, {}) if kind == VECTORS else _with(index, {}, {name: value})
+
+
+def _built(index: Index) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    # not by methods of the index: they would make it another one, by the digest of its code
+    own = vars(index)
+    return dict(own["_vectors"]), dict(own["_derived"])
+
+
+def _with(index: Index, vectors: Mapping[str, Any], derived: Mapping[str, Any]) -> Index:
+    other = copy(index)
+    vars(other).update(_vectors=dict(vectors), _derived=dict(derived))
+    return other
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: BytesIO, buffers: list[pickle.PickleBuffer], shared: Mapping[int, IndexPart]) -> None:
+        super().__init__(file, protocol=5, buffer_callback=buffers.append)
+        self._shared = shared
+
+    def persistent_id(self, value: Any) -> IndexPart | None:
+        return self._shared.get(id(value))
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, sent: Packed, index: Index | None) -> None:
+        super().__init__(BytesIO(sent[0]), buffers=sent[1])
+        self._index = index
+
+    def persistent_load(self, part: IndexPart) -> Any:
+        kind, name = part
+        if self._index is None or part == ENTRIES:
+            return self._index
+        vectors, derived = _built(self._index)
+        return vectors[name] if kind == VECTORS else derived[name]

@@ -1,0 +1,85 @@
+"""An index in parts: put together they find what the whole one finds, and no vector is there twice."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+from ragsmith.evaluation.index_parts import DERIVED, ENTRIES, VECTORS, IndexPart, packed, parts_of, with_part
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.index.chunk_graph import chunk_graph
+from ragsmith.index.index import Index
+from ragsmith.index.scopes import cosines, scopes, word_scores
+from ragsmith.models.protocols import Embedder
+from ragsmith.types import IndexEntry
+
+QUERIES = ("when does the ferry leave", "who wrote a diary", "honey of the heath")
+
+
+@pytest.fixture
+def embedder(tiny_setup: Setup) -> Embedder:
+    return tiny_setup.loaded_models.embedder
+
+
+@pytest.fixture
+def index(tiny_setup: Setup, embedder: Embedder) -> Index:
+    """An index with all that a search derives from one."""
+    found = Index(tuple(IndexEntry((chunk.text, chunk.doc), chunk) for chunk in tiny_setup.corpus.chunks))
+    found.vector_store(embedder)
+    scored = np.asarray(embedder.embed(QUERIES), dtype=np.float64)
+    for scope in scopes(found):
+        cosines(found, scope, scored, embedder, 3)
+    chunk_graph(found, embedder, threshold=0.2)
+    return found
+
+
+def sent(index: Index, part: IndexPart, to: Index | None) -> Index:
+    """The part, as another process has it."""
+    return with_part(to, part, pickle.loads(pickle.dumps(packed(index, part))))
+
+
+def put_together(index: Index) -> Index:
+    first, *others = parts_of(index)
+    assert first == ENTRIES
+    found = sent(index, ENTRIES, None)
+    for part in others:
+        found.take_vectors(sent(index, part, found))
+    return found
+
+
+def test_what_is_put_together_finds_the_same(index: Index, embedder: Embedder) -> None:
+    found = put_together(index)
+    assert (found.id, found.entries, found.holds) == (index.id, index.entries, index.holds)
+    assert found.by_words(QUERIES, 5) == index.by_words(QUERIES, 5)
+    assert found.by_vector(QUERIES, 5, embedder) == index.by_vector(QUERIES, 5, embedder)
+    scored = np.asarray(embedder.embed(QUERIES), dtype=np.float64)
+    for own, scope in zip(scopes(found), scopes(index), strict=True):
+        assert own.name == scope.name
+        assert np.array_equal(word_scores(found, own, QUERIES[0]), word_scores(index, scope, QUERIES[0]))
+        assert np.array_equal(cosines(found, own, scored, embedder, 3), cosines(index, scope, scored, embedder, 3))
+    graph, expected = (chunk_graph(one, embedder, threshold=0.2) for one in (found, index))
+    assert np.array_equal(graph.weights, expected.weights)
+
+
+def test_no_array_that_comes_of_vectors_is_sent_twice(index: Index, embedder: Embedder) -> None:
+    starts = 8 * len(index.entries)  # where entries begin, which a store has, too
+    of_vectors = [part for part in parts_of(index) if embedder.id in part[1]]
+    buffers = [array for part in of_vectors for array in packed(index, part)[1] if len(array) > starts]
+    assert len(buffers) > 3
+    assert not any(np.shares_memory(one, other) for i, one in enumerate(buffers) for other in buffers[:i])
+    of_store = packed(index, (DERIVED, f"vector store {embedder.id}"))[1]
+    assert sum(map(len, of_store)) < index.vectors(embedder).nbytes / 10
+
+
+def test_a_store_searches_the_vectors_that_its_index_has(index: Index, embedder: Embedder) -> None:
+    found = put_together(index)
+    held = [value for value in vars(found.vector_store(embedder)).values() if isinstance(value, np.ndarray)]
+    assert [np.shares_memory(value, found.vectors(embedder)) for value in held] == [True]
+
+
+def test_the_entries_come_without_what_was_built_of_them(index: Index, embedder: Embedder) -> None:
+    assert sent(index, ENTRIES, None).holds == frozenset()
+    assert index.holds > {embedder.id}
+    assert sent(index, (VECTORS, embedder.id), index).holds == {embedder.id}
