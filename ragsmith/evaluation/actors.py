@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
+from pathlib import Path
 from secrets import token_hex
 from time import monotonic, sleep
 from types import TracebackType
@@ -27,7 +28,7 @@ from typing import Any
 from threadpoolctl import threadpool_limits
 
 from ragsmith.digest import program
-from ragsmith.errors import ModelUnavailable, Notice, RagsmithError, StageFailed, UsageError
+from ragsmith.errors import ModelUnavailable, Notice, RagsmithError, StageFailed, UsageError, WrongOption
 from ragsmith.evaluation.cluster import Cluster
 from ragsmith.evaluation.index_parts import ENTRIES, IndexPart, packed, parts_of, with_part
 from ragsmith.evaluation.processes import PlainGene, plain
@@ -49,7 +50,7 @@ from ragsmith.models.loading import load_models
 from ragsmith.models.registry import GIVEN
 from ragsmith.models.roles import Models
 from ragsmith.models.usage import Meter, Usage
-from ragsmith.models.vector_address import serves_one_process
+from ragsmith.models.vector_address import APPROXIMATE, holding_anywhere, serves_one_process
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, Gene, make_gene
 from ragsmith.plugins import LoadedFiles
@@ -100,9 +101,13 @@ UNCONNECTED = "the Ray cluster cannot be used any more: run the same command aga
 
 @dataclass(frozen=True)
 class NodeSetup(Setup):
-    """The setup of a search on a node; ``remote`` has what stands for models that are asked where the search is led."""
+    """The setup of a search on a node; ``remote`` has what stands for models that are asked where the search is led.
+
+    Folders of vectors are relative to ``folder``, where the leader is.
+    """
 
     remote: Mapping[Chosen, RemoteModel] = field(default_factory=dict, kw_only=True, hash=False)
+    folder: Path = field(default=Path(), kw_only=True)
 
     @cached_property
     def loaded_models(self) -> Models:
@@ -114,7 +119,8 @@ class NodeSetup(Setup):
         chunks = self.corpus.chunks
         shared = (self.marked_by or self)._shared
         languages = [chunk.language for chunk in chunks]
-        return load_models(here, [chunk.text for chunk in chunks], given, shared, languages=languages)
+        models = load_models(here, [chunk.text for chunk in chunks], given, shared, languages=languages)
+        return replace(models, vectors_at=holding_anywhere(models.vectors_at, self.folder))
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +177,27 @@ class Mailbox:
         waiting = self._open.get(number)
         if waiting is not None and not waiting.done():
             waiting.set_result(answer)
+
+
+def refuse_vectors(setup: Setup, address: str) -> None:
+    """Refuse vectors that the nodes of a cluster at ``address``, "" for one on this machine, could not search.
+
+    Raises:
+        UsageError: they lie in a folder that only this process, or only this machine, has.
+    """
+    for variant in setup.variants:
+        at = variant.models.vectors_at
+        if serves_one_process(at):
+            raise UsageError(
+                "vectors that lie in a folder can be searched by one process alone: leave --engine out, or give "
+                "--vector-store the address of a server"
+            )
+        if at == APPROXIMATE and address:
+            raise WrongOption(
+                "vector_store",
+                f"is {APPROXIMATE}, whose folder is in this user's home, and the cluster may have other machines:"
+                f" give {APPROXIMATE}:FOLDER, one that all nodes share under the same path",
+            )
 
 
 def unfit(made_by: str, models: Mapping[str, str], setup: Callable[[], Setup]) -> str:
@@ -344,13 +371,9 @@ class ActorRunner:
         """Each actor has at most ``memory`` bytes. By ``clock`` it is told when there is none for a while.
 
         Raises:
-            UsageError: there is no such cluster, or vectors lie where one process alone can search them.
+            UsageError: there is no such cluster, or vectors lie where its nodes cannot search them.
         """
-        if serves_one_process(setup.loaded_models.vectors_at):
-            raise UsageError(
-                "vectors that lie in a folder can be searched by one process alone: leave --engine out, or give "
-                "--vector-store the address of a server"
-            )
+        refuse_vectors(setup, cluster.address)
         self.engines = Engines(setup, engine)
         self._ray = cluster.connect()
         self._gateway = engine.gateway
@@ -691,7 +714,7 @@ def asked_in_one_place(setup: Setup, engine: Engine) -> tuple[dict[Chosen, Remot
 def _packed(setup: Setup, remote: Mapping[Chosen, RemoteModel]) -> bytes:
     """What an actor begins with: of which program and which models it is, files of one's own, and the setup."""
     own = {one.name: getattr(setup, one.name) for one in fields(Setup)}
-    of_nodes = NodeSetup(**{**own, "given": {}}, remote=remote)
+    of_nodes = NodeSetup(**{**own, "given": {}}, remote=remote, folder=Path.cwd())
     return pickle.dumps((program(), setup.model_ids, pickle.dumps(LoadedFiles()), pickle.dumps(of_nodes)))
 
 

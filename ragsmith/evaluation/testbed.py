@@ -32,6 +32,7 @@ from ragsmith.measures.registry import Measure, measures
 from ragsmith.models.loading import ModelNames, Shared, load_models
 from ragsmith.models.names import read_name
 from ragsmith.models.roles import MARKING, Models
+from ragsmith.models.vector_address import holding_anywhere
 from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.further import CUTTING, GENES, ROLES
 from ragsmith.pipelines.genes import Candidate, Gene
@@ -228,7 +229,9 @@ class Setup:
         """A fresh engine, with a gateway of its own, which remembers in ``room``, unless one is given."""
         models = self.loaded_models
         gateway = gateway or Gateway(store, budget, failures, room)
-        return Engine(self.corpus, models, gateway, partial(open_vectors, models.vectors_at))
+        return Engine(
+            self.corpus, models, gateway, partial(open_vectors, holding_anywhere(models.vectors_at, Path.cwd()))
+        )
 
     def marking(self, engine: Engine) -> Engine:
         """What marks what ``engine`` did: itself, unless others do."""

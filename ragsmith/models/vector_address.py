@@ -60,6 +60,12 @@ def serves_one_process(location: str) -> bool:
     return kind == QDRANT and not is_url(where)
 
 
+def holding_anywhere(location: str, folder: Path) -> str:
+    """The address ``location`` with its folder, if it has one, as one that is not relative to ``folder``."""
+    kind, _, where = location.partition(":")
+    return f"{kind}:{folder / where}" if kind == APPROXIMATE and where else location
+
+
 def _is_folder(location: str) -> bool:
     kind, _, where = location.partition(":")
     return where != "" if kind == APPROXIMATE else serves_one_process(location) and where != ":memory:"

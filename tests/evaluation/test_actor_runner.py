@@ -8,20 +8,25 @@ import pickle
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from fake_ray import LOST, PENDING, Actor, FakeCluster, FakeRay, ObjectStoreFullError, RayError
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ragsmith.errors import Notice, RagsmithError, UsageError
-from ragsmith.evaluation.actors import ATTEMPTS, ActorRunner, Mailbox, reply_to
+from ragsmith.evaluation.actors import ATTEMPTS, ActorRunner, Mailbox, NodeSetup, refuse_vectors, reply_to
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Job
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.remote import Request
-from ragsmith.models.names import ModelName
+from ragsmith.models.names import ModelName, ModelNames
 from ragsmith.models.tasks import Task
+from ragsmith.models.vector_address import holding_anywhere
 
 
 @contextmanager
@@ -231,3 +236,44 @@ def test_what_is_built_for_the_collection_is_put_out_once_and_what_comes_to_it_a
     everything = [("entries", ""), ("vectors", embedder), ("derived", f"vector store {embedder}")]
     assert [parts for _, parts in names] == [everything[:1], everything, everything, everything]
     assert [len(built) for built, _ in names] == [1, 2, 0, 0]
+
+
+# --- vectors ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("store", "address", "refused"),
+    [
+        ("approximate", "", ""),
+        ("approximate", "auto", r"vector_store is approximate.*give approximate:FOLDER"),
+        ("approximate:shared", "10.0.0.7:6379", ""),
+        ("qdrant:folder", "", "searched by one process alone"),
+        ("qdrant:http://127.0.0.1:6333", "ray://head:10001", ""),
+        ("auto", "auto", ""),
+    ],
+)
+def test_vectors_lie_where_all_nodes_can_search_them(tiny_setup: Setup, store: str, address: str, refused: str) -> None:
+    for models in (ModelNames(vector_store=store), ModelNames(embedder=ModelName("wordllama", vector_store=store))):
+        with pytest.raises(UsageError, match=refused) if refused else nullcontext():
+            refuse_vectors(replace(tiny_setup, models=models), address)
+
+
+def test_a_folder_of_vectors_is_the_same_wherever_a_process_is(
+    tiny_setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = ModelNames(vector_store="approximate:vectors")
+    monkeypatch.chdir(tmp_path)
+    node = NodeSetup(tiny_setup.dataset, models, tiny_setup.chunk_size, folder=Path.cwd())
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    assert node.loaded_models.vectors_at == f"approximate:{tmp_path / 'vectors'}"
+    assert node.model_ids == replace(tiny_setup, models=models).model_ids
+
+
+@given(st.text(min_size=1))
+def test_only_a_relative_folder_is_changed(where: str) -> None:
+    inside = holding_anywhere(f"approximate:{where}", Path("/shared"))
+    assert holding_anywhere(inside, Path("/elsewhere")) == inside
+    assert inside == f"approximate:{Path('/shared') / where}"
+    for store in ("auto", "exact", "approximate", f"qdrant:{where}", f"postgresql://{where}"):
+        assert holding_anywhere(store, Path("/shared")) == store
