@@ -1,6 +1,6 @@
 """Evaluations on a Ray cluster: actors hold engines, and whoever leads the search alone decides, pays and writes.
 
-What a whole collection needs is built by the leader and put into Ray's object store, which has it once a node.
+What a whole collection needs is built by the leader and put into Ray's object store, part by part (`index_parts`).
 Questions are shared out among actors, which answer for as long as a report takes; where an actor or its node is lost,
 what it had is given to those that are there, and Ray starts it again where there is room. Models that cost something
 are asked by the leader (`ragsmith.gateway.remote`): what they are asked comes to it through a `Mailbox`.

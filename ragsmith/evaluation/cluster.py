@@ -13,7 +13,7 @@ import signal
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -64,7 +64,6 @@ class Cluster:
         if find_spec("ray") is None:
             raise MissingExtra("ray", "ray")
         self.address = address
-        self.started_here = False
         self._actors = actors
         self._ray: Any = None
         self._is_ours = False
@@ -81,14 +80,21 @@ class Cluster:
         """The module ``ray``, connected.
 
         Raises:
+            WrongOption: this program is connected to another one.
             UsageError: there is no cluster at the address, it does not fit, or none can be started.
         """
         if self._ray is None:
             with _environment(QUIET if self.address else OF_OWN):
                 import ray  # noqa: PLC0415  a second, and an extra
 
-                if not ray.is_initialized():  # a program that has a cluster keeps it
+                if not ray.is_initialized():
                     self._begin(ray)
+                elif not is_at(self.address, connected := _connections(ray)):  # a program that has a cluster keeps it
+                    raise WrongOption(
+                        "engine",
+                        f"names the Ray cluster at {self.address}, and this program is connected to the one at "
+                        f"{connected[0]}: give {RAY} to use that one, or end the connection before (ray.shutdown())",
+                    )
                 self._ray = ray
         return self._ray
 
@@ -118,7 +124,6 @@ class Cluster:
         self._folder = Path(tempfile.mkdtemp(prefix="ragsmith-ray-", dir=_short_folder()))
         folder = str(self._folder)
         ray.init(address="local", num_cpus=self.actors, include_dashboard=False, _temp_dir=folder, **plain)
-        self.started_here = True
         if any(node["NodeManagerAddress"] != LOOPBACK for node in ray.nodes()):
             raise UsageError(
                 "Ray was imported before, and would listen beyond this machine: import ragsmith first, or start a "
@@ -138,7 +143,7 @@ class Cluster:
             ray.shutdown()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
-        self._is_ours = self.started_here = False
+        self._is_ours = False
 
 
 def read_engine(engine: str, workers: int | None = None) -> Cluster | None:
@@ -161,6 +166,37 @@ def read_engine(engine: str, workers: int | None = None) -> Cluster | None:
     if not (host and port.isdigit()):
         raise WrongOption("engine", f"is {engine!r}, which names no host and port: give one of {FORMS}")
     return Cluster(engine if rest.startswith("//") else rest, workers)
+
+
+def is_at(address: str, connected: Sequence[str]) -> bool:
+    """Whether ``address``, as of a `Cluster`, is one of those at which a cluster is ``connected``."""
+    return address in ("", AUTO) or any(_same(address, other) for other in connected)
+
+
+def _same(address: str, other: str) -> bool:
+    kind, _, place = address.rpartition("://")
+    other_kind, _, other_place = other.rpartition("://")
+    host, _, port = place.rpartition(":")
+    other_host, _, other_port = other_place.rpartition(":")
+    return (kind, port) == (other_kind, other_port) and bool(_numbers(host) & _numbers(other_host))
+
+
+def _numbers(host: str) -> set[str]:
+    """The addresses of a host, and its name."""
+    host = host.strip("[]")
+    with suppress(OSError):
+        return {host, *(str(found[4][0]) for found in socket.getaddrinfo(host, None))}
+    return {host}
+
+
+def _connections(ray: Any) -> list[str]:
+    """The addresses of the cluster that ``ray`` is connected to: its own, and that of the client server if by one."""
+    found = [str(ray.get_runtime_context().gcs_address)]
+    client = ray.util.client.ray
+    if client.is_connected():
+        worker = getattr(client.get_context(), "client_worker", None)
+        found.append(f"ray://{getattr(worker, '_conn_str', '')}")  # no public name says it
+    return found
 
 
 def _first_line(error: Exception) -> str:

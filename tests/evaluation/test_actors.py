@@ -12,8 +12,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +24,7 @@ from ray_nodes import LOOPBACK_ALONE, Nodes, TooBusy
 
 from ragsmith.errors import MissingExtra, ModelError, RagsmithError, StageFailed, UsageError, WrongOption
 from ragsmith.evaluation.actors import unfit
-from ragsmith.evaluation.cluster import read_engine
+from ragsmith.evaluation.cluster import Cluster, is_at, read_engine
 from ragsmith.evaluation.testbed import Setup
 
 with_ray = pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (pip install 'ragsmith[ray]')")
@@ -48,6 +50,22 @@ def first_three(question: Question, hits: Hits) -> Hits:
     '''Keep three.'''
     return ranked(hits)[:3]
 """
+
+
+class ConnectedRay(ModuleType):
+    """The module ``ray`` of a program that is a node of a cluster, and connected."""
+
+    util = SimpleNamespace(client=SimpleNamespace(ray=SimpleNamespace(is_connected=lambda: False)))
+
+    def __init__(self) -> None:
+        super().__init__("ray")
+        self.__spec__ = ModuleSpec("ray", None)
+
+    def is_initialized(self) -> bool:
+        return True
+
+    def get_runtime_context(self) -> SimpleNamespace:
+        return SimpleNamespace(gcs_address="10.0.0.7:6379")
 
 
 # --- what is given ---------------------------------------------------------------------------------------------------
@@ -85,6 +103,38 @@ def test_a_cluster_needs_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)  # as where it is not installed
     with pytest.raises(MissingExtra, match=r"ray is not installed: run  pip install 'ragsmith\[ray\]'"):
         read_engine("ray")
+
+
+@pytest.mark.parametrize(
+    ("address", "connected", "same"),
+    [
+        ("", ["10.0.0.7:6379"], True),
+        ("auto", ["10.0.0.7:6379"], True),
+        ("10.0.0.7:6379", ["10.0.0.7:6379"], True),
+        ("localhost:6379", ["127.0.0.1:6379"], True),
+        ("10.0.0.8:6379", ["10.0.0.7:6379"], False),
+        ("10.0.0.7:6380", ["10.0.0.7:6379"], False),
+        ("ray://10.0.0.7:10001", ["10.0.0.7:6379", "ray://10.0.0.7:10001"], True),
+        ("ray://10.0.0.7:10001", ["10.0.0.7:10001"], False),  # nobody knows
+        ("10.0.0.7:10001", ["10.0.0.7:6379", "ray://10.0.0.7:10001"], False),
+    ],
+)
+def test_a_cluster_is_the_one_that_a_program_is_connected_to(address: str, connected: list[str], same: bool) -> None:
+    assert is_at(address, connected) == same
+
+
+@pytest.mark.parametrize("address", ["10.0.0.8:6379", "ray://10.0.0.7:10001"])
+def test_a_program_that_is_connected_to_another_cluster_is_told_so(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", ConnectedRay())
+    cluster = Cluster(address)
+    with pytest.raises(
+        WrongOption, match=r"connected to the one at 10\.0\.0\.7:6379: give ray to use that one"
+    ) as refused:
+        cluster.connect()
+    assert refused.value.flag == "--engine"
+    assert Cluster("10.0.0.7:6379").connect() is sys.modules["ray"]
 
 
 @with_ray
