@@ -261,6 +261,7 @@ def test_vectors_lie_where_all_nodes_can_search_them(tiny_setup: Setup, store: s
 def test_a_folder_of_vectors_is_the_same_wherever_a_process_is(
     tiny_setup: Setup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("faiss", reason="needs the extra large")
     models = ModelNames(vector_store="approximate:vectors")
     monkeypatch.chdir(tmp_path)
     node = NodeSetup(tiny_setup.dataset, models, tiny_setup.chunk_size, folder=Path.cwd())

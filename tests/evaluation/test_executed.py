@@ -39,7 +39,7 @@ MACHINERY = {
         "gateway.views",
         "index.stores",
     ),
-    *("models.roles", "models.traits"),
+    *("models.roles", "models.traits", "models.vector_address"),
 }
 """What finds, starts, reaches, joins, remembers and counts, without ``ragsmith.``; the last question of a review is
 whether a module that is added here can change what is returned."""

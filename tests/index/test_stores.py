@@ -470,6 +470,7 @@ def test_codes_and_results_belong_to_a_kind_of_machine(tmp_path: Path, monkeypat
 def test_approximate_search_leaves_the_folder_that_it_is_given_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("faiss", reason="needs the extra large")
     monkeypatch.setattr("ragsmith.index.approximate._MOST_BYTES", 1)
     theirs = [tmp_path / name for name in ("proj/.git/HEAD", "proj/notes/may.md", ".hidden/x/y")]
     for file in theirs:
