@@ -20,8 +20,9 @@ class Kept:
         self._record = record
         self.proposals = _proposals(store, run, record)
         self.keys = _named(record, self.proposals)
-        told = {row.evaluation: row.dropped for row in self.proposals if row.dropped is not None}
-        self.dropped = told | {key: dropped.questions for key, dropped in record.dropped.items()}
+        self.dropped = {key: dropped.questions for key, dropped in record.dropped.items()}
+        if record.winner is None and not record.no_winner:  # it is under way: the record knows of nobody yet
+            self.dropped |= {row.evaluation: row.dropped for row in self.proposals if row.dropped is not None}
         self.searched, self.tested = record.split.search, record.split.test
 
     @property

@@ -14,9 +14,10 @@ import ragsmith
 from ragsmith.digest import program
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.space import Space
+from ragsmith.runs.kept import Kept
 from ragsmith.runs.record import RunRecord, RunSettings
 from ragsmith.runs.run import Outcome, Run, Step
-from ragsmith.store.store import Store
+from ragsmith.store.store import ProposalRow, Store
 from ragsmith.strategies import GeneticSettings
 
 SETTINGS = RunSettings(genetic=GeneticSettings(population=6, generations=3), seed=7, control="random")
@@ -148,3 +149,24 @@ def test_other_questions_are_another_search(searched: Searched) -> None:
 def test_what_failed_is_tried_again(searched: Searched) -> None:
     searched.rewrite(replace(searched.record(), failed=1))
     assert len(searched.again()[1]) > 1
+
+
+class Proposed:
+    """What a run has proposed: its winner, whom a race dropped before another arm let it finish."""
+
+    def __init__(self, winner: str) -> None:
+        self._row = ProposalRow(0, 0, [0], winner, {"fitness": None, "dropped": 3})
+
+    def proposals(self, run: str) -> list[ProposalRow]:
+        return [self._row]
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_who_finished_after_all_counts_as_dropped_only_while_a_run_is_under_way(
+    searched: Searched, is_over: bool
+) -> None:
+    record = replace(searched.record(), history=(), dropped={})
+    assert record.winner
+    seen = record if is_over else replace(record, winner=None)
+    kept = Kept(Proposed(record.winner), "run", "digest", seen)  # type: ignore[arg-type]
+    assert kept.dropped == ({} if is_over else {record.winner: 3})
