@@ -126,7 +126,7 @@ def _open(facts: Facts, compared: Sequence[Comparison]) -> NextStep:
     if not simple:
         named = " and ".join(one.against for one in compared if one.verdict is Verdict.BETTER)
         return NextStep("take", f"Take the winner: it is better than {named}.")
-    rival = simple[0]
+    rival = _first(simple, facts)
     assert rival.difference is not None
     ahead = rival.difference.mean_difference > 0
     if ahead and rival.more_questions is not None and rival.more_questions <= WORTH_ASKING * rival.difference.n:
@@ -150,6 +150,17 @@ def _open(facts: Facts, compared: Sequence[Comparison]) -> NextStep:
     else:
         kind, verb = ("simplify", "Simplify: take") if _simpler(rival.name, saved, facts) else ("take", "Take")
     return NextStep(kind, f"{verb} {rival.against}: {loses}.")
+
+
+def _first(simple: Sequence[Comparison], facts: Facts) -> Comparison:
+    """The first of these, or the recommended pipeline where it is ahead of that and asks no more model calls."""
+    first = simple[0]
+    other = next((one for one in simple if one.name == "recommended"), first)
+    assert first.difference is not None
+    assert other.difference is not None
+    is_ahead = other.difference.mean_difference < first.difference.mean_difference  # of the winner, less each
+    asks_more = facts.calls.get(other.name, 0.0) > facts.calls.get(first.name, 0.0) + ALIKE
+    return other if is_ahead and not asks_more else first
 
 
 def _simpler(name: str, saved: float, facts: Facts) -> bool:

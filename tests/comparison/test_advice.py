@@ -96,6 +96,26 @@ def test_a_single_option_that_is_not_shown_to_be_worse_is_taken_with_the_calls_t
 
 
 @pytest.mark.parametrize(
+    ("mean", "calls", "advised"),
+    [
+        (-0.04, 1.0, "Simplify: take the recommended pipeline"),
+        (0.029, 1.0, "Simplify: take the recommended pipeline"),
+        (0.031, 1.0, "Use BM25"),  # the winner is further ahead of it than of BM25
+        (-0.04, 2.4, "Use BM25"),  # it asks more
+    ],
+)
+def test_of_what_the_winner_is_not_shown_to_beat_the_recommended_pipeline_is_taken_where_it_is_ahead_at_no_more_calls(
+    mean: float, calls: float, advised: str
+) -> None:
+    rivals = [
+        compared("bm25", Verdict.NO_DIFFERENCE),
+        compared("recommended", Verdict.NO_DIFFERENCE, replace(SEEN, mean_difference=mean)),
+    ]
+    found = said(replace(FACTS, comparisons=rivals, calls={"winner": 4.4, "bm25": 1.0, "recommended": calls}))
+    assert found[1].startswith(advised)
+
+
+@pytest.mark.parametrize(
     ("calls", "parts", "kind"),
     [
         ((5.0, 2.0), (4, 6), "simplify"),  # asks less
