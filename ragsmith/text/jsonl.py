@@ -20,7 +20,8 @@ def parse_json(text: str) -> object:
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
     except json.JSONDecodeError as error:
-        raise TextError(f"not valid JSON: {error.msg} at column {error.colno}; mend it", error.lineno) from None
+        what = error.msg.removesuffix(" at")
+        raise TextError(f"not valid JSON: {what} at column {error.colno}; mend it", error.lineno) from None
     except RecursionError:
         raise TextError("the JSON is nested too deeply; flatten it") from None
     except ValueError:

@@ -246,7 +246,7 @@ MALFORMED: list[tuple[str, Break, str]] = [
     (
         "cut line",
         lines('{"id": "q1", "ques'),
-        "questions.jsonl:1: not valid JSON: Unterminated string starting at at column 14; mend it",
+        "questions.jsonl:1: not valid JSON: Unterminated string starting at column 14; mend it",
     ),
     ("list", lines("[1]"), "questions.jsonl:1: a list stands here instead of a JSON object; write {...}"),
     (

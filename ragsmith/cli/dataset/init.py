@@ -72,7 +72,7 @@ def _say(made: Intake) -> None:
     say(
         f"a search of the default space evaluates about {made.pipelines} pipelines, so about {made.pipelines * 100:,} "
         "answers for 100 questions: with the embedded models nothing is sent and nothing costs money, and for others "
-        "ragsmith plan  says what it comes to, once there are questions"
+        "ragsmith plan says what it comes to, once there are questions"
     )
     first, *others = made.next_steps
     say(f"next: {first}{'  then  ' if taken.repointed else '  or  '}{'  or  '.join(others)}")
