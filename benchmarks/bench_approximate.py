@@ -31,8 +31,9 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from bench_growth import EMBEDDER, table
+from bench_growth import EMBEDDER
 from growing_corpus import SEED, asked, growing_corpus
+from large_corpus import table
 
 from ragsmith.index.rescoring import best_entries
 from ragsmith.index.screening import nearest

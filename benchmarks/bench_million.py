@@ -31,8 +31,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench_growth import EMBEDDER, table
+from bench_growth import EMBEDDER
 from growing_corpus import SEED, asked, growing_corpus
+from large_corpus import table
 
 from ragsmith.gateway.caches import give_back
 from ragsmith.index.index import Index

@@ -131,3 +131,9 @@ def _questions() -> tuple[str, ...]:
             items = json.loads(path.read_text(encoding="utf-8"))["questions"]["items"]
             asked += [item["question"] for item in items]
     return tuple(asked)
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table, numbers to the right."""
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
