@@ -310,7 +310,7 @@ class Evaluator:
         engine = self._setup.engine(self._store, self._budget, self._failures, room=self._memory)
         self._engine = engine
         if self._cluster is not None:
-            from ragsmith.evaluation.actors import ActorRunner  # noqa: PLC0415  rarely needed
+            from ragsmith.evaluation.actor_runner import ActorRunner  # noqa: PLC0415  rarely needed
 
             return ActorRunner(self._setup, engine, self._cluster, self._memory.limit)
         if self._setup.waits:

@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ragsmith.errors import Notice, RagsmithError, UsageError
-from ragsmith.evaluation.actors import ATTEMPTS, ActorRunner, Mailbox, NodeSetup, refuse_vectors, reply_to
+from ragsmith.evaluation.actor_runner import ATTEMPTS, ActorRunner, refuse_vectors, reply_to
+from ragsmith.evaluation.actors import Mailbox, NodeSetup
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.evaluation.threads import Job

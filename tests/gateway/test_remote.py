@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from fault_server import FaultServer
 
-from ragsmith.evaluation.actors import NodeSetup, asked_in_one_place
+from ragsmith.evaluation.actor_runner import asked_in_one_place
+from ragsmith.evaluation.actors import NodeSetup
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.remote import RemoteGateway, RemoteModel, answered
 from ragsmith.models.names import ModelName, ModelNames
