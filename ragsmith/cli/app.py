@@ -37,6 +37,9 @@ def main(
     ] = False,
 ) -> None:
     """Find the best Retrieval-Augmented Generation pipeline for your documents."""
+    from ragsmith.cli.building import show_building
+
+    show_building()
 
 
 LISTED = (["-h"], ["--help"])

@@ -11,6 +11,8 @@ from ragsmith.cli.clock import BEGAN
 from ragsmith.cli.output import note
 
 if TYPE_CHECKING:
+    from logging import LogRecord
+
     from rich.live import Live
     from rich.table import Table
 
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
 
 EVERY_SECONDS = 10.0
 """How often a JSON line tells how far a batch is."""
+
+LINE_SECONDS = 60.0
+"""After so long without a line, a file is told how far a batch is."""
 
 DRAWN_A_SECOND = 4
 """How often the table is drawn at most."""
@@ -107,9 +112,18 @@ class Progress:
         now = time.perf_counter()
         if self._mode == "json" and now - self._told > EVERY_SECONDS:
             self._tell("progress", done=done, total=total, **self._spending())
+        if self._mode == "lines" and now - self._told > LINE_SECONDS:
+            self._line(f"[{self.seconds():6.1f} s] {done:,} of {total:,} answers")
         if self._live is not None and not self._live.auto_refresh and now - self._told > 1 / DRAWN_A_SECOND:
             self._told = now
             self._live.refresh()
+
+    def building(self, record: LogRecord) -> None:
+        """Say what is being built once for the whole collection: see `ragsmith.building`."""
+        if self._mode == "json":
+            told = vars(record)
+            self._tell("building", what=told["what"], done=told["done"], total=told["total"])
+        self._line(f"[{self.seconds():6.1f} s] {record.getMessage()}")
 
     def clear(self) -> None:
         """Take the live table away."""
@@ -189,4 +203,5 @@ class Progress:
         if self._live is not None:
             self._live.console.print(text, markup=False, highlight=False, soft_wrap=True)
         elif self._mode == "lines":
+            self._told = time.perf_counter()
             note(text)

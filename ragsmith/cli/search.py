@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ragsmith.cli.app import app
+from ragsmith.cli.building import show_building
 from ragsmith.cli.interrupts import INTERRUPTED
 from ragsmith.cli.options import (
     CACHE,
@@ -79,6 +80,7 @@ def search(
 ) -> None:
     """Search for the best pipeline; the same command again goes on where it stopped."""
     voice = Progress.suited(quiet=quiet, as_json=as_json)
+    show_building(voice.building)
     arguments = {
         "space": space,
         **asdict(run),

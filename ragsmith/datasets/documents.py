@@ -10,6 +10,7 @@ from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
+from ragsmith.building import Building
 from ragsmith.datasets.kinds import DocumentKind, kind_of, kinds_in_words
 from ragsmith.datasets.kinds.tables import separator, source_of
 from ragsmith.datasets.sources import Source, read_sources
@@ -63,7 +64,9 @@ def documents_in(
     documents: dict[str, Document | None] = {}
     files: dict[str, str] = {}
     mistakes: list[str] = []
+    building = Building("reading documents")
     for name, path in _files(folder):
+        building.done(len(documents))
         id_, kind = document_id(name), kind_of(path.name)
         problem = _name_problem(path, kind)
         if foreign is not None and problem == _no_kind():

@@ -13,6 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from ragsmith.building import tell
 from ragsmith.datasets.chunking.chunking import cut_documents
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.datasets.groups import GAP
@@ -41,6 +42,9 @@ from ragsmith.types import Dataset, Example
 
 SMALLEST_CHUNK = 100
 """Characters; below this a chunk is hardly a sentence."""
+
+MANY_DOCUMENTS = 5_000
+"""It takes seconds to cut so many."""
 
 FOLDS = 5
 """Parts of the search questions that are held out in turn, for techniques that learn."""
@@ -138,6 +142,8 @@ class Setup:
     def corpus(self) -> Corpus:
         """Documents and chunks."""
         documents = self.dataset.documents
+        if len(documents) >= MANY_DOCUMENTS:
+            tell(f"cutting {len(documents):,} documents")
         return Corpus(documents, cut_documents(documents, self.chunk_size, self.chunk_overlap))
 
     @cached_property

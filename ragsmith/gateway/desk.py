@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, TypeVar
 
+from ragsmith.building import Building
 from ragsmith.errors import ModelError, ModelUnavailable, StoreError
 from ragsmith.gateway.budget import Budget, attempting
 from ragsmith.gateway.claims import CallStore, Grouped, claimed_many
@@ -26,6 +27,8 @@ V = TypeVar("V")
 
 WAITING_REQUESTS = 512
 """Requests of techniques that wait at the same time, enough for a batch; the provider says how many it is sent."""
+COLLECTION_ITEMS = 256
+"""Nothing but a whole collection has so many items to ask about at once."""
 KINDS = ("language_model", "embedder", "cross_encoder")
 
 _SENDING: ContextVar[Desk | None] = ContextVar("_SENDING", default=None)
@@ -125,11 +128,20 @@ class Desk:
         if self.stopped:
             raise ModelUnavailable("the run is being stopped")
 
-    def in_parallel(self, ask: Callable[[A], B], items: Sequence[A]) -> list[B]:
-        """What ``ask`` makes of each item, in their order; many are asked at once."""
+    def in_parallel(self, ask: Callable[[A], B], items: Sequence[A], what: str = "") -> list[B]:
+        """What ``ask`` makes of each item, in their order; many are asked at once.
+
+        Of those that are a collection's it is told, as ``what``, how many are there.
+        """
         if len(items) < 2:
             return [ask(item) for item in items]
-        return list(self._pool.map(ask, items))
+        found: list[B] = []
+        building = Building(what, len(items)) if what and len(items) >= COLLECTION_ITEMS else None
+        for made in self._pool.map(ask, items):
+            found.append(made)
+            if building is not None:
+                building.done(len(found))
+        return found
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:

@@ -55,7 +55,7 @@ class ChatView(Metered[Replies]):
 
     def run_all(self, task: Task[T], inputs: Sequence[Mapping[str, Input]]) -> tuple[T, ...]:
         """See `LanguageModel.run_all`."""
-        found = self._calls.desk.in_parallel(lambda given: self._asked(task, 0, given), inputs)
+        found = self._calls.desk.in_parallel(lambda given: self._asked(task, 0, given), inputs, task.name)
         for _, usage in found:  # in their order, and in this thread
             self._meter.add(replace(usage, seconds=0.0))
         self._meter.seconds += _together([usage.seconds for _, usage in found], self._model)

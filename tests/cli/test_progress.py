@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from ragsmith.building import tell
+from ragsmith.cli.building import show_building
 from ragsmith.cli.progress import Progress
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.testbed import Setup
@@ -63,3 +65,23 @@ def test_a_terminal_gets_a_table_that_is_taken_away(tiny_setup: Setup, capsys: p
     lines = told("live", tiny_setup, capsys)
     assert lines[0].startswith("island: 4 documents")
     assert any("search  1" in line for line in lines)
+
+
+def built(mode: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    show_building(Progress(mode).building)
+    tell("embedding texts", 4_096, 99_770)
+    show_building()
+    return capsys.readouterr().err.splitlines()
+
+
+def test_what_is_built_once_is_said_in_each_form(capsys: pytest.CaptureFixture[str]) -> None:
+    [line] = built("lines", capsys)
+    assert line.endswith("s] embedding texts: 4,096 of 99,770")
+    [said] = map(json.loads, built("json", capsys))
+    assert {name: said[name] for name in ("event", "what", "done", "total")} == {
+        "event": "building",
+        "what": "embedding texts",
+        "done": 4_096,
+        "total": 99_770,
+    }
+    assert built("none", capsys) == []

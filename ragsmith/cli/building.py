@@ -1,0 +1,34 @@
+"""What is being built, on standard error, while it is: see `ragsmith.building`."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ragsmith.cli.output import note
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LOGGER = "ragsmith.building"
+
+
+class Telling(logging.Handler):
+    """Hands on what is told to whoever shows it: a line each, unless a command shows it otherwise."""
+
+    def __init__(self, show: Callable[[logging.LogRecord], None] | None = None) -> None:
+        super().__init__()
+        self._show = show or (lambda record: note(record.getMessage()))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See `logging.Handler.emit`."""
+        self._show(record)
+
+
+def show_building(show: Callable[[logging.LogRecord], None] | None = None) -> None:
+    """Have what is being built shown by ``show`` from now on, or else as lines."""
+    logger = logging.getLogger(LOGGER)
+    for handler in [handler for handler in logger.handlers if isinstance(handler, Telling)]:
+        logger.removeHandler(handler)
+    logger.addHandler(Telling(show))
+    logger.setLevel(logging.INFO)
