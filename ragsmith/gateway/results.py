@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from ragsmith.building import Building
 from ragsmith.errors import ModelError
 from ragsmith.gateway.asking import embedding, row, unit, vector
 from ragsmith.gateway.batching import Batcher
@@ -23,6 +24,10 @@ V = TypeVar("V")
 
 BATCH_TEXTS = 64
 """Texts of all threads that are embedded, and kept, in one batch."""
+COLLECTION_TEXTS = 1 << 14
+"""Who embeds so many texts embeds a whole collection, and keeps the vectors: nobody remembers them here besides."""
+BLOCK_TEXTS = 1 << 12
+"""Of a collection, texts that are embedded before the next ones: whole batches."""
 
 
 class Embeddings:
@@ -39,11 +44,10 @@ class Embeddings:
         """Vectors of ``texts``, each embedded once; of slow models, in batches over threads, and kept."""
         kind, embed = embedding(model, as_queries)
 
-        def compute(missing: list[tuple[str, str, str]]) -> Sequence[Any]:
-            wanted = [text for *_, text in missing]
+        def made(wanted: Sequence[str]) -> Sequence[Any] | Vectors:
             if not keeps(model):
                 self._count("embedder", made=len(wanted))
-                return list(unit(model.id, embed(wanted), len(wanted)))
+                return unit(model.id, embed(wanted), len(wanted))
             asker = asker_of("embedder", model)
             batched = self._batcher(asker, model, kind, embed)
             found = self.desk.kept(asker, kind, wanted, batched, row, vector, BATCH_TEXTS)
@@ -54,7 +58,43 @@ class Embeddings:
         if not texts:
             return model.embed(texts)
         self._count("embedder", asked=len(texts))
+        if len(texts) >= COLLECTION_TEXTS:
+            return self._of_collection(model.id, texts, made)
+
+        def compute(missing: list[tuple[str, str, str]]) -> Sequence[Any]:
+            return list(made([text for *_, text in missing]))
+
         return np.stack(self.remembered.get_many([(model.id, kind, text) for text in texts], compute))
+
+    def _of_collection(
+        self, model: str, texts: Sequence[str], made: Callable[[Sequence[str]], Sequence[Any] | Vectors]
+    ) -> Vectors:
+        """Vectors of the texts of a whole collection, block by block: besides them there is one block in memory.
+
+        ``made`` has the vectors of texts, or in the place of one a `ModelError`: raised when its block is done.
+        """
+        first: dict[str, int] = {}
+        rows = np.array([first.setdefault(text, place) for place, text in enumerate(texts)])
+        distinct, places = list(first), np.fromiter(first.values(), dtype=np.int64, count=len(first))
+        again = np.flatnonzero(rows != np.arange(len(rows)))
+        del first
+        vectors = np.empty((len(texts), 0), dtype=np.float32)
+        building = Building("embedding texts", len(distinct))
+        for start in range(0, len(distinct), BLOCK_TEXTS):
+            block = made(distinct[start : start + BLOCK_TEXTS])
+            failed = next((value for value in block if isinstance(value, ModelError)), None)
+            if failed is not None:
+                raise failed
+            width = len(block[0])
+            if not start:
+                vectors = np.empty((len(texts), width), dtype=np.float32)
+            if width != vectors.shape[1]:
+                raise ModelError(f"{model}: vectors of {width} numbers came back, and of {vectors.shape[1]} before")
+            vectors[places[start : start + len(block)]] = block
+            self.remembered.computed += len(block)  # nobody asks for them again here
+            building.done(start + len(block))
+        vectors[again] = vectors[rows[again]]
+        return vectors
 
     def _batcher(
         self, asker: Asker, model: Embedder, kind: str, embed: Callable[[Sequence[str]], Vectors]

@@ -21,6 +21,7 @@ from ragsmith.gateway.desk import Counts
 from ragsmith.gateway.failures import FailedCall, Failures
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.gateway.owners import Owner
+from ragsmith.gateway.results import BLOCK_TEXTS, COLLECTION_TEXTS
 from ragsmith.models.calls import Completion, StoredCall, result_key
 from ragsmith.models.protocols import LanguageModel, Vectors
 from ragsmith.models.tasks import Input, Task, text
@@ -368,6 +369,35 @@ def test_each_text_is_embedded_once_and_rows_stand_in_the_order_asked() -> None:
     assert view.id == "letters"
 
 
+def test_a_whole_collection_is_embedded_block_by_block_and_told_of_and_not_remembered_besides() -> None:
+    letters, gateway = Letters(), Gateway()
+    view = gateway.embedder(letters, Meter())
+    texts = [f"{'ab'[n % 2]}{n}" for n in range(COLLECTION_TEXTS)] + ["a0", "b1"]
+    vectors = view.embed(texts)
+    assert vectors.dtype == np.float32
+    assert vectors.tolist() == [[1, 0], [0, 1]] * (len(texts) // 2)
+    assert [text for batch in letters.batches for text in batch] == texts[:-2]
+    assert {len(batch) for batch in letters.batches} == {BLOCK_TEXTS}
+    found = gateway.counts()["embedder"]
+    assert (found.asked, found.distinct, found.made) == (len(texts), len(texts) - 2, len(texts) - 2)
+    view.embed(["a0"])
+    assert letters.batches[-1] == ["a0"], "it was kept twice"
+
+
+class Widening(Letters):
+    """An embedder whose vectors become longer."""
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        rows = super().embed(texts)
+        return rows if len(self.batches) == 1 else np.pad(rows, ((0, 0), (0, 1)))
+
+
+def test_vectors_of_a_collection_that_become_longer_are_refused() -> None:
+    view = Gateway().embedder(Widening(), Meter())
+    with pytest.raises(ModelError, match=r"letters: vectors of 3 numbers came back, and of 2 before"):
+        view.embed([f"a{n}" for n in range(COLLECTION_TEXTS)])
+
+
 class Paid:
     """An embedder whose vectors are paid for, and which fails on batches that hold ``wrong``."""
 
@@ -399,6 +429,15 @@ def test_vectors_are_kept_as_they_come_and_only_the_others_are_paid_for_again(st
         Gateway(store).embedder(paid, Meter()).embed(texts), [direction(n) for n in range(200)]
     )
     assert [list(batch) for batch in paid.batches] == [["195"]]
+
+
+def test_a_text_that_cannot_be_embedded_fails_its_collection_and_those_before_it_are_kept(store: Any) -> None:
+    texts = [str(n) for n in range(COLLECTION_TEXTS)]
+    with pytest.raises(ModelError, match="no vectors"):
+        Gateway(store).embedder(Paid(wrong="70"), Meter()).embed(texts)
+    again = Paid()
+    Gateway(store).embedder(again, Meter()).embed(texts[:BLOCK_TEXTS])
+    assert [list(batch) for batch in again.batches] == [["70"]]
 
 
 def test_vectors_that_another_process_asks_for_are_waited_for(store: Any) -> None:
