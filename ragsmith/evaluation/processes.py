@@ -5,6 +5,10 @@ Processes share questions out, not candidates, because candidates share their st
 Where this process can be forked, its workers are copies of it, made when there is a question for them: what was
 imported, loaded and built until then is in memory once. Elsewhere they are new interpreters, which are handed what
 whole collections need.
+
+What is built later is handed to copies, too, unless the collection is a large one: then they end, and others are made,
+so that a machine has it once. Much is only built for a question (words, what models know of a collection): of a large
+one the first question that meets a technique is answered by this process, so that copies find that built as well.
 """
 
 from __future__ import annotations
@@ -26,10 +30,12 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, cast
 
+from ragsmith.building import tell
 from ragsmith.errors import ModelUnavailable, RagsmithError, StageFailed, UsageError
 from ragsmith.evaluation.signals import ignore_signals, signals_held
 from ragsmith.evaluation.testbed import Engines, Setup
 from ragsmith.evaluation.threads import ANSWER, REPORT_SECONDS, Finished, Job, Part, Work, account, evaluate_job
+from ragsmith.gateway.caches import give_back
 from ragsmith.gateway.memory import Memory
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
@@ -37,6 +43,9 @@ from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.genes import Candidate, Fit, Gene, make_gene
 from ragsmith.plugins import LoadedFiles
 
+LARGE_ENTRIES = 20_000
+"""An index of so many entries is not handed to workers that are there. Fewer are handed over in less time than it takes
+other workers to work out again what these remember."""
 HAND_OVER_SECONDS = 0.05
 """How long a worker keeps what has ended: what is handed over wakes the parent, which takes a core from a worker."""
 PATIENCE_SECONDS = 1.0
@@ -50,15 +59,23 @@ class ProcessRunner:
     ends by itself: its pipe closes. Each has at most ``memory`` bytes.
     """
 
-    def __init__(self, setup: Setup, engine: Engine, workers: int, memory: int | None = None) -> None:
+    def __init__(
+        self, setup: Setup, engine: Engine, workers: int, memory: int | None = None, large: int = LARGE_ENTRIES
+    ) -> None:
+        """A collection of ``large`` chunks or more is in memory once, as far as processes can be copied."""
         self.engines = Engines(setup, engine)
         self._setup = setup
         self._count = workers
         self._memory = memory
+        self._many = large
         self._shard = {question: i % workers for i, question in enumerate(setup.order)}
         self._installed: set[str] = set()
         self._graphs_sent: set[int] = set()
         self._described: set[str] = set()
+        self._large = self._outdated = False
+        self._met: set[tuple[str, str]] = set()
+        self._announced: set[str] = set()
+        self._before: list[Work] = []
         self._workers: list[tuple[BaseProcess, Connection]] = []
         self._settled = False
         if not can_be_copied():
@@ -108,6 +125,7 @@ class ProcessRunner:
             process.join(PATIENCE_SECONDS)
             process.kill()
             process.join()
+        self._workers.clear()
 
     def settle(self) -> None:
         """See `Runner.settle`: a worker answers when it has begun."""
@@ -117,7 +135,7 @@ class ProcessRunner:
 
     def work(self) -> Work:
         """See `Runner.work`."""
-        return sum(self._accounts(), start=account(self.engines))
+        return sum([*self._before, *self._accounts()], start=account(self.engines))
 
     def _accounts(self) -> list[Work]:
         """What each worker did."""
@@ -130,6 +148,14 @@ class ProcessRunner:
     ) -> Iterator[list[Finished]]:
         """See `Runner.run`."""
         self._prepare(candidates)
+        if self._large and can_be_copied():
+            first = self._first_of_new(candidates, jobs)
+            if first or self._outdated:
+                tell("answering first questions, which builds what techniques need of a collection", len(first))
+                able = [self.engines.of(candidate) for candidate in candidates]
+                yield [evaluate_job(*able[job[0]], candidates[job[0]], job, part) for job in first]
+                jobs = sorted(set(jobs) - set(first))
+                self._end()
         if not self._workers:
             self._begin()
             if not self._copied:  # what was built until now began a thread: they have to be handed it after all
@@ -158,10 +184,41 @@ class ProcessRunner:
                     del waiting[connection]
             yield batch
 
+    def _first_of_new(self, candidates: Sequence[Candidate], jobs: Sequence[Job]) -> list[Job]:
+        """The first job of each candidate that has a technique which no candidate had before, question by question."""
+        first = {position: (position, question) for position, question in sorted(jobs, reverse=True)}
+        found = []
+        for position in sorted(first):
+            techniques = {(gene.technique.family, gene.technique.name) for gene in candidates[position]}
+            if not techniques <= self._met:
+                self._met |= techniques
+                found.append(first[position])
+        return sorted(found, key=lambda job: (job[1], job[0]))
+
+    def _end(self) -> None:
+        """End the workers, so that others can be made; what they did is not forgotten."""
+        self._before += self._accounts()
+        self.__exit__()
+        self._described.clear()
+        self._outdated = self._settled = False
+        gc.collect()
+        give_back()
+
     def _prepare(self, candidates: Sequence[Candidate]) -> None:
         for candidate in candidates:
+            self._announce(candidate)
             with suppress(StageFailed):  # then the workers meet the same failure, and record it for each question
                 self._install(candidate)
+
+    def _announce(self, candidate: Candidate) -> None:
+        """Tell what is built for a candidate of a large collection, unless it is there."""
+        if len(self._setup.corpus.chunks) < self._many:
+            return
+        retrieval = next(gene for gene in candidate if gene.technique.family == "retrieval")
+        searched = f"{retrieval} on {candidate[0]}"
+        if searched not in self._announced:
+            self._announced.add(searched)
+            tell(f"building what {searched} searches")
 
     def _install(self, candidate: Candidate) -> None:
         engine, _ = self.engines.of(candidate)
@@ -174,6 +231,11 @@ class ProcessRunner:
         self._installed.add(held)
         if new_graph:
             self._graphs_sent.add(id(engine))
+        if len(index.entries) >= self._many:
+            self._large = True
+            if can_be_copied():
+                self._outdated = bool(self._workers)
+                return
         message = ("install", self._named(candidate), index if new_index else None, graph if new_graph else None)
         for _, connection in self._workers:
             _send(connection, message)

@@ -253,6 +253,58 @@ def test_a_process_without_threads_is_copied_and_no_other(
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
+LARGE = """
+    import sys
+    from ragsmith.datasets.dataset import load_dataset
+    from ragsmith.evaluation.processes import ProcessRunner
+    from ragsmith.evaluation.testbed import Setup
+    from ragsmith.evaluation.threads import InTurn
+    from ragsmith.pipelines.space_file import load_space
+    from ragsmith.techniques.registry import load_techniques
+
+    def all_of(runner, candidates):
+        jobs = [(position, question) for position in range(len(candidates)) for question in setup.examples]
+        found = [done for batch in runner.run(candidates, jobs) for done in batch]
+        assert len(found) == len(jobs)
+        return {done.job: done for done in found}
+
+    if __name__ == "__main__":
+        load_techniques()
+        setup = Setup(load_dataset(sys.argv[1]), chunk_size=100)
+        space = load_space("paper")
+        genomes = [(0,) * 9, (1, 5, 2, 1, 1, 1, 0, 1, 0), (3, 2, 4, 3, 0, 2, 1, 0, 1), (2, 7, 3, 2, 0, 0, 2, 0, 0)]
+        candidates = [space.candidate(genome) for genome in genomes]
+        with ProcessRunner(setup, setup.engine(), 2, large=10) as runner:
+            first = all_of(runner, candidates[:2])
+            copies = [process for process, _ in runner._workers]
+            again = all_of(runner, candidates[:2])
+            assert [process for process, _ in runner._workers] == copies, "nothing was new"
+            whole = all_of(runner, candidates)
+            assert not any(process.is_alive() for process in copies)
+            assert not {process.pid for process in copies} & {process.pid for process, _ in runner._workers}
+            assert {type(process).__name__ for process, _ in runner._workers} == {"ForkProcess"}
+            work = runner.work()
+        with InTurn(setup, setup.engine()) as alone:
+            expected = all_of(alone, candidates)
+        assert whole == expected and first == again == {job: done for job, done in expected.items() if job[0] < 2}
+        assert work.stages_requested == 2 * alone.work().stages_requested, "what ended workers did is counted"
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux only")
+def test_of_a_large_collection_others_are_made_when_something_new_was_built(tmp_path: Path, tiny_folder: Path) -> None:
+    script = tmp_path / "large.py"
+    script.write_text(textwrap.dedent(LARGE))
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", script, tiny_folder],
+        env={**os.environ, **ALONE, "PYTHONPATH": ROOT},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
 PARENT = """
     import sys, threading, time
     from ragsmith.datasets.dataset import load_dataset
