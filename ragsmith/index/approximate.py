@@ -16,6 +16,7 @@ a machine, and found again by the digest of texts and embedder.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,12 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from ragsmith.building import Building
 from ragsmith.digest import fingerprint
 from ragsmith.errors import MissingExtra, UsageError
 from ragsmith.index.rescoring import best_entries
 from ragsmith.index.screening import doubt, nearest
-from ragsmith.index.shelf import Address, Arrays, Shelf
-from ragsmith.index.vector_store import Keys, MakeVectors, Positions, Scores
+from ragsmith.index.shelf import Address, Arrays, Shelf, found_in, rows_of
+from ragsmith.index.vector_store import Keys, MakeVectors, OfTexts, Positions, Scores
 from ragsmith.models.local.weights import installed_version
 from ragsmith.models.vector_address import kind_of_machine
 
@@ -125,7 +127,8 @@ class ApproximateVectors:
     def _arrays(self, make: MakeVectors) -> Arrays:
         volume = self._shelf.read(self._address)
         if volume is None:
-            arrays = _made(self._keys, make, self._coded_rows)
+            earlier = (volume.arrays for volume in self._shelf.recent(self._address))
+            arrays = _made(self._keys, make, self._coded_rows, earlier)
             self._shelf.write(self._address, arrays)
             volume = self._shelf.read(self._address)
             if volume is None:  # the disk is full, say, as a notice has said
@@ -148,17 +151,60 @@ def _removed(folder: Path, start: int, end: int) -> NDArray[np.floating]:
     )
 
 
-def _made(keys: Keys, make: MakeVectors, coded_rows: int) -> dict[str, NDArray[Any]]:
-    """The arrays of a volume."""
+def _made(keys: Keys, make: MakeVectors, coded_rows: int, earlier: Iterable[Arrays] = ()) -> dict[str, NDArray[Any]]:
+    """The arrays of a volume. Vectors are taken over from volumes ``earlier`` that say of which texts theirs are.
+
+    Codes are made anew, as they depend on all vectors: so they are the same whatever was there before.
+    """
+    arrays: dict[str, NDArray[Any]] = {}
+    if isinstance(make, OfTexts):
+        rows = rows_of(make.texts)
+        by = np.frombuffer(make.embedder.id.encode(), dtype=np.uint8)
+        known = (known for known in earlier if "rows" in known and np.array_equal(known["embedder"], by))
+        vectors = _taken(make, rows, known)
+        arrays = {"rows": rows, "embedder": by}
+    else:
+        vectors = _filled(keys.count, make)
+    arrays["vectors"] = vectors
+    if keys.count >= max(coded_rows, 16):  # as many as a code of 4 bits tells apart
+        arrays["codes"] = _coded(vectors)
+    return arrays
+
+
+def _taken(make: OfTexts, rows: NDArray[np.uint8], earlier: Iterable[Arrays]) -> NDArray[np.float32]:
+    """Vectors of texts whose digests are ``rows``: from what there was ``earlier``, the others embedded."""
+    places: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]] = []
+    missing = np.arange(len(rows))
+    for arrays in earlier:
+        found = found_in(rows[missing], arrays["rows"])
+        places.append((missing[found >= 0], found[found >= 0], arrays["vectors"]))
+        missing = missing[found < 0]
+        if not len(missing):
+            break
+    if len(missing) == len(rows):
+        return _filled(len(rows), make)
+    new = [make.texts[place] for place in missing.tolist()]
+    made = _filled(len(new), lambda start, end: make.embedder.embed(new[start:end]))
+    vectors = np.empty((len(rows), places[0][2].shape[1]), dtype=np.float32)
+    for own, other, known in places:
+        for start in range(0, len(own), _BLOCK):
+            vectors[own[start : start + _BLOCK]] = known[other[start : start + _BLOCK]]
+    if new:
+        vectors[missing] = made
+    return vectors
+
+
+def _filled(count: int, make: MakeVectors) -> NDArray[np.float32]:
+    """All that ``make`` makes, block by block."""
     vectors = np.zeros((0, 1), dtype=np.float32)
-    for start in range(0, keys.count, _BLOCK):
-        part = make(start, min(start + _BLOCK, keys.count))
+    building = Building("embedding texts", count)
+    for start in range(0, count, _BLOCK):
+        part = make(start, min(start + _BLOCK, count))
         if not start:
-            vectors = np.empty((keys.count, part.shape[1]), dtype=np.float32)
+            vectors = np.empty((count, part.shape[1]), dtype=np.float32)
         vectors[start : start + len(part)] = part
-    if keys.count < max(coded_rows, 16):  # as many as a code of 4 bits tells apart
-        return {"vectors": vectors}
-    return {"vectors": vectors, "codes": _coded(vectors)}
+        building.done(start + len(part))
+    return vectors
 
 
 def _coded(vectors: NDArray[np.float32]) -> NDArray[np.uint8]:

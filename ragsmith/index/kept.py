@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -21,7 +22,7 @@ from ragsmith.index.chunk_graph import ChunkGraph
 from ragsmith.index.exact import ExactVectors
 from ragsmith.index.index import Index
 from ragsmith.index.shelf import Address, Arrays, Shelf, found_in, packed, rows_of, unpacked
-from ragsmith.index.vector_store import OpenStore, as_kept
+from ragsmith.index.vector_store import OfTexts, OpenStore, VectorStore, as_kept, keys_name
 from ragsmith.models.protocols import Embedder
 from ragsmith.text.bm25 import BM25
 from ragsmith.text.languages import ENGLISH
@@ -53,6 +54,15 @@ class KeptIndex(Index):
             if embedder.id not in self._vectors:
                 self._vectors[embedder.id] = kept_vectors(self.id, self.keys, embedder, self._shelf)
             return self._vectors[embedder.id]
+
+    def vector_store(self, embedder: Embedder) -> VectorStore:
+        """See `Index.vector_store`; the store is told of the texts, so that it takes over what it has of them."""
+
+        def open_it() -> VectorStore:
+            keys = replace(self._keys, name=keys_name(self.id, embedder.id))
+            return self._open_store(keys, OfTexts(self.keys, embedder, partial(self._vectors_of, embedder)))
+
+        return super().derived(f"vector store {embedder.id}", open_it)
 
     def derived(self, name: str, build: Callable[[], T]) -> T:
         """See `Index.derived`."""

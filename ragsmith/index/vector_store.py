@@ -6,7 +6,7 @@ matters to a result which store is used, and an index knows none but the exact o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ragsmith.digest import digest
+from ragsmith.models.protocols import Embedder
 
 Positions = NDArray[np.int64]
 Scores = NDArray[np.float64]
@@ -68,6 +69,20 @@ class Keys:
 def keys_name(index_id: str, embedder_id: str) -> str:
     """What names the vectors of an index by an embedder: ``ragsmith-`` and 32 hexadecimal digits."""
     return f"ragsmith-{digest('vectors', index_id, embedder_id)}"
+
+
+@dataclass(frozen=True, slots=True)
+class OfTexts:
+    """`MakeVectors` that says of which ``texts``: a store that has vectors of some of them by ``embedder`` asks for the
+    others alone."""
+
+    texts: Sequence[str]
+    embedder: Embedder
+    make: MakeVectors
+
+    def __call__(self, start: int, end: int) -> NDArray[np.floating]:
+        """Vectors of the texts ``[start, end)``."""
+        return self.make(start, end)
 
 
 OpenStore = Callable[[Keys, MakeVectors], VectorStore]
