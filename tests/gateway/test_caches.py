@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 from functools import cache, lru_cache
 
+import numpy as np
+
 from ragsmith.gateway.caches import FEWEST, empty_caches, give_back
+from ragsmith.models.embedded.lexicon import Lexicon
+from ragsmith.models.embedded.sentence_ranking import SentenceRanking
+from ragsmith.models.protocols import Vectors
 from ragsmith.text.words import terms
 
 MANY = 2 * FEWEST
@@ -39,6 +45,30 @@ def test_caches_of_modules_and_of_objects_are_emptied() -> None:
     assert reader.read.cache_info().currsize == 0
     assert terms.cache_info().currsize == 0
     assert reader.read(3) == -3
+
+
+class Lengths:
+    """An embedder of two directions; it notes what it was asked."""
+
+    id = "lengths"
+
+    def __init__(self) -> None:
+        self.embedded: list[str] = []
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self.embedded += texts
+        return np.array([[len(text) % 2, (len(text) + 1) % 2] for text in texts], dtype=np.float32)
+
+
+def test_what_is_known_of_sentences_is_given_up_and_found_again() -> None:
+    embedder = Lengths()
+    ranking = SentenceRanking(Lexicon(["salt and bells", "a wall"]), embedder)
+    before = ranking.similarity("salt", "bells")
+    ranking.similarity("salt", "bells")
+    assert sorted(embedder.embedded) == ["bells", "salt"]
+    empty_caches()
+    assert ranking.similarity("salt", "bells") == before
+    assert sorted(embedder.embedded) == ["bells", "bells", "salt", "salt"]
 
 
 def test_caches_that_the_collector_leaves_alone_are_emptied_and_left_alone_again() -> None:
