@@ -7,7 +7,7 @@ which share the index, the models and the cache of paid replies. So memory stays
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from ragsmith.diagnosis.explaining import Explained, explained
 from ragsmith.gateway.caches import empty_caches, give_back
 from ragsmith.gateway.memo import Entry, Weighed
-from ragsmith.gateway.memory import MIB, own_bytes
 from ragsmith.models.usage import Meter, Usage
 from ragsmith.pipelines.engine import Engine, failing_as
 from ragsmith.pipelines.trace import Trace
@@ -29,11 +28,9 @@ from ragsmith.types import Answer, Example, Hit, Question, Span
 if TYPE_CHECKING:
     from ragsmith.store.store import Store
 
-ANSWERS_A_CLEARING = 256
-"""After so many, what an index remembers of rankings is given up, and the memory of the process is looked at."""
-GROWTH = 32 * MIB
-"""Bytes by which the process may grow beyond what it has when the pipeline is ready, until caches of functions, which
-are bounded by the number of their entries only, are emptied."""
+ANSWERS_A_CLEARING = 512
+"""After so many, what indexes, models and functions remember is given up: they bound it by the number of its entries,
+and 16,000 answers took as long when it was found again as when it was kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +85,7 @@ class Retrieved:
 class Answerer:
     """Answers with ``pipeline``; paid replies are kept in ``store`` if there is one. Safe to use from many threads."""
 
-    def __init__(self, pipeline: Pipeline, store: Store | None = None, in_use: Callable[[], int] = own_bytes) -> None:
-        """``in_use`` measures the bytes of the process."""
+    def __init__(self, pipeline: Pipeline, store: Store | None = None) -> None:
         self.pipeline = pipeline
         self.setup = pipeline.setup
         self.waits = pipeline.setup.loaded_models.waits
@@ -97,8 +93,6 @@ class Answerer:
         self._rankings = _Rankings()
         self._base = pipeline.setup.engine(store, room=self._rankings)
         self._base.share_collection(pipeline.engine)
-        self._in_use = in_use
-        self._most = in_use() + GROWTH
         self._answers = 0
         self._lock = threading.Lock()
 
@@ -111,7 +105,6 @@ class Answerer:
         self._base.prepare(self.pipeline.candidate)
         if not self.waits:  # it costs nothing but the time that the first question would take
             self.ask(next(iter(self.setup.corpus.documents.values())).title or "?", Stop())
-        self._most = self._in_use() + GROWTH
 
     def keep_open(self, opened: ExitStack) -> None:
         """Close ``opened`` in the end, which holds the store."""
@@ -186,10 +179,8 @@ class Answerer:
     def _clear(self) -> None:
         """Give up what is remembered of questions, as far as it can be found again."""
         self._rankings.give_up()
-        if self._in_use() > self._most:
-            empty_caches()
-            give_back()
-            self._most = max(self._most, self._in_use() + GROWTH // 2)
+        empty_caches()
+        give_back()
 
     def _found(self, place: int, hit: Hit) -> Shown:
         """A hit, as its document has it, or a summary as it was written."""

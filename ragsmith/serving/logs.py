@@ -47,7 +47,11 @@ def speaking_json(stream: TextIO | None = None) -> Iterator[None]:
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonLines())
     handler.addFilter(REDACTING)
-    loggers = {LOGGER: logging.INFO, BUILDING: logging.INFO, **{logging.getLogger(name): logging.WARNING for name in OTHERS}}
+    loggers = {
+        LOGGER: logging.INFO,
+        BUILDING: logging.INFO,
+        **{logging.getLogger(name): logging.WARNING for name in OTHERS},
+    }
     before = [(logger, logger.handlers, logger.propagate, logger.level) for logger in loggers]
     for logger, level in loggers.items():
         logger.handlers, logger.propagate = [handler], False

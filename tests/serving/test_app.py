@@ -19,7 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import ragsmith
 from ragsmith.errors import MissingExtra, Notice, UsageError
 from ragsmith.pipelines.genes import Candidate
-from ragsmith.serving.answering import ANSWERS_A_CLEARING, GROWTH, Answerer
+from ragsmith.serving.answering import ANSWERS_A_CLEARING, Answerer
 from ragsmith.serving.app import ServingApp
 from ragsmith.serving.guard import LARGEST_HEAD
 from ragsmith.serving.workers import Stop
@@ -183,16 +183,14 @@ def test_nothing_of_a_question_is_remembered(serving: Serving, tiny_setup: Any) 
     assert not app.workers._joined
 
 
-def test_caches_are_emptied_where_the_process_grows_and_answers_stay_the_same(winner: Path) -> None:
-    in_use = [0]
-    answerer = Answerer(ragsmith.Pipeline.load(winner), in_use=lambda: in_use[0])
+def test_caches_are_emptied_every_so_often_and_answers_stay_the_same(winner: Path) -> None:
+    answerer = Answerer(ragsmith.Pipeline.load(winner))
     answerer.prepare()
     expected = answerer.ask(QUESTION, Stop()).answer
     for n in range(ANSWERS_A_CLEARING - 10):
         answerer.retrieve(f"{QUESTION} Number {n}", Stop())
     before = terms.cache_info().currsize
     assert before > ANSWERS_A_CLEARING - 10
-    in_use[0] = GROWTH + 1
     for n in range(10):
         answerer.retrieve(f"{QUESTION} Number {n}", Stop())
     assert terms.cache_info().currsize < 20
