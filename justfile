@@ -5,9 +5,9 @@ default: lint types test docs
 test *args='-n 2 --dist worksteal':
     python -m pytest {{args}}
 
-# without the tests that start, kill and wait for processes: a minute on two cores
-quick:
-    python -m pytest -n 2 --dist worksteal -m "not processes"
+# what a pipeline is, how it is searched and scored: under a minute on two cores; or tests of rooms: just quick store cli
+quick *rooms='text measures pipelines techniques strategies diagnosis evaluation serving':
+    python -m pytest -n 2 --dist worksteal -m "not processes" tests/test_*digest*.py tests/test_fingerprint.py $(printf 'tests/%s ' {{rooms}})
 
 lint:
     ruff check .
