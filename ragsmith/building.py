@@ -5,39 +5,68 @@ The command line prints it. From Python::
     logging.basicConfig()
     logging.getLogger("ragsmith.building").setLevel(logging.INFO)
 
-A record has ``what``, ``done`` and ``total``; 0 stands for a number that is not known.
+``fields`` of a record are ``what``, ``done`` and ``total``; a total that is not known is 0.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from time import monotonic
 
-EVERY_SECONDS = 5.0
-"""So often something is told at most; what takes less is told nothing of."""
+LOGGER = logging.getLogger(__name__)
 
-_LOGGER = logging.getLogger(__name__)
+EVERY_SECONDS = 5.0
+"""So often it is told at most how far something is; of what takes less nothing is told, unless by `tell`."""
+
+_AROUND: ContextVar[Building | None] = ContextVar("_AROUND", default=None)
 
 
 class Building:
-    """Something that is being built out of ``total`` parts, which `done` counts."""
+    """Something that is being built out of ``total`` parts.
+
+    What is begun inside a block of `around` with the same name is counted there, as a part of that.
+    """
 
     def __init__(self, what: str, total: int = 0, clock: Callable[[], float] = monotonic) -> None:
         self._what = what
         self._total = total
         self._clock = clock
         self._told = clock()
+        self._done = 0
+        around = _AROUND.get()
+        self._whole = around if around is not None and around._what == what else self
+        self._before = self._whole._done
 
     def done(self, parts: int) -> None:
         """Tell that so many ``parts`` are done, if something has not been told for a while."""
+        self._done = parts
+        self._whole._tell(self._before + parts)
+
+    @contextmanager
+    def around(self) -> Iterator[None]:
+        """What is built of the same name in this block is a part of this, behind what is done already."""
+        before = _AROUND.set(self._whole)
+        try:
+            yield
+        finally:
+            _AROUND.reset(before)
+
+    def _tell(self, done: int) -> None:
         now = self._clock()
         if now - self._told >= EVERY_SECONDS:
             self._told = now
-            tell(self._what, parts, self._total)
+            tell(self._what, done, self._total)
 
 
 def tell(what: str, done: int = 0, total: int = 0) -> None:
-    """Tell at once how far something is, or that it begins, as what has no parts that could be counted."""
+    """Tell at once that something begins, or how far it is."""
     far = f": {done:,} of {total:,}" if total else f": {done:,}" if done else ""
-    _LOGGER.info("%s%s", what, far, extra={"what": what, "done": done, "total": total})
+    LOGGER.info("%s%s", what, far, extra={"fields": {"what": what, "done": done, "total": total}})
+
+
+def say_nothing() -> None:
+    """Tell nothing more in this process: another one speaks for it."""
+    LOGGER.disabled = True

@@ -30,8 +30,9 @@ def test_it_is_told_every_so_often_how_far_something_is(caplog: pytest.LogCaptur
         building.done(parts)
     assert EVERY_SECONDS == 5.0
     assert caplog.messages == ["embedding texts: 5,000 of 12,000", "embedding texts: 10,000 of 12,000"]
-    told = [(vars(record)["what"], vars(record)["done"], vars(record)["total"]) for record in caplog.records]
-    assert told == [("embedding texts", 5_000, 12_000), ("embedding texts", 10_000, 12_000)]
+    assert [vars(record)["fields"] for record in caplog.records] == [
+        {"what": "embedding texts", "done": done, "total": 12_000} for done in (5_000, 10_000)
+    ]
 
 
 def test_what_has_no_parts_is_told_when_it_begins_and_one_of_unknown_size_by_what_is_done(
@@ -44,6 +45,25 @@ def test_what_has_no_parts_is_told_when_it_begins_and_one_of_unknown_size_by_wha
     clock.now = 6.0
     building.done(1_200)
     assert caplog.messages == ["cutting 25,000 documents", "reading documents: 1,200"]
+
+
+def test_a_part_is_counted_behind_what_was_done_of_the_whole(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, LOGGER)
+    clock = Clock()
+    whole = Building("embedding texts", 40_000, clock)
+    for start in (0, 20_000):
+        with whole.around():
+            part, other = Building("embedding texts", 20_000, clock), Building("reading", 5, clock)
+            for parts in (10_000, 20_000):
+                clock.now += 6.0
+                part.done(parts)
+        other.done(5)
+        whole.done(start + 20_000)
+    Building("embedding texts", 7, clock).done(7)
+    assert [line for line in caplog.messages if line.startswith("embedding")] == [
+        f"embedding texts: {done:,} of 40,000" for done in (10_000, 20_000, 30_000, 40_000)
+    ]
+    assert [line for line in caplog.messages if line.startswith("reading")] == ["reading: 5 of 5"] * 2
 
 
 def test_nobody_hears_of_it_who_did_not_ask(caplog: pytest.LogCaptureFixture) -> None:

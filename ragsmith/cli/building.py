@@ -5,12 +5,11 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from ragsmith.building import LOGGER
 from ragsmith.cli.output import note
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-LOGGER = "ragsmith.building"
 
 
 class Telling(logging.Handler):
@@ -27,8 +26,7 @@ class Telling(logging.Handler):
 
 def show_building(show: Callable[[logging.LogRecord], None] | None = None) -> None:
     """Have what is being built shown by ``show`` from now on, or else as lines."""
-    logger = logging.getLogger(LOGGER)
-    for handler in [handler for handler in logger.handlers if isinstance(handler, Telling)]:
-        logger.removeHandler(handler)
-    logger.addHandler(Telling(show))
-    logger.setLevel(logging.INFO)
+    for handler in [handler for handler in LOGGER.handlers if isinstance(handler, Telling)]:
+        LOGGER.removeHandler(handler)
+    LOGGER.addHandler(Telling(show))
+    LOGGER.setLevel(logging.INFO)

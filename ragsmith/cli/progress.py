@@ -121,8 +121,7 @@ class Progress:
     def building(self, record: LogRecord) -> None:
         """Say what is being built once for the whole collection: see `ragsmith.building`."""
         if self._mode == "json":
-            told = vars(record)
-            self._tell("building", what=told["what"], done=told["done"], total=told["total"])
+            self._tell("building", **vars(record)["fields"])
         self._line(f"[{self.seconds():6.1f} s] {record.getMessage()}")
 
     def clear(self) -> None:

@@ -8,7 +8,8 @@ whole collections need.
 
 What is built later is handed to copies, too, unless the collection is a large one: then they end, and others are made,
 so that a machine has it once. Much is only built for a question (words, what models know of a collection): of a large
-one the first question that meets a technique is answered by this process, so that copies find that built as well.
+one this process answers a first question for every technique, and for every retrieval on every index, so that copies
+find that built as well.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import os
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
@@ -30,16 +31,27 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, cast
 
-from ragsmith.building import tell
+from ragsmith.building import Building, say_nothing, tell
 from ragsmith.errors import ModelUnavailable, RagsmithError, StageFailed, UsageError
 from ragsmith.evaluation.signals import ignore_signals, signals_held
 from ragsmith.evaluation.testbed import Engines, Setup
-from ragsmith.evaluation.threads import ANSWER, REPORT_SECONDS, Finished, Job, Part, Work, account, evaluate_job
+from ragsmith.evaluation.threads import (
+    ANSWER,
+    RANKING,
+    REPORT_SECONDS,
+    Finished,
+    Job,
+    Part,
+    Work,
+    account,
+    evaluate_job,
+)
 from ragsmith.gateway.caches import give_back
 from ragsmith.gateway.memory import Memory
 from ragsmith.index.entity_graph import EntityGraph
 from ragsmith.index.index import Index
 from ragsmith.pipelines.engine import Engine
+from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import Candidate, Fit, Gene, make_gene
 from ragsmith.plugins import LoadedFiles
 
@@ -60,21 +72,21 @@ class ProcessRunner:
     """
 
     def __init__(
-        self, setup: Setup, engine: Engine, workers: int, memory: int | None = None, large: int = LARGE_ENTRIES
+        self, setup: Setup, engine: Engine, workers: int, memory: int | None = None, large_from: int = LARGE_ENTRIES
     ) -> None:
-        """A collection of ``large`` chunks or more is in memory once, as far as processes can be copied."""
+        """A collection of ``large_from`` chunks or more is in memory once, as far as processes can be copied."""
         self.engines = Engines(setup, engine)
         self._setup = setup
         self._count = workers
         self._memory = memory
-        self._many = large
+        self._large_from = large_from
         self._shard = {question: i % workers for i, question in enumerate(setup.order)}
         self._installed: set[str] = set()
         self._graphs_sent: set[int] = set()
         self._described: set[str] = set()
-        self._large = self._outdated = False
-        self._met: set[tuple[str, str]] = set()
-        self._announced: set[str] = set()
+        self._has_large = self._outdated = False
+        self._met: set[Hashable] = set()
+        self._announced: set[tuple[int, str]] = set()
         self._before: list[Work] = []
         self._workers: list[tuple[BaseProcess, Connection]] = []
         self._settled = False
@@ -125,7 +137,17 @@ class ProcessRunner:
             process.join(PATIENCE_SECONDS)
             process.kill()
             process.join()
+
+    def _end(self) -> None:
+        """End the workers, so that others can be made; what they did is not forgotten."""
+        accounts = self._accounts()
+        self.__exit__()
         self._workers.clear()
+        self._before += accounts
+        self._described.clear()
+        self._outdated = self._settled = False
+        gc.collect()
+        give_back()
 
     def settle(self) -> None:
         """See `Runner.settle`: a worker answers when it has begun."""
@@ -148,14 +170,13 @@ class ProcessRunner:
     ) -> Iterator[list[Finished]]:
         """See `Runner.run`."""
         self._prepare(candidates)
-        if self._large and can_be_copied():
-            first = self._first_of_new(candidates, jobs)
-            if first or self._outdated:
-                tell("answering first questions, which builds what techniques need of a collection", len(first))
-                able = [self.engines.of(candidate) for candidate in candidates]
-                yield [evaluate_job(*able[job[0]], candidates[job[0]], job, part) for job in first]
-                jobs = sorted(set(jobs) - set(first))
-                self._end()
+        rest = list(jobs)
+        if self._has_large and can_be_copied():
+            for finished in self._first_of_new(candidates, jobs, part):
+                rest.remove(finished.job)
+                yield [finished]
+        if self._outdated:
+            self._end()
         if not self._workers:
             self._begin()
             if not self._copied:  # what was built until now began a thread: they have to be handed it after all
@@ -164,7 +185,7 @@ class ProcessRunner:
                 self._prepare(candidates)
         named = [self._named(candidate) for candidate in candidates]
         shares: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-        for position, question in sorted(jobs, key=lambda job: (job[1], job[0])):
+        for position, question in sorted(rest, key=lambda job: (job[1], job[0])):
             shares[self._shard[question]][question].append(position)
         waiting: dict[Any, int] = {}
         for worker, share in shares.items():
@@ -184,25 +205,37 @@ class ProcessRunner:
                     del waiting[connection]
             yield batch
 
-    def _first_of_new(self, candidates: Sequence[Candidate], jobs: Sequence[Job]) -> list[Job]:
-        """The first job of each candidate that has a technique which no candidate had before, question by question."""
+    def _first_of_new(self, candidates: Sequence[Candidate], jobs: Sequence[Job], part: Part) -> Iterator[Finished]:
+        """Answer here, one by one, the first job of each candidate that has something which none had before."""
         first = {position: (position, question) for position, question in sorted(jobs, reverse=True)}
-        found = []
+        met = set(self._met)
+        new: list[tuple[Job, set[Hashable]]] = []
         for position in sorted(first):
-            techniques = {(gene.technique.family, gene.technique.name) for gene in candidates[position]}
-            if not techniques <= self._met:
-                self._met |= techniques
-                found.append(first[position])
-        return sorted(found, key=lambda job: (job[1], job[0]))
+            derived = self._derives(candidates[position], part)
+            if not derived <= met:
+                met |= derived
+                new.append((first[position], derived))
+        if not new:
+            return
+        what = "answering first questions, for which more is built"
+        tell(what, 0, len(new))
+        building = Building(what, len(new))
+        self._outdated = bool(self._workers)
+        for number, (job, derived) in enumerate(sorted(new, key=lambda one: one[0][::-1]), 1):
+            candidate = candidates[job[0]]
+            yield evaluate_job(*self.engines.of(candidate), candidate, job, part)
+            self._met |= derived
+            building.done(number)
 
-    def _end(self) -> None:
-        """End the workers, so that others can be made; what they did is not forgotten."""
-        self._before += self._accounts()
-        self.__exit__()
-        self._described.clear()
-        self._outdated = self._settled = False
-        gc.collect()
-        give_back()
+    def _derives(self, candidate: Candidate, part: Part) -> set[Hashable]:
+        """What names all that ``part`` of a candidate may build of its collection: retrieval for each index."""
+        engine, _ = self.engines.of(candidate)
+        found: set[Hashable] = set()
+        for gene in _run_for(candidate, part):
+            family, name = gene.technique.family, gene.technique.name
+            index = candidate[0].identity if family == "retrieval" else ""
+            found.add((id(engine), family, name, index))
+        return found
 
     def _prepare(self, candidates: Sequence[Candidate]) -> None:
         for candidate in candidates:
@@ -211,13 +244,14 @@ class ProcessRunner:
                 self._install(candidate)
 
     def _announce(self, candidate: Candidate) -> None:
-        """Tell what is built for a candidate of a large collection, unless it is there."""
-        if len(self._setup.corpus.chunks) < self._many:
+        """Tell what retrieval of a large collection needs, before it is built for the first time."""
+        engine, setup = self.engines.of(candidate)
+        if len(setup.corpus.chunks) < self._large_from:
             return
         retrieval = next(gene for gene in candidate if gene.technique.family == "retrieval")
         searched = f"{retrieval} on {candidate[0]}"
-        if searched not in self._announced:
-            self._announced.add(searched)
+        if (id(engine), searched) not in self._announced:
+            self._announced.add((id(engine), searched))
             tell(f"building what {searched} searches")
 
     def _install(self, candidate: Candidate) -> None:
@@ -231,8 +265,8 @@ class ProcessRunner:
         self._installed.add(held)
         if new_graph:
             self._graphs_sent.add(id(engine))
-        if len(index.entries) >= self._many:
-            self._large = True
+        if len(index.entries) >= self._large_from:
+            self._has_large = True
             if can_be_copied():
                 self._outdated = bool(self._workers)
                 return
@@ -248,6 +282,19 @@ class ProcessRunner:
                 _send(connection, ("genes", new))
             self._described.update(new)
         return [gene.identity for gene in candidate]
+
+
+def _run_for(candidate: Candidate, part: Part) -> Sequence[Gene]:
+    """The genes that run where ``part`` is made of a question, see `Runner.run`."""
+    genes = candidate[:GENES]
+    if part == ANSWER or (not isinstance(part, str) and part.answers):
+        return genes
+    families = [gene.technique.family for gene in genes]
+    if part == "retrieval":
+        return [genes[0], genes[families.index(part)]]
+    if isinstance(part, str) and part != RANKING:
+        return genes[: families.index(part) + 1]
+    return genes[: families.index("passage_augment")]
 
 
 PlainGene = tuple[str, str, dict[str, Any], str, Fit | None]
@@ -324,6 +371,7 @@ def can_be_copied() -> bool:
 def _serve_as_copy(parents: Sequence[Connection], connection: Connection, engines: Engines, memory: int | None) -> None:
     """Body of a worker process that is a copy of its parent, whose ends of pipes it has, too."""
     ignore_signals()  # the parent hears them, and ends its workers
+    say_nothing()
     for inherited in parents:
         inherited.close()  # a pipe whose other end were open here would not say that the parent is gone
     os.environ[THREADS] = "1"  # of what is not loaded yet

@@ -1,6 +1,7 @@
 """Caches of functions, such as what a text's sentences are: bounded by numbers of entries, not by their bytes.
 
-They are emptied where a process has more memory than it may. What they held is worked out again, and is the same.
+They are emptied where a process has more memory than it may, and every so often in one that serves. What they held is
+worked out again, and is the same.
 """
 
 from __future__ import annotations
@@ -15,18 +16,22 @@ OURS = "ragsmith"
 FEWEST = 64
 """A cache of fewer entries is left alone: it holds what is used all the time, such as a table."""
 
+_RANKING = "ragsmith.models.embedded.sentence_ranking"
+"""Where a class keeps what it knows of texts in a dictionary. A method of its own that gives it up would make the
+embedded language model another one, by the digest of its code, and all that is stored of it stale."""
+
 _KIND = type(lru_cache(maxsize=1)(len))
 
 
 def empty_caches() -> None:
     """Empty every cache with a bound, of modules and of objects; one without any holds what there is only once."""
-    from ragsmith.models.embedded.sentence_ranking import SentenceRanking  # noqa: PLC0415  rarely needed
-
     things = _objects()
-    for ranking in (thing for thing in things if type(thing) is SentenceRanking):
-        held = vars(ranking)  # a method of its own would make it another model, by the digest of its code
-        with held["_lock"]:
-            held["_known"].clear()
+    module = sys.modules.get(_RANKING)
+    if module is not None:
+        for held in (vars(thing) for thing in things if type(thing) is module.SentenceRanking):
+            if "_lock" in held:  # else it is being made
+                with held["_lock"]:
+                    held["_known"].clear()
     caches: list[Any] = [thing for thing in things if type(thing) is _KIND]
     del things
     for cache in caches:

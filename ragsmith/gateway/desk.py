@@ -28,7 +28,7 @@ V = TypeVar("V")
 WAITING_REQUESTS = 512
 """Requests of techniques that wait at the same time, enough for a batch; the provider says how many it is sent."""
 COLLECTION_ITEMS = 256
-"""Nothing but a whole collection has so many items to ask about at once."""
+"""A technique asks a language model about so many inputs at once for a whole collection only: that is told of."""
 KINDS = ("language_model", "embedder", "cross_encoder")
 
 _SENDING: ContextVar[Desk | None] = ContextVar("_SENDING", default=None)

@@ -71,8 +71,8 @@ class Gateway:
 
     def counts(self) -> dict[str, Counts]:
         """Calls asked for, distinct among them, answered from the store, and made, by kind of model."""
-        memos = (self._replies.remembered, self._embeddings.remembered, self._scores.remembered)
-        return self._desk.counts(dict(zip(KINDS, (memo.computed for memo in memos), strict=True)))
+        distinct = self._replies.remembered.computed, self._embeddings.distinct, self._scores.remembered.computed
+        return self._desk.counts(dict(zip(KINDS, distinct, strict=True)))
 
     def language_model(self, model: LanguageModel | ChatModel, meter: Meter, role: str = "") -> LanguageModel:
         """A metered view of a language model, in a role in which it must answer something sooner or later, if any."""

@@ -25,9 +25,9 @@ V = TypeVar("V")
 BATCH_TEXTS = 64
 """Texts of all threads that are embedded, and kept, in one batch."""
 COLLECTION_TEXTS = 1 << 14
-"""Who embeds so many texts embeds a whole collection, and keeps the vectors: nobody remembers them here besides."""
-BLOCK_TEXTS = 1 << 12
-"""Of a collection, texts that are embedded before the next ones: whole batches."""
+"""Who embeds so many texts at once keeps the vectors of a whole collection: they are not remembered here besides."""
+BLOCK_TEXTS, KEPT_BLOCK_TEXTS = 1 << 12, 1 << 13
+"""Of a collection, texts that are embedded before the next ones: whole batches, of slow models as many as are sent."""
 
 
 class Embeddings:
@@ -37,8 +37,14 @@ class Embeddings:
         self.desk = desk
         self._count = desk.count
         self.remembered: Memo[Any] = Memo(room)
+        self._of_collections = 0
         self._batchers: dict[str, Batcher[str, Any]] = {}
         self._lock = threading.Lock()
+
+    @property
+    def distinct(self) -> int:
+        """How many texts were embedded, each once for a collection that it is part of."""
+        return self.remembered.computed + self._of_collections
 
     def embed(self, model: Embedder, texts: Sequence[str], *, as_queries: bool = False) -> Vectors:
         """Vectors of ``texts``, each embedded once; of slow models, in batches over threads, and kept."""
@@ -59,7 +65,7 @@ class Embeddings:
             return model.embed(texts)
         self._count("embedder", asked=len(texts))
         if len(texts) >= COLLECTION_TEXTS:
-            return self._of_collection(model.id, texts, made)
+            return self._of_collection(model, texts, made)
 
         def compute(missing: list[tuple[str, str, str]]) -> Sequence[Any]:
             return list(made([text for *_, text in missing]))
@@ -67,7 +73,7 @@ class Embeddings:
         return np.stack(self.remembered.get_many([(model.id, kind, text) for text in texts], compute))
 
     def _of_collection(
-        self, model: str, texts: Sequence[str], made: Callable[[Sequence[str]], Sequence[Any] | Vectors]
+        self, model: Embedder, texts: Sequence[str], made: Callable[[Sequence[str]], Sequence[Any] | Vectors]
     ) -> Vectors:
         """Vectors of the texts of a whole collection, block by block: besides them there is one block in memory.
 
@@ -80,8 +86,9 @@ class Embeddings:
         del first
         vectors = np.empty((len(texts), 0), dtype=np.float32)
         building = Building("embedding texts", len(distinct))
-        for start in range(0, len(distinct), BLOCK_TEXTS):
-            block = made(distinct[start : start + BLOCK_TEXTS])
+        step = KEPT_BLOCK_TEXTS if keeps(model) else BLOCK_TEXTS
+        for start in range(0, len(distinct), step):
+            block = made(distinct[start : start + step])
             failed = next((value for value in block if isinstance(value, ModelError)), None)
             if failed is not None:
                 raise failed
@@ -89,9 +96,10 @@ class Embeddings:
             if not start:
                 vectors = np.empty((len(texts), width), dtype=np.float32)
             if width != vectors.shape[1]:
-                raise ModelError(f"{model}: vectors of {width} numbers came back, and of {vectors.shape[1]} before")
+                raise ModelError(f"{model.id}: vectors of {width} numbers came back, and of {vectors.shape[1]} before")
             vectors[places[start : start + len(block)]] = block
-            self.remembered.computed += len(block)  # nobody asks for them again here
+            with self._lock:
+                self._of_collections += len(block)
             building.done(start + len(block))
         vectors[again] = vectors[rows[again]]
         return vectors

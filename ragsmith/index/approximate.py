@@ -16,10 +16,12 @@ a machine, and found again by the digest of texts and embedder.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +30,10 @@ from threadpoolctl import threadpool_limits
 from ragsmith.building import Building
 from ragsmith.digest import fingerprint
 from ragsmith.errors import MissingExtra, UsageError
+from ragsmith.gateway.results import COLLECTION_TEXTS
 from ragsmith.index.rescoring import best_entries
 from ragsmith.index.screening import doubt, nearest
-from ragsmith.index.shelf import Address, Arrays, Shelf, found_in, rows_of
+from ragsmith.index.shelf import Address, Arrays, Shelf, Volume, found_in, rows_of
 from ragsmith.index.vector_store import Keys, MakeVectors, OfTexts, Positions, Scores
 from ragsmith.models.local.weights import installed_version
 from ragsmith.models.vector_address import kind_of_machine
@@ -44,7 +47,7 @@ DEPTH = 60
 FACTOR = 4
 """How many keys are scored again for each that such entries have."""
 
-_BLOCK = 1 << 14
+_BLOCK = 2 * COLLECTION_TEXTS
 _TRAINED_ON = 1 << 14
 """Vectors, in even steps, that decide what the codes stand for."""
 _SEED = 1
@@ -64,7 +67,7 @@ class ApproximateVectors:
         self._folder = folder.absolute()
         self._shelf = Shelf(self._folder / _OWN, _MOST_BYTES)
         faiss = f"{installed_version('faiss-cpu', 'large')} {kind_of_machine()}"
-        made_by = f"{faiss} {fingerprint(__name__, '_made')} {coded_rows}"
+        made_by = f"{faiss} {fingerprint(__name__, '_coded')} {coded_rows}"
         self._address = Address("approximate", made_by, keys.name)
         arrays = self._arrays(make)
         self.vectors: NDArray[np.float32] = arrays["vectors"]
@@ -125,15 +128,31 @@ class ApproximateVectors:
         return best_entries(self._keys, query, numbers, vectors, k)
 
     def _arrays(self, make: MakeVectors) -> Arrays:
+        texts = self._texts(make) if isinstance(make, OfTexts) else None
         volume = self._shelf.read(self._address)
         if volume is None:
-            earlier = (volume.arrays for volume in self._shelf.recent(self._address))
-            arrays = _made(self._keys, make, self._coded_rows, earlier)
+            if texts is None:
+                vectors = _filled(self._keys.count, make)
+            else:
+                vectors = _taken(cast(OfTexts, make), texts.arrays["rows"], self._earlier(texts.address))
+            arrays = _made(vectors, self._coded_rows)
             self._shelf.write(self._address, arrays)
             volume = self._shelf.read(self._address)
-            if volume is None:  # the disk is full, say, as a notice has said
-                return arrays
-        return volume.arrays
+        if texts is not None and volume is not None and not self._shelf.holds(texts.address):
+            self._shelf.write(texts.address, texts.arrays)
+        return arrays if volume is None else volume.arrays  # the disk is full, say, as a notice has said
+
+    def _texts(self, make: OfTexts) -> Volume:
+        """Of which texts the vectors are: kept beside them, as whoever searches alone does not say it."""
+        address = Address("approximate texts", f"{make.embedder.id} {self._address.made_by}", self._keys.name)
+        return self._shelf.read(address) or Volume(address, {"rows": rows_of(make.texts)})
+
+    def _earlier(self, texts: Address) -> Iterator[tuple[Arrays, Arrays]]:
+        """Which texts there are, with their vectors by the same embedder, the last used first."""
+        for known in self._shelf.recent(texts):
+            volume = self._shelf.read(replace(self._address, of=known.address.of))
+            if volume is not None:
+                yield known.arrays, volume.arrays
 
     def __reduce__(self) -> tuple[type[ApproximateVectors], tuple[Keys, MakeVectors, Path, int]]:
         make = partial(_removed, self._folder) if self._shelf.holds(self._address) else partial(_part, self.vectors)
@@ -151,59 +170,49 @@ def _removed(folder: Path, start: int, end: int) -> NDArray[np.floating]:
     )
 
 
-def _made(keys: Keys, make: MakeVectors, coded_rows: int, earlier: Iterable[Arrays] = ()) -> dict[str, NDArray[Any]]:
-    """The arrays of a volume. Vectors are taken over from volumes ``earlier`` that say of which texts theirs are.
-
-    Codes are made anew, as they depend on all vectors: so they are the same whatever was there before.
-    """
-    arrays: dict[str, NDArray[Any]] = {}
-    if isinstance(make, OfTexts):
-        rows = rows_of(make.texts)
-        by = np.frombuffer(make.embedder.id.encode(), dtype=np.uint8)
-        known = (known for known in earlier if "rows" in known and np.array_equal(known["embedder"], by))
-        vectors = _taken(make, rows, known)
-        arrays = {"rows": rows, "embedder": by}
-    else:
-        vectors = _filled(keys.count, make)
-    arrays["vectors"] = vectors
-    if keys.count >= max(coded_rows, 16):  # as many as a code of 4 bits tells apart
-        arrays["codes"] = _coded(vectors)
-    return arrays
+def _made(vectors: NDArray[np.float32], coded_rows: int) -> dict[str, NDArray[Any]]:
+    """The arrays of a volume. Codes depend on all vectors, and are made anew of them: the same whatever was before."""
+    if len(vectors) < max(coded_rows, 16):  # as many as a code of 4 bits tells apart
+        return {"vectors": vectors}
+    return {"vectors": vectors, "codes": _coded(vectors)}
 
 
-def _taken(make: OfTexts, rows: NDArray[np.uint8], earlier: Iterable[Arrays]) -> NDArray[np.float32]:
+def _taken(make: OfTexts, rows: NDArray[np.uint8], earlier: Iterable[tuple[Arrays, Arrays]]) -> NDArray[np.float32]:
     """Vectors of texts whose digests are ``rows``: from what there was ``earlier``, the others embedded."""
-    places: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]] = []
+    found: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]] = []
     missing = np.arange(len(rows))
-    for arrays in earlier:
-        found = found_in(rows[missing], arrays["rows"])
-        places.append((missing[found >= 0], found[found >= 0], arrays["vectors"]))
-        missing = missing[found < 0]
+    for texts, volume in earlier:
+        places = found_in(rows[missing], texts["rows"])
+        there = places >= 0
+        if there.any():
+            found.append((missing[there], places[there], volume["vectors"]))
+            missing = missing[~there]
         if not len(missing):
             break
-    if len(missing) == len(rows):
+    if not found:
         return _filled(len(rows), make)
-    new = [make.texts[place] for place in missing.tolist()]
-    made = _filled(len(new), lambda start, end: make.embedder.embed(new[start:end]))
-    vectors = np.empty((len(rows), places[0][2].shape[1]), dtype=np.float32)
-    for own, other, known in places:
+    vectors = np.empty((len(rows), found[0][2].shape[1]), dtype=np.float32)
+    for own, others, known in found:
         for start in range(0, len(own), _BLOCK):
-            vectors[own[start : start + _BLOCK]] = known[other[start : start + _BLOCK]]
-    if new:
-        vectors[missing] = made
+            vectors[own[start : start + _BLOCK]] = known[others[start : start + _BLOCK]]
+    if len(missing):
+        new = [make.texts[place] for place in missing.tolist()]
+        vectors[missing] = _filled(len(new), lambda start, end: make.embedder.embed(new[start:end]))
     return vectors
 
 
 def _filled(count: int, make: MakeVectors) -> NDArray[np.float32]:
-    """All that ``make`` makes, block by block."""
+    """All that ``make`` makes, in even blocks: a smaller one behind them might be remembered besides."""
     vectors = np.zeros((0, 1), dtype=np.float32)
     building = Building("embedding texts", count)
-    for start in range(0, count, _BLOCK):
-        part = make(start, min(start + _BLOCK, count))
+    bounds = np.linspace(0, count, -(-count // _BLOCK) + 1).astype(np.int64).tolist()
+    for start, end in pairwise(bounds):
+        with building.around():
+            part = make(start, end)
         if not start:
             vectors = np.empty((count, part.shape[1]), dtype=np.float32)
-        vectors[start : start + len(part)] = part
-        building.done(start + len(part))
+        vectors[start:end] = part
+        building.done(end)
     return vectors
 
 

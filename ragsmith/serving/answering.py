@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 ANSWERS_A_CLEARING = 512
 """After so many, what indexes, models and functions remember is given up: they bound it by the number of its entries,
-and 16,000 answers took as long when it was found again as when it was kept."""
+and 16,000 answers from `law` took as long when it was found again as when it was kept."""
 
 
 @dataclass(frozen=True, slots=True)

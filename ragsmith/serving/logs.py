@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TextIO
 
+from ragsmith import building
 from ragsmith.text.redaction import REDACTING, redacted
 
 LOGGER = logging.getLogger("ragsmith.serving")
-BUILDING = logging.getLogger("ragsmith.building")
 OTHERS = ("uvicorn", "asyncio")
 """Loggers of others that speak in the same form."""
 
@@ -49,7 +49,7 @@ def speaking_json(stream: TextIO | None = None) -> Iterator[None]:
     handler.addFilter(REDACTING)
     loggers = {
         LOGGER: logging.INFO,
-        BUILDING: logging.INFO,
+        building.LOGGER: logging.INFO,
         **{logging.getLogger(name): logging.WARNING for name in OTHERS},
     }
     before = [(logger, logger.handlers, logger.propagate, logger.level) for logger in loggers]

@@ -258,15 +258,28 @@ LARGE = """
     from ragsmith.datasets.dataset import load_dataset
     from ragsmith.evaluation.processes import ProcessRunner
     from ragsmith.evaluation.testbed import Setup
-    from ragsmith.evaluation.threads import InTurn
+    from ragsmith.evaluation.threads import ANSWER, RANKING, InTurn
+    from ragsmith.pipelines.genes import read_configuration
     from ragsmith.pipelines.space_file import load_space
     from ragsmith.techniques.registry import load_techniques
 
-    def all_of(runner, candidates):
-        jobs = [(position, question) for position in range(len(candidates)) for question in setup.examples]
-        found = [done for batch in runner.run(candidates, jobs) for done in batch]
-        assert len(found) == len(jobs)
+    def all_of(runner, candidates, part=ANSWER, times=1):
+        jobs = [(position, question) for position in range(len(candidates)) for question in setup.examples] * times
+        found = [done for batch in runner.run(candidates, jobs, part) for done in batch]
+        assert sorted(done.job for done in found) == sorted(jobs)
         return {done.job: done for done in found}
+
+    def pipeline(pre_embedding, retrieval):
+        families = ["query_expansion", "reranking", "passage_augment", "passage_compress", "post_generation"]
+        plain = dict.fromkeys(families, "none") | {"passage_filter": "top_k", "prompt_maker": "listing"}
+        names = {"pre_embedding": pre_embedding, "retrieval": retrieval} | plain
+        return read_configuration({family: {"technique": name} for family, name in names.items()})
+
+    def asked_here(runner):
+        return sum(engine.requested for engine in runner.engines)
+
+    def workers(runner):
+        return [process for process, _ in runner._workers]
 
     if __name__ == "__main__":
         load_techniques()
@@ -274,20 +287,33 @@ LARGE = """
         space = load_space("paper")
         genomes = [(0,) * 9, (1, 5, 2, 1, 1, 1, 0, 1, 0), (3, 2, 4, 3, 0, 2, 1, 0, 1), (2, 7, 3, 2, 0, 0, 2, 0, 0)]
         candidates = [space.candidate(genome) for genome in genomes]
-        with ProcessRunner(setup, setup.engine(), 2, large=10) as runner:
-            first = all_of(runner, candidates[:2])
-            copies = [process for process, _ in runner._workers]
+        with ProcessRunner(setup, setup.engine(), 2, large_from=10) as runner:
+            ranked = all_of(runner, candidates[:2], RANKING)
+            before = asked_here(runner)
+            assert before, "nothing was answered by the parent"
+            first = all_of(runner, candidates[:2], times=2)
+            assert asked_here(runner) > before, "what reads and generates had not run yet"
+            copies, before = workers(runner), asked_here(runner)
             again = all_of(runner, candidates[:2])
-            assert [process for process, _ in runner._workers] == copies, "nothing was new"
+            assert (workers(runner), asked_here(runner)) == (copies, before), "nothing was new"
             whole = all_of(runner, candidates)
             assert not any(process.is_alive() for process in copies)
-            assert not {process.pid for process in copies} & {process.pid for process, _ in runner._workers}
-            assert {type(process).__name__ for process, _ in runner._workers} == {"ForkProcess"}
+            assert not {process.pid for process in copies} & {process.pid for process in workers(runner)}
+            assert {type(process).__name__ for process in workers(runner)} == {"ForkProcess"}
             work = runner.work()
         with InTurn(setup, setup.engine()) as alone:
+            assert ranked == all_of(alone, candidates[:2], RANKING)
+            asked = all_of(alone, candidates[:2]) | all_of(alone, candidates[:2]) | all_of(alone, candidates[:2])
             expected = all_of(alone, candidates)
-        assert whole == expected and first == again == {job: done for job, done in expected.items() if job[0] < 2}
-        assert work.stages_requested == 2 * alone.work().stages_requested, "what ended workers did is counted"
+        assert whole == expected and first == again == asked
+        assert work.stages_requested == alone.work().stages_requested, "what ended workers did is counted"
+        met = [("none", "vector"), ("contextual_chunk_headers", "vector"), ("none", "bm25")]
+        with ProcessRunner(setup, setup.engine(), 2, large_from=10) as runner:
+            for names in [*met, ("contextual_chunk_headers", "bm25")]:
+                all_of(runner, [pipeline(*names)])
+                engine, _ = runner.engines.of(pipeline(*names))
+                index = engine.index(pipeline(*names)[0])
+                assert ("_bm25" in vars(index)) == (names[1] == "bm25"), f"{names}: each worker builds it"
 """
 
 

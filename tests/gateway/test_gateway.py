@@ -438,6 +438,7 @@ def test_a_text_that_cannot_be_embedded_fails_its_collection_and_those_before_it
     again = Paid()
     Gateway(store).embedder(again, Meter()).embed(texts[:BLOCK_TEXTS])
     assert [list(batch) for batch in again.batches] == [["70"]]
+    assert len(texts) > BLOCK_TEXTS
 
 
 def test_vectors_that_another_process_asks_for_are_waited_for(store: Any) -> None:

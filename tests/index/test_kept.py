@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -78,39 +75,6 @@ def test_only_texts_that_are_new_are_embedded(tmp_path: Path) -> None:
     again = Words()
     KeptIndex(grown.entries, Shelf(tmp_path)).vectors(again)
     assert again.embedded == []
-
-
-def test_approximate_search_embeds_only_texts_that_are_new_and_finds_as_one_built_anew(tmp_path: Path) -> None:
-    pytest.importorskip("faiss", reason="needs the extra large")
-    from ragsmith.index.approximate import ApproximateVectors  # noqa: PLC0415
-
-    class Others(Words):
-        id = "others"
-
-    drawn = random.Random(7)
-    states = [{f"d{n:03}": " ".join(drawn.choices(VOCABULARY, k=9)) for n in range(size)} for size in (60, 90)]
-    states[1] |= {name: text for name, text in states[0].items() if name > "d005"}  # six changed, thirty are new
-    queries = [" ".join(drawn.choices(VOCABULARY, k=4)) for _ in range(5)]
-
-    def opened(texts: dict[str, str], folder: str, embedder: Words) -> KeptIndex:
-        store = partial(ApproximateVectors, folder=tmp_path / folder, coded_rows=32)
-        index = KeptIndex(entries(texts), Shelf(tmp_path / f"{folder}-shelf"), store)
-        index.by_vector(queries, 5, embedder)
-        return index
-
-    first, second, anew, others = Words(), Words(), Words(), Others()
-    opened(states[0], "grown", first)
-    opened(states[0], "grown", others)
-    known = set(states[0].values())
-    grown, rebuilt = opened(states[1], "grown", second), opened(states[1], "anew", anew)
-    assert sorted(set(second.embedded) - set(queries)) == sorted(set(states[1].values()) - known - set(queries))
-    assert set(anew.embedded) == {*queries, *states[1].values()}
-    assert set(others.embedded) >= known, "vectors of another embedder are not taken over"
-    assert grown.by_vector(queries, 60, second) == rebuilt.by_vector(queries, 60, anew)
-    volumes = [
-        sorted((tmp_path / folder).rglob("codes.npy"), key=lambda p: p.stat().st_mtime) for folder in ("grown", "anew")
-    ]
-    assert volumes[0][-1].read_bytes() == volumes[1][-1].read_bytes()
 
 
 def test_texts_may_come_from_several_earlier_collections(tmp_path: Path) -> None:
