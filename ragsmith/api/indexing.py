@@ -50,6 +50,7 @@ def build_index(
     pipeline: str | Path,
     *,
     documents: str | Path | None = None,
+    replace: bool = False,
     models: GivenModels = None,
     base_url: str | None = None,
     vector_store: str | None = None,
@@ -61,16 +62,19 @@ def build_index(
     >>> ragsmith.build_index("winner.yaml").documents
     10
 
-    The index is kept beside ``cache``; what is there already is not built again. `ragsmith.ask` with ``indexed`` asks
-    what is held. The other arguments are those of `ragsmith.ask`.
+    The index is kept beside ``cache``; what is there already is not built again. Documents that it holds now, and that
+    are not among these, are only given up to ``replace`` them. `ragsmith.ask` with ``indexed`` asks what is held. The
+    other arguments are those of `ragsmith.ask`.
 
     Raises:
-        UsageError: the file, its documents or a model cannot be used.
+        UsageError: the file, its documents or a model cannot be used; or documents that are held would be given up.
         StageFailed: the index cannot be built.
     """
     import_files(imports)
     data = loaded_pipeline(existing(pipeline), None, models, base_url, vector_store, documents).setup.dataset
-    return _indexed(pipeline, lambda held: held.start(every(data)), models, base_url, vector_store, cache)
+    return _indexed(
+        pipeline, lambda held: held.start(every(data), replace=replace), models, base_url, vector_store, cache
+    )
 
 
 def add_to_index(

@@ -31,6 +31,7 @@ def build(
     documents: Annotated[
         Path | None, typer.Option("--documents", help="A folder of documents. [default: those it was found on]")
     ] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Give up documents that the index holds besides.")] = False,
     cache: CacheOption = str(CACHE),
     models: ModelFlags,
     as_json: JsonOption = False,
@@ -38,7 +39,7 @@ def build(
     """Build the index on the pipeline's documents, or on those in a folder; ask it with  ragsmith ask --indexed."""
     import ragsmith
 
-    _say(ragsmith.build_index(pipeline, documents=documents, **models.given(), cache=cache), as_json)
+    _say(ragsmith.build_index(pipeline, documents=documents, replace=replace, **models.given(), cache=cache), as_json)
 
 
 @commands.command()

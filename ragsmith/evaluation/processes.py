@@ -217,9 +217,8 @@ class ProcessRunner:
                 new.append((first[position], derived))
         if not new:
             return
-        what = "answering first questions, for which more is built"
-        tell(what, 0, len(new))
-        building = Building(what, len(new))
+        tell(f"answering a question with {len(new)} new pipelines, which builds what else they need of the documents")
+        building = Building("new pipelines that answered", len(new))
         self._outdated = bool(self._workers)
         for number, (job, derived) in enumerate(sorted(new, key=lambda one: one[0][::-1]), 1):
             candidate = candidates[job[0]]
@@ -252,7 +251,7 @@ class ProcessRunner:
         searched = f"{retrieval} on {candidate[0]}"
         if (id(engine), searched) not in self._announced:
             self._announced.add((id(engine), searched))
-            tell(f"building what {searched} searches")
+            tell(f"building the index for retrieval {retrieval}, pre_embedding {candidate[0]}")
 
     def _install(self, candidate: Candidate) -> None:
         engine, _ = self.engines.of(candidate)

@@ -25,6 +25,9 @@ from ragsmith.types import Dataset, Document, Modality
 
 FOLDER = "collections"
 
+_NAMED = 5
+"""Documents that a message names."""
+
 Documents = dict[str, Document]
 """By identifier."""
 
@@ -46,9 +49,24 @@ class Collection:
         self._folder = shelf.folder / FOLDER
         self._path = self._folder / f"{ExportedFile(winner).index()}.jsonl"
 
-    def start(self, documents: Iterable[Document]) -> Dataset:
-        """Hold these documents, and no others."""
-        return self._replaced(lambda: {document.id: document for document in documents})
+    def start(self, documents: Iterable[Document], *, replace: bool = False) -> Dataset:
+        """Hold these documents, and no others; such as are held now are only given up to ``replace`` them.
+
+        Raises:
+            UsageError: others are held that would be given up, or the file is damaged.
+        """
+        new = {document.id: document for document in documents}
+
+        def started() -> Documents:
+            if not replace and self._path.is_file() and (lost := [name for name in self._held() if name not in new]):
+                named = ", ".join(sorted(lost)[:_NAMED]) + (", ..." if len(lost) > _NAMED else "")
+                raise UsageError(
+                    f"the index of {self._winner} holds {len(lost):,} documents that are not among these ({named}): "
+                    "add these to them with  ragsmith index add , or add  --replace  to hold these alone"
+                )
+            return new
+
+        return self._replaced(started)
 
     def add(self, paths: Sequence[str | Path]) -> Dataset:
         """Hold the documents in files and folders, too; one whose identifier is held already takes its place.
@@ -107,9 +125,14 @@ class Collection:
         return data
 
     def _held(self) -> Documents:
-        again = f"build it with  ragsmith index build {self._winner}"
         if not self._path.is_file():
-            raise UsageError(f"there is no index of {self._winner} yet: {again}")
+            raise UsageError(
+                f"there is no index of {self._winner} yet: build it with  ragsmith index build {self._winner}"
+            )
+        again = (
+            "put a copy of the file there, or give up what it held and hold other documents with  ragsmith index build "
+            f"{self._winner} --documents FOLDER --replace"
+        )
         *lines, seal = self._path.read_bytes().split(b"\n")[:-1] or [b""]
         if seal != _seal(lines):
             raise UsageError(f"{self._path} is damaged: {again}")

@@ -312,10 +312,12 @@ async def _gone(request: Request) -> None:
 
 async def _other_method(request: Request, error: Exception) -> Response:
     refused = Refused(405, "this address takes another method", "wrong_method")
+    request.state.error = refused.code
     allowed = error.headers.get("Allow", "") if isinstance(error, HTTPException) and error.headers else ""
     return JSONResponse(refused.body, refused.status, {**refused.headers, "Allow": allowed})
 
 
 async def _refusal(request: Request, error: Exception) -> Response:
     refused = error if isinstance(error, Refused) else broken()
+    request.state.error = refused.code
     return JSONResponse(refused.body, refused.status, refused.headers)

@@ -93,13 +93,17 @@ class Guard:
         except Exception as error:  # noqa: BLE001  whatever it is, it is this request's alone: the server goes on
             event("failed", logging.ERROR, trace=error, id=id_)
             trouble = broken()
+        if trouble is not None:
+            scope["state"]["error"] = trouble.code
         if trouble is not None and not status:
             await JSONResponse(trouble.body, trouble.status, trouble.headers)(scope, receive, sending)
         route, seconds = path if path in self._routes else OTHER, perf_counter() - began
         self._metrics.request(route, status, seconds)
         method = scope["method"] if scope["method"] in ("GET", "HEAD", "POST", "OPTIONS") else OTHER
         took = round(seconds, 4)
-        event("request", id=id_, method=method, route=route, status=status, seconds=took, whole=is_whole)
+        code = scope["state"].get("error")
+        why = {"error": code} if code else {}
+        event("request", id=id_, method=method, route=route, status=status, seconds=took, whole=is_whole, **why)
 
     def _check_client(self, path: str, headers: Headers) -> None:
         """Raise `Refused` where whoever sends a request is not to be answered at all."""

@@ -225,7 +225,16 @@ def _bounded(app: ServingApp) -> type[asyncio.Protocol]:
                 self.cycle.message_event.set()
             else:
                 app.metrics.request(OTHER, refused.status, 0.0)
-                event("request", id=id_, method=OTHER, route=OTHER, status=refused.status, seconds=0.0, whole=True)
+                event(
+                    "request",
+                    id=id_,
+                    method=OTHER,
+                    route=OTHER,
+                    status=refused.status,
+                    seconds=0.0,
+                    whole=True,
+                    error=refused.code,
+                )
             reply = JSONResponse(refused.body, refused.status, {**HEADERS, **refused.headers, "X-Request-ID": id_})
             head = h11.Response(status_code=reply.status_code, headers=reply.raw_headers)
             for part in (head, h11.Data(data=bytes(reply.body)), h11.EndOfMessage()):

@@ -121,10 +121,25 @@ def test_a_damaged_collection_is_not_believed(here: Path) -> None:
     collection.start(load_documents("documents").documents)
     file = next(here.glob("cache.sqlite.indexes/collections/*.jsonl"))
     file.write_text(file.read_text().replace("1402", "1403"))
-    with pytest.raises(UsageError, match="is damaged: build it"):
-        collection.read()
-    collection.start(load_documents("documents").documents)
+    for attempt in (collection.read, lambda: collection.start(load_documents("documents").documents)):
+        with pytest.raises(UsageError, match=r"is damaged: put a copy of the file there, or .* --replace$"):
+            attempt()
+    collection.start(load_documents("documents").documents, replace=True)
     assert len(collection.read().documents) == 3
+
+
+def test_documents_that_were_added_are_not_given_up_by_building_again(here: Path) -> None:
+    write(here / "new", {"ferry": "The ferry of Dunmere carries sheep."})
+    said("index", "build", "winner.yaml")
+    said("index", "add", "winner.yaml", "new")
+    refused = CliRunner().invoke(load(), ["index", "build", "winner.yaml"])
+    assert isinstance(refused.exception, UsageError)
+    assert "holds 1 documents that are not among these (ferry)" in str(refused.exception)
+    assert said("index", "status", "winner.yaml")["index"]["documents"] == 4
+    write(here / "documents", {"ferry": "The ferry of Dunmere carries goats."})
+    assert said("index", "build", "winner.yaml", "--documents", "documents")["documents"] == 4, "none is given up"
+    (here / "documents" / "ferry.md").unlink()
+    assert said("index", "build", "winner.yaml", "--replace")["documents"] == 3
 
 
 def test_of_two_files_with_one_text_each_can_be_removed_and_the_other_is_asked(here: Path) -> None:

@@ -335,7 +335,8 @@ def test_a_hundred_megabytes_are_refused_and_take_no_memory(start: Start) -> Non
     code, log = server.stop()
     assert code == 0
     assert "Traceback" not in log
-    assert [r["status"] for r in requests(log) if r["event"] == "request"] == [413, 413, 431, 200]
+    logged = [(r["status"], r.get("error")) for r in requests(log) if r["event"] == "request"]
+    assert logged == [(413, "too_large"), (413, "too_large"), (431, "large_head"), (200, None)]
 
 
 def test_what_the_event_loop_says_is_a_line_of_json_too() -> None:
