@@ -22,7 +22,7 @@ from ragsmith.evaluation.signals import SIGNALS, ignore_signals
 INTERRUPTED = 130
 """Exit code of a command that was asked to end, by Ctrl-C, SIGTERM or SIGHUP; the same command goes on."""
 
-SENTENCE = "interrupted; every answer computed is kept. Go on with the same command."
+SENTENCE = "interrupted; everything finished is kept. Go on with the same command."
 NOTHING_WRITTEN = "interrupted; nothing was written, and the same command begins anew."
 NOT_YET_WRITTEN = "interrupted; no question was written yet, but replies are in the cache. Go on with the same command."
 GRACE_SECONDS = 4.5

@@ -61,8 +61,9 @@ class Collection:
             if not replace and self._path.is_file() and (lost := [name for name in self._held() if name not in new]):
                 named = ", ".join(sorted(lost)[:_NAMED]) + (", ..." if len(lost) > _NAMED else "")
                 raise UsageError(
-                    f"the index of {self._winner} holds {len(lost):,} documents that are not among these ({named}): "
-                    "add these to them with  ragsmith index add , or add  --replace  to hold these alone"
+                    f"the index of {self._winner} holds what is not among these documents, {len(lost):,} in all "
+                    f"({named}): "
+                    "add these to it with  ragsmith index add , or add  --replace  to hold these alone"
                 )
             return new
 

@@ -134,7 +134,7 @@ def test_documents_that_were_added_are_not_given_up_by_building_again(here: Path
     said("index", "add", "winner.yaml", "new")
     refused = CliRunner().invoke(load(), ["index", "build", "winner.yaml"])
     assert isinstance(refused.exception, UsageError)
-    assert "holds 1 documents that are not among these (ferry)" in str(refused.exception)
+    assert "holds what is not among these documents, 1 in all (ferry)" in str(refused.exception)
     assert said("index", "status", "winner.yaml")["index"]["documents"] == 4
     write(here / "documents", {"ferry": "The ferry of Dunmere carries goats."})
     assert said("index", "build", "winner.yaml", "--documents", "documents")["documents"] == 4, "none is given up"

@@ -312,7 +312,7 @@ def test_the_command_serves_until_the_page_or_ctrl_c_ends_it(
     browser.decide("draft-002", "reject")
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
-    assert (process.returncode, "2 of 8 reviewed" in out, "every answer computed is kept" in err) == (130, True, True)
+    assert (process.returncode, "2 of 8 reviewed" in out, "everything finished is kept" in err) == (130, True, True)
 
 
 @pytest.mark.skipif(os.name != "posix" or sys.platform == "darwin", reason="a browser that is a script")
