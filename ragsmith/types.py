@@ -24,6 +24,7 @@ class Scale(StrEnum):
     CROSS_ENCODER = "cross_encoder"
     LISTWISE = "listwise"
     SURVIVAL = "survival"
+    LEARNED = "learned"
 
 
 class Modality(StrEnum):
@@ -85,6 +86,11 @@ class Chunk:
 
     def __hash__(self) -> int:  # the identifier is unique in a corpus; equality still compares everything
         return hash(self.id)
+
+    @property
+    def path(self) -> str:
+        """The title and the headings that lead to it, each once, as ``title > heading``; blank without any."""
+        return " > ".join(dict.fromkeys(part for part in (self.title, *self.headings) if part))
 
     @property
     def span(self) -> Span:

@@ -1,10 +1,13 @@
-"""Learn the effects that ship with ragsmith: from two bundled data sets, and from published ones that lie in a folder.
+"""Learn the effects and the weights of signals that ship with ragsmith.
 
-    python tools/effects.py FOLDER [-o FILE] [--cache FILE] [--pipelines N] [--workers N]
+    python tools/effects.py FOLDER CORPORA [--cache FILE] [--pipelines N] [--workers N] [--weights-only]
 
-FOLDER has what the published data sets are, each in a folder: ``ragsmith_law_10`` and ``ragsmith_finance_10``,
-``hotpotqa_100``, ``tatqa_dev`` (200 questions of it) and ``cranfield`` (which has no answers). What the cache has is
-not computed again. Numbers are kept, no texts.
+Effects are learned on `law` and `workshop`, on published data sets and on small corpora of other kinds; weights on the
+other bundled domains, too. FOLDER has the published sets, each in a folder: ``ragsmith_law_10`` and
+``ragsmith_finance_10``, ``hotpotqa_100``, ``tatqa_dev`` (200 questions of it) and ``cranfield`` (which has no answers).
+CORPORA is what ``benchmarks/other_corpora.py`` made. Of bundled data sets only search questions are learned from; the
+others test nothing here, and teach with all of theirs. What the cache has is not computed again. Numbers are kept, no
+texts.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from time import process_time
@@ -20,31 +24,45 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from ragsmith.datasets.dataset import load_dataset, make_dataset
 from ragsmith.datasets.importers import import_dataset
+from ragsmith.datasets.splits import Split
 from ragsmith.effects import learn
 from ragsmith.effects.knowledge import SHIPPED
 from ragsmith.effects.learning import PIPELINES
+from ragsmith.effects.ranking import learn_weights
+from ragsmith.evaluation.general_weights import SHIPPED as SHIPPED_WEIGHTS
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.pipelines.space_file import load_space
 from ragsmith.store.store import Store
 from ragsmith.types import Dataset, Document, Example, Span
 
 BUNDLED = ("law", "workshop")
-"""The other bundled domains are left to what is claimed about effects: nothing that ships has seen them."""
+DOMAINS = ("computer_science", "defense", "finance", "mathematics", "medicine")
+"""They are left to what is claimed about effects: no effect that ships has seen them. Weights have, each without those
+of a data set that it is used on."""
 
 PUBLISHED = ("ragsmith_law_10", "ragsmith_finance_10", "hotpotqa_100", "tatqa_dev")
 QUESTIONS = 200
 """Questions of a published data set, at most: the first by the hash of their ids."""
 
 
-def data_sets(folder: Path) -> Iterator[Dataset]:
-    """Those that are bundled, and those that are published in ``folder``."""
-    for name in BUNDLED:
-        yield load_dataset(name)
+def published(folder: Path) -> Iterator[Dataset]:
+    """Those that are published in ``folder``."""
     for name in PUBLISHED:
         data = import_dataset(folder / name).dataset
         drawn = sorted(data.examples, key=lambda example: sha256(example.id.encode()).hexdigest())[:QUESTIONS]
         yield make_dataset({"name": name, "language": data.language}, data.documents, drawn)
     yield cranfield(folder / "cranfield")
+
+
+def corpora(folder: Path) -> Iterator[Dataset]:
+    """Those that ``benchmarks/other_corpora.py`` made in ``folder``."""
+    for path in sorted(folder.glob("*/dataset.yaml")):
+        yield load_dataset(path.parent)
+
+
+def with_all_questions(data: Dataset) -> Setup:
+    """A setup whose questions all teach."""
+    return Setup(data, faithfulness=False, divided=Split(data.examples, (), "none is tested"))
 
 
 def cranfield(folder: Path) -> Dataset:
@@ -73,27 +91,35 @@ def main() -> None:
     """Learn, write the file, and print how what was named did on each data set that was left out."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("-o", "--output", type=Path, default=SHIPPED)
+    parser.add_argument("corpora", type=Path)
     parser.add_argument("--cache", default="effects.sqlite")
     parser.add_argument("--pipelines", type=int, default=PIPELINES)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--weights-only", action="store_true")
     given = parser.parse_args()
-    setups = [Setup(data, faithfulness=False) for data in data_sets(given.folder)]
+    own = [Setup(load_dataset(name), faithfulness=False) for name in BUNDLED]
+    others = [with_all_questions(data) for data in (*published(given.folder), *corpora(given.corpora))]
     with Store.open(Path(given.cache)) as store:
+        weights = learn_weights([*own, *(Setup(load_dataset(name)) for name in DOMAINS), *others], store)
+        weights.write(SHIPPED_WEIGHTS)
+        print(f"{process_time():.0f} CPU seconds, {SHIPPED_WEIGHTS}", flush=True)
+        if given.weights_only:
+            return
         learned = learn(
-            setups,
+            [*own, *others],
             load_space("default"),
             store,
             pipelines=given.pipelines,
             workers=given.workers,
+            ranking=weights,
             on_progress=lambda name, done, total: print(
                 f"{process_time():6.0f} CPU s  {name}: {done} of {total}", flush=True
             ),
         )
-    learned.write(given.output)
+    replace(learned, ranking=None).write(SHIPPED)
     for check in learned.checked:
         print(check)
-    print(f"{process_time():.0f} CPU seconds, {given.output}")
+    print(f"{process_time():.0f} CPU seconds, {SHIPPED}")
 
 
 if __name__ == "__main__":

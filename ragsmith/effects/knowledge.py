@@ -8,7 +8,7 @@ can be left out where it is itself the target, and R and G can be weighted in an
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
@@ -18,21 +18,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ragsmith.digest import digest
+from ragsmith.datasets.overlap import OVERLAPPING, overlap
 from ragsmith.effects.beliefs import Beliefs, PartOfFitness
 from ragsmith.effects.corpus import Corpus
 from ragsmith.effects.mixed_model import STEPS, Array, Block, Effects, Variances, effects, fit
 from ragsmith.effects.terms import GROUPS, PARTS, PLAIN, Labels, ModelClasses, Term, technique_of, terms_of
 from ragsmith.errors import UsageError
 from ragsmith.evaluation.fitness import Weights
+from ragsmith.evaluation.general_weights import GeneralWeights
 from ragsmith.plugins import is_of
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.registry import load_techniques
 from ragsmith.text.files import MIB, TextError, read_text
 from ragsmith.text.jsonl import key_problems, parse_record
-from ragsmith.types import Dataset, Document
 
-FORMAT = 1
+FORMAT = 2
 SHIPPED = Path(__file__).with_name("learned.json")
 FEWEST = 2
 """Data sets that can tell what is general from what is one's own."""
@@ -48,7 +48,8 @@ START = Variances(1e-3 * _GROUPS, 2e-4 * _GROUPS, 5e-4 * _GROUPS, 2e-4)
 class Observed:
     """What pipelines scored on the search questions of a data set, on average.
 
-    ``documents`` identifies the documents alone. ``means`` and ``noise`` (see `Block`) are by part, of which a data set
+    ``sample`` tells documents that overlap with its own (`ragsmith.datasets.overlap`). ``means`` and ``noise`` (see
+    `Block`) are by part, of which a data set
     without answers lacks G. ``calls`` is calls of a language model a question, and
     empty without answers; ``groups`` counts the groups of
     questions that share documents.
@@ -56,7 +57,7 @@ class Observed:
 
     name: str
     digest: str
-    documents: str
+    sample: tuple[int, ...]
     corpus: Corpus
     models: ModelClasses
     questions: int
@@ -66,9 +67,9 @@ class Observed:
     noise: Mapping[str, tuple[float, ...]]
     calls: tuple[float, ...]
 
-    def is_of(self, digests: Iterable[str]) -> bool:
-        """Whether it was learned from the data set, or the documents, that one of ``digests`` identifies."""
-        return not {self.digest, self.documents}.isdisjoint(digests)
+    def overlaps(self, sample: Sequence[int]) -> bool:
+        """Whether it was learned on documents that overlap with those of ``sample``."""
+        return overlap(self.sample, sample) >= OVERLAPPING
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,8 @@ class Checked:
 class Knowledge:
     """What was learned from some data sets; ``code`` has the fingerprint of each technique at that time.
 
-    ``made`` says how pipelines were drawn: the name of the space, how many on each data set, and the seed;
-    files that were written before it was kept have nothing of it.
+    ``made`` says how pipelines were drawn: the name of the space, how many on each data set, and the seed. ``ranking``
+    are weights of signals learned on the same data sets; None for those that ship.
     """
 
     observed: tuple[Observed, ...]
@@ -105,6 +106,7 @@ class Knowledge:
     code: Mapping[str, str]
     checked: tuple[Checked, ...] = field(default=())
     made: Mapping[str, str | int] = field(default_factory=dict)
+    ranking: GeneralWeights | None = None
 
     @classmethod
     def of(cls, observed: Sequence[Observed], *, steps: int = STEPS, start: Knowledge | None = None) -> Knowledge:
@@ -125,9 +127,9 @@ class Knowledge:
         code = {name: found for name in _used(observed) if (found := _code(name))}
         return cls(tuple(observed), variances, code)
 
-    def without(self, *digests: str) -> Knowledge:
-        """What the data sets teach that none of ``digests`` identifies, under the same variances."""
-        return replace(self, observed=tuple(one for one in self.observed if not one.is_of(digests)))
+    def without(self, sample: Sequence[int]) -> Knowledge:
+        """What the data sets teach that do not overlap with the documents of ``sample``, under the same variances."""
+        return replace(self, observed=tuple(one for one in self.observed if not one.overlaps(sample)))
 
     @cached_property
     def stale(self) -> tuple[str, ...]:
@@ -213,6 +215,8 @@ class Knowledge:
             "datasets": [{**asdict(one), "pipelines": _numbered(one.pipelines, at)} for one in self.observed],
             "checked": [{**asdict(one), "pipeline": _numbered([one.pipeline], at)[0]} for one in self.checked],
         }
+        if self.ranking is not None:
+            plain["ranking"] = self.ranking.plain()
         parts = (f"{json.dumps(key)}: {_laid_out(_rounded(value))}" for key, value in plain.items())
         path.write_text("{\n" + ",\n".join(parts) + "\n}\n", encoding="utf-8")
 
@@ -234,6 +238,8 @@ def read(path: str | Path | None = None) -> Knowledge:
         code = {_current(name): str(found) for name, found in plain["code"].items()}
     with _reading(file, "'made'"):
         made = {name: plain["made"][name] for name in ("space", "pipelines", "seed")} if plain.get("made") else {}
+    with _reading(file, "'ranking'"):
+        ranking = GeneralWeights.read(plain["ranking"]) if "ranking" in plain else None
     observed, checked = [], []
     for number, one in enumerate(_list(file, plain, "datasets"), start=1):
         with _reading(file, f"entry {number} of 'datasets'"):
@@ -241,7 +247,7 @@ def read(path: str | Path | None = None) -> Knowledge:
     for number, one in enumerate(_list(file, plain, "checked"), start=1):
         with _reading(file, f"entry {number} of 'checked'"):
             checked.append(_checked(one, options))
-    return Knowledge(tuple(observed), variances, code, tuple(checked), made)
+    return Knowledge(tuple(observed), variances, code, tuple(checked), made, ranking)
 
 
 def _plain(file: Path) -> dict[str, Any]:
@@ -255,7 +261,7 @@ def _plain(file: Path) -> dict[str, Any]:
     if (known := plain.get("format", FORMAT)) != FORMAT:
         raise UsageError(f"{file}: this ragsmith reads format {FORMAT} of learned effects, not {known!r}: {AGAIN}")
     required = ("format", "options", "code", "variances", "datasets", "checked")
-    for problem in key_problems(plain, required=required, optional=("made",)):
+    for problem in key_problems(plain, required=required, optional=("made", "ranking")):
         raise UsageError(f"{file}: this is no file of learned effects: {problem}, or make it: {AGAIN}")
     return plain
 
@@ -274,16 +280,6 @@ def _reading(file: Path, place: str) -> Iterator[None]:
         raise UsageError(f"{file}: {place} is not what a file of learned effects has there: {AGAIN}") from error
 
 
-def documents_digest(documents: Sequence[Document]) -> str:
-    """Identifies the texts of documents, whatever they are called and whatever is asked about them."""
-    return digest("documents", sorted({digest(document.text) for document in documents}))
-
-
-def digests_of(dataset: Dataset) -> tuple[str, str]:
-    """By what a data set, or its documents alone, is recognised in what was learned."""
-    return dataset.digest, documents_digest(dataset.documents)
-
-
 def in_words(pipeline: Labels) -> str:
     """What a pipeline has besides naive RAG; an option that several families have is said with its family."""
     names = [set(family.techniques) for family in FAMILIES]
@@ -300,6 +296,7 @@ def _observed(plain: Mapping[str, Any], options: Sequence[str]) -> Observed:
     return Observed(
         **{
             **plain,
+            "sample": tuple(map(int, plain["sample"])),
             "corpus": Corpus(**plain["corpus"]),
             "models": ModelClasses(**plain["models"]),
             "pipelines": pipelines,

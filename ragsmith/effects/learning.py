@@ -9,16 +9,18 @@ from random import Random
 import numpy as np
 
 from ragsmith.datasets.groups import by_main_document, units
-from ragsmith.datasets.splits import split
+from ragsmith.datasets.overlap import sample_of as sample_of_documents
 from ragsmith.effects.corpus import corpus_of
-from ragsmith.effects.knowledge import FEWEST, Checked, Knowledge, Observed, design_of, digests_of, documents_digest
+from ragsmith.effects.knowledge import FEWEST, Checked, Knowledge, Observed, design_of
 from ragsmith.effects.mixed_model import Array, sampling_noise, student_95
+from ragsmith.effects.ranking import learn_weights
 from ragsmith.effects.recommending import COST_CLASSES, recommendations
 from ragsmith.effects.terms import GROUPS, PARTS, ModelClasses, labels_of, usual
 from ragsmith.evaluation.baselines import baseline, probes_of
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.evaluator import Evaluator
 from ragsmith.evaluation.fitness import Weights
+from ragsmith.evaluation.general_weights import GeneralWeights
 from ragsmith.evaluation.testbed import Setup, ordered
 from ragsmith.pipelines.genes import Candidate
 from ragsmith.pipelines.space import Space
@@ -50,19 +52,23 @@ def learn(
     pipelines: int = PIPELINES,
     seed: int = 0,
     workers: int = 1,
+    ranking: GeneralWeights | None = None,
     on_progress: Progress | None = None,
 ) -> Knowledge:
     """Learn what the options of ``space`` are worth on the data sets of ``setups``; test questions are not looked at.
 
-    On each, naive RAG, BM25, every option alone and random feasible pipelines are evaluated, ``pipelines`` in all;
-    what ``store`` has is not computed again. Then each data set is left out in turn: the pipelines that the others name
-    for it are evaluated on it, which stands in ``checked`` of what is returned.
+    First come the weights of signals, unless ``ranking`` has them. Then, with those that the other data sets teach,
+    naive RAG, BM25, every option alone and random feasible pipelines are evaluated on each, ``pipelines`` in all; what
+    ``store`` has is not computed again. Then each data set is left out in turn: the pipelines that the others name for
+    it are evaluated on it, which stands in ``checked`` of what is returned.
 
     Raises:
         UsageError: there are fewer than two data sets.
     """
     load_techniques()
     space = space.of_families()
+    ranking = ranking or learn_weights(setups, store)
+    setups = [replace(setup, weights=ranking) for setup in setups]
     told = on_progress or (lambda name, done, total: None)
     observed = []
     for setup in setups:
@@ -77,7 +83,7 @@ def learn(
     knowledge = Knowledge.of(observed)
     checks = [check for setup in setups for check in _checks(knowledge, setup, space, store, workers, told)]
     made: dict[str, str | int] = {"space": space.name, "pipelines": pipelines, "seed": seed}
-    return replace(knowledge, checked=tuple(checks), made=made)
+    return replace(knowledge, checked=tuple(checks), made=made, ranking=ranking)
 
 
 def _evaluated(evaluator: Evaluator, setup: Setup, candidates: Sequence[Candidate]) -> list[Evaluation]:
@@ -87,7 +93,7 @@ def _evaluated(evaluator: Evaluator, setup: Setup, candidates: Sequence[Candidat
 
 def _questions(setup: Setup) -> tuple[Example, ...]:
     """The search questions that have both R and G, or would if they had answers: those with evidence."""
-    return split(setup.dataset).with_evidence().search
+    return setup.split.with_evidence().search
 
 
 def _answered(setup: Setup) -> bool:
@@ -134,7 +140,7 @@ def observed_of(setup: Setup, sample: Sequence[Candidate], evaluations: Sequence
     return Observed(
         setup.dataset.name,
         setup.dataset.digest,
-        documents_digest(setup.dataset.documents),
+        sample_of_documents(setup.dataset.documents),
         corpus_of(setup.dataset.documents, questions),
         models,
         len(questions),
@@ -169,7 +175,7 @@ def _checks(
 ) -> Iterator[Checked]:
     """What the other data sets name for the one of ``setup``, in each class of costs, and what it gains there."""
     data, questions = setup.dataset, _questions(setup)
-    others = knowledge.without(*digests_of(data))
+    others = knowledge.without(sample_of_documents(data.documents))
     together = groups_of(data, questions)
     if len(together) < 2 or any(sum(part in one.means for one in others.observed) < FEWEST for part in PARTS):
         return

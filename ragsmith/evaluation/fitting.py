@@ -20,6 +20,7 @@ from ragsmith.evaluation.keys import pipeline_key
 from ragsmith.pipelines.engine import failing_as
 from ragsmith.pipelines.genes import Candidate, Fit, Gene, mark
 from ragsmith.techniques.families import FAMILIES
+from ragsmith.techniques.listwise import General
 
 if TYPE_CHECKING:  # where observations are made and kept is no part of what is learned, nor of its fingerprint
     from ragsmith.evaluation.testbed import Setup
@@ -38,8 +39,8 @@ Observations = Mapping[str, Any]
 """What was observed, by question."""
 
 
-def solve(gene: Gene, observations: Observations) -> dict[str, Any]:
-    """A gene's numbers from ``observations``.
+def solve(gene: Gene, observations: Observations, general: General | None = None) -> dict[str, Any]:
+    """A gene's numbers from ``observations``, and from the ``general`` weights of its signals, if it has any.
 
     Raises:
         StageFailed: the technique cannot learn from them.
@@ -47,9 +48,27 @@ def solve(gene: Gene, observations: Observations) -> dict[str, Any]:
     fitting = gene.technique.fitting
     assert fitting is not None
     named = inspect.signature(fitting.solve).parameters
-    parameters = {name: value for name, value in gene.parameters.items() if name in named}
+    parameters: dict[str, Any] = {name: value for name, value in gene.parameters.items() if name in named}
+    if general is not None:
+        parameters["general"] = general
     with failing_as(gene.technique.family, gene.technique.name):
         return dict(fitting.solve([observations[question] for question in sorted(observations)], **parameters))
+
+
+def with_general(setup: Setup, candidate: Candidate) -> Candidate:
+    """``candidate`` with the general weights of each gene that has signals and needs no question.
+
+    Raises:
+        UsageError: nothing was learned of a technique.
+    """
+    return tuple(
+        replace(gene, fit=Fit(solve(gene, {}, _general(setup, gene)))) if gene.unfitted and not gene.learns else gene
+        for gene in candidate
+    )
+
+
+def _general(setup: Setup, gene: Gene) -> General | None:
+    return setup.general(gene.technique) if gene.technique.signals else None
 
 
 class Fitter:
@@ -60,10 +79,11 @@ class Fitter:
         self._store = store
         self._runner = runner
         self._known: dict[str, Fit | Failure] = {}
+        self._with_general: dict[Gene, Gene] = {}
 
     def fit(self, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Failure | None]]:
         """The candidates, fitted; or as they were, and why they could not be."""
-        found: list[tuple[Candidate, Failure | None]] = [(candidate, None) for candidate in candidates]
+        found: list[tuple[Candidate, Failure | None]] = [(self._ready(candidate), None) for candidate in candidates]
         for place in IN_ORDER:
             wanted = {
                 i: self._key(candidate, place)
@@ -82,12 +102,21 @@ class Fitter:
                     found[i] = (candidate, learned)
         return found
 
+    def _ready(self, candidate: Candidate) -> Candidate:
+        """``candidate`` with its general weights, worked out once for each gene."""
+        for gene in candidate:
+            if gene.unfitted and not gene.learns and gene not in self._with_general:
+                [self._with_general[gene]] = with_general(self._setup, (gene,))
+        return tuple(self._with_general.get(gene, gene) for gene in candidate)
+
     def _key(self, candidate: Candidate, place: int) -> str:
-        """Identifies what a gene learns: itself, everything before it, and the questions."""
+        """Identifies what a gene learns: itself, everything before it, the questions, and what it begins with."""
         earlier = IN_ORDER[: IN_ORDER.index(place) + 1]
         before = tuple(gene for i, gene in enumerate(candidate) if i in earlier)
         key = pipeline_key(self._setup.of(candidate), before)
-        return digest("fit", key, self._setup.folds, fingerprint(__name__, "Fitter"))
+        general = _general(self._setup, candidate[place])
+        known = [] if general is None else [general.signals, general.weights.tolist(), general.curvature.tolist()]
+        return digest("fit", key, self._setup.folds, fingerprint(__name__, "Fitter"), *known)
 
     def _learn(self, wanted: Mapping[str, Candidate], place: int) -> None:
         """Have a fit, or a failure, for every key."""
@@ -108,7 +137,8 @@ class Fitter:
                 self._known[key] = failures[i]
                 continue
             try:
-                numbers = {fold: solve(gene, seen[i, fold]) for fold in self._parts}
+                general = _general(self._setup, gene)
+                numbers = {fold: solve(gene, seen[i, fold], general) for fold in self._parts}
             except StageFailed as failed:
                 self._known[key] = self._failure(gene, f"{type(failed.cause).__name__}: {failed.cause}")
                 continue

@@ -22,6 +22,7 @@ from ragsmith.datasets.splits import Split, folds, split, stratified
 from ragsmith.digest import fingerprint
 from ragsmith.errors import DatasetError, UsageError
 from ragsmith.evaluation.fitness import Fitness
+from ragsmith.evaluation.general_weights import GeneralWeights, shipped
 from ragsmith.gateway.budget import Budget
 from ragsmith.gateway.claims import CallStore
 from ragsmith.gateway.failures import Failures
@@ -38,6 +39,8 @@ from ragsmith.pipelines.engine import Engine
 from ragsmith.pipelines.further import CUTTING, GENES, ROLES
 from ragsmith.pipelines.genes import Candidate, Gene
 from ragsmith.pipelines.trace import Held
+from ragsmith.techniques.listwise import General
+from ragsmith.techniques.registry import Technique
 from ragsmith.types import Dataset, Example
 
 SMALLEST_CHUNK = 100
@@ -64,7 +67,8 @@ class Setup:
     Candidates may say how documents are cut and which models work, where that is ``searched``: `of` has the setup that
     a candidate asks for. Answers and rankings are marked by the models of ``marked_by``, if it is there: else what is
     searched over would choose its own judge. ``divided`` is a split to go by instead of the one that the data set is
-    given or drawn. Questions without evidence are in no part where all are to have some,
+    given or drawn. ``weights`` are what other data sets teach of signals, unless given those that ship. Questions
+    without evidence are in no part where all are to have some,
     ``of_rankings``: their rankings have no score.
     """
 
@@ -79,6 +83,7 @@ class Setup:
     marked_by: Setup | None = field(default=None, kw_only=True)
     of_rankings: bool = field(default=False, kw_only=True)
     divided: Split | None = field(default=None, kw_only=True)
+    weights: GeneralWeights | None = field(default=None, kw_only=True, hash=False)
 
     def scoring(self, fitness: Fitness) -> Setup:
         """The setup with the questions that have this fitness: all that have evidence, where it is about rankings."""
@@ -201,6 +206,19 @@ class Setup:
         """The chunks relevant to each question, by the question's id."""
         chunk_map = ChunkMap(self.corpus.chunks)
         return {example.id: chunk_map.relevance(example.evidence) for example in self.dataset.examples}
+
+    def general(self, technique: Technique) -> General:
+        """What data sets on other documents teach of a technique's signals.
+
+        Raises:
+            UsageError: nothing was learned of the technique.
+        """
+        return self._others.of(technique)
+
+    @cached_property
+    def _others(self) -> GeneralWeights:
+        known = self.weights or shipped()
+        return known.without(known.overlapping(self.dataset.documents))
 
     @cached_property
     def folds(self) -> list[list[str]]:

@@ -23,7 +23,7 @@ from ragsmith.index.screening import best_cosines
 from ragsmith.index.top import best_positions
 from ragsmith.index.vector_store import Keys, OpenStore, VectorStore, as_kept, keys_name
 from ragsmith.models.protocols import Embedder, Vectors
-from ragsmith.text.bm25 import BM25
+from ragsmith.text.bm25 import BM25, Occurrences
 from ragsmith.text.languages import ENGLISH
 from ragsmith.types import Chunk, Chunks, Document, Entries, Hit, Hits, LazyHits, Rankings, Scale, Span
 
@@ -160,6 +160,16 @@ class Index:
             for name, value in tuple(other._derived.items()):
                 self._derived.setdefault(name, value)
 
+    def occurrences(self, query: str, positions: NDArray[np.int64]) -> tuple[Occurrences, NDArray[np.int64]]:
+        """Where the terms of ``query`` stand in the keys of the entries at ``positions``, and whose each key is.
+
+        The second value has for each key, the texts of the first, the place of its entry among ``positions``.
+        """
+        sizes = np.array([len(self.entries[position].keys) for position in positions.tolist()], dtype=np.int64)
+        owner = np.repeat(np.arange(len(positions)), sizes)
+        within = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return self._bm25.occurrences(query, self._keys.starts[positions][owner] + within), owner
+
     def joined_words(self, units: NDArray[np.int64]) -> BM25:
         """BM25 over the keys of several entries as one text: those of entry ``i`` are part of text ``units[i]``."""
         return self._bm25.joined(np.repeat(units, [len(entry.keys) for entry in self.entries]))
@@ -183,7 +193,7 @@ class Index:
             for query in missing:
                 scores = self.word_scores(query)
                 best = best_positions(scores, k, positive=True)
-                yield self._ranking(best, scores[best], Scale.BM25)
+                yield self.ranking(best, scores[best], Scale.BM25)
 
         return self.remembered("words", queries, k, search)
 
@@ -199,7 +209,7 @@ class Index:
         def search(missing: Sequence[str]) -> Iterator[Hits]:
             found = store.search(np.stack([vectors[query] for query in missing]), k)
             for positions, scores in zip(*found, strict=True):
-                yield self._ranking(positions, scores, Scale.COSINE)
+                yield self.ranking(positions, scores, Scale.COSINE)
 
         return self.remembered(f"vectors {embedder.id}", queries, k, search)
 
@@ -240,7 +250,8 @@ class Index:
             return self.vectors(embedder)
         return embedder.embed(self.keys[start:end])
 
-    def _ranking(self, positions: NDArray[np.int64], scores: NDArray[np.float64], scale: Scale) -> Hits:
+    def ranking(self, positions: NDArray[np.int64], scores: NDArray[np.float64], scale: Scale) -> Hits:
+        """The entries at ``positions``, each once, by falling score and rising position."""
         ranking = LazyHits(self.chunks, tuple(positions.tolist()), tuple(scores.tolist()), scale)
         return ranking if self._told_apart else ranking.hits
 

@@ -28,7 +28,7 @@ from ragsmith.pipelines.trace import Held, Trace
 from ragsmith.plugins import tools_of
 from ragsmith.techniques.families import FAMILIES
 from ragsmith.techniques.generation import generate
-from ragsmith.techniques.registry import TOOLS, Family
+from ragsmith.techniques.registry import TOOLS, Family, Signals
 from ragsmith.types import Fitted, Gold, Hit, Hits, LazyHits, Passages, Queries, Question, Rankings
 
 if TYPE_CHECKING:  # how models are reached and counted is no part of what a pipeline does, nor of its fingerprint
@@ -216,15 +216,35 @@ class Engine:
             StageFailed: a technique raised; the cause is kept.
         """
         gene = next(gene for gene in candidate if gene.technique.family == family)
-        arguments = self._observed(candidate, family, question)
         fitting = gene.technique.fitting
         if fitting is None:
             raise RagsmithError(f"{family}.{gene.technique.name} has nothing to fit")
-        tools = {name: self._tool(kind, Meter(), gene, gold) for name, kind in tools_of(fitting.observe, TOOLS).items()}
-        named = inspect.signature(fitting.observe).parameters
+        return self._asked(fitting.observe, candidate, gene, question, gold)
+
+    def signals(self, candidate: Candidate, family: str, question: Question) -> Signals:
+        """The signals that the gene of ``family`` orders candidates by, by chunk id; none where it has no signals.
+
+        Raises:
+            StageFailed: a technique raised; the cause is kept.
+        """
+        gene = next(gene for gene in candidate if gene.technique.family == family)
+        fitting = gene.technique.fitting
+        if fitting is None or fitting.signals is None:
+            return {}
+        found: Signals = self._asked(fitting.signals, candidate, gene, question, None)
+        return found
+
+    def _asked(
+        self, function: Callable[..., Any], candidate: Candidate, gene: Gene, question: Question, gold: Gold | None
+    ) -> Any:
+        """What a function beside a technique says of what that would read, with those of its tools it names."""
+        family = gene.technique.family
+        arguments = self._observed(candidate, family, question)
+        tools = {name: self._tool(kind, Meter(), gene, gold) for name, kind in tools_of(function, TOOLS).items()}
+        named = inspect.signature(function).parameters
         parameters = {name: value for name, value in gene.parameters.items() if name in named}
         with failing_as(family, gene.technique.name):
-            return fitting.observe(*arguments, **tools, **parameters)
+            return function(*arguments, **tools, **parameters)
 
     def _observed(self, candidate: Candidate, family: str, question: Question) -> list[Any]:
         """What a gene of ``family`` learns from: what it would read. Retrieval is asked for the question as it is."""

@@ -31,8 +31,8 @@ class Fit:
         return self._folds.get(mark(question))
 
     def learned_without(self, fold: int | None) -> Mapping[str, Any]:
-        """The numbers learned without a fold, or on all questions."""
-        return self.numbers if fold is None else self.held_out[fold][1]
+        """The numbers learned without a fold, or on all questions; general ones were learned without any."""
+        return self.numbers if fold is None or not self.held_out else self.held_out[fold][1]
 
     @cached_property
     def _folds(self) -> dict[str, int]:
@@ -94,8 +94,8 @@ class Gene:
 
     @property
     def unfitted(self) -> bool:
-        """Whether it has to be fitted before it can run."""
-        return self.learns and self.fit is None
+        """Whether it lacks its numbers, without which it cannot run: those fitted on questions, or general ones."""
+        return self.fit is None and (self.learns or bool(self.technique.signals))
 
     def facing(self, question: str) -> Gene:
         """The gene that may answer ``question``: its numbers were learned without it."""
@@ -206,6 +206,6 @@ def _read_gene(family: str, gene: Mapping[str, Any], where: str) -> Gene:
     read = make_gene(family, gene["technique"], gene.get("parameters", {}), where, fit)
     if read.technique.analysis_only:
         raise SpaceError(f"{where + ': ' if where else ''}{read.technique.name} reads the gold labels: no pipeline may")
-    if fit and not read.learns:
+    if fit and not (read.learns or read.technique.signals):
         raise SpaceError(f"{where + ': ' if where else ''}{family}.{read.technique.name} learns nothing: drop 'fitted'")
     return read

@@ -9,6 +9,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+from ragsmith.datasets.overlap import sample_of
 from ragsmith.digest import digest
 from ragsmith.effects import (
     Corpus,
@@ -22,10 +23,12 @@ from ragsmith.effects import (
     recommendations,
     recommended,
 )
-from ragsmith.effects.knowledge import FEWEST, SHIPPED, digests_of
+from ragsmith.effects.knowledge import FEWEST, SHIPPED
 from ragsmith.errors import SpaceError
 from ragsmith.evaluation.evaluation import Evaluation
 from ragsmith.evaluation.fitness import Fitness, Weights
+from ragsmith.evaluation.fitting import with_general
+from ragsmith.evaluation.general_weights import SHIPPED as SHIPPED_WEIGHTS
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.models.names import NONE
 from ragsmith.pipelines.genes import Candidate, label
@@ -37,7 +40,7 @@ from ragsmith.runs.pipeline import dataset_location, export_yaml
 class Recommended:
     """What is recommended for the documents of ``setup`` in each class of costs; ``chosen`` is the one asked for.
 
-    ``learned_on`` names the data sets that it was learned on, and ``left_out`` those that are these very documents.
+    ``learned_on`` names the data sets that it was learned on, ``left_out`` those whose documents overlap with these.
     """
 
     setup: Setup
@@ -96,20 +99,22 @@ def recommend(
         SpaceError: the space has no pipeline of so few calls that needs no fitting.
     """
     data = setup.dataset
-    own = digests_of(data)
-    others = knowledge.without(*own)
+    own = sample_of(data.documents)
+    others = knowledge.without(own)
+    setup = replace(setup, weights=knowledge.ranking)
     corpus = corpus_of(data.documents)
     able = _able(space, setup)
     weights = fitness.weights if fitness else Weights()
     models = ModelClasses.of(setup.models)
     chosen = recommended(able, others, corpus, models, most_calls=most_calls, weights=weights)
+    chosen = replace(chosen, candidate=with_general(setup, chosen.candidate))
     return Recommended(
         setup,
         corpus,
         recommendations(able, others, corpus, models, weights=weights),
         chosen,
         tuple(one.name for one in others.observed),
-        tuple(one.name for one in knowledge.observed if one.is_of(own)),
+        tuple(one.name for one in knowledge.observed if one.overlaps(own)),
         knowledge.stale,
         fitness or Fitness(),
     )
@@ -148,20 +153,20 @@ def prior_of(setup: Setup, space: Space, fitness: Fitness, *, learned: bool = Tr
 
 def _known_of_others(setup: Setup) -> Knowledge | None:
     """What was learned on all data sets but that of ``setup``, if these are enough."""
-    others = _without(digests_of(setup.dataset))
+    others = _without(sample_of(setup.dataset.documents))
     return others if len(others.observed) >= FEWEST else None
 
 
 @lru_cache(maxsize=1)
-def _without(own: tuple[str, ...]) -> Knowledge:
-    """What was learned on all data sets but the one with these digests; it remembers what it has worked out."""
-    return read().without(*own)
+def _without(own: tuple[int, ...]) -> Knowledge:
+    """What was learned on data sets with other documents than those of a sample; it remembers what it worked out."""
+    return read().without(own)
 
 
 @cache
 def what_is_known() -> str:
     """Identifies what was learned on other data sets, and ships with ragsmith."""
-    return digest("known", SHIPPED.read_text(encoding="utf-8"))
+    return digest("known", SHIPPED.read_text(encoding="utf-8"), SHIPPED_WEIGHTS.read_text(encoding="utf-8"))
 
 
 def _able(space: Space, setup: Setup) -> Space:

@@ -34,6 +34,10 @@ ANY_NUMBER = Range(-math.inf)
 """What a number may be that has no declared range."""
 
 
+Signals = Mapping[str, Mapping[str, float]]
+"""By chunk id, the signals of a candidate by name."""
+
+
 @dataclass(frozen=True)
 class Fitting:
     """How a technique learns plain numbers from calibration questions.
@@ -43,11 +47,18 @@ class Fitting:
     observations, in the order of the questions, and the parameters its signature names; it returns the numbers, by
     name, that the technique then finds in ``fitted.numbers``. Where ``when`` names values of parameters, the technique
     learns with these alone; with others it needs no questions, and ``fitted.numbers`` is empty.
+
+    A technique that orders candidates by a linear score (`ragsmith.techniques.listwise`) says the ``names`` of its
+    signals. Their weights are learned on other data sets too: ``solve`` is handed them as ``general``, and where the
+    technique does not learn, it is handed no observations. ``signals`` is called as ``observe`` is, without gold, and
+    returns the signals of the candidates.
     """
 
     observe: Callable[..., Any]
     solve: Callable[..., Mapping[str, Any]]
     when: Mapping[str, tuple[Parameter, ...]] = field(default_factory=dict)
+    names: tuple[str, ...] = ()
+    signals: Callable[..., Signals] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +104,11 @@ class Technique:
         """Whether it is fitted before it runs with ``parameters``, all of them."""
         its = self.fitting
         return its is not None and all(parameters[name] in values for name, values in its.when.items())
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """The signals whose weights were learned on other data sets; none for most techniques."""
+        return self.fitting.names if self.fitting else ()
 
     @property
     def name(self) -> str:

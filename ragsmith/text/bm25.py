@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
@@ -16,6 +17,23 @@ from ragsmith.text.words import terms, terms_among
 
 _BLOCK = 1 << 20
 """Places of the matrix whose gains are worked out at once."""
+
+
+@dataclass(frozen=True, eq=False)
+class Occurrences:
+    """Where the terms of a query stand in some texts.
+
+    ``query`` has its terms in order as numbers into ``terms``, which are distinct and have the inverse document
+    frequencies ``idf``. Occurrence ``i`` is of term ``term[i]`` at ``place[i]``, counted in terms, of text ``text[i]``,
+    counted among the texts that were asked about; they ascend by text and place.
+    """
+
+    query: tuple[int, ...]
+    terms: tuple[str, ...]
+    idf: NDArray[np.float64]
+    text: NDArray[np.int64]
+    term: NDArray[np.int64]
+    place: NDArray[np.int64]
 
 
 class BM25:
@@ -82,6 +100,29 @@ class BM25:
                 held = slice(self._cuts[column], self._cuts[column + 1])
                 scores[self._rows[held]] += self._gains[held]  # the rows of a column are distinct
         return scores
+
+    def occurrences(self, query: str, texts: NDArray[np.int64]) -> Occurrences:
+        """Return where the terms of ``query`` stand in the texts at the positions ``texts``."""
+        read = self._tokenise(query)
+        terms = tuple(dict.fromkeys(read))
+        columns = np.array([self._vocabulary.get(term, -1) for term in terms], dtype=np.int64)
+        held = np.array([self._cuts[c + 1] - self._cuts[c] if c >= 0 else 0 for c in columns.tolist()])
+        idf = np.log1p((self._size - held + 0.5) / (held + 0.5)) if terms else np.zeros(0)
+        starts = np.searchsorted(self._texts, texts)
+        sizes = np.searchsorted(self._texts, texts, side="right") - starts
+        owner = np.repeat(np.arange(len(texts)), sizes)
+        place = np.arange(len(owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        tokens = self._tokens[starts[owner] + place]
+        known = np.flatnonzero(columns >= 0)
+        known = known[np.argsort(columns[known])]
+        if not len(known):
+            tokens, known, columns = tokens[:0], np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        nearest = np.minimum(np.searchsorted(columns[known], tokens), len(known) - 1)
+        found = np.flatnonzero(columns[known][nearest] == tokens)
+        numbers = {term: number for number, term in enumerate(terms)}
+        return Occurrences(
+            tuple([numbers[term] for term in read]), terms, idf, owner[found], known[nearest[found]], place[found]
+        )
 
     def best(self, query: str, n: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the positions and scores of the ``n`` best texts, to 6 decimals and above 0; ties by position.

@@ -71,7 +71,7 @@ def contextual_chunk_headers(chunks: Chunks, *, language_model: LanguageModel, s
     chunk alone and then shows it to the generator: here the document's own headings come first, and only the key
     changes.
     """
-    places = [" > ".join(dict.fromkeys(part for part in (chunk.title, *chunk.headings) if part)) for chunk in chunks]
+    places = [chunk.path for chunk in chunks]
     if source == "language_model":
         asked = [{"passage": chunk.text, "place": place} for chunk, place in zip(chunks, places, strict=True)]
         written = language_model.run_all(WRITE_HEADER, asked)

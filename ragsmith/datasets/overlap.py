@@ -1,0 +1,72 @@
+"""Whether two collections of documents share texts, told from a sample of their runs of five words.
+
+A run of words belongs to the sample if the hash of its first bytes is small: the same runs are drawn from every
+collection, so a sample of a few hundred numbers says how much of one stands in another (FracMinHash, Irber et al. 2022,
+https://doi.org/10.1101/2022.01.11.475838). One character more, another order, half of the documents: they still overlap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsmith.types import Document
+
+RUN = 5
+"""Words of a run, or shingle."""
+
+ONE_IN = 512
+"""Of so many runs one is kept."""
+
+BITS = 32
+"""Bits of a hash that are kept; those of a sample are below ``2**BITS / ONE_IN``."""
+
+OVERLAPPING = 0.1
+"""The share of the smaller sample from which collections overlap; unrelated ones of one subject share below .01."""
+
+FEWEST = 3
+"""Runs in common below which a share says nothing."""
+
+_WORD = re.compile(r"\w+")
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+
+
+def sample_of(documents: Sequence[Document]) -> tuple[int, ...]:
+    """The sample of a collection: rising numbers of `BITS` bits, one for about `ONE_IN` words.
+
+    Of a collection that is too short for that, all runs are in it.
+    """
+    found: list[NDArray[np.uint64]] = []
+    numbers: dict[str, int] = {}
+    for document in documents:
+        words = _WORD.findall(document.text.lower())
+        for word in words:
+            if word not in numbers:
+                numbers[word] = int.from_bytes(blake2b(word.encode(), digest_size=8).digest(), "little")
+        found.append(_runs(np.array([numbers[word] for word in words], dtype=np.uint64)))
+    every = np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.uint64)
+    kept = every[every < 2**BITS // ONE_IN]
+    return tuple((kept if len(kept) >= FEWEST else every[:FEWEST]).tolist())
+
+
+def overlap(one: Sequence[int], other: Sequence[int]) -> float:
+    """The share of the smaller of two samples that stands in the other; 0 where too little does to say."""
+    common = len(set(one) & set(other))
+    return common / min(len(one), len(other)) if common >= FEWEST else 0.0
+
+
+def _runs(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The hashes of all runs of `RUN` words."""
+    count = len(words) - RUN + 1
+    if count < 1:
+        return np.zeros(0, dtype=np.uint64)
+    hashes = np.zeros(count, dtype=np.uint64)
+    for place in range(RUN):  # a polynomial of the words, in the ring of 64-bit integers
+        hashes = hashes * _FACTOR + words[place : place + count]
+    hashes ^= hashes >> np.uint64(29)
+    hashes *= _FACTOR
+    return np.asarray(hashes >> np.uint64(64 - BITS))

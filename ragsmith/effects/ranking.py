@@ -1,0 +1,81 @@
+"""Learning the general weights of signals: what techniques observe on the search questions of data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ragsmith.datasets.overlap import sample_of
+from ragsmith.effects.terms import PLAIN, USUAL
+from ragsmith.evaluation.fitting import with_general
+from ragsmith.evaluation.general_weights import GeneralWeights, Name
+from ragsmith.evaluation.testbed import Setup
+from ragsmith.models.names import NONE
+from ragsmith.pipelines.genes import Candidate, make_gene
+from ragsmith.store.store import Store
+from ragsmith.techniques.families import FAMILIES, family_named
+from ragsmith.techniques.listwise import Observation
+from ragsmith.techniques.registry import Technique, load_techniques
+from ragsmith.types import Gold, Question
+
+KEYS = {"pre_embedding": "contextual_chunk_headers"}
+"""The keys under which signals are learned. Weights for bare chunks differ from these by less than a standard error."""
+
+
+def learn_weights(setups: Sequence[Setup], store: Store) -> GeneralWeights:
+    """Learn the weights of all techniques that have signals from the search questions of ``setups``.
+
+    Rerankers learn behind hybrid search and behind each retrieval that has signals itself, with the weights that the
+    other data sets teach. Test questions are not looked at. A technique that needs a model which a setup lacks learns
+    nothing there.
+    """
+    load_techniques()
+    known: GeneralWeights | None = None
+    seen: dict[str, dict[Name, Sequence[Observation]]] = {setup.dataset.name: {} for setup in setups}
+    signals: dict[Name, tuple[str, ...]] = {}
+    for family in ("retrieval", "reranking"):
+        for technique in with_signals(family):
+            signals[f"{family}.{technique.name}"] = technique.signals
+            for setup in setups:
+                if "cross_encoder" in technique.tools.values() and setup.models.of("cross_encoder").name == NONE:
+                    continue
+                observed = observations(replace(setup, weights=known), technique, store)
+                seen[setup.dataset.name][f"{family}.{technique.name}"] = observed
+        samples = {setup.dataset.name: sample_of(setup.dataset.documents) for setup in setups}
+        known = GeneralWeights.learned(signals, {name: (samples[name], its) for name, its in seen.items()})
+    assert known is not None
+    return known
+
+
+def with_signals(family: str) -> Iterator[Technique]:
+    """The techniques of a family that order by a linear score of signals."""
+    return (one for one in family_named(family, "").techniques.values() if one.signals)
+
+
+def observations(setup: Setup, technique: Technique, store: Store) -> list[Observation]:
+    """What a technique observes on the search questions of a data set that have evidence, in the order of their ids."""
+    engine = setup.engine(store)
+    questions = sorted(setup.split.with_evidence().search, key=lambda example: example.id)
+    asked = [(Question(one.question), Gold(setup.relevance[one.id].relevant)) for one in questions]
+    return [
+        engine.observe(candidate, technique.family, question, gold)
+        for candidate in _pipelines(setup, technique)
+        for question, gold in asked
+    ]
+
+
+def _pipelines(setup: Setup, technique: Technique) -> list[Candidate]:
+    """The pipelines that have ``technique``, and before it what it learns behind."""
+    retrievals = [technique.name]
+    if technique.family == "reranking":
+        retrievals = [USUAL["retrieval"], *(one.name for one in with_signals("retrieval"))]
+    plain = dict(zip((family.name for family in FAMILIES), PLAIN, strict=True))
+    names = [{**plain, **KEYS, technique.family: technique.name, "retrieval": one} for one in retrievals]
+    return [with_general(setup, _learning(technique, one)) for one in names]
+
+
+def _learning(technique: Technique, names: Mapping[str, str]) -> Candidate:
+    """The pipeline of these options, where ``technique`` has the parameters with which it learns."""
+    assert technique.fitting is not None
+    learning = {name: values[0] for name, values in technique.fitting.when.items()}
+    return tuple(make_gene(f, name, learning if f == technique.family else None) for f, name in names.items())

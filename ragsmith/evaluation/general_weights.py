@@ -1,0 +1,203 @@
+"""Weights of signals that were learned on other data sets: as a file of numbers, and for the documents of one.
+
+Of each data set the file has a sample of its documents' runs of words, and for each technique the gradient and the
+Hessian of its mean loss at the weights that fit all best. From these follow the weights without any of them: a data set
+whose documents overlap with those that are worked on is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ragsmith.datasets.overlap import OVERLAPPING, overlap, sample_of
+from ragsmith.errors import UsageError
+from ragsmith.techniques.listwise import RIDGE, Array, General, Lists, Observation, minimised
+from ragsmith.techniques.registry import Technique
+from ragsmith.types import Document
+
+SHIPPED = Path(__file__).with_suffix(".json")
+DIGITS = 6
+"""Significant digits that are kept of a number."""
+
+Name = str
+"""A technique as ``family.name``."""
+
+
+@dataclass(frozen=True, eq=False)
+class Slope:
+    """The mean loss of a data set around the general weights: ``gradient`` and ``hessian`` there."""
+
+    gradient: Array
+    hessian: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Taught:
+    """What one data set teaches; ``questions`` counts those that teach anything, by technique."""
+
+    name: str
+    sample: tuple[int, ...]
+    questions: Mapping[Name, int]
+    slopes: Mapping[Name, Slope]
+
+
+@dataclass(frozen=True, eq=False)
+class GeneralWeights:
+    """What ``datasets`` teach of the ``signals`` of techniques; ``weights`` are those around which their slopes are."""
+
+    signals: Mapping[Name, tuple[str, ...]]
+    weights: Mapping[Name, Array]
+    datasets: tuple[Taught, ...]
+
+    @classmethod
+    def learned(
+        cls,
+        signals: Mapping[Name, tuple[str, ...]],
+        observed: Mapping[str, tuple[tuple[int, ...], Mapping[Name, Sequence[Observation]]]],
+    ) -> GeneralWeights:
+        """What data sets teach, each by name, with the sample of its documents and what techniques observed on it.
+
+        Each data set counts the same, however many questions it has: what is meant to rank well is one nobody has seen.
+        """
+        lists = {
+            (data, name): Lists.of(observations)
+            for data, (_, techniques) in observed.items()
+            for name, observations in techniques.items()
+        }
+        weights = {}
+        for name, its in signals.items():
+            used = [one for (_, technique), one in lists.items() if technique == name and len(one)]
+            shares = np.concatenate([np.full(len(one), 1 / len(one)) for one in used])
+            joint = Lists.joined(used)
+            weights[name] = minimised(joint, shares / shares.sum(), np.zeros(len(its)), RIDGE * np.eye(len(its)))
+        taught = []
+        for data, (sample, techniques) in observed.items():
+            counts = {name: len(lists[data, name]) for name in techniques if len(lists[data, name])}
+            slopes = {
+                name: Slope(*lists[data, name].slope(weights[name], np.full(count, 1 / count)))
+                for name, count in counts.items()
+            }
+            taught.append(Taught(data, sample, counts, slopes))
+        return cls(dict(signals), weights, tuple(taught))
+
+    def of(self, technique: Technique) -> General:
+        """What the data sets teach of a technique.
+
+        Raises:
+            UsageError: they teach nothing of it, or its signals were others then.
+        """
+        name = f"{technique.family}.{technique.name}"
+        if self.signals.get(name) != technique.signals:
+            known = ", ".join(self.signals.get(name, ())) or "none"
+            raise UsageError(
+                f"{name} orders by the signals {', '.join(technique.signals)}, and weights were learned for {known}: "
+                "learn them again with `ragsmith effects learn`"
+            )
+        if not any(name in one.slopes for one in self.datasets):
+            raise UsageError(
+                f"{name}: no data set on other documents teaches its weights; learn them with `ragsmith effects learn`"
+            )
+        return self.general(name)
+
+    def overlapping(self, documents: Sequence[Document]) -> tuple[str, ...]:
+        """The names of the data sets whose documents overlap with ``documents``."""
+        sample = sample_of(documents)
+        return tuple(one.name for one in self.datasets if overlap(one.sample, sample) >= OVERLAPPING)
+
+    def without(self, names: Sequence[str]) -> GeneralWeights:
+        """What is known without the data sets of these ``names``."""
+        return replace(self, datasets=tuple(one for one in self.datasets if one.name not in names))
+
+    def general(self, name: Name) -> General:
+        """The weights of a technique that fit all data sets best, to second order, and the curvature of their loss."""
+        its = self.weights[name]
+        used = [one for one in self.datasets if name in one.slopes]
+        curvature, gradient = RIDGE * np.eye(len(its)), RIDGE * its
+        for one in used:
+            curvature = curvature + one.slopes[name].hessian / len(used)
+            gradient = gradient + one.slopes[name].gradient / len(used)
+        questions = sum(one.questions[name] for one in used)
+        return General(self.signals[name], its - np.linalg.solve(curvature, gradient), curvature, max(1, questions))
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data, which `read` reads; of a Hessian, which is symmetric, the lower triangle row by row."""
+        return {
+            "signals": {name: list(its) for name, its in self.signals.items()},
+            "weights": {name: _rounded(its) for name, its in self.weights.items()},
+            "datasets": [
+                {
+                    "name": one.name,
+                    "sample": list(one.sample),
+                    "questions": dict(one.questions),
+                    "gradient": {name: _rounded(slope.gradient) for name, slope in one.slopes.items()},
+                    "hessian": {
+                        name: _rounded(slope.hessian[np.tril_indices(len(slope.gradient))])
+                        for name, slope in one.slopes.items()
+                    },
+                }
+                for one in self.datasets
+            ],
+        }
+
+    def write(self, path: Path) -> None:
+        """Write a file with a line for each data set."""
+        plain = self.plain()
+        lines = ",\n".join(json.dumps(one) for one in plain.pop("datasets"))
+        head = "".join(f"{json.dumps(name)}: {json.dumps(value)},\n" for name, value in plain.items())
+        path.write_text(f'{{\n{head}"datasets": [\n{lines}\n]\n}}\n', encoding="utf-8")
+
+    @classmethod
+    def read(cls, plain: Mapping[str, Any]) -> GeneralWeights:
+        """From `plain`.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is not what `plain` makes.
+        """
+        signals = {str(name): tuple(map(str, its)) for name, its in plain["signals"].items()}
+        weights = {name: _numbers(plain["weights"][name], len(its)) for name, its in signals.items()}
+        taught = []
+        for one in plain["datasets"]:
+            slopes = {
+                name: Slope(
+                    _numbers(one["gradient"][name], len(signals[name])),
+                    _symmetric(one["hessian"][name], len(signals[name])),
+                )
+                for name in one["questions"]
+            }
+            counts = {name: int(count) for name, count in one["questions"].items()}
+            taught.append(Taught(str(one["name"]), tuple(map(int, one["sample"])), counts, slopes))
+        return cls(signals, weights, tuple(taught))
+
+
+@lru_cache(maxsize=1)
+def shipped() -> GeneralWeights:
+    """The weights that ship with ragsmith."""
+    return GeneralWeights.read(json.loads(SHIPPED.read_text(encoding="utf-8")))
+
+
+def _overlapping(weights: GeneralWeights, sample: tuple[int, ...]) -> tuple[str, ...]:
+    return tuple(one.name for one in weights.datasets if overlap(one.sample, sample) >= OVERLAPPING)
+
+
+def _rounded(values: Array) -> list[float]:
+    return [float(f"{value:.{DIGITS}g}") for value in values.tolist()]
+
+
+def _numbers(values: Sequence[Any], count: int) -> Array:
+    found = np.array(values, dtype=np.float64)
+    if found.shape != (count,) or not np.isfinite(found).all():
+        raise ValueError(f"{count} numbers are needed")
+    return found
+
+
+def _symmetric(values: Sequence[Any], size: int) -> Array:
+    full = np.zeros((size, size))
+    full[np.tril_indices(size)] = _numbers(values, size * (size + 1) // 2)
+    return full + np.tril(full, -1).T

@@ -1,0 +1,216 @@
+"""ListNet: order what BM25 and vectors find by a learned linear score over fifteen signals (Cao et al. 2007)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ragsmith.index.index import Index
+from ragsmith.index.neighbours import Neighbours, neighbours
+from ragsmith.index.top import best_positions
+from ragsmith.models.protocols import Embedder
+from ragsmith.plugins import Count
+from ragsmith.techniques.families import retrieval
+from ragsmith.techniques.listwise import PAPER, Array, observed, scores_of, solve, standardised
+from ragsmith.techniques.registry import Fitting, Signals
+from ragsmith.text.bm25 import Occurrences
+from ragsmith.text.words import terms
+from ragsmith.types import Chunk, Fitted, Gold, Hits, LazyHits, Queries, Rankings, Scale
+
+Positions = NDArray[np.int64]
+
+SIGNALS = (
+    "bm25",
+    "bm25_rank",
+    "cosine",
+    "cosine_rank",
+    "document_bm25",
+    "document_length",
+    "previous_bm25",
+    "next_bm25",
+    "length",
+    "shared_words",
+    "word_pairs",
+    "names",
+    "numbers",
+    "title",
+    "headings",
+)
+"""BM25 and cosine are min-max scaled over the candidates that each side lists, a rank is 1 / (5 + rank), and both are 0
+where a side does not list a candidate. The best BM25 score of the candidate's document, and those of the chunks before
+and behind it, are shares of the best score there is. Lengths are logarithms of characters, and of chunks in the
+document. The share of the question's distinct words, and of its pairs of adjacent words, that stand in the key; by idf,
+the share of its words that are written as names or hold digits; how many with digits; and, by idf, the share of its
+words that stand in the title, and in the headings."""
+
+
+def observe(index: Index, queries: Queries, *, embedder: Embedder, gold: Gold, pool: int) -> dict[str, Any] | None:
+    """Return the signals of every candidate, and whether it is relevant; the group is the document of the first."""
+    [found] = _candidates(index, queries, embedder, pool)
+    chunks = [index.chunks[position] for position in found.positions.tolist()]
+    relevant = [chunk.id in gold.relevant for chunk in chunks]
+    group = next((chunk.doc for chunk, right in zip(chunks, relevant, strict=True) if right), "")
+    return observed(found.signals, relevant, group)
+
+
+def signals(index: Index, queries: Queries, *, embedder: Embedder, pool: int) -> Signals:
+    """Return, for the first query, the signals of every candidate by chunk id."""
+    found = _candidates(index, queries[:1], embedder, pool)[0]
+    ids = [index.chunks[position].id for position in found.positions.tolist()]
+    return {key: dict(zip(SIGNALS, row, strict=True)) for key, row in zip(ids, found.signals.tolist(), strict=True)}
+
+
+@retrieval(
+    paper=PAPER,
+    choices={"weights": ("general", "fitted"), "without": ("", *SIGNALS)},
+    fitting=Fitting(observe, solve, when={"weights": ("fitted",)}, names=SIGNALS, signals=signals),
+)
+def listnet(
+    index: Index,
+    queries: Queries,
+    *,
+    embedder: Embedder,
+    fitted: Fitted,
+    weights: str = "general",
+    without: str = "",
+    pool: Count = 40,
+    k: Count = 20,
+) -> Rankings:
+    """Order the best ``pool`` chunks by BM25 and the best ``pool`` by cosine by a learned linear score.
+
+    Helps when the document a chunk stands in, its neighbours and its headings say what it is about better than its own
+    words; most with ``contextual_chunk_headers``, as the keys are what is searched. Costs one embedding a query and no
+    call. ``weights="general"`` were learned on other data sets, and need no question of this one; ``"fitted"`` adds the
+    search questions to them, as often as their own folds say, which may be not at all. ``without`` leaves a signal out.
+
+    Against the paper: its scoring function is a neural network, which its experiments reduce to a linear one too, and
+    it is learned for one collection; here every signal is standardised within its question, so that weights carry over.
+    """
+    found = _candidates(index, queries, embedder, pool)
+    return tuple(_ranked(index, one, scores_of(one.signals, SIGNALS, fitted.numbers["weights"]), k) for one in found)
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidates:
+    """Rising positions of entries, and their signals: shape ``(positions, signals)``."""
+
+    positions: Positions
+    signals: Array
+
+
+def _candidates(index: Index, queries: Queries, embedder: Embedder, pool: int) -> list[_Candidates]:
+    """The candidates of each query."""
+    around = neighbours(index)
+    by_vector = index.by_vector(queries, pool, embedder)
+    return [_of_query(index, around, query, hits, pool) for query, hits in zip(queries, by_vector, strict=True)]
+
+
+def _of_query(index: Index, around: Neighbours, query: str, by_vector: Hits, pool: int) -> _Candidates:
+    scores = index.word_scores(query)
+    worded = best_positions(scores, pool, positive=True)
+    similar = _positions(index, by_vector)
+    found = np.union1d(worded, similar).astype(np.int64)
+    if not len(found):
+        return _Candidates(found, np.zeros((0, len(SIGNALS))))
+    cosines = np.array(by_vector.scores if isinstance(by_vector, LazyHits) else [hit.score for hit in by_vector])
+    best = float(scores.max()) or 1.0
+    documents, which = np.unique(around.document[found], return_inverse=True)
+    members, sizes = around.of_documents(documents)
+    tops = np.maximum.reduceat(scores[members], np.cumsum(sizes) - sizes)
+    columns = [
+        *_listed(found, worded, scores[worded]),
+        *_listed(found, similar, cosines),
+        tops[which] / best,
+        np.log(sizes)[which],
+        _at(scores, around.previous[found]) / best,
+        _at(scores, around.next[found]) / best,
+        np.log1p(around.characters[found]),
+        *_words_shared(query, *index.occurrences(query, found), [index.chunks[at] for at in found.tolist()]),
+    ]
+    return _Candidates(found, standardised(columns))
+
+
+def _positions(index: Index, hits: Hits) -> Positions:
+    if isinstance(hits, LazyHits):
+        return np.array(hits.positions, dtype=np.int64)
+    return np.array([index.positions[hit.chunk.id] for hit in hits], dtype=np.int64)
+
+
+def _listed(found: Positions, listed: Positions, scores: Array) -> tuple[Array, Array]:
+    """Scores and ranks of one side for all candidates, of which it lists some, best first."""
+    scaled, ranks = np.zeros(len(found)), np.zeros(len(found))
+    if len(listed):
+        low, high = float(scores[-1]), float(scores[0])
+        at = np.searchsorted(found, listed)
+        scaled[at] = (scores - low) / (high - low) if high > low else 1.0
+        ranks[at] = 1 / (5 + np.arange(1, len(listed) + 1))
+    return scaled, ranks
+
+
+def _at(scores: Array, positions: NDArray[np.int32]) -> Array:
+    return np.where(positions >= 0, scores[positions], 0.0)
+
+
+def _words_shared(query: str, seen: Occurrences, owner: NDArray[np.int64], chunks: list[Chunk]) -> list[Array]:
+    """The last six of the `SIGNALS`; of several keys of a chunk, the best counts for each."""
+    count, keys = len(seen.terms), len(owner)
+    named, numeric = _kinds(query, seen, chunks)
+    idf = seen.idf / (seen.idf.sum() or 1.0)
+    holds = np.zeros((keys, count), dtype=np.bool_)
+    holds[seen.text, seen.term] = True
+    pairs = np.zeros((count, count), dtype=np.bool_)
+    for first, second in pairwise(seen.query):
+        pairs[first, second] = True
+    together = np.zeros((keys, count * count), dtype=np.bool_)
+    beside = (seen.text[1:] == seen.text[:-1]) & (seen.place[1:] == seen.place[:-1] + 1)
+    beside &= pairs[seen.term[:-1], seen.term[1:]]
+    together[seen.text[:-1][beside], (seen.term[:-1] * count + seen.term[1:])[beside]] = True
+    of_keys = [
+        holds.sum(axis=1) / max(1, count),
+        together.sum(axis=1) / max(1, int(pairs.sum())),
+        holds @ (idf * named),
+        holds @ numeric.astype(np.float64),
+    ]
+    starts = np.flatnonzero(np.diff(owner, prepend=-1))
+    return [np.maximum.reduceat(column, starts) for column in of_keys] + _in_places(seen, idf, chunks)
+
+
+def _kinds(query: str, seen: Occurrences, chunks: list[Chunk]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Of the terms of a query, which are written as names or hold digits, and which hold digits.
+
+    A name begins with a capital, unless it is the first word, or is all capitals.
+    """
+    written: set[str] = set()
+    languages = sorted({chunk.language for chunk in chunks})
+    for number, word in enumerate(query.split()):
+        if any(map(str.isdigit, word)) or (number and word[:1].isupper()) or (len(word) > 1 and word.isupper()):
+            for language in languages:
+                written.update(terms(word, language))
+    named = np.array([term in written for term in seen.terms], dtype=np.bool_)
+    return named, np.array([any(map(str.isdigit, term)) for term in seen.terms], dtype=np.bool_)
+
+
+def _in_places(seen: Occurrences, idf: Array, chunks: list[Chunk]) -> list[Array]:
+    """By idf, the share of the terms that stand in the title of each chunk, and in its headings."""
+    shares: dict[tuple[str, str], float] = {}
+
+    def share(text: str, language: str) -> float:
+        if (text, language) not in shares:
+            held = set(terms(text, language)) if text else set()
+            shares[text, language] = sum(
+                weight for term, weight in zip(seen.terms, idf.tolist(), strict=True) if term in held
+            )
+        return shares[text, language]
+
+    titles = [share(chunk.title, chunk.language) for chunk in chunks]
+    headings = [share(" ".join(chunk.headings), chunk.language) for chunk in chunks]
+    return [np.array(titles), np.array(headings)]
+
+
+def _ranked(index: Index, found: _Candidates, scores: Array, k: int) -> Hits:
+    order = best_positions(scores, k)
+    return index.ranking(found.positions[order], scores[order], Scale.LEARNED)
