@@ -22,13 +22,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import median
 
 from growing_corpus import SEED, growing_corpus, growing_documents, growing_examples
 from growth_figures import asked_for, keep
-from large_corpus import timed
+from large_corpus import general_weights, timed
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.dataset import load_dataset, make_dataset, write_dataset
@@ -46,6 +47,7 @@ from ragsmith.techniques.retrieval.complete_hybrid import complete_hybrid
 from ragsmith.techniques.retrieval.graph import graph
 from ragsmith.techniques.retrieval.graph_ppr import graph_ppr
 from ragsmith.techniques.retrieval.hybrid import hybrid
+from ragsmith.techniques.retrieval.listnet import listnet
 from ragsmith.techniques.retrieval.nest import nest
 from ragsmith.techniques.retrieval.vector import vector
 from ragsmith.types import Chunks, Dataset, Rankings
@@ -77,6 +79,12 @@ def by_both(chunks: Chunks) -> Steps:
     index = _searched(chunks)
     yield None
     yield lambda queries: hybrid(index, queries, embedder=EMBEDDER)
+
+
+def by_signals(chunks: Chunks) -> Steps:
+    index = _searched(chunks)
+    yield None
+    yield partial(listnet, index, embedder=EMBEDDER, fitted=general_weights("retrieval.listnet"))
 
 
 def by_scopes(chunks: Chunks) -> Steps:
@@ -123,6 +131,7 @@ PARTS = {
     "bm25": by_words,
     "vector": by_vectors,
     "hybrid": by_both,
+    "listnet": by_signals,
     "nest": by_scopes,
     "graph_ppr": by_chunk_graph,
     "graph": by_entities,

@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 from bench_growth import EMBEDDER
 from growing_corpus import SEED, asked, growing_corpus
-from large_corpus import table
+from large_corpus import general_weights, table
 
 from ragsmith.gateway.caches import give_back
 from ragsmith.index.index import Index
@@ -41,6 +41,7 @@ from ragsmith.index.stores import open_vectors
 from ragsmith.techniques.pre_embedding.none import none
 from ragsmith.techniques.retrieval.bm25 import bm25
 from ragsmith.techniques.retrieval.hybrid import hybrid
+from ragsmith.techniques.retrieval.listnet import listnet
 from ragsmith.techniques.retrieval.nest import nest
 from ragsmith.techniques.retrieval.vector import vector
 from ragsmith.types import Chunk, Rankings
@@ -209,6 +210,12 @@ def main() -> None:
             hybrid(index, ("a first question",), embedder=embedder)
         searches["hybrid"] = partial(hybrid, index, embedder=embedder)
         measure("hybrid", searches["hybrid"])
+        with shown.building("listnet"):
+            searches["listnet"] = partial(
+                listnet, index, embedder=embedder, fitted=general_weights("retrieval.listnet")
+            )
+            searches["listnet"](("a first question",))
+        measure("listnet", searches["listnet"])
         with shown.building("nest"):
             nest(index, ("a first question",), embedder=embedder)
         searches["nest"] = partial(nest, index, embedder=embedder)

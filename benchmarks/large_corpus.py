@@ -16,9 +16,11 @@ from statistics import median
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.datasets.dataset import load_dataset
+from ragsmith.evaluation.general_weights import shipped
 from ragsmith.index.index import Index
+from ragsmith.techniques.listwise import solve
 from ragsmith.techniques.pre_embedding.none import none
-from ragsmith.types import Chunk, Document
+from ragsmith.types import Chunk, Document, Fitted
 
 SIZE = 10_000
 DATA = Path(__file__).resolve().parents[1] / ".." / "shared" / "data"
@@ -43,6 +45,11 @@ def large_index() -> tuple[Index, tuple[str, ...]]:
     """The index of these chunks, and the questions."""
     chunks, questions = large_corpus()
     return Index(none(chunks)), questions
+
+
+def general_weights(technique: str) -> Fitted:
+    """The general weights of a technique, named as ``family.name``."""
+    return Fitted(solve([], general=shipped().general(technique), without=""))
 
 
 def timed(

@@ -58,6 +58,7 @@ def ablate(
     dataset: Dataset | str | Path | None = None,
     space: Space | str | Path | None = None,
     swaps: bool = False,
+    signals: bool = False,
     pairs: bool = False,
     latency: bool = False,
     part: str = "search",
@@ -77,10 +78,11 @@ def ablate(
     ('hybrid', 'vector', True)
 
     With ``swaps`` each other option of ``space`` stands in its place in turn, with ``pairs`` each two parts alone are
-    evaluated, too, and with ``latency`` everything is timed. The space is the one that the pipeline was found in, where
-    it is bundled, or else `default`. It is done on the search questions of its data set, or of another ``dataset``: the
-    test questions stay unseen, unless ``part`` says ``test`` or ``all``. What ``cache`` has is not computed again, and
-    what comes of it is kept there: `report` shows it with the run.
+    evaluated, too, and with ``latency`` everything is timed. With ``signals`` each learned ranking goes without each of
+    its signals in turn, where the data set is the one it was found on. The space is the one that the pipeline was found
+    in, where it is bundled, or else `default`. It is done on the search questions of its data set, or of another
+    ``dataset``: the test questions stay unseen, unless ``part`` says ``test`` or ``all``. What ``cache`` has is not
+    computed again, and what comes of it is kept there: `report` shows it with the run.
 
     ``on_plan`` is told first how much there is to do; nothing is done, and None returned, where it says False.
 
@@ -106,7 +108,7 @@ def ablate(
     home = loaded.space if loaded.space in names("search_spaces") else "default"
     found = space if isinstance(space, Space) else load_space(space or home)
     found = searchable(setup, found.of_families(), ranks=fitness.ranks)
-    others = wanted(winner, found, with_swaps=swaps, pairs=pairs, refit=at_home)
+    others = wanted(winner, found, with_swaps=swaps, with_signals=signals, pairs=pairs, refit=at_home)
     with opened(cache) as store:
         ids = tuple(example.id for example in questions)
         with Evaluator(setup, store, workers or setup.models.workers(), on_progress, ranks=fitness.ranks) as evaluator:

@@ -28,6 +28,9 @@ def ablate(
         typer.Option("--space", help="Where other options are taken from. [default: the space it was found in]"),
     ] = None,
     swaps: Annotated[bool, typer.Option("--swaps", help="Also put each other option of the space in turn.")] = False,
+    signals: Annotated[
+        bool, typer.Option("--signals", help="Also leave out each signal of a learned ranking in turn.")
+    ] = False,
     pairs: Annotated[bool, typer.Option("--pairs", help="Also evaluate each two parts alone in naive RAG.")] = False,
     latency: Annotated[bool, typer.Option("--latency", help="Also time everything, on five questions.")] = False,
     part: Annotated[
@@ -55,6 +58,7 @@ def ablate(
         dataset=dataset,
         space=space,
         swaps=swaps,
+        signals=signals,
         pairs=pairs,
         latency=latency,
         part=part,
@@ -81,6 +85,8 @@ def ablate(
         _say(part_tables.together(found))
     if found.swaps:
         _say(part_tables.swaps(found))
+    if found.signals:
+        _say(part_tables.signals(found))
 
 
 def _planned(found: AblationPlan) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,10 @@ from ragsmith.cli.recommend import EffectsOption, in_calls
 
 if TYPE_CHECKING:
     from ragsmith.effects import Knowledge
+    from ragsmith.effects.showing import SignalWeight
+
+BAR = 24
+"""Characters of the bar of the largest weight."""
 
 commands = typer.Typer(
     help="What options of pipelines are worth, learned on data sets.", no_args_is_help=True, rich_markup_mode=None
@@ -31,21 +36,21 @@ def show(
     as_json: JsonOption = False,
 ) -> None:
     """Show what options and pairs of them gain, how that differs between data sets, and how it did on data left out."""
-    from ragsmith.effects import effects_of, pairs_of, read
+    from ragsmith.effects import effects_of, pairs_of, read, weights_of
 
     known = read(effects)
     found, pairs = ([], []) if validate else (effects_of(known), pairs_of(known))
+    weights = [] if validate else weights_of(known)
     if as_json:
-        effects_plain = (
-            {} if validate else {"effects": [asdict(one) for one in found], "pairs": [asdict(one) for one in pairs]}
-        )
+        parts: dict[str, Sequence[Any]] = {"effects": found, "pairs": pairs, "weights": weights}
+        effects_plain = {} if validate else {name: [asdict(row) for row in rows] for name, rows in parts.items()}
         say_json({**effects_plain, "checked": _plain(known), "stale": list(known.stale)})
         return
     if not validate:
         for one in known.observed:
-            parts = "R and G" if "generation" in one.means else "R"
+            has = "R and G" if "generation" in one.means else "R"
             counts = f"{len(one.pipelines)} pipelines on {one.questions} search questions in {one.groups} groups"
-            say(f"{one.name}: {one.corpus.kind}, {counts}, {parts}")
+            say(f"{one.name}: {one.corpus.kind}, {counts}, {has}")
         if known.made:
             say(f"drawn from the space {known.made['space']!r} with seed {known.made['seed']}")
         say()
@@ -68,11 +73,31 @@ def show(
         say("pairs that change each other's gain most surely: in naive RAG, together less each alone")
         rows = [[one.first, one.second, f"{one.gain:+.4f}", f"{one.sd:.4f}"] for one in pairs]
         table(rows, ["technique", "with", "gain", "sd on a new set"], frozenset({2, 3}))
+        _say_weights(weights)
         if known.stale:
             say()
             say(f"stale, as the code has changed since: {', '.join(known.stale)}: learn again")
         say()
     _say_checked(known)
+
+
+def _say_weights(weights: Sequence[SignalWeight]) -> None:
+    """Print what a learned ranking goes by: a table for each technique, with a bar for each weight."""
+    longest = max((abs(one.weight) for one in weights), default=1.0)
+    for technique in dict.fromkeys(one.technique for one in weights):
+        say()
+        say(f"weights of the signals of {technique}, per standard deviation among the candidates of a question:")
+        rows = [
+            [
+                one.signal.replace("_", " "),
+                f"{one.weight:+.3f}",
+                f"{one.least:+.3f} to {one.most:+.3f}",
+                ("█" if one.weight > 0 else "░") * round(BAR * abs(one.weight) / longest),
+            ]
+            for one in weights
+            if one.technique == technique
+        ]
+        table(rows, ["signal", "weight", "without one data set", ""], frozenset({1, 2}))
 
 
 def _plain(known: Knowledge) -> list[dict[str, Any]]:

@@ -26,6 +26,14 @@ SHORTEST = 12
 """Characters of a hit's text for which there has to be room behind its name."""
 BEST = 3
 """Hits of a ranking that are shown; those with gold are shown wherever they stand."""
+SIGNALS = 6
+"""Signals of a learned ranking that are named for a hit."""
+NEGLIGIBLE = 0.005
+"""Of a score: what rounds to nothing is not named."""
+SIGNALS_MEAN = (
+    "a learned ranking adds up signals, each as far as it stands out among the candidates of this question times its "
+    "weight; `ragsmith techniques listnet` says what they are"
+)
 GOLD_BEGINS, GOLD_ENDS = "«", "»"
 MARKS = (
     f"gold 1: 100 % is how much of it is there, *gold 1* a hit that has some, and {GOLD_BEGINS} and {GOLD_ENDS} stand "
@@ -133,6 +141,8 @@ def _say_question(way: Explained) -> None:
         _say(f"gold {number}", f"{gold.doc} [{gold.start}:{gold.end}]{lost} {gold.text}")
     if way.gold:
         _say("marks", MARKS)
+    if any(hit.signals for station in way.stations for hit in station.hits):
+        _say("signals", SIGNALS_MEAN)
 
 
 def _say_station(station: Station, asked: str) -> None:
@@ -145,9 +155,11 @@ def _say_station(station: Station, asked: str) -> None:
     for query in station.queries if station.queries != (asked,) else ():
         _say("", f'searched with "{query}"')
     shown = [hit for hit in station.hits if hit.place <= BEST or hit.gold]
-    if any(hit.place != hit.before for hit in shown):  # what stays where it was is not said again
+    if any(hit.place != hit.before or hit.signals for hit in shown):  # what stays where it was is not said again
         for hit in shown:
             say(_hit(hit))
+            if hit.signals and (hit.place == 1 or hit.gold):
+                _say_signals(hit, station.hits[0])
         if len(station.hits) > len(shown):
             say(f"  and {len(station.hits) - len(shown)} more without gold")
     if station.dropped:
@@ -165,6 +177,22 @@ def _hit(hit: Found) -> str:
     line = f"{hit.place:>4}{moved}  {hit.score:.3f} {hit.scale}  {hit.chunk}{gold}"
     left = WIDTH - len(line) - 2
     return f"{line}  {_cut(' '.join(hit.text.split()), left)}" if left >= SHORTEST else line
+
+
+def _say_signals(hit: Found, best: Found) -> None:
+    """What makes the score of the best hit, and what sets another one apart from it."""
+    made, at_best = dict(hit.signals), dict(best.signals)
+    if hit.place == 1:
+        said, parts = "score, by what stands out among the candidates", made
+    else:
+        said, parts = (
+            f"{best.score - hit.score:.3f} behind place 1, by",
+            {name: value - at_best.get(name, 0.0) for name, value in made.items()},
+        )
+    largest = sorted(parts.items(), key=lambda part: -abs(part[1]))[:SIGNALS]
+    listed = ", ".join(f"{name.replace('_', ' ')} {value:+.2f}" for name, value in largest if abs(value) >= NEGLIGIBLE)
+    for number, line in enumerate(_lines(f"{said}: {listed}", WIDTH - 8)):
+        say(f"{'        ' if number else '      = '}{line}")
 
 
 def _ranges(places: list[int]) -> list[str]:

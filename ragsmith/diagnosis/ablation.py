@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ragsmith.comparison.clusters import Clusters
-from ragsmith.diagnosis.changes import Change, Kind, outs, plain_of, swaps
+from ragsmith.diagnosis.changes import Change, Kind, outs, plain_of, signals, swaps
 from ragsmith.diagnosis.contrasts import Estimate, contrasts, mean_difference
 from ragsmith.diagnosis.interaction import Interaction, interactions, needed_for
 from ragsmith.evaluation.evaluation import Evaluation
@@ -35,7 +35,9 @@ SecondsOf = Callable[[Evaluation], float | None]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """An option of a pipeline against what stands ``instead`` of it: naive RAG's (``out``) or another (``swap``).
+    """An option of a pipeline against what stands ``instead`` of it.
+
+    That is naive RAG's (``out``), another one (``swap``), or itself without one of its signals (``signal``).
 
     ``worth`` is the pipeline less the one with the change, in F, R and G: above 0 the part is worth having. So are
     ``calls`` and ``seconds`` what is saved a question by the change, and below 0 what it costs. ``together`` names
@@ -86,6 +88,11 @@ class Ablation:
         """Each part against other options of the space."""
         return tuple(one for one in self.parts if one.kind == "swap")
 
+    @property
+    def signals(self) -> tuple[Part, ...]:
+        """Each learned ranking against itself without one of its signals."""
+        return tuple(one for one in self.parts if one.kind == "signal")
+
     def plain(self) -> dict[str, Any]:
         """As the store keeps it."""
         return asdict(self)
@@ -134,16 +141,29 @@ def kept(store: Store, key: str, part: str = "search") -> Ablation | None:
     return next((Ablation.read(value) for value in found.values()), None)
 
 
-def changes(winner: Candidate, space: Space, *, with_swaps: bool = False, refit: bool = True) -> list[Change]:
-    """What is taken out of ``winner`` and, if asked for, swapped: outs first."""
-    return [*outs(winner, space, refit=refit), *(swaps(winner, space, refit=refit) if with_swaps else [])]
+def changes(
+    winner: Candidate, space: Space, *, with_swaps: bool = False, with_signals: bool = False, refit: bool = True
+) -> list[Change]:
+    """What is taken out of ``winner`` and, if asked for, swapped or left without a signal: outs first."""
+    return [
+        *outs(winner, space, refit=refit),
+        *(swaps(winner, space, refit=refit) if with_swaps else []),
+        *(signals(winner, space) if with_signals and refit else []),
+    ]
 
 
 def wanted(
-    winner: Candidate, space: Space, *, with_swaps: bool = False, pairs: bool = False, refit: bool = True
+    winner: Candidate,
+    space: Space,
+    *,
+    with_swaps: bool = False,
+    with_signals: bool = False,
+    pairs: bool = False,
+    refit: bool = True,
 ) -> list[Candidate]:
     """The pipelines that are compared with ``winner``, each once; without ``winner`` itself."""
-    of_changes = (one.candidate for one in changes(winner, space, with_swaps=with_swaps, refit=refit) if one.allowed)
+    every = changes(winner, space, with_swaps=with_swaps, with_signals=with_signals, refit=refit)
+    of_changes = (one.candidate for one in every if one.allowed)
     found = {identity(candidate): candidate for candidate in (*of_changes, *needed_for(winner, space, pairs=pairs))}
     found.pop(identity(winner), None)
     return list(found.values())
@@ -183,14 +203,14 @@ def ablation_of(
     """What the parts of ``winner`` are worth, by those of ``others`` that are away from it by one change.
 
     All are on the same questions, and ``clusters`` says which of these hang together. An out that is not among the
-    others is named, with the reason; swaps and interactions are shown as far as they are known.
+    others is named, with the reason; swaps, signals and interactions are shown as far as they are known.
     """
     known = {identity(one.candidate): one for one in others} | {identity(winner.candidate): winner}
     plain = plain_of(winner.candidate, space)
     parts = []
-    for change in changes(winner.candidate, space, with_swaps=True, refit=refit):
+    for change in changes(winner.candidate, space, with_swaps=True, with_signals=True, refit=refit):
         other = known.get(identity(change.candidate))
-        if change.kind == "swap" and other is None:
+        if change.kind != "out" and other is None:
             continue
         parts.append(_part(change, winner, other, plain, terms, clusters, seconds_of))
     return Ablation(

@@ -15,7 +15,7 @@ from ragsmith.pipelines.further import GENES
 from ragsmith.pipelines.genes import Candidate, Gene
 from ragsmith.pipelines.space import Space
 
-Kind = Literal["out", "swap"]
+Kind = Literal["out", "swap", "signal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,18 @@ def swaps(winner: Candidate, space: Space, *, refit: bool = True) -> list[Change
         others = [option for option in options if str(option) not in known]
         found += [_change("swap", winner, place, option, space, refit=refit) for option in others]
     return [change for change in found if change.allowed]
+
+
+def signals(winner: Candidate, space: Space) -> list[Change]:
+    """``winner`` without each signal of its learned rankings in turn, the other weights learned anew."""
+    found = []
+    for place, gene in enumerate(winner):
+        if gene.parameters.get("without") != "":
+            continue
+        for signal in gene.technique.signals:
+            fewer = replace(gene, parameters={**gene.parameters, "without": signal}, fit=None)
+            found.append(_change("signal", winner, place, fewer, space, refit=True))
+    return found
 
 
 def alone(places: tuple[int, ...], winner: Candidate, plain: Candidate) -> Candidate:

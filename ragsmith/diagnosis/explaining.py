@@ -33,7 +33,8 @@ BEGINNING = 80
 class Found:
     """A chunk at its ``place`` in a ranking, from 1, and where it stood before that stage; None if it was not there.
 
-    ``gold`` numbers the gold passages that it has a part of, from 1; ``text`` is its beginning.
+    ``gold`` numbers the gold passages that it has a part of, from 1; ``text`` is its beginning. Where a learned ranking
+    gave its score, ``signals`` has what each signal adds to it, its value times its weight, the largest first.
     """
 
     place: int
@@ -46,6 +47,7 @@ class Found:
     gold: tuple[int, ...]
     before: int | None
     text: str
+    signals: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ def explained(engine: Engine, setup: Setup, candidate: Candidate, example: Examp
         type=example.type if is_known else "",
         reference=example.answer,
         gold=evidence,
-        stations=_stations(engine, able, trace, way),
+        stations=_stations(engine, able, Question(example.question), trace, way),
         passages=reading.passages if reading else (),
         further=reading.further if reading else 0,
         prompt=prompt.text,
@@ -143,7 +145,9 @@ def _scores(measures: Mapping[str, float | None], fitness: Fitness) -> dict[str,
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _stations(engine: Engine, candidate: Candidate, trace: Trace, way: Followed) -> tuple[Station, ...]:
+def _stations(
+    engine: Engine, candidate: Candidate, question: Question, trace: Trace, way: Followed
+) -> tuple[Station, ...]:
     genes = {gene.technique.family: gene for gene in candidate}
     golds = [fate.span for fate in way.fates]
     index = engine.index(candidate[0])
@@ -161,6 +165,9 @@ def _stations(engine: Engine, candidate: Candidate, trace: Trace, way: Followed)
         left = {hit.chunk.id for hit in hits}
         dropped = [(place, hit) for place, hit in enumerate(before, 1) if hit.chunk.id not in left]
         first = family == RANKED[0]
+        queries = _queries(engine, candidate) if first else ()
+        learned = "retrieval" if queries == (question.text,) else family
+        weighed = _weighed(engine, candidate, learned, question)
         option = f"{genes[family]}, retrieval {genes['retrieval']}" if first else str(genes[family])
         stations.append(
             Station(
@@ -168,10 +175,12 @@ def _stations(engine: Engine, candidate: Candidate, trace: Trace, way: Followed)
                 option,
                 trace.usage[family].calls,
                 f"{len(hits)} hits" if first else _ranked(len(before), len(hits), tuple(before) == tuple(hits)),
-                tuple(_found(place, hit, golds, places.get(hit.chunk.id)) for place, hit in enumerate(hits, 1)),
-                tuple(_found(place, hit, golds, place) for place, hit in dropped),
+                tuple(
+                    _found(place, hit, golds, places.get(hit.chunk.id), weighed) for place, hit in enumerate(hits, 1)
+                ),
+                tuple(_found(place, hit, golds, place, {}) for place, hit in dropped),
                 held(family),
-                _queries(engine, candidate) if first else (),
+                queries,
             )
         )
         before = hits
@@ -223,11 +232,35 @@ def _queries(engine: Engine, candidate: Candidate) -> tuple[str, ...]:
     return tuple(query for identity, _, query in made if identity == retrieval.identity)
 
 
-def _found(place: int, hit: Hit, golds: Sequence[Span], before: int | None) -> Found:
+def _weighed(
+    engine: Engine, candidate: Candidate, family: str, question: Question
+) -> Mapping[str, tuple[tuple[str, float], ...]]:
+    """By chunk id, what each signal adds to its score, the largest first; nothing where no ranking was learned."""
+    gene = next(gene for gene in candidate if gene.technique.family == family)
+    if not gene.technique.signals or gene.fit is None:
+        return {}
+    weights: Mapping[str, float] = gene.fit.numbers["weights"]
+    found = {}
+    for chunk, values in engine.signals(candidate, family, question).items():
+        added = [(name, weights.get(name, 0.0) * value) for name, value in values.items()]
+        found[chunk] = tuple(sorted(added, key=lambda one: -abs(one[1])))
+    return found
+
+
+def _found(
+    place: int,
+    hit: Hit,
+    golds: Sequence[Span],
+    before: int | None,
+    weighed: Mapping[str, tuple[tuple[str, float], ...]],
+) -> Found:
     chunk = hit.chunk
     holds = tuple(n for n, gold in enumerate(golds, 1) if any(overlap(gold, span) for span in chunk.spans))
     text = " ".join(chunk.text.split())[:BEGINNING]
-    return Found(place, chunk.id, chunk.doc, chunk.start, chunk.end, hit.score, hit.scale.value, holds, before, text)
+    signals = weighed.get(chunk.id, ())
+    return Found(
+        place, chunk.id, chunk.doc, chunk.start, chunk.end, hit.score, hit.scale.value, holds, before, text, signals
+    )
 
 
 def asked(setup: Setup, question: str) -> Example:

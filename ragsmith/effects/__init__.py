@@ -10,7 +10,7 @@ from ragsmith.effects.knowledge import Knowledge, read
 from ragsmith.effects.learning import learn
 from ragsmith.effects.prior import Prior
 from ragsmith.effects.recommending import Reason, Recommendation, prior_for, recommendations, recommended
-from ragsmith.effects.showing import effects_of, pairs_of, pooled
+from ragsmith.effects.showing import effects_of, pairs_of, pooled, weights_of
 from ragsmith.effects.terms import ModelClasses
 
 __all__ = [
@@ -29,4 +29,5 @@ __all__ = [
     "read",
     "recommendations",
     "recommended",
+    "weights_of",
 ]

@@ -13,6 +13,7 @@ from ragsmith.effects.beliefs import Beliefs
 from ragsmith.effects.knowledge import Checked, Knowledge
 from ragsmith.effects.mixed_model import student_95
 from ragsmith.effects.terms import PAIRS, PLAIN, Labels, labels_of, technique_of, usual
+from ragsmith.evaluation.general_weights import shipped
 from ragsmith.techniques.families import FAMILIES
 
 
@@ -43,6 +44,20 @@ class PairEffect:
     second: str
     gain: float
     sd: float
+
+
+@dataclass(frozen=True)
+class SignalWeight:
+    """The general weight of a ``signal`` of a technique, and the least and the most that it is without one data set.
+
+    It is the change of the score by one standard deviation of the signal among the candidates of a question.
+    """
+
+    technique: str
+    signal: str
+    weight: float
+    least: float
+    most: float
 
 
 @dataclass(frozen=True)
@@ -90,6 +105,19 @@ def pairs_of(knowledge: Knowledge, most: int = 12) -> list[PairEffect]:
             gain, sd = beliefs.sum(((both, 1.0), (alone, -1.0), (other, -1.0), (PLAIN, 1.0)))
             found.append(PairEffect(f"{FAMILIES[i].name}.{first_name}", f"{FAMILIES[j].name}.{second_name}", gain, sd))
     return sorted(found, key=lambda pair: -abs(pair.gain) / pair.sd)[:most]
+
+
+def weights_of(knowledge: Knowledge) -> list[SignalWeight]:
+    """The general weights of all signals, by technique, the largest first."""
+    known = knowledge.ranking or shipped()
+    found = []
+    for technique, signals in known.signals.items():
+        every = known.general(technique).weights
+        without = [known.without([one.name]).general(technique).weights for one in known.datasets] or [every]
+        each = zip(signals, every.tolist(), np.min(without, axis=0), np.max(without, axis=0), strict=True)
+        rows = [SignalWeight(technique, signal, weight, float(low), float(high)) for signal, weight, low, high in each]
+        found += sorted(rows, key=lambda row: -abs(row.weight))
+    return found
 
 
 def _typical(knowledge: Knowledge) -> Beliefs:

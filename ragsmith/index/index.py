@@ -32,6 +32,9 @@ T = TypeVar("T")
 REMEMBERED = 4096
 """Rankings that an index remembers: a question has a few, by words, by vectors and by the entity graph."""
 
+WORKED_OUT = 256
+"""Queries of which an index remembers what was worked out: pipelines are asked a question one after the other."""
+
 
 class Corpus:
     """Documents and their chunks, for reading around a hit."""
@@ -105,6 +108,7 @@ class Index:
         self._vectors: dict[str, NDArray[np.floating]] = {}
         self._derived: dict[str, Any] = {}
         self._remembered: dict[tuple[str, str], tuple[int, Hits]] = {}
+        self._worked_out: dict[tuple[str, str], Any] = {}
         self._lock = threading.RLock()
 
     @cached_property
@@ -231,6 +235,21 @@ class Index:
                 kept[query] = known[by, query] = k, hits
         return tuple([found[1][:k] for query in queries if (found := kept[query]) is not None])
 
+    def worked_out(self, by: str, queries: Sequence[str], work_out: Callable[[Sequence[str]], Iterable[T]]) -> list[T]:
+        """What ``work_out`` makes of each query, asked once for those that are not remembered (`WORKED_OUT`).
+
+        ``by`` has to say everything besides the entries that it depends on.
+        """
+        known = self._worked_out
+        found: dict[str, T] = {query: known[by, query] for query in queries if (by, query) in known}
+        missing = [query for query in dict.fromkeys(queries) if query not in found]
+        if missing:
+            if len(known) + len(missing) > WORKED_OUT:
+                known.clear()
+            for query, value in zip(missing, work_out(missing), strict=True):
+                found[query] = known[by, query] = value
+        return [found[query] for query in queries]
+
     def own(self, hits: Iterable[Hit]) -> Hits:
         """Those of ``hits``, best first, whose chunks are entries."""
         own = tuple([hit for hit in hits if hit.chunk.id in self.positions])
@@ -256,7 +275,7 @@ class Index:
         return ranking if self._told_apart else ranking.hits
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_lock": None, "_remembered": {}}
+        return {**self.__dict__, "_lock": None, "_remembered": {}, "_worked_out": {}}
 
     def __setstate__(self, state: dict[str, object]) -> None:
         self.__dict__.update(state)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ragsmith.diagnosis.ablation import Ablation, Part
 from ragsmith.diagnosis.contrasts import Estimate
 from ragsmith.diagnosis.interaction import Interaction
@@ -43,6 +45,13 @@ def swaps(found: Ablation) -> Table:
     """What each part is worth against other options, those that would do best first."""
     order = sorted(found.swaps, key=lambda one: one.worth["fitness"].mean if "fitness" in one.worth else 1.0)
     return _table("Against other options of the space, those that do best first", "Instead of it", found, order)
+
+
+def signals(found: Ablation) -> Table:
+    """What each signal of a learned ranking is worth, the most first; all other weights were learned anew."""
+    order = sorted(found.signals, key=lambda one: -one.worth["retrieval"].mean if "retrieval" in one.worth else 0.0)
+    named = [replace(one, instead=str(one.instead).partition("without=")[2].split(",")[0].rstrip(")")) for one in order]
+    return _table("What each signal of a learned ranking is worth", "Without the signal", found, named)
 
 
 def together(found: Ablation) -> Table:

@@ -162,6 +162,8 @@ def parts(domain: Domain) -> Iterator[Block]:
             yield Folded("Parts together", (part_tables.together(found),))
         if found.swaps:
             yield Folded("Other options in their place", (part_tables.swaps(found),))
+        if found.signals:
+            yield Folded("Signals of the learned ranking", (part_tables.signals(found),))
     if domain.winner and domain.about.record.removals:
         yield Folded("How the winner was simplified", (wording.simplified(domain), tables.removals(domain)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -83,31 +84,33 @@ def _signals(question: Question, hits: Hits, cross_encoder: CrossEncoder) -> Arr
     """The signals of ``hits``, in their order: shape ``(hits, signals)``."""
     if not hits:
         return np.zeros((0, len(SIGNALS)))
-    chunks = [hit.chunk for hit in hits]
-    texts = [f"{chunk.path}\n\n{chunk.text}" if chunk.path else chunk.text for chunk in chunks]
+    read = [_read(question.text, hit.chunk) for hit in hits]
     columns = [
         [hit.score for hit in hits],
         [1 / (5 + rank) for rank in range(1, len(hits) + 1)],
-        cross_encoder.score(question.text, texts),
-        *zip(*(_words_shared(question.text, chunk) for chunk in chunks), strict=True),
-        [float(np.log1p(len(chunk.text))) for chunk in chunks],
+        cross_encoder.score(question.text, [text for text, _ in read]),
+        *zip(*(shared for _, shared in read), strict=True),
     ]
     return standardised([np.array(column, dtype=np.float64) for column in columns])
 
 
-def _words_shared(query: str, chunk: Chunk) -> tuple[float, float, float, float, float]:
-    """The signals from ``shared_words`` to ``headings`` of a chunk."""
+@lru_cache(maxsize=1 << 14)  # pipelines find the same chunks for a question; an entry is about 1 KB, most of it text
+def _read(query: str, chunk: Chunk) -> tuple[str, tuple[float, ...]]:
+    """What a cross-encoder reads of a chunk, and the signals from ``shared_words`` on."""
+    path = chunk.path
     asked = terms(query, chunk.language)
     distinct, pairs = set(asked), set(pairwise(asked))
     text = terms(chunk.text, chunk.language)
-    held = distinct & set(text)
-    title = distinct & set(terms(chunk.title, chunk.language))
-    headings = distinct & set(terms(" ".join(chunk.headings), chunk.language))
+    held = distinct.intersection(text)
+    title = distinct.intersection(terms(chunk.title, chunk.language))
+    headings = distinct.intersection(terms(" ".join(chunk.headings), chunk.language))
     most = max(1, len(distinct))
-    return (
+    shared = (
         len(held) / most,
-        len(pairs & set(pairwise(text))) / max(1, len(pairs)),
+        len(pairs.intersection(pairwise(text))) / max(1, len(pairs)),
         float(sum(any(map(str.isdigit, term)) for term in held)),
         len(title) / most,
         len(headings) / most,
+        float(np.log1p(len(chunk.text))),
     )
+    return f"{path}\n\n{chunk.text}" if path else chunk.text, shared

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -103,10 +105,17 @@ class _Candidates:
 
 
 def _candidates(index: Index, queries: Queries, embedder: Embedder, pool: int) -> list[_Candidates]:
-    """The candidates of each query."""
-    around = neighbours(index)
-    by_vector = index.by_vector(queries, pool, embedder)
-    return [_of_query(index, around, query, hits, pool) for query, hits in zip(queries, by_vector, strict=True)]
+    """The candidates of each query, whatever weights order them."""
+
+    def work_out(missing: Queries) -> Iterator[_Candidates]:
+        around = neighbours(index)
+        for query, hits in zip(missing, index.by_vector(missing, pool, embedder), strict=True):
+            yield _of_query(index, around, query, hits, pool)
+
+    if not queries:
+        neighbours(index)
+        index.by_vector((), pool, embedder)
+    return index.worked_out(f"signals {embedder.id} {pool}", queries, work_out)
 
 
 def _of_query(index: Index, around: Neighbours, query: str, by_vector: Hits, pool: int) -> _Candidates:
@@ -121,6 +130,9 @@ def _of_query(index: Index, around: Neighbours, query: str, by_vector: Hits, poo
     documents, which = np.unique(around.document[found], return_inverse=True)
     members, sizes = around.of_documents(documents)
     tops = np.maximum.reduceat(scores[members], np.cumsum(sizes) - sizes)
+    seen, owner = index.occurrences(query, found)
+    _, first, of_section = np.unique(around.section[found], return_index=True, return_inverse=True)
+    headed = [index.chunks[position] for position in found[first].tolist()]
     columns = [
         *_listed(found, worded, scores[worded]),
         *_listed(found, similar, cosines),
@@ -129,7 +141,8 @@ def _of_query(index: Index, around: Neighbours, query: str, by_vector: Hits, poo
         _at(scores, around.previous[found]) / best,
         _at(scores, around.next[found]) / best,
         np.log1p(around.characters[found]),
-        *_words_shared(query, *index.occurrences(query, found), [index.chunks[at] for at in found.tolist()]),
+        *_words_shared(seen, owner, _names(query, seen, headed)),
+        *(column[of_section] for column in _in_headings(seen, headed)),
     ]
     return _Candidates(found, standardised(columns))
 
@@ -155,32 +168,33 @@ def _at(scores: Array, positions: NDArray[np.int32]) -> Array:
     return np.where(positions >= 0, scores[positions], 0.0)
 
 
-def _words_shared(query: str, seen: Occurrences, owner: NDArray[np.int64], chunks: list[Chunk]) -> list[Array]:
-    """The last six of the `SIGNALS`; of several keys of a chunk, the best counts for each."""
+def _words_shared(seen: Occurrences, owner: Positions, named: NDArray[np.bool_]) -> list[Array]:
+    """The signals from ``shared_words`` to ``numbers``; of several keys of a chunk, the best counts for each."""
     count, keys = len(seen.terms), len(owner)
-    named, numeric = _kinds(query, seen, chunks)
-    idf = seen.idf / (seen.idf.sum() or 1.0)
     holds = np.zeros((keys, count), dtype=np.bool_)
     holds[seen.text, seen.term] = True
-    pairs = np.zeros((count, count), dtype=np.bool_)
-    for first, second in pairwise(seen.query):
-        pairs[first, second] = True
-    together = np.zeros((keys, count * count), dtype=np.bool_)
+    pairs = np.unique([first * count + second for first, second in pairwise(seen.query)])
     beside = (seen.text[1:] == seen.text[:-1]) & (seen.place[1:] == seen.place[:-1] + 1)
-    beside &= pairs[seen.term[:-1], seen.term[1:]]
-    together[seen.text[:-1][beside], (seen.term[:-1] * count + seen.term[1:])[beside]] = True
+    met = (seen.term[:-1] * count + seen.term[1:])[beside]
+    distinct = np.unique((seen.text[:-1][beside] * count * count + met)[np.isin(met, pairs)])
+    numeric = np.array([any(map(str.isdigit, term)) for term in seen.terms], dtype=np.float64)
     of_keys = [
         holds.sum(axis=1) / max(1, count),
-        together.sum(axis=1) / max(1, int(pairs.sum())),
-        holds @ (idf * named),
-        holds @ numeric.astype(np.float64),
+        np.bincount(distinct // max(1, count * count), minlength=keys) / max(1, len(pairs)),
+        holds @ (_shares(seen) * named),
+        holds @ numeric,
     ]
     starts = np.flatnonzero(np.diff(owner, prepend=-1))
-    return [np.maximum.reduceat(column, starts) for column in of_keys] + _in_places(seen, idf, chunks)
+    return [np.maximum.reduceat(column, starts) for column in of_keys]
 
 
-def _kinds(query: str, seen: Occurrences, chunks: list[Chunk]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Of the terms of a query, which are written as names or hold digits, and which hold digits.
+def _shares(seen: Occurrences) -> Array:
+    """What each term has of the sum of all inverse document frequencies."""
+    return np.asarray(seen.idf / (seen.idf.sum() or 1.0))
+
+
+def _names(query: str, seen: Occurrences, chunks: list[Chunk]) -> NDArray[np.bool_]:
+    """Which terms of a query are written as names, or hold digits.
 
     A name begins with a capital, unless it is the first word, or is all capitals.
     """
@@ -188,27 +202,26 @@ def _kinds(query: str, seen: Occurrences, chunks: list[Chunk]) -> tuple[NDArray[
     languages = sorted({chunk.language for chunk in chunks})
     for number, word in enumerate(query.split()):
         if any(map(str.isdigit, word)) or (number and word[:1].isupper()) or (len(word) > 1 and word.isupper()):
-            for language in languages:
-                written.update(terms(word, language))
-    named = np.array([term in written for term in seen.terms], dtype=np.bool_)
-    return named, np.array([any(map(str.isdigit, term)) for term in seen.terms], dtype=np.bool_)
+            written.update(*(terms(word, language) for language in languages))
+    return np.array([term in written for term in seen.terms], dtype=np.bool_)
 
 
-def _in_places(seen: Occurrences, idf: Array, chunks: list[Chunk]) -> list[Array]:
+def _in_headings(seen: Occurrences, chunks: list[Chunk]) -> list[Array]:
     """By idf, the share of the terms that stand in the title of each chunk, and in its headings."""
-    shares: dict[tuple[str, str], float] = {}
+    weights = list(zip(seen.terms, _shares(seen).tolist(), strict=True))
 
-    def share(text: str, language: str) -> float:
-        if (text, language) not in shares:
-            held = set(terms(text, language)) if text else set()
-            shares[text, language] = sum(
-                weight for term, weight in zip(seen.terms, idf.tolist(), strict=True) if term in held
-            )
-        return shares[text, language]
+    def share(held: frozenset[str]) -> float:
+        return float(sum([weight for term, weight in weights if term in held]))
 
-    titles = [share(chunk.title, chunk.language) for chunk in chunks]
-    headings = [share(" ".join(chunk.headings), chunk.language) for chunk in chunks]
+    titles = [share(_distinct(chunk.title, chunk.language)) for chunk in chunks]
+    headings = [share(_distinct(" ".join(chunk.headings), chunk.language)) for chunk in chunks]
     return [np.array(titles), np.array(headings)]
+
+
+@lru_cache(maxsize=1 << 12)
+def _distinct(text: str, language: str) -> frozenset[str]:
+    """The distinct terms of a title, or of headings."""
+    return frozenset(terms(text, language))
 
 
 def _ranked(index: Index, found: _Candidates, scores: Array, k: int) -> Hits:
