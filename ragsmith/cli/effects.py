@@ -145,7 +145,7 @@ def learn(
         typer.Argument(metavar="[DATASET]...", help="Bundled names or folders. [default: all bundled]"),
     ] = None,
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")] = Path("effects.json"),
-    pipelines: Annotated[int, typer.Option(help="Pipelines to evaluate on each data set.")] = 160,
+    pipelines: Annotated[int, typer.Option(help="Pipelines to evaluate on each data set.")] = 96,
     space: Annotated[str, typer.Option(help="A bundled search space by name, or a YAML file.")] = "default",
     seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
     models: ModelFlags,

@@ -51,7 +51,7 @@ def recommend(
         f"{corpus.documents:,} documents, {corpus.characters:,} characters: {corpus.kind}, "
         f"{corpus.language or 'in no language that is recognised'}"
     )
-    own = f", without {', '.join(found.left_out)}, which is this very text" if found.left_out else ""
+    own = f", without {', '.join(found.left_out)}, whose documents overlap with these" if found.left_out else ""
     say_folded(f"learned on {', '.join(found.learned_on)}{own}")
     for reason in found.chosen.unlike:
         say_folded(f"take care: {reason}")

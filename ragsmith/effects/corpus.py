@@ -10,14 +10,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from ragsmith.text.languages import UNKNOWN, detect
+from ragsmith.text.languages import ENGLISH, UNKNOWN, detect
 from ragsmith.types import Document, Example, Modality
 
 READ = 20_000
 """Characters of a document that are looked at: it is taken to go on as it begins."""
 
-OF_A_KIND = 0.2
-"""From this share of tables, code or conversation on, a corpus is no prose: of that kind, or mixed if of several."""
+NO_PROSE = 0.2
+"""From this share of tables, code or conversation on, a corpus is no prose, but mixed."""
+
+OF_A_KIND = 0.5
+"""From this share of tables, code or conversation on, a corpus is of that kind: Markdown with tables in it is mixed."""
 
 FEW = range(2, 5)
 """Documents that a question of several steps needs; one that more documents answer needs any of them."""
@@ -51,14 +54,19 @@ class Corpus:
 
     @property
     def kind(self) -> str:
-        """The kind of corpus: ``prose``, ``tables``, ``code``, ``conversation``, ``mixed`` or ``multi-hop``."""
+        """``prose``, ``tables``, ``code``, ``conversation``, ``mixed``, ``multi-hop``, or ``not English``.
+
+        What was learned of texts in other languages was learned with embedders that know English alone.
+        """
+        if self.language not in ("", ENGLISH):
+            return "not English"
         if self.several is not None and self.several >= 0.5:
             return "multi-hop"
-        shares = sorted(((self.tables, "tables"), (self.code, "code"), (self.turns, "conversation")), reverse=True)
-        (most, kind), (second, _), _ = shares
-        if most < OF_A_KIND:
-            return "prose"
-        return kind if second <= most / 2 else "mixed"
+        shares = {"tables": self.tables, "code": self.code, "conversation": self.turns}
+        most = max(shares, key=lambda kind: (shares[kind], kind))
+        if shares[most] >= OF_A_KIND:
+            return most
+        return "mixed" if sum(shares.values()) >= NO_PROSE else "prose"
 
     def unlike(self, known: Sequence[Corpus]) -> tuple[str, ...]:
         """In sentences, what sets this apart from all corpora that are ``known``."""

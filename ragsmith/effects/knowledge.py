@@ -8,6 +8,7 @@ can be left out where it is itself the target, and R and G can be weighted in an
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -34,6 +35,8 @@ from ragsmith.text.jsonl import key_problems, parse_record
 
 FORMAT = 2
 SHIPPED = Path(__file__).with_name("learned.json")
+ROLES = {"embedder": "embedder", "cross_encoder": "cross-encoder"}
+"""The roles of models whose classes stand for each other where nothing better is known, in words."""
 FEWEST = 2
 """Data sets that can tell what is general from what is one's own."""
 LARGEST = 256 * MIB
@@ -139,10 +142,12 @@ class Knowledge:
     def beliefs(self, corpus: Corpus, models: ModelClasses, weights: Weights | None = None) -> Beliefs:
         """What to expect of pipelines on ``corpus``, with models of these classes.
 
-        For each thing that sets ``corpus`` apart from all that was learned from, the variance between data sets is
-        counted once more.
+        For each thing that sets ``corpus`` and ``models`` apart from all that was learned from (`unlike`), the variance
+        between data sets is counted once more. Of an embedder or a cross-encoder of a class that nothing was learned
+        with, what most data sets say of theirs is expected: signals and ranks carry over better than nothing does.
         """
-        stretch = 1.0 + len(corpus.unlike([one.corpus for one in self.observed]))
+        stretch = 1.0 + len(self.unlike(corpus, models))
+        models = self._nearest(models)
         shares = weights or Weights()
         total = shares.retrieval + shares.generation
         parts = []
@@ -154,6 +159,27 @@ class Knowledge:
             spread = tuple(before.tolist()), tuple(own.tolist()), its.rest
             parts.append(PartOfFitness(part, share / total, places, found, *spread, models))
         return Beliefs(tuple(parts))
+
+    def unlike(self, corpus: Corpus, models: ModelClasses) -> tuple[str, ...]:
+        """In sentences, what sets ``corpus`` and ``models`` apart from all that was learned from."""
+        found = list(corpus.unlike([one.corpus for one in self.observed]))
+        for role, words in ROLES.items():
+            classes = self._classes(role)
+            if classes and getattr(models, role) not in classes:
+                found.append(
+                    f"the {words} is of the class {getattr(models, role)}, and what is known was learned with those of "
+                    f"the class {' or '.join(sorted(classes))}"
+                )
+        return tuple(found)
+
+    def _nearest(self, models: ModelClasses) -> ModelClasses:
+        """``models`` with the classes that most was learned with in place of unknown ones."""
+        known = {role: self._classes(role) for role in ROLES}
+        strange = {role: its for role, its in known.items() if its and getattr(models, role) not in its}
+        return replace(models, **{role: max(its, key=lambda name: (its[name], name)) for role, its in strange.items()})
+
+    def _classes(self, role: str) -> Counter[str]:
+        return Counter(getattr(one.models, role) for one in self.observed)
 
     def _expected(self, part: str, kind: str, stretch: float) -> tuple[Mapping[str, int], Effects]:
         """The effects to expect on a data set of ``kind``, and their places by term.

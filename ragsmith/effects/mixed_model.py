@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,6 +129,8 @@ class _Stacked:
         lengths = [len(block.scores) for block in blocks]
         self._sets = np.repeat(np.arange(len(blocks)), lengths)
         self._starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+        ends = np.cumsum(lengths).tolist()
+        self._rows = [slice(start, end) for start, end in zip(self._starts.tolist(), ends, strict=True)]
         kinds = np.array([block.kind for block in blocks])
         self.same_kind = (kinds[:, None] == kinds).astype(float)
         self._noise = np.array([block.noise for block in blocks])
@@ -137,18 +140,20 @@ class _Stacked:
     def covariance(self, variances: Variances) -> Array:
         """The covariance of the scores under ``variances``, with what questions add and the levels of data sets."""
         own = np.eye(len(self.same_kind))
-        found: Array = np.diag(variances.rest + LEAST + self._noise[self._sets, -1]) + LEVEL * self._spread(own)
+        found: Array = np.diag(variances.rest + LEAST + self._noise[self._sets, -1])
+        for rows in self._rows:
+            found[rows, rows] += LEVEL
         for group, kernel in enumerate(self.kernels):
             common = variances.general[group] + variances.kind[group] * self.same_kind
-            found += kernel * self._spread(common + own * (variances.own[group] + self._noise[:, group]))
+            common = common + own * (variances.own[group] + self._noise[:, group])
+            for one, other in product(range(len(own)), repeat=2):  # far less memory passes through than with one gather
+                block = self._rows[one], self._rows[other]
+                found[block] += kernel[block] * common[one, other]
         return found
 
     def by_sets(self, matrix: Array) -> Array:
         """The sums of a matrix of scores by scores over each pair of data sets."""
         return np.asarray(np.add.reduceat(np.add.reduceat(matrix, self._starts, axis=0), self._starts, axis=1))
-
-    def _spread(self, common: Array) -> Array:
-        return np.asarray(common[np.ix_(self._sets, self._sets)])
 
 
 def _step(wanted: float, given: float) -> float:

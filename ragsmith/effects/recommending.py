@@ -125,7 +125,7 @@ def recommendations(
     ready = space.of_families().without(lambda gene: gene.learns)
     beliefs = knowledge.beliefs(corpus, models, weights)
     walk = _Walk(ready, knowledge, beliefs)
-    unlike = corpus.unlike([one.corpus for one in knowledge.observed])
+    unlike = knowledge.unlike(corpus, models)
     found = []
     for most_calls in classes:
         candidate = walk.end(inf if most_calls is None else most_calls)
