@@ -1,7 +1,7 @@
 """Whether two collections of documents share texts, told from a sample of their runs of five words.
 
-A run of words belongs to the sample if the hash of its first bytes is small: the same runs are drawn from every
-collection, so a sample of a few hundred numbers says how much of one stands in another (FracMinHash, Irber et al. 2022,
+A run of words belongs to the sample if its hash is small: the same runs are drawn from every collection, so a sample of
+a few hundred numbers says how much of one stands in another (FracMinHash, Irber et al. 2022,
 https://doi.org/10.1101/2022.01.11.475838). One character more, another order, half of the documents: they still overlap.
 """
 
@@ -19,8 +19,11 @@ from ragsmith.types import Document
 RUN = 5
 """Words of a run, or shingle."""
 
-ONE_IN = 512
+ONE_IN = 128
 """Of so many runs one is kept."""
+
+LEAST = 64
+"""Runs that are kept, at least, of a short collection: those of the smallest hashes."""
 
 BITS = 32
 """Bits of a hash that are kept; those of a sample are below ``2**BITS / ONE_IN``."""
@@ -36,10 +39,7 @@ _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 
 def sample_of(documents: Sequence[Document]) -> tuple[int, ...]:
-    """The sample of a collection: rising numbers of `BITS` bits, one for about `ONE_IN` words.
-
-    Of a collection that is too short for that, all runs are in it.
-    """
+    """The sample of a collection: rising numbers of `BITS` bits, one for about `ONE_IN` words, but `LEAST` if it can."""
     found: list[NDArray[np.uint64]] = []
     numbers: dict[str, int] = {}
     for document in documents:
@@ -49,14 +49,20 @@ def sample_of(documents: Sequence[Document]) -> tuple[int, ...]:
                 numbers[word] = int.from_bytes(blake2b(word.encode(), digest_size=8).digest(), "little")
         found.append(_runs(np.array([numbers[word] for word in words], dtype=np.uint64)))
     every = np.unique(np.concatenate(found)) if found else np.zeros(0, dtype=np.uint64)
-    kept = every[every < 2**BITS // ONE_IN]
-    return tuple((kept if len(kept) >= FEWEST else every[:FEWEST]).tolist())
+    return tuple(every[: max(LEAST, int(np.searchsorted(every, 2**BITS // ONE_IN)))].tolist())
 
 
 def overlap(one: Sequence[int], other: Sequence[int]) -> float:
-    """The share of the smaller of two samples that stands in the other; 0 where too little does to say."""
-    common = len(set(one) & set(other))
-    return common / min(len(one), len(other)) if common >= FEWEST else 0.0
+    """The share of the smaller of two collections that stands in the other; 0 where too little does to say.
+
+    They are compared by the hashes up to which both samples are complete.
+    """
+    if not one or not other:
+        return 0.0
+    bound = min(one[-1], other[-1])
+    first, second = ({number for number in sample if number <= bound} for sample in (one, other))
+    common = len(first & second)
+    return common / min(len(first), len(second)) if common >= FEWEST else 0.0
 
 
 def _runs(words: NDArray[np.uint64]) -> NDArray[np.uint64]:

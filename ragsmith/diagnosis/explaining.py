@@ -34,7 +34,8 @@ class Found:
     """A chunk at its ``place`` in a ranking, from 1, and where it stood before that stage; None if it was not there.
 
     ``gold`` numbers the gold passages that it has a part of, from 1; ``text`` is its beginning. Where a learned ranking
-    gave its score, ``signals`` has what each signal adds to it, its value times its weight, the largest first.
+    gave its score, and what was searched with is the question as it is, ``signals`` has what each signal adds to it,
+    its value times its weight, the largest first.
     """
 
     place: int

@@ -63,8 +63,8 @@ class Corpus:
         if self.several is not None and self.several >= 0.5:
             return "multi-hop"
         shares = {"tables": self.tables, "code": self.code, "conversation": self.turns}
-        most = max(shares, key=lambda kind: (shares[kind], kind))
-        if shares[most] >= OF_A_KIND:
+        second, most = sorted(shares, key=lambda kind: (shares[kind], kind))[1:]
+        if shares[most] >= OF_A_KIND and shares[second] <= shares[most] / 2:
             return most
         return "mixed" if sum(shares.values()) >= NO_PROSE else "prose"
 

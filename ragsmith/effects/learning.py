@@ -73,7 +73,8 @@ def learn(
     told = on_progress or (lambda name, done, total: None)
     observed = []
     for setup in setups:
-        able = space if len(setup.folds) > 1 else space.without(lambda gene: gene.learns)
+        able = space.without(setup.lacks)
+        able = able if len(setup.folds) > 1 else able.without(lambda gene: gene.learns)
         sample = sample_of(able, pipelines, f"{seed}:{setup.dataset.digest}")
         evaluations: list[Evaluation] = []
         with Evaluator(setup, store, workers) as evaluator:
@@ -192,7 +193,7 @@ def _checks(
     answered = _answered(setup)
     weights = Weights() if answered else Weights(1, 0)
     models = ModelClasses.of(setup.models)
-    named = recommendations(space, apart, corpus_of(data.documents), models, weights=weights)
+    named = recommendations(space.without(setup.lacks), apart, corpus_of(data.documents), models, weights=weights)
     with Evaluator(setup, store, workers) as evaluator:
         candidates = [baseline("bm25"), *(one.candidate for one in named)]
         rival, *found = _evaluated(evaluator, setup, candidates)

@@ -26,8 +26,8 @@ def learn_weights(setups: Sequence[Setup], store: Store) -> GeneralWeights:
     """Learn the weights of all techniques that have signals from the search questions of ``setups``.
 
     Rerankers learn behind hybrid search and behind each retrieval that has signals itself, with the weights that the
-    other data sets teach. Test questions are not looked at. A technique that needs a model which a setup lacks learns
-    nothing there.
+    other data sets teach, where any do. Test questions are not looked at. A technique that needs a model which a setup
+    lacks learns nothing there.
     """
     load_techniques()
     known: GeneralWeights | None = None
@@ -68,7 +68,9 @@ def _pipelines(setup: Setup, technique: Technique) -> list[Candidate]:
     """The pipelines that have ``technique``, and before it what it learns behind."""
     retrievals = [technique.name]
     if technique.family == "reranking":
-        retrievals = [USUAL["retrieval"], *(one.name for one in with_signals("retrieval"))]
+        known = setup.weights or GeneralWeights({}, {}, ())
+        able = known.without(known.overlapping(setup.dataset.documents))
+        retrievals = [USUAL["retrieval"], *(one.name for one in with_signals("retrieval") if able.teaches(one))]
     plain = dict(zip((family.name for family in FAMILIES), PLAIN, strict=True))
     names = [{**plain, **KEYS, technique.family: technique.name, "retrieval": one} for one in retrievals]
     return [with_general(setup, _learning(technique, one)) for one in names]

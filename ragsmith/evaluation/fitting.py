@@ -115,7 +115,7 @@ class Fitter:
         before = tuple(gene for i, gene in enumerate(candidate) if i in earlier)
         key = pipeline_key(self._setup.of(candidate), before)
         general = _general(self._setup, candidate[place])
-        known = [] if general is None else [general.signals, general.weights.tolist(), general.curvature.tolist()]
+        known = [] if general is None else general.plain()
         return digest("fit", key, self._setup.folds, fingerprint(__name__, "Fitter"), *known)
 
     def _learn(self, wanted: Mapping[str, Candidate], place: int) -> None:

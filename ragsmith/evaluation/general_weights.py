@@ -74,6 +74,8 @@ class GeneralWeights:
         weights = {}
         for name, its in signals.items():
             used = [one for (_, technique), one in lists.items() if technique == name and len(one)]
+            if not used:
+                continue
             shares = np.concatenate([np.full(len(one), 1 / len(one)) for one in used])
             joint = Lists.joined(used)
             weights[name] = minimised(joint, shares / shares.sum(), np.zeros(len(its)), RIDGE * np.eye(len(its)))
@@ -85,7 +87,12 @@ class GeneralWeights:
                 for name, count in counts.items()
             }
             taught.append(Taught(data, sample, counts, slopes))
-        return cls(dict(signals), weights, tuple(taught))
+        return cls({name: signals[name] for name in weights}, weights, tuple(taught))
+
+    def teaches(self, technique: Technique) -> bool:
+        """Whether any of the data sets teaches a technique its weights."""
+        name = f"{technique.family}.{technique.name}"
+        return self.signals.get(name) == technique.signals and any(name in one.slopes for one in self.datasets)
 
     def of(self, technique: Technique) -> General:
         """What the data sets teach of a technique.
@@ -94,15 +101,13 @@ class GeneralWeights:
             UsageError: they teach nothing of it, or its signals were others then.
         """
         name = f"{technique.family}.{technique.name}"
-        if self.signals.get(name) != technique.signals:
-            known = ", ".join(self.signals.get(name, ())) or "none"
-            raise UsageError(
-                f"{name} orders by the signals {', '.join(technique.signals)}, and weights were learned for {known}: "
-                "learn them again with `ragsmith effects learn`"
-            )
-        if not any(name in one.slopes for one in self.datasets):
+        if not self.teaches(technique):
+            known = self.signals.get(name, technique.signals)
             raise UsageError(
                 f"{name}: no data set on other documents teaches its weights; learn them with `ragsmith effects learn`"
+                if known == technique.signals
+                else f"{name} orders by the signals {', '.join(technique.signals)}, and weights were learned for "
+                f"{', '.join(known)}: learn them again with `ragsmith effects learn`"
             )
         return self.general(name)
 
@@ -158,7 +163,7 @@ class GeneralWeights:
         """From `plain`.
 
         Raises:
-            KeyError, TypeError, ValueError: it is not what `plain` makes.
+            KeyError, TypeError, ValueError, AttributeError: it is not what `plain` makes.
         """
         signals = {str(name): tuple(map(str, its)) for name, its in plain["signals"].items()}
         weights = {name: _numbers(plain["weights"][name], len(its)) for name, its in signals.items()}

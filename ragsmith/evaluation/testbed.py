@@ -215,6 +215,10 @@ class Setup:
         """
         return self._others.of(technique)
 
+    def lacks(self, gene: Gene) -> bool:
+        """Whether a gene has signals whose weights no data set on other documents teaches."""
+        return bool(gene.technique.signals) and not self._others.teaches(gene.technique)
+
     @cached_property
     def _others(self) -> GeneralWeights:
         known = self.weights or shipped()

@@ -140,6 +140,7 @@ class _Words(BM25):
 
     def __init__(self, arrays: Arrays, languages: Sequence[str]) -> None:
         self._tokenise = terms_among(languages)
+        self._languages = tuple(sorted(set(languages)))
         self._constants = _CONSTANTS
         words = unpacked(arrays["words"], arrays["ends"])
         self._vocabulary = dict(zip(words, range(len(words)), strict=True))

@@ -56,6 +56,10 @@ class General:
     curvature: Array
     questions: int
 
+    def plain(self) -> list[Any]:
+        """All there is to it, as plain data."""
+        return [list(self.signals), self.weights.tolist(), self.curvature.tolist(), self.questions]
+
     def without(self, signal: str) -> General:
         """The same with the weight of ``signal`` held at 0, and the others fitted to that; "" leaves all as they are.
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,14 @@ _BLOCK = 1 << 20
 class Occurrences:
     """Where the terms of a query stand in some texts.
 
-    ``query`` has its terms in order as numbers into ``terms``, which are distinct and have the inverse document
-    frequencies ``idf``. Occurrence ``i`` is of term ``term[i]`` at ``place[i]``, counted in terms, of text ``text[i]``,
-    counted among the texts that were asked about; they ascend by text and place.
+    The query's ``terms`` are distinct, and have the inverse document frequencies ``idf``; ``pairs`` are those that
+    stand beside each other in it, as numbers of terms, each once. Occurrence ``i`` is of term ``term[i]`` at
+    ``place[i]``, counted in terms, of text ``text[i]``, counted among the texts that were asked about; they ascend by
+    text and place.
     """
 
-    query: tuple[int, ...]
     terms: tuple[str, ...]
+    pairs: tuple[tuple[int, int], ...]
     idf: NDArray[np.float64]
     text: NDArray[np.int64]
     term: NDArray[np.int64]
@@ -63,6 +64,7 @@ class BM25:
         if languages and tokenise is not None:
             raise ValueError("both tokenise and languages say how texts are cut; give one of them")
         self._tokenise = terms_among(languages) if languages else tokenise or terms
+        self._languages = tuple(sorted(set(languages)))
         self._constants = k1, b
         self._vocabulary: dict[str, int] = {}
         ids = self._vocabulary
@@ -74,7 +76,7 @@ class BM25:
         )
 
     def _index(self, tokens: NDArray[np.int32], texts: NDArray[np.int32], size: int) -> None:
-        """Index ``size`` texts, of which ``texts[i]`` holds ``tokens[i]``."""
+        """Index ``size`` texts, of which ``texts[i]`` holds ``tokens[i]``; ``texts`` ascend."""
         self._tokens, self._texts, self._size = tokens, texts, size
         self._gains, self._rows, self._cuts = _columns(tokens, texts, (size, len(self._vocabulary)), *self._constants)
 
@@ -88,7 +90,11 @@ class BM25:
         """
         whole = copy(self)
         whole.__dict__.pop("_by_gain", None)
-        whole._index(self._tokens, groups[self._texts].astype(np.int32), int(groups.max(initial=-1)) + 1)
+        tokens, texts = self._tokens, groups[self._texts].astype(np.int32)
+        if (texts[1:] < texts[:-1]).any():
+            order = np.argsort(texts, kind="stable")
+            tokens, texts = tokens[order], texts[order]
+        whole._index(tokens, texts, int(groups.max(initial=-1)) + 1)
         return whole
 
     def scores(self, query: str) -> NDArray[np.float64]:
@@ -104,10 +110,10 @@ class BM25:
     def occurrences(self, query: str, texts: NDArray[np.int64]) -> Occurrences:
         """Return where the terms of ``query`` stand in the texts at the positions ``texts``."""
         read = self._tokenise(query)
-        terms = tuple(dict.fromkeys(read))
-        columns = np.array([self._vocabulary.get(term, -1) for term in terms], dtype=np.int64)
+        distinct = tuple(dict.fromkeys(read))
+        columns = np.array([self._vocabulary.get(term, -1) for term in distinct], dtype=np.int64)
         held = np.array([self._cuts[c + 1] - self._cuts[c] if c >= 0 else 0 for c in columns.tolist()])
-        idf = np.log1p((self._size - held + 0.5) / (held + 0.5)) if terms else np.zeros(0)
+        idf = np.log1p((self._size - held + 0.5) / (held + 0.5)) if distinct else np.zeros(0)
         starts = np.searchsorted(self._texts, texts)
         sizes = np.searchsorted(self._texts, texts, side="right") - starts
         owner = np.repeat(np.arange(len(texts)), sizes)
@@ -119,10 +125,10 @@ class BM25:
             tokens, known, columns = tokens[:0], np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
         nearest = np.minimum(np.searchsorted(columns[known], tokens), len(known) - 1)
         found = np.flatnonzero(columns[known][nearest] == tokens)
-        numbers = {term: number for number, term in enumerate(terms)}
-        return Occurrences(
-            tuple([numbers[term] for term in read]), terms, idf, owner[found], known[nearest[found]], place[found]
-        )
+        numbers = {term: number for number, term in enumerate(distinct)}
+        met = [pairwise(terms(query, language)) for language in self._languages] or [pairwise(read)]
+        pairs = tuple(dict.fromkeys((numbers[one], numbers[other]) for one, other in chain.from_iterable(met)))
+        return Occurrences(distinct, pairs, idf, owner[found], known[nearest[found]], place[found])
 
     def best(self, query: str, n: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the positions and scores of the ``n`` best texts, to 6 decimals and above 0; ties by position.

@@ -24,12 +24,20 @@ WORTH = {
 }
 """What options add to R and to G, each where it is; all others add nothing."""
 
+SAMPLE = 130
+"""Pipelines on each data set."""
+
 COSTS = {"hyde": 1.0, "multi_query": 1.0, "reflection_revising": 1.3, "llm": 1.0, "srr": 2.0}
+
+
+def documents_of(name: str) -> tuple[int, ...]:
+    """A sample of the runs of words in the documents of a data set."""
+    return tuple(sorted(Random(f"documents of {name}").sample(range(1 << 25), 200)))
 
 
 def made_up(name: str, seed: int, space: Space, corpus: Corpus) -> Observed:
     draw = Random(seed)
-    sample = tuple(labels_of(candidate) for candidate in sample_of(space, 90, name))
+    sample = tuple(labels_of(candidate) for candidate in sample_of(space, SAMPLE, name))
     level = draw.uniform(0.3, 0.6)
     own = {option: draw.gauss(0, 0.006) for option in WORTH}
 
@@ -39,7 +47,7 @@ def made_up(name: str, seed: int, space: Space, corpus: Corpus) -> Observed:
     return Observed(
         name,
         f"digest of {name}",
-        f"documents of {name}",
+        documents_of(name),
         corpus,
         ModelClasses(),
         70,

@@ -30,7 +30,7 @@ def question(*documents: str) -> Example:
     [
         (corpus(PROSE * 5), "prose"),
         (corpus(ROWS * 5), "tables"),
-        (corpus(PROSE + ROWS), "tables"),
+        (corpus(PROSE * 2 + ROWS), "mixed"),
         (corpus("part: bolt; price: 0.12; stock: 900\n" * 5), "tables"),
         (corpus("def f(x):\n    return x\n", modality=Modality.CODE), "code"),
         (corpus(f"{PROSE}```\nx = 1\n{'y = g(x)  # and so on' * 20}\n```\n"), "code"),
@@ -57,8 +57,10 @@ def test_a_question_that_very_many_documents_answer_is_not_one_of_several_steps(
 def test_what_sets_documents_apart_is_said() -> None:
     known = [corpus(PROSE * 5), corpus(ROWS * 5)]
     assert corpus(PROSE * 4).unlike(known) == ()
-    kind, language, size = replace(corpus(TALK * 5), language="de", characters=10**9, length=500.0).unlike(known)
+    kind, size = replace(corpus(TALK * 5), characters=10**9, length=500.0).unlike(known)
     assert kind == "these documents are of the kind conversation, and what is known was learned from prose, tables"
+    kind, language = corpus(GERMAN * 5).unlike(known)
+    assert kind == "these documents are of the kind not English, and what is known was learned from prose, tables"
     assert language == "these documents are in de, and what is known was learned from en"
     assert size.startswith("there are 1,000,000,000 characters, and ")
     assert corpus(PROSE).unlike([])

@@ -140,7 +140,9 @@ def test_what_may_lose_much_is_not_named(space: Space, knowledge: Knowledge, pro
 def test_weights_say_what_counts(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
     only_g = replace(
         knowledge,
-        observed=tuple(replace(one, means={**one.means, "retrieval": (0.5,) * 90}) for one in knowledge.observed),
+        observed=tuple(
+            replace(one, means={**one.means, "retrieval": (0.5,) * len(one.pipelines)}) for one in knowledge.observed
+        ),
     )
     both, r, g = (
         recommended(space, only_g, prose, ModelClasses(), most_calls=1, weights=weights).gain
@@ -150,8 +152,25 @@ def test_weights_say_what_counts(space: Space, knowledge: Knowledge, prose: Corp
 
 
 def test_the_target_itself_is_left_out(knowledge: Knowledge) -> None:
-    for digest in ("digest of b", "documents of b"):
-        assert [one.name for one in knowledge.without(digest, "another").observed] == ["a", "c", "d"]
+    own, another = knowledge.observed[1].sample, tuple(range(1, 400, 2))
+    for sample in (own, own[::2], tuple(sorted({*own, *another}))):
+        assert [one.name for one in knowledge.without(sample).observed] == ["a", "c", "d"]
+    assert len(knowledge.without(another).observed) == 4
+
+
+def test_of_an_unknown_class_of_embedder_the_known_ones_are_expected_and_it_is_said(
+    space: Space, knowledge: Knowledge, prose: Corpus
+) -> None:
+    known, strange = (
+        recommended(space, knowledge, prose, models, most_calls=1)
+        for models in (ModelClasses(), ModelClasses(embedder="transformer"))
+    )
+    assert strange.candidate == known.candidate
+    assert strange.gain == pytest.approx(known.gain)
+    assert strange.sd > known.sd
+    assert strange.unlike == (
+        "the embedder is of the class transformer, and what is known was learned with those of the class static",
+    )
 
 
 def test_a_space_that_only_dear_pipelines_are_in_is_refused(space: Space, knowledge: Knowledge, prose: Corpus) -> None:
@@ -187,8 +206,8 @@ def test_what_was_learned_is_written_and_read(knowledge: Knowledge, tmp_path: Pa
         ('{"format": 1,\n"code": }', ":2: not valid JSON: Expecting value at column 9"),
         ('{"format": NaN}', ": not valid JSON: NaN is not a number"),
         ("[]", ": a list stands here instead of a JSON object"),
-        ('{"format": 99}', ": this ragsmith reads format 1 of learned effects, not 99: "),
-        ('{"format": 1}', ": this is no file of learned effects: the key 'options' is missing"),
+        ('{"format": 99}', ": this ragsmith reads format 2 of learned effects, not 99: "),
+        ('{"format": 2}', ": this is no file of learned effects: the key 'options' is missing"),
     ],
 )
 def test_other_files_are_refused(text: str, said: str, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_pairs_that_change_each_other_are_shown(knowledge: Knowledge) -> None:
     changed = [replace(one, means={part: means(one, part) for part in one.means}) for one in knowledge.observed]
     first, *others = pairs_of(Knowledge.of(changed, steps=10), most=3)
     assert (first.first, first.second) == ("retrieval.bm25", "reranking.cross_encoder")
-    assert first.gain == pytest.approx(-0.05, abs=0.02)
+    assert -0.05 < first.gain < -0.01  # few of the sample have the pair, so that it is shrunk
     assert len(others) == 2
     assert all(abs(other.gain) / other.sd < abs(first.gain) / first.sd for other in others)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ragsmith.datasets.chunking.chunking import chunk_documents
 from ragsmith.errors import UsageError
-from ragsmith.index.index import Corpus, Index
+from ragsmith.index.index import WORKED_OUT, Corpus, Index
 from ragsmith.index.stores import open_vectors
 from ragsmith.index.top import best_positions
 from ragsmith.models.protocols import Vectors
@@ -316,3 +316,28 @@ def test_entries_of_one_chunk_are_hits_of_their_own() -> None:
     [hits] = index.by_vector(["salt"], 2, Words())
     assert [hit.chunk for hit in hits] == [one.chunk, one.chunk]
     assert not isinstance(hits, LazyHits)
+
+
+def test_occurrences_in_keys_say_whose_each_key_is() -> None:
+    index = Index(entries([["salt mud", "bell"], ["dues"], ["bell salt salt"]]))
+    found, owner = index.occurrences("salt bell", np.array([2, 0]))
+    assert owner.tolist() == [0, 1, 1]
+    met = zip(found.text.tolist(), found.place.tolist(), [found.terms[number] for number in found.term], strict=True)
+    assert list(met) == [(0, 0, "bell"), (0, 1, "salt"), (0, 2, "salt"), (1, 0, "salt"), (2, 0, "bell")]
+
+
+def test_what_is_worked_out_of_a_query_is_worked_out_once_while_there_is_room() -> None:
+    index = plain(example_chunks())
+    asked: list[str] = []
+
+    def shout(missing: Queries) -> list[str]:
+        asked.extend(missing)
+        return [query.upper() for query in missing]
+
+    assert index.worked_out("shout", ["a", "b", "a"], shout) == ["A", "B", "A"]
+    assert index.worked_out("shout", ["b", "c"], shout) == ["B", "C"]
+    assert asked == ["a", "b", "c"]
+    assert index.worked_out("length", ["a"], lambda missing: map(len, missing)) == [1]
+    many = [str(number) for number in range(WORKED_OUT + 1)]
+    assert index.worked_out("shout", ["a", *many], shout) == ["A", *many]
+    assert pickle.loads(pickle.dumps(index)).worked_out("shout", ["a"], lambda missing: ["anew"]) == ["anew"]

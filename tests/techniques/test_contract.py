@@ -19,6 +19,7 @@ import ragsmith.techniques
 from ragsmith.datasets.dataset import load_dataset
 from ragsmith.evaluation.baselines import baseline
 from ragsmith.evaluation.fitting import solve
+from ragsmith.evaluation.general_weights import shipped
 from ragsmith.evaluation.testbed import Setup
 from ragsmith.gateway.gateway import Gateway
 from ragsmith.index.index import Corpus
@@ -60,6 +61,8 @@ OF_RAGSMITH = frozenset(
         "plugins",
         "techniques.acceptance",
         "index.index",
+        "index.neighbours",
+        "text.bm25",
         "measures.average_precision",
         "measures.ndcg",
         "measures.recall",
@@ -248,8 +251,10 @@ def switched_on(technique: Technique) -> Candidate:
 def fitted(engine: Engine, candidate: Candidate, family: str, labelled: Mapping[str, Gold]) -> Candidate:
     """The candidate with what its gene of ``family`` learns from labelled questions."""
     observations = {q: engine.observe(candidate, family, Question(q), gold) for q, gold in labelled.items()}
+    [technique] = [gene.technique for gene in candidate if gene.technique.family == family]
+    general = shipped().of(technique) if technique.signals else None
     return tuple(
-        replace(gene, fit=Fit(solve(gene, observations))) if gene.technique.family == family else gene
+        replace(gene, fit=Fit(solve(gene, observations, general))) if gene.technique.family == family else gene
         for gene in candidate
     )
 

@@ -2,6 +2,7 @@ import json
 import math
 import random
 import re
+from itertools import pairwise
 from pathlib import Path
 
 import bm25s
@@ -16,6 +17,7 @@ from ragsmith.measures.ndcg import ndcg_at
 from ragsmith.measures.recall import recall_at
 from ragsmith.measures.reciprocal_rank import reciprocal_rank
 from ragsmith.text.bm25 import BM25
+from ragsmith.text.words import terms
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
 SENTENCE = st.lists(st.sampled_from(["ab", "bc", "cd", "de"]), max_size=6)
@@ -190,3 +192,40 @@ def test_scores_are_the_same_in_however_many_blocks_they_are_worked_out(monkeypa
     in_blocks = BM25(texts)
     for query in ("salt", "bell mud bell", "oath ferry toll", "nothing"):
         assert in_blocks.scores(query).tolist() == whole.scores(query).tolist()
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(st.lists(st.sampled_from(["running", "the", "salt", "parseHTTP", "Ärger", "42"]), max_size=6), max_size=6),
+    st.lists(st.sampled_from(["runs", "salt", "salts", "http", "zeppelin", "of", "42"]), max_size=6),
+    st.data(),
+)
+def test_occurrences_are_those_of_a_search_over_the_terms(
+    corpus: list[list[str]], query: list[str], data: st.DataObject
+) -> None:
+    texts, asked = [" ".join(words) for words in corpus], " ".join(query)
+    positions = data.draw(st.lists(st.sampled_from(range(len(texts))), max_size=8)) if texts else []
+    found = BM25(texts).occurrences(asked, np.array(positions, dtype=np.int64))
+    read = terms(asked)
+    assert [(found.terms[one], found.terms[other]) for one, other in found.pairs] == list(dict.fromkeys(pairwise(read)))
+    assert found.terms == tuple(dict.fromkeys(read))
+    held = [sum(term in terms(text) for text in texts) for term in found.terms]
+    assert found.idf.tolist() == pytest.approx([math.log(1 + (len(texts) - n + 0.5) / (n + 0.5)) for n in held])
+    expected = [
+        (number, place, term)
+        for number, position in enumerate(positions)
+        for place, term in enumerate(terms(texts[position]))
+        if term in read
+    ]
+    numbers = (found.text.tolist(), found.place.tolist(), [found.terms[number] for number in found.term])
+    assert list(zip(*numbers, strict=True)) == expected
+
+
+def test_occurrences_in_texts_that_were_put_together() -> None:
+    joined = BM25(["salt", "mud", "bell salt"]).joined(np.array([1, 0, 0]))
+    found = joined.occurrences("salt bell", np.array([0, 1]))
+    assert [(text, found.terms[term]) for text, term in zip(found.text, found.term, strict=True)] == [
+        (0, "bell"),
+        (0, "salt"),
+        (1, "salt"),
+    ]

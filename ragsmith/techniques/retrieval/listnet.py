@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,9 @@ from ragsmith.text.words import terms
 from ragsmith.types import Chunk, Fitted, Gold, Hits, LazyHits, Queries, Rankings, Scale
 
 Positions = NDArray[np.int64]
+
+OPENING = "\"'“”„‘‚«»‹›([{¿¡"
+"""What may stand in front of a name."""
 
 SIGNALS = (
     "bm25",
@@ -106,15 +108,13 @@ class _Candidates:
 
 def _candidates(index: Index, queries: Queries, embedder: Embedder, pool: int) -> list[_Candidates]:
     """The candidates of each query, whatever weights order them."""
+    around = neighbours(index)
+    # asked each time, as what it costs is counted for each pipeline; what it finds is remembered
+    by_vector = dict(zip(queries, index.by_vector(queries, pool, embedder), strict=True))
 
     def work_out(missing: Queries) -> Iterator[_Candidates]:
-        around = neighbours(index)
-        for query, hits in zip(missing, index.by_vector(missing, pool, embedder), strict=True):
-            yield _of_query(index, around, query, hits, pool)
+        return (_of_query(index, around, query, by_vector[query], pool) for query in missing)
 
-    if not queries:
-        neighbours(index)
-        index.by_vector((), pool, embedder)
     return index.worked_out(f"signals {embedder.id} {pool}", queries, work_out)
 
 
@@ -173,7 +173,7 @@ def _words_shared(seen: Occurrences, owner: Positions, named: NDArray[np.bool_])
     count, keys = len(seen.terms), len(owner)
     holds = np.zeros((keys, count), dtype=np.bool_)
     holds[seen.text, seen.term] = True
-    pairs = np.unique([first * count + second for first, second in pairwise(seen.query)])
+    pairs = np.array([first * count + second for first, second in seen.pairs], dtype=np.int64)
     beside = (seen.text[1:] == seen.text[:-1]) & (seen.place[1:] == seen.place[:-1] + 1)
     met = (seen.term[:-1] * count + seen.term[1:])[beside]
     distinct = np.unique((seen.text[:-1][beside] * count * count + met)[np.isin(met, pairs)])
@@ -200,7 +200,7 @@ def _names(query: str, seen: Occurrences, chunks: list[Chunk]) -> NDArray[np.boo
     """
     written: set[str] = set()
     languages = sorted({chunk.language for chunk in chunks})
-    for number, word in enumerate(query.split()):
+    for number, word in enumerate(one.lstrip(OPENING) for one in query.split()):
         if any(map(str.isdigit, word)) or (number and word[:1].isupper()) or (len(word) > 1 and word.isupper()):
             written.update(*(terms(word, language) for language in languages))
     return np.array([term in written for term in seen.terms], dtype=np.bool_)

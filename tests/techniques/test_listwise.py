@@ -1,0 +1,263 @@
+"""Learning linear scores from lists, against plain loops over the definition and scipy's minimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from learned_ranking import Array, loss_of, random_questions
+from scipy.optimize import minimize  # type: ignore[import-untyped]
+
+from ragsmith.techniques.listwise import (
+    FEWEST,
+    TIMES,
+    General,
+    Lists,
+    adapted,
+    how_often,
+    minimised,
+    scores_of,
+    solve,
+    standardised,
+    teaches,
+)
+
+NAMES = ("a", "b", "c", "d")
+TRUE = (1.5, -1.0, 0.5, 0.0)
+
+
+def positive_definite(seed: int, size: int) -> Array:
+    root = np.random.default_rng(seed).normal(size=(size, size))
+    return root @ root.T / size + 0.1 * np.eye(size)
+
+
+def general(seed: int = 1, weights: Sequence[float] = (0.4, 0.3, -0.2, 0.1), questions: int = 30) -> General:
+    return General(NAMES, np.array(weights), positive_definite(seed, len(NAMES)), questions)
+
+
+def found_by_scipy(
+    observations: Sequence[Mapping[str, Any]], counts: Sequence[float], centre: Array, curvature: Array
+) -> Array:
+    def loss(weights: Array) -> tuple[float, Array]:
+        away = weights - centre
+        total, gradient = float(away @ curvature @ away) / 2, curvature @ away
+        for count, observation in zip(counts, observations, strict=True):
+            value, slope = loss_of(weights, observation)
+            total, gradient = total + count * value, gradient + count * slope
+        return total, gradient
+
+    found: Array = minimize(loss, np.zeros(len(centre)), jac=True, method="BFGS", options={"gtol": 1e-9}).x
+    return found
+
+
+def weights_from(observations: Sequence[Mapping[str, Any]], known: General, without: str = "") -> dict[str, float]:
+    found: dict[str, float] = solve(observations, general=known, without=without)["weights"]
+    return found
+
+
+# --- the minimum -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_minimum_is_where_another_minimiser_finds_it(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    observations = random_questions(seed, TRUE, 15)
+    counts, centre, curvature = draw.uniform(0.1, 5, 15), draw.normal(size=4), positive_definite(seed, 4)
+    found = minimised(Lists.of(observations), counts, centre, curvature)
+    assert found == pytest.approx(found_by_scipy(observations, counts.tolist(), centre, curvature), abs=5e-7)
+
+
+def test_the_minimum_is_found_from_far_away() -> None:
+    observations = random_questions(3, TRUE, 15)
+    centre, curvature = np.array([60.0, -80.0, 70.0, 90.0]), 0.01 * np.eye(4)
+    found = minimised(Lists.of(observations), np.ones(15), centre, curvature)
+    assert found == pytest.approx(found_by_scipy(observations, [1.0] * 15, centre, curvature), abs=1e-5)
+
+
+@pytest.mark.parametrize("times", TIMES[1:])
+def test_general_questions_weigh_as_many_as_they_are(times: int) -> None:
+    observations, known = random_questions(7, TRUE, 12), general()
+    found = adapted(Lists.of(observations), known, times)
+    expected = found_by_scipy(observations, [float(times)] * 12, known.weights, known.questions * known.curvature)
+    assert found == pytest.approx(expected, abs=5e-7)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gradient_and_hessian_are_the_differences_of_the_loss(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    observations, counts, at = random_questions(seed, TRUE, 6), draw.uniform(0.5, 3, 6), draw.normal(size=4)
+    lists = Lists.of(observations)
+    assert lists.losses(at) == pytest.approx([loss_of(at, one)[0] for one in observations])
+
+    def total(weights: Array) -> float:
+        return float(sum(n * loss_of(weights, one)[0] for n, one in zip(counts, observations, strict=True)))
+
+    gradient, hessian = lists.slope(at, counts)
+    steps = 1e-4 * np.eye(4)
+    slopes = [(total(at + step) - total(at - step)) / 2e-4 for step in steps]
+    bends = [
+        [total(at + s + t) - total(at + s - t) - total(at - s + t) + total(at - s - t) for s in steps] for t in steps
+    ]
+    assert gradient == pytest.approx(np.array(slopes), abs=1e-6)
+    assert hessian == pytest.approx(np.array(bends) / 4e-8, abs=1e-5)
+
+
+# --- what teaches, and what does not ---------------------------------------------------------------------------------
+
+rows = st.lists(st.tuples(*[st.integers(-8, 8).map(lambda n: n / 4)] * 4).map(list), min_size=2, max_size=5)
+
+
+@st.composite
+def lists_of_questions(draw: st.DrawFn) -> list[dict[str, Any]]:
+    found = []
+    for signals in draw(st.lists(rows, min_size=FEWEST, max_size=12)):
+        labels = draw(st.lists(st.booleans(), min_size=len(signals), max_size=len(signals)))
+        found.append({"signals": signals, "relevant": labels, "group": draw(st.sampled_from("xyz"))})
+    return found
+
+
+@settings(max_examples=40)
+@given(lists_of_questions(), st.randoms(use_true_random=False))
+def test_the_order_of_questions_and_candidates_does_not_matter(observations: list[dict[str, Any]], by: Any) -> None:
+    shuffled = []
+    for one in by.sample(observations, len(observations)):
+        order = by.sample(range(len(one["relevant"])), len(one["relevant"]))
+        shuffled.append({**one, **{key: [one[key][place] for place in order] for key in ("signals", "relevant")}})
+    found, again = (solve(these, general=general(), without="") for these in (observations, shuffled))
+    assert again["times"] == found["times"]
+    assert again["weights"] == pytest.approx(found["weights"], abs=1.5e-6)
+
+
+@settings(max_examples=25)
+@given(lists_of_questions(), rows, st.integers(0, 12))
+def test_a_question_without_relevant_and_other_candidates_teaches_nothing(
+    observations: list[dict[str, Any]], signals: list[list[float]], place: int
+) -> None:
+    idle: list[dict[str, Any]] = [
+        {"signals": signals, "relevant": [False] * len(signals), "group": ""},
+        {"signals": signals, "relevant": [True] * len(signals), "group": "x"},
+        {"signals": signals[:1], "relevant": [True], "group": "new"},
+        {"signals": [], "relevant": [], "group": ""},
+    ]
+    assert not any(map(teaches, idle))
+    padded = [*observations[:place], *idle, *observations[place:]]
+    assert solve(padded, general=general(), without="") == solve(observations, general=general(), without="")
+
+
+@pytest.mark.parametrize("constant", [0.0, 5.0])
+def test_a_constant_signal_weighs_nothing(constant: float) -> None:
+    observations = random_questions(2, TRUE)
+    for one in observations:
+        for row in one["signals"]:
+            row[1] = constant
+    found = minimised(Lists.of(observations), np.ones(20), np.zeros(4), 0.1 * np.eye(4))
+    assert found[1] == pytest.approx(0, abs=1e-9)
+    assert np.abs(found[[0, 2]]).min() > 0.1
+
+
+def test_a_question_counted_twice_is_two_questions() -> None:
+    observations, known = random_questions(5, TRUE, 10), general()
+    twice = adapted(Lists.joined([Lists.of(observations)] * 2), known, 1)
+    doubled = minimised(Lists.of(observations), np.full(10, 2.0), known.weights, known.questions * known.curvature)
+    assert twice == pytest.approx(doubled, abs=1e-8)
+
+
+# --- how often one's own questions count -----------------------------------------------------------------------------
+
+
+def test_without_questions_the_general_weights_are_taken() -> None:
+    known, observations = general(), random_questions(1, TRUE)
+    named = dict(zip(NAMES, known.weights.tolist(), strict=True))
+    assert solve([], general=known, without="") == {"times": 0, "weights": named}
+    assert adapted(Lists.of(observations), known, 0).tolist() == known.weights.tolist()
+    assert adapted(Lists.of([]), known, 30).tolist() == known.weights.tolist()
+
+
+@pytest.mark.parametrize(("count", "groups", "told"), [(FEWEST - 1, 4, False), (40, 1, False), (40, 4, True)])
+def test_own_questions_count_where_enough_of_them_in_several_groups_clearly_say_otherwise(
+    count: int, groups: int, told: bool
+) -> None:
+    wrong = general(weights=(-1.5, 1.0, -0.5, 0.0))
+    observations = random_questions(11, (3.0, -2.0, 1.0, 0.0), count, groups=groups)
+    assert (how_often(observations, wrong) > 0) is told
+    found = solve(observations, general=wrong, without="")
+    assert (found["times"] > 0) is told
+    assert (found["weights"]["a"] > 0) is told
+
+
+def test_own_questions_do_not_count_where_they_say_nothing() -> None:
+    draw = np.random.default_rng(4)
+    observations = random_questions(12, (0.0,) * 4, 40)
+    for one in observations:
+        one["relevant"] = (np.arange(len(one["relevant"])) == draw.integers(len(one["relevant"]))).tolist()
+    assert how_often(observations, general(weights=(0.0,) * 4, questions=200)) == 0
+
+
+# --- without a signal ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("held", range(4))
+def test_without_a_signal_the_quadratic_is_minimised_with_its_weight_at_0(held: int) -> None:
+    known = general(seed=9)
+    system = np.zeros((5, 5))  # of the minimum under one linear condition, with its multiplier
+    system[:4, :4], system[4, held], system[held, 4] = known.curvature, 1, 1
+    expected = np.linalg.solve(system, [*(known.curvature @ known.weights), 0])[:4]
+    fewer = known.without(NAMES[held])
+    assert fewer.signals == NAMES[:held] + NAMES[held + 1 :]
+    assert fewer.weights == pytest.approx(np.delete(expected, held))
+    assert fewer.curvature.tolist() == np.delete(np.delete(known.curvature, held, 0), held, 1).tolist()
+    assert fewer.questions == known.questions
+    assert known.without("") is known
+
+
+def test_without_a_signal_own_questions_teach_the_others() -> None:
+    known, observations = general(weights=(-1.5, 1.0, -0.5, 0.0)), random_questions(11, (3.0, -2.0, 1.0, 0.0), 40)
+    found = solve(observations, general=known, without="b")
+    assert found["times"] > 0
+    fewer = [{**one, "signals": np.delete(one["signals"], 1, axis=1).tolist()} for one in observations]
+    left = known.without("b")
+    expected = found_by_scipy(fewer, [float(found["times"])] * 40, left.weights, left.questions * left.curvature)
+    assert list(found["weights"].values()) == pytest.approx(expected, abs=1e-6)
+    assert list(found["weights"]) == ["a", "c", "d"]
+
+
+def test_a_signal_that_is_not_there_cannot_be_left_out() -> None:
+    with pytest.raises(ValueError, match="there is no signal 'e': use one of a, b, c, d"):
+        general().without("e")
+
+
+# --- signals and scores ----------------------------------------------------------------------------------------------
+
+columns = st.lists(st.tuples(st.integers(-99, 99), st.integers(-99, 99)), min_size=1, max_size=12).map(np.array)
+
+
+@settings(max_examples=60)
+@given(columns, st.sampled_from([0.125, 1.0, 7.0, 1000.0]), st.integers(-1000, 1000))
+def test_a_signal_may_be_moved_and_stretched(found: Any, stretch: float, shift: int) -> None:
+    one, other = found.T.astype(float)
+    weights = {"one": 0.7, "other": -0.3}
+    plain, moved = (
+        scores_of(standardised([column, other]), ("one", "other"), weights) for column in (one, stretch * one + shift)
+    )
+    assert moved == pytest.approx(plain, abs=2e-6)
+    apart = np.abs(np.subtract.outer(plain, plain)) > 1e-5
+    assert (np.less.outer(moved, moved) == np.less.outer(plain, plain))[apart].all()
+
+
+@settings(max_examples=60)
+@given(columns, st.floats(-1e4, 1e4))
+def test_signals_have_mean_0_and_deviation_1_but_constant_ones_are_0(found: Any, constant: float) -> None:
+    signals = standardised([*found.T.astype(float), np.full(len(found), constant)])
+    assert signals.mean(axis=0) == pytest.approx(np.zeros(3), abs=1e-6)
+    spread = [float(len(set(column)) > 1) for column in found.T.tolist()]
+    assert signals.std(axis=0) == pytest.approx(np.array([*spread, 0.0]), abs=1e-6)
+
+
+def test_a_signal_without_a_weight_counts_nothing() -> None:
+    signals = np.array([[1.0, 2.0], [3.0, -1.0]])
+    assert scores_of(signals, ("one", "other"), {"other": 0.5, "third": 9.0}).tolist() == [1.0, -0.5]
+    assert scores_of(np.zeros((0, 2)), ("one", "other"), {}).tolist() == []
